@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of any framework as Warp arrays, without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from .errors import ArrayError, ArrayTypeError, MissingArrayError
+
+
+def share(value: Any, where: str, dtype: Any = wp.float32) -> wp.array:
+    """Return ``value`` as a Warp array over the same memory.
+
+    Args:
+        value: A Warp, NumPy or PyTorch array, or anything with ``__dlpack__`` or an array interface.
+        where: What to call it in an error.
+        dtype: Required Warp dtype.
+
+    Raises:
+        ArrayTypeError: ``value`` is not an array, or has another dtype.
+    """
+    if isinstance(value, wp.array):
+        array = value
+    elif isinstance(value, np.ndarray):
+        array = _share_numpy(value, where)
+    elif hasattr(value, "__dlpack__"):
+        array = _share_dlpack(value, where)
+    elif hasattr(value, "__cuda_array_interface__"):
+        array = wp.array(value, copy=False)
+    elif hasattr(value, "__array_interface__"):
+        array = _share_numpy(np.asarray(value), where)
+    else:
+        raise ArrayTypeError(
+            f"{where}: got {type(value).__name__}; must be a Warp, NumPy or PyTorch array, "
+            "or an object with __dlpack__ or an array interface"
+        )
+    if array.dtype is not dtype:
+        raise ArrayTypeError(f"{where}: got dtype {_name(array.dtype)}; must be {_name(dtype)}")
+    return array
+
+
+def _share_numpy(value: np.ndarray, where: str) -> wp.array:
+    try:
+        return wp.array(value, copy=False, device="cpu")
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ArrayTypeError(f"{where}: NumPy array of dtype {value.dtype} cannot be shared with Warp") from error
+
+
+def _share_dlpack(value: Any, where: str) -> wp.array:
+    detached = value.detach() if hasattr(value, "detach") else value
+    try:
+        return wp.from_dlpack(detached)
+    except (RuntimeError, TypeError, ValueError, BufferError) as error:
+        raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error}") from error
+
+
+def flat(value: Any, where: str, device: wp.Device, *, dtype: Any = wp.float32, length: int | None = None) -> wp.array:
+    """Share ``value`` and require a 1-D array on ``device``, of ``length`` where that is given."""
+    array = share(value, where, dtype)
+    if array.ndim != 1:
+        raise ArrayError(f"{where}: got shape {array.shape}; must be 1-D")
+    if array.device != device:
+        raise ArrayError(f"{where}: got an array on '{array.device}'; the actuator runs on '{device}'")
+    if length is not None and array.shape[0] != length:
+        raise ArrayError(f"{where}: got {array.shape[0]} values; must have {length}, one per DOF")
+    return array
+
+
+def index_array(value: Any, where: str, device: wp.Device | None, length: int | None = None) -> wp.array:
+    """Return indices as a ``uint32`` Warp array, shape (N,). A ``uint32`` Warp array is kept as it is."""
+    if isinstance(value, wp.array) and value.dtype is wp.uint32:
+        array = value
+    else:
+        numbers = value.numpy() if isinstance(value, wp.array) else np.asarray(value)
+        if numbers.size == 0:
+            numbers = numbers.astype(np.int64)
+        if numbers.dtype.kind not in "iu":
+            raise ArrayTypeError(f"{where}: got dtype {numbers.dtype}; indices must be whole numbers")
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= 2**31):
+            bad = numbers.min() if numbers.min() < 0 else numbers.max()
+            raise ArrayError(f"{where}: got index {bad}; must be from 0 to {2**31 - 1}")
+        source = value.device if isinstance(value, wp.array) else device
+        array = wp.array(np.ascontiguousarray(numbers, dtype=np.uint32), dtype=wp.uint32, device=source)
+    if device is None:
+        device = array.device
+    return flat(array, where, device, dtype=wp.uint32, length=length)
+
+
+def read_array(source: Any, name: str, role: str) -> Any:
+    """Read array ``name`` from an object or mapping; it must be there and set.
+
+    Raises:
+        MissingArrayError: It is absent or None.
+    """
+    value = read_optional(source, name)
+    if value is None:
+        raise MissingArrayError(
+            f"{role} ({type(source).__name__}) has no array '{name}'. Set it, or name another one in Actuator(...)"
+        )
+    return value
+
+
+def read_optional(source: Any, name: str) -> Any:
+    """Read array ``name`` from an object or mapping; None where it is absent."""
+    if type(source) is dict:
+        return source.get(name)
+    value = getattr(source, name, None)
+    if value is None and isinstance(source, Mapping):
+        return source.get(name)
+    return value
+
+
+def _name(dtype: Any) -> str:
+    return getattr(dtype, "__name__", str(dtype))

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a parameter is declared: once, on a frozen config, with its unit, range, default and doc.
+
+Validation, file formats, help texts and parameter tables all read this declaration. The same check runs on one scalar
+(a config) and on an array of a hundred thousand of them (a component).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .errors import ParameterError, StructureError
+
+_METADATA_KEY = "actuon"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """What is known about one parameter."""
+
+    unit: str
+    doc: str
+    minimum: float | None = None
+    above: float | None = None
+    finite: bool = True
+    """Whether infinity is refused. Limits allow it: it switches them off."""
+    shared: bool = False
+    """One value for the whole group, handed to the law as it is, instead of one value per DOF."""
+    fallback: Any = None
+    """What a file or a builder means that does not mention the parameter."""
+    optional: bool = False
+    """Whether a component may leave the array out; its law then sees zero."""
+    integer: bool = False
+
+    @property
+    def range(self) -> str:
+        """The allowed range in words, unit included."""
+        parts = ["finite"] if self.finite and not self.integer else []
+        if self.minimum is not None:
+            parts.append(f"≥ {self.minimum:g}")
+        if self.above is not None:
+            parts.append(f"> {self.above:g}")
+        text = " and ".join(parts) or "a number"
+        return f"{text} [{self.unit}]" + ("" if self.finite else "; inf switches it off")
+
+    def check(self, where: str, values: Any) -> None:
+        """Raise `ParameterError` for the first of ``values`` that is outside the range.
+
+        Args:
+            where: What to call the parameter in the message, e.g. ``"ControllerPD.kp"``.
+            values: A scalar or an array of any shape.
+        """
+        numbers = _as_numbers(where, values, self.integer)
+        bad = np.isnan(numbers)
+        if self.finite:
+            bad |= np.isinf(numbers)
+        if self.minimum is not None:
+            bad |= numbers < self.minimum
+        if self.above is not None:
+            bad |= numbers <= self.above
+        if bad.any():
+            first = int(np.argmax(bad.ravel()))
+            at = f" at index {first}" if numbers.ndim else ""
+            raise ParameterError(f"{where}: got {np.ravel(np.asarray(values))[first]}{at}; must be {self.range}")
+
+
+def _as_numbers(where: str, values: Any, integer: bool) -> np.ndarray:
+    """View ``values`` as the precision the kernels use: a double that overflows there is infinite here too."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{where}: got {values!r}; must be a number or a flat list of numbers") from error
+    if array.dtype.kind not in "iuf":
+        raise ParameterError(f"{where}: got {values!r}; must be a number or a flat list of numbers")
+    if integer and array.dtype.kind == "f":
+        raise ParameterError(f"{where}: got {values!r}; must be a whole number")
+    with np.errstate(over="ignore"):
+        return np.asarray(array, dtype=np.float64 if integer else np.float32)
+
+
+def param(
+    unit: str,
+    doc: str,
+    *,
+    default: Any = dataclasses.MISSING,
+    fallback: Any = None,
+    minimum: float | None = None,
+    above: float | None = None,
+    finite: bool = True,
+    shared: bool = False,
+    optional: bool = False,
+    integer: bool = False,
+) -> Any:
+    """Declare a parameter on a `Config`.
+
+    Args:
+        unit: SI unit, e.g. ``"N·m/rad"``; ``"1"`` where there is none.
+        doc: What it is, in one sentence.
+        default: Value when a person leaves it out. Required without one.
+        fallback: Value when a file or a builder leaves it out. Follows ``default`` where that is given.
+        minimum: Smallest allowed value.
+        above: Value that it must exceed.
+        finite: Refuse infinity.
+        shared: One value for the group, not one per DOF.
+        optional: A component may be built without the array; its law then sees zero.
+        integer: Whole numbers only.
+    """
+    has_default = default is not dataclasses.MISSING
+    declared = Field(
+        unit=unit,
+        doc=doc,
+        minimum=minimum,
+        above=above,
+        finite=finite,
+        shared=shared,
+        fallback=default if has_default else fallback,
+        optional=optional,
+        integer=integer,
+    )
+    metadata = {_METADATA_KEY: declared}
+    if has_default:
+        return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Base of the scalar configs: plain values that a person or a file writes. Touches no device."""
+
+    component: ClassVar[Any] = None
+    """The component class that runs this config; set when that class is defined."""
+
+    def __post_init__(self) -> None:
+        where = type(self).__name__
+        for name, declared in self.declared().items():
+            object.__setattr__(self, name, _plain(f"{where}.{name}", declared, getattr(self, name)))
+        self.check_together(where, {name: getattr(self, name) for name in self.declared()})
+
+    @classmethod
+    def declared(cls) -> Mapping[str, Field]:
+        """The declared parameters, in order."""
+        return _declared(cls)  # type: ignore[arg-type]
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        """Check what one parameter alone cannot show. Gets scalars or arrays; override where needed."""
+
+    def build(self) -> Any:
+        """Return the component with these values, broadcast to every DOF of the actuator that takes it."""
+        if self.component is None:
+            raise StructureError(f"{type(self).__name__}: no component class declares 'config = {type(self).__name__}'")
+        return self.component(**dataclasses.asdict(self))
+
+
+def _plain(where: str, declared: Field, value: Any) -> Any:
+    """Validate one config value and return it as a plain Python number or tuple of numbers."""
+    if declared.shared:
+        return value
+    declared.check(where, value)
+    if np.ndim(value) != 0:
+        raise ParameterError(f"{where}: got {np.size(value)} values; a config holds one number")
+    return int(value) if declared.integer else float(value)
+
+
+@functools.cache
+def _declared(cls: Any) -> Mapping[str, Field]:
+    return {
+        field.name: field.metadata[_METADATA_KEY]
+        for field in dataclasses.fields(cls)
+        if _METADATA_KEY in field.metadata
+    }
