@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structure → kernel: writes, builds and caches the one kernel that runs a whole chain.
+
+A kernel is picked by *structure*: which laws, in which order, with a delay or not, and how it touches memory. Values
+are arguments. The kernel is written as Python source, since Warp has no variadic kernels; `kernel_source` returns it
+for reading.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import linecache
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import warp as wp
+
+from . import memory
+from .errors import StructureError
+from .memory import block, scalar
+
+SIGNALS = {
+    "q": ("pos", "Joint position [rad or m]."),
+    "qd": ("vel", "Joint velocity [rad/s or m/s]."),
+    "target_q": ("target_pos", "Commanded position [rad or m], after the delay."),
+    "target_qd": ("target_vel", "Commanded velocity [rad/s or m/s], after the delay."),
+    "feedforward": ("target_vel", "Commanded effort [N·m or N], after the delay."),
+}
+"""Array signals a law may ask for by name: the indices they are read through, and what they are."""
+
+COMMANDS = ("target_q", "target_qd", "feedforward")
+"""The signals that a delay holds back, in the order of its rings."""
+
+_SCALAR_SIGNALS = {"effort", "dt"}
+
+
+class Flavour(Enum):
+    """How a kernel touches memory."""
+
+    BLOCK = "block"
+    """Blocks of lanes: CPU, contiguous arrays, no gradient."""
+    SCALAR = "scalar"
+    """One DOF per thread: CUDA, or strided arrays."""
+    GRAD = "grad"
+    """One DOF per thread, with an adjoint and a delay ring that is always copied whole."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One component as the kernel sees it."""
+
+    name: str
+    """Prefix of its arguments, e.g. ``"controller"``."""
+    law: Any
+    """The Warp function: signals, parameters and states in, effort (and new states) out."""
+    params: tuple[str, ...] = ()
+    """Parameters with one value per DOF."""
+    tables: tuple[str, ...] = ()
+    """Parameters shared by all DOFs, handed over whole."""
+    states: tuple[str, ...] = ()
+    """States with one value per DOF; the law returns their new values after the effort."""
+
+    def arguments(self) -> Iterator[str]:
+        """The law's argument names, each checked to be something the chain can supply."""
+        known = {*SIGNALS, *_SCALAR_SIGNALS, *self.params, *self.tables, *self.states}
+        for name in self.law.input_types:
+            if name not in known:
+                raise StructureError(
+                    f"law '{self.law.key}' asks for '{name}', which is no signal, parameter or state; "
+                    f"it may ask for: {', '.join(sorted(known))}"
+                )
+            yield name
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What picks a kernel."""
+
+    stages: tuple[Stage, ...]
+    delay: bool = False
+    flavour: Flavour = Flavour.SCALAR
+    effort_given: bool = False
+    """The first stage gets its effort from an array instead of making one."""
+
+    @functools.cached_property
+    def signals(self) -> tuple[str, ...]:
+        """The array signals that the kernel reads."""
+        used = {name for stage in self.stages for name in stage.arguments()}
+        return tuple(name for name in SIGNALS if name in used or (self.delay and name in COMMANDS))
+
+    @property
+    def uses_dt(self) -> bool:
+        return any("dt" in stage.law.input_types for stage in self.stages)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A built kernel and the names of its arguments, in order."""
+
+    structure: Structure
+    kernel: Any
+    arguments: tuple[str, ...]
+
+
+@functools.cache
+def program(structure: Structure) -> Program:
+    """Return the kernel for ``structure``; written once per process, compiled once per machine."""
+    source, arguments = kernel_source(structure)
+    filename = f"<actuon {hashlib.sha256(source.encode()).hexdigest()[:16]}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace = _namespace(structure)
+    exec(compile(source, filename, "exec"), namespace)
+    kernel = wp.kernel(
+        namespace["actuator_step"],
+        enable_backward=structure.flavour is Flavour.GRAD,
+        module="unique",
+        module_options=module_options(structure.flavour),
+    )
+    return Program(structure, kernel, arguments)
+
+
+def module_options(flavour: Flavour) -> dict[str, Any]:
+    """Compile options of a kernel.
+
+    Multiplications and additions stay separate (``fuse_fp``), so that each path through the library gives the same
+    bits. Leaving an unused number type out of Warp's headers takes a third off the first compilation.
+    """
+    flags = wp.config.cpu_compiler_flags
+    flags = "-march=native" if flags is None else flags
+    options = {
+        "fuse_fp": False,
+        "cpu_compiler_flags": f"{flags} -DWP_NO_BFLOAT16= -mprefer-vector-width=512",
+    }
+    if flavour is Flavour.BLOCK:
+        options["max_unroll"] = 1
+    return options
+
+
+def _namespace(structure: Structure) -> dict[str, Any]:
+    access = block if structure.flavour is Flavour.BLOCK else scalar
+    return {
+        "wp": wp,
+        **{name: getattr(access, name) for name in memory.FUNCTIONS},
+        **{f"{stage.name}_law": stage.law for stage in structure.stages},
+        **{name: getattr(memory, name) for name in ("Floats", "Ints", "Longs", "Indices", "FloatBlock", "IntBlock")},
+        **{name: getattr(memory, name) for name in ("LANES", "BLOCKS", "CELL")},
+        "ring_offset": ring_offset,
+    }
+
+
+@wp.func
+def ring_offset(lag: int, pushes: int, newest: int, depth: int, n: int):
+    """Where the ring row of ``lag`` steps ago starts, or the oldest row there is; `memory.CURRENT` if there is none."""
+    back = wp.min(lag, pushes)
+    row = newest - back + 1
+    row = wp.where(row < 0, row + depth, row)
+    return wp.where(back <= 0, memory.CURRENT, row * n)
+
+
+RING_STATE = {
+    "ring_target_q": "Floats",
+    "ring_target_qd": "Floats",
+    "ring_feedforward": "Floats",
+    "pushes": "Ints",
+    "newest": "Ints",
+    "tag": "Longs",
+    "origin": "Longs",
+}
+"""Arrays of a delay's state as a kernel argument, each once to read and once to write."""
+
+
+def _signature(structure: Structure) -> dict[str, str]:
+    """Kernel arguments and their types by role: sizes, signals, indices, parameters, states in and out, outputs."""
+    arguments = {"n": "int", "first": "int"}
+    if structure.uses_dt:
+        arguments["dt"] = "float"
+    if structure.delay:
+        arguments |= {"depth": "int", "cell_size": "int", "in_place": "bool"}
+    if structure.effort_given:
+        arguments["given_effort"] = "Floats"
+    arguments |= dict.fromkeys(structure.signals, "Floats")
+    for through in dict.fromkeys(SIGNALS[name][0] for name in structure.signals):
+        arguments |= {f"{through}_indices": "Indices", f"{through}_offset": "int"}
+    arguments |= {"effort_indices": "Indices", "effort_offset": "int"}
+    if structure.delay:
+        arguments["delay_steps"] = "Ints"
+    for stage in structure.stages:
+        arguments |= {f"{stage.name}_{name}": "Floats" for name in (*stage.params, *stage.tables)}
+    for side in ("in", "out"):
+        for stage in structure.stages:
+            arguments |= {f"{stage.name}_{name}_{side}": "Floats" for name in stage.states}
+        if structure.delay:
+            arguments |= {f"{name}_{side}": kind for name, kind in RING_STATE.items()}
+    return arguments | {"output": "Floats", "computed_output": "Floats"}
+
+
+def kernel_source(structure: Structure) -> tuple[str, tuple[str, ...]]:
+    """Write the kernel for ``structure``. Returns its Python source and its argument names."""
+    signature = _signature(structure)
+    in_blocks = structure.flavour is Flavour.BLOCK
+    lines = ["def actuator_step("]
+    lines += [f"    {name}: {kind}," for name, kind in signature.items()]
+    lines += ["):"]
+    if in_blocks:
+        lines += [
+            "    thread, unused = wp.tid()",
+            "    cell = first + thread",
+            *_indent(_delay_header(structure)),
+            "    for block in range(BLOCKS):",
+            "        base = cell * CELL + block * LANES",
+            "        count = wp.min(LANES, n - base)",
+            "        if count > 0:",
+            *_indent(_body(structure), 3),
+            *_indent(_delay_footer(structure)),
+        ]
+    else:
+        lines += [
+            "    base = first + wp.tid()",
+            "    count = 1",
+            *_indent(["cell = base / cell_size"] if structure.delay else []),
+            *_indent(_delay_header(structure)),
+            *_indent(_body(structure)),
+        ]
+        if structure.delay:
+            lines += [
+                "    if base == wp.min((cell + 1) * cell_size, n) - 1:",
+                *_indent(_delay_footer(structure), 2),
+            ]
+    return "\n".join(lines) + "\n", tuple(signature)
+
+
+def _indent(lines: list[str], by: int = 1) -> list[str]:
+    return [" " * 4 * by + line for line in lines]
+
+
+def _lane(in_blocks: bool, statements: list[str]) -> list[str]:
+    """Statements for each lane, in which ``@`` marks what differs between lanes."""
+    if not in_blocks:
+        return [statement.replace("@", "") for statement in statements]
+    return ["for j in range(LANES):", *_indent([statement.replace("@", "[j]") for statement in statements])]
+
+
+def _block_of(in_blocks: bool, name: str, kind: str = "Float") -> list[str]:
+    """Make a local block of lanes that the statements of a lane loop write to."""
+    return [f"{name} = {kind}Block()"] if in_blocks else []
+
+
+def _body(structure: Structure) -> list[str]:
+    in_blocks = structure.flavour is Flavour.BLOCK
+    lines = [
+        f"{name}_ = gather({name}, {SIGNALS[name][0]}_indices, {SIGNALS[name][0]}_offset, base, count)"
+        for name in structure.signals
+    ]
+    values = {name: f"{name}_@" for name in structure.signals}
+    if structure.delay:
+        lines += [
+            "lag = load_int(delay_steps, base, count)",
+            "pushes = load_int(pushes_in, base, count)",
+            *_block_of(in_blocks, "late", "Int"),
+            *_lane(
+                in_blocks,
+                [
+                    "late@ = ring_offset(lag@, pushes@, newest, depth, n)",
+                    "pushes@ = wp.min(pushes@ + 1, depth)",
+                ],
+            ),
+            "common = common_offset(late)",
+        ]
+        for name in COMMANDS:
+            lines += [f"late_{name} = ring_read(ring_{name}_in, late, common, {name}_, base, count)"]
+            values[name] = f"late_{name}@"
+    for stage in structure.stages:
+        lines += [f"{stage.name}_{name}_ = load({stage.name}_{name}, base, count)" for name in stage.params]
+        for name in stage.states:
+            lines += [f"{stage.name}_{name}_ = load({stage.name}_{name}_in, base, count)"]
+            lines += _block_of(in_blocks, f"{stage.name}_{name}_new")
+    if structure.effort_given:
+        lines += ["given = load(given_effort, base, count)"]
+    lines += [*_block_of(in_blocks, "computed"), *_block_of(in_blocks, "effort")]
+    lines += _lane(in_blocks, list(_chain(structure, values)))
+    lines += [f"scatter_add({name}, {value}, effort_indices, effort_offset, base, count)"
+              for name, value in (("output", "effort"), ("computed_output", "computed"))]  # fmt: skip
+    for stage in structure.stages:
+        lines += [f"store({stage.name}_{name}_out, {stage.name}_{name}_new, base, count)" for name in stage.states]
+    if structure.delay:
+        lines += ["if not in_place:"]
+        lines += [
+            f"    ring_carry(ring_{name}_in, ring_{name}_out, synced, newest, slot, depth, n, base, count)"
+            for name in COMMANDS
+        ]
+        lines += [f"store(ring_{name}_out, {name}_, slot * n + base, count)" for name in COMMANDS]
+        lines += ["store_int(pushes_out, pushes, base, count)"]
+    return lines
+
+
+def _chain(structure: Structure, values: dict[str, str]) -> Iterator[str]:
+    """The law calls of one lane, from command to effort."""
+    if structure.effort_given:
+        yield "e = given@"
+    for position, stage in enumerate(structure.stages):
+        own = {name: f"{stage.name}_{name}_@" for name in (*stage.params, *stage.states)}
+        own |= {name: f"{stage.name}_{name}" for name in stage.tables}
+        given = {**values, "effort": "e", "dt": "dt", **own}
+        call = f"{stage.name}_law({', '.join(given[name] for name in stage.arguments())})"
+        yield ", ".join(["e", *(f"new_{name}" for name in stage.states)]) + f" = {call}"
+        for name in stage.states:
+            yield f"{stage.name}_{name}_new@ = new_{name}"
+        if position == 0:
+            yield "computed@ = e"
+    yield "effort@ = e"
+
+
+def _delay_header(structure: Structure) -> list[str]:
+    if not structure.delay:
+        return []
+    synced = "False" if structure.flavour is Flavour.GRAD else "tag_out[cell] == origin_in[cell]"
+    return [
+        "newest = newest_in[cell]",
+        "slot = newest + 1",
+        "if slot == depth:",
+        "    slot = 0",
+        f"synced = {synced}",
+    ]
+
+
+def _delay_footer(structure: Structure) -> list[str]:
+    if not structure.delay:
+        return []
+    return [
+        "before = tag_in[cell]",
+        "tag_out[cell] = tag_out[cell] + wp.int64(1)",
+        "origin_out[cell] = before",
+        "newest_out[cell] = slot",
+    ]
