@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all components share: declared parameters held as arrays, per-DOF state, and the two ways in.
+
+A component with a ``law`` is fused into the actuator's kernel. A component without one brings kernels of its own
+through `Controller.compute` or `Clamping.modify_forces`; its actuator then runs stage by stage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import warp as wp
+
+from .. import arrays
+from ..errors import ArrayError, ParameterError, StateError, StructureError
+from ..fields import Config, Field
+from ..memory import Bools, Floats
+from ..pipeline import SIGNALS, Flavour, Program, Stage, Structure, module_options, program
+
+wp.set_module_options(module_options(Flavour.GRAD))
+
+
+@wp.func
+def limit(x: float, low: float, high: float):
+    """``x`` held between ``low`` and ``high``. NaN stays NaN, so that a broken state is not mistaken for a limit."""
+    return wp.where(x < low, low, wp.where(x > high, high, x))
+
+
+class _Parameter:
+    """A declared parameter as an attribute: reads as an array, checks what is written to it."""
+
+    def __init__(self, name: str, declared: Field):
+        self.name = name
+        self.declared = declared
+        self.__doc__ = f"{declared.doc} [{declared.unit}]"
+
+    def __get__(self, component: Component | None, owner: type | None = None) -> Any:
+        return self if component is None else component._values[self.name]
+
+    def __set__(self, component: Component, value: Any) -> None:
+        component._write(self.name, self.declared, value)
+
+
+class Component:
+    """Base of everything an actuator is composed of."""
+
+    config: ClassVar[type[Config] | None] = None
+    """The scalar config that declares the parameters."""
+    law: ClassVar[Any] = None
+    """The equation, a ``@wp.func`` whose argument names say what it wants: signals, parameters, states."""
+    STATES: ClassVar[tuple[str, ...]] = ()
+    """Names of the per-DOF states that the law takes, and returns after the effort."""
+    SHARED_PARAMS: ClassVar[frozenset[str] | set[str]] = frozenset()
+    """Parameters that all DOFs of a group share."""
+    _own_kernel_method: ClassVar[str] = ""
+    _values: Any = MappingProxyType({})
+    _num_actuators: int | None = None
+    _revision: int = 0
+    """Counts rebinding of parameter arrays, so that an actuator notices."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "config" in cls.__dict__ and cls.config is not None:
+            cls.config.component = cls
+            for name, declared in cls.config.declared().items():
+                setattr(cls, name, _Parameter(name, declared))
+            cls.SHARED_PARAMS = frozenset(name for name, d in cls.config.declared().items() if d.shared)
+            if "__init__" not in cls.__dict__:
+                cls.__signature__ = _signature(cls.config)  # type: ignore[attr-defined]
+        if cls.law is not None:
+            for _ in cls._stage("law").arguments():
+                pass
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        declared = self.config.declared() if self.config is not None else {}
+        try:
+            bound = _signature(self.config).bind(*args, **kwargs)
+        except TypeError as error:
+            raise StructureError(
+                f"{type(self).__name__}: {error}; parameters: {', '.join(declared) or 'none'}"
+            ) from error
+        bound.apply_defaults()
+        self._values = dict.fromkeys(declared)
+        for name, value in bound.arguments.items():
+            setattr(self, name, value)
+        self._check_together()
+
+    def _write(self, name: str, declared: Field, value: Any) -> None:
+        """Check ``value`` and take it: shared where it is a device array, copied where it is plain numbers."""
+        where = f"{type(self).__name__}.{name}"
+        if value is None:
+            if not declared.optional:
+                raise ParameterError(f"{where}: got None; must be {declared.range}")
+        elif isinstance(value, wp.array) or (hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)):
+            value = arrays.share(value, where, wp.int32 if declared.integer else wp.float32)
+            if value.ndim != 1:
+                raise ArrayError(f"{where}: got shape {value.shape}; must be 1-D, one value per DOF")
+            declared.check(where, value.numpy())
+        else:
+            declared.check(where, value)
+            value = np.asarray(value, dtype=np.int32 if declared.integer else np.float32)
+            if value.ndim > 1:
+                raise ArrayError(f"{where}: got shape {value.shape}; must be a number, or 1-D with one value per DOF")
+        finalized = self._num_actuators is not None
+        self._values[name] = self._place(name, declared, value) if finalized else value
+        if finalized:
+            self._check_together()
+        self._revision += 1
+
+    def _place(self, name: str, declared: Field, value: Any) -> Any:
+        """Bring a checked value onto the device, with one entry per DOF unless it is shared."""
+        if value is None:
+            return None
+        where = f"{type(self).__name__}.{name}"
+        if isinstance(value, np.ndarray):
+            if value.ndim == 0:
+                value = np.full(self._num_actuators, value)
+            value = wp.array(value, device=self._device)
+        length = None if declared.shared else self._num_actuators
+        return arrays.flat(value, where, self._device, dtype=value.dtype, length=length)
+
+    def _check_together(self) -> None:
+        if self.config is not None:
+            values = {n: v.numpy() if isinstance(v, wp.array) else v for n, v in self._values.items()}
+            self.config.check_together(type(self).__name__, values)
+
+    @classmethod
+    def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Fill in what ``args`` leaves out, check the values, and return them all as plain scalars.
+
+        Args:
+            args: Scalar parameters by name, as a file or a builder gives them.
+        """
+        if cls.config is None:
+            raise StructureError(f"{cls.__name__} has no config: implement resolve_arguments(args)")
+        declared = cls.config.declared()
+        unknown = [name for name in args if name not in declared]
+        if unknown:
+            raise ParameterError(
+                f"{cls.__name__}: unknown parameter {unknown[0]!r}; parameters: {', '.join(declared) or 'none'}"
+            )
+        complete = {name: args.get(name, d.fallback) for name, d in declared.items()}
+        return dataclasses.asdict(cls.config(**complete))
+
+    def finalize(self, device: wp.Device, num_actuators: int) -> None:
+        """Bring the parameters onto ``device``, one value per DOF. Called by `Actuator`.
+
+        Args:
+            device: Where the actuator runs.
+            num_actuators: Number of DOFs, N.
+        """
+        self._device = wp.get_device(device)
+        self._num_actuators = num_actuators
+        if self.config is not None:
+            self._values = {n: self._place(n, d, self._values[n]) for n, d in self.config.declared().items()}
+        self._revision += 1
+
+    def parameters(self) -> dict[str, wp.array]:
+        """The parameter arrays by name; those left out are not in it."""
+        return {name: value for name, value in self._values.items() if isinstance(value, wp.array)}
+
+    @classmethod
+    def is_fused(cls) -> bool:
+        """Whether the component runs inside the actuator's one kernel: it has a law, and no kernel that replaces it."""
+        for owner in cls.__mro__:
+            if owner.__dict__.get("law") is not None:
+                return True
+            if cls._own_kernel_method in owner.__dict__:
+                return False
+        return False
+
+    @classmethod
+    def _stage(cls, name: str) -> Stage:
+        declared = cls.config.declared() if cls.config is not None else {}
+        return Stage(
+            name=name,
+            law=cls.law,
+            params=tuple(n for n, d in declared.items() if not d.shared),
+            tables=tuple(n for n, d in declared.items() if d.shared),
+            states=cls.STATES,
+        )
+
+    @classmethod
+    def uses_dt(cls) -> bool:
+        """Whether the law asks for the time step."""
+        return cls.law is not None and "dt" in cls.law.input_types
+
+    def is_graphable(self) -> bool:
+        """Whether a step can be captured in a graph."""
+        return True
+
+    def _finalize_if_needed(self, device: Any, num_actuators: int) -> wp.Device:
+        """Make a component usable on its own, outside an actuator."""
+        device = wp.get_device(device)
+        if self._num_actuators != num_actuators:
+            self.finalize(device, num_actuators)
+        return device
+
+
+class State:
+    """Per-DOF arrays of a component, by name. Starts at zero.
+
+    Args:
+        device: Where the arrays live.
+        num_actuators: Number of DOFs, N.
+        names: One array of shape (N,) each.
+        requires_grad: Allocate gradients.
+    """
+
+    def __init__(self, device: wp.Device, num_actuators: int, names: Iterable[str], requires_grad: bool = False):
+        self._arrays = {
+            name: wp.zeros(num_actuators, dtype=wp.float32, device=device, requires_grad=requires_grad)
+            for name in names
+        }
+        self.__dict__.update(self._arrays)
+
+    def reset(self, mask: Any = None) -> None:
+        """Zero the state, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
+        for array in self._arrays.values():
+            if mask is None:
+                array.zero_()
+            else:
+                reset_mask = as_mask(mask, array.shape[0], array.device)
+                wp.launch(_zero_where, array.shape[0], [reset_mask, array], device=array.device)
+
+    def assign(self, other: State) -> None:
+        """Copy the state of ``other`` into this one."""
+        for name, array in self._arrays.items():
+            wp.copy(array, other._arrays[name])
+
+
+def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:
+    """Return ``mask`` as a bool array of shape (N,) on ``device``."""
+    if isinstance(mask, (list, tuple)):
+        mask = np.asarray(mask)
+    if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and device.is_cuda:
+        mask = wp.array(mask, dtype=wp.bool, device=device)
+    try:
+        return arrays.flat(mask, "reset mask", device, dtype=wp.bool, length=num_actuators)
+    except ArrayError as error:
+        raise StateError(str(error)) from error
+
+
+@wp.kernel(enable_backward=False)
+def _zero_where(mask: Bools, target: Floats):
+    i = wp.tid()
+    if mask[i]:
+        target[i] = 0.0
+
+
+class Controller(Component):
+    """Base of controllers: command and joint state in, raw effort out.
+
+    Give a subclass a ``config`` and a ``law`` and it is fused. To launch kernels of its own instead, override
+    `compute`, `resolve_arguments`, `is_stateful` and `is_graphable`, and where it is stateful also `State`, `state` and
+    `update_state`.
+    """
+
+    State = State
+    _own_kernel_method = "compute"
+
+    def is_stateful(self) -> bool:
+        """Whether the controller keeps a state from one step to the next."""
+        return bool(self.STATES)
+
+    def state(self, num_actuators: int, device: Any, requires_grad: bool = False) -> Any:
+        """Return a new state for ``num_actuators`` DOFs, or None where there is none."""
+        return State(wp.get_device(device), num_actuators, self.STATES, requires_grad) if self.STATES else None
+
+    def compute(
+        self,
+        positions: Any,
+        velocities: Any,
+        target_pos: Any,
+        target_vel: Any,
+        feedforward: Any,
+        pos_indices: wp.array,
+        vel_indices: wp.array,
+        target_pos_indices: wp.array,
+        target_vel_indices: wp.array,
+        forces: wp.array,
+        state: Any,
+        dt: float | None,
+        device: Any = None,
+    ) -> None:
+        """Compute the effort of each DOF into ``forces``, without touching ``state``.
+
+        Args:
+            positions: Joint positions [rad or m], read at ``pos_indices``.
+            velocities: Joint velocities [rad/s or m/s], read at ``vel_indices``.
+            target_pos: Target positions [rad or m], read at ``target_pos_indices``.
+            target_vel: Target velocities [rad/s or m/s], read at ``target_vel_indices``.
+            feedforward: Feedforward efforts [N·m or N], read at ``target_vel_indices``; may be None.
+            pos_indices: Indices, shape (N,).
+            vel_indices: Indices, shape (N,).
+            target_pos_indices: Indices, shape (N,).
+            target_vel_indices: Indices, shape (N,).
+            forces: Efforts [N·m or N], shape (N,), written.
+            state: State of the controller; None where it has none.
+            dt: Time step [s].
+            device: Where to run.
+        """
+        if self.law is None:
+            raise StructureError(f"{type(self).__name__} has neither a law nor a compute() of its own")
+        num_actuators = forces.shape[0]
+        device = self._finalize_if_needed(device, num_actuators)
+        signals = dict(
+            zip(SIGNALS, (positions, velocities, target_pos, target_vel, feedforward), strict=True),
+            pos_indices=pos_indices,
+            vel_indices=vel_indices,
+            target_pos_indices=target_pos_indices,
+            target_vel_indices=target_vel_indices,
+            dt=dt,
+        )
+        stage = self._stage("controller")
+        pending = self.state(num_actuators, device, requires_grad=forces.requires_grad)
+        for name in self.STATES:
+            signals[f"controller_{name}_in"] = getattr(state, name)
+            signals[f"controller_{name}_out"] = getattr(pending, name)
+        self._pending = pending
+        forces.zero_()
+        _launch_alone(self, Structure((stage,), flavour=_stage_flavour(forces)), signals, forces, device)
+
+    def update_state(self, current_state: Any, next_state: Any) -> None:
+        """Move what the last `compute` found into ``next_state``."""
+        if self.STATES:
+            next_state.assign(self._pending)
+
+
+class Clamping(Component):
+    """Base of clamps: effort in, effort that the motor can give out.
+
+    Give a subclass a ``config`` and a ``law`` and it is fused. To launch kernels of its own instead, override
+    `modify_forces` and `resolve_arguments`.
+    """
+
+    _own_kernel_method = "modify_forces"
+
+    def modify_forces(
+        self,
+        src_forces: wp.array,
+        dst_forces: wp.array,
+        positions: Any,
+        velocities: Any,
+        pos_indices: wp.array,
+        vel_indices: wp.array,
+        device: Any = None,
+    ) -> None:
+        """Clamp the effort of each DOF from ``src_forces`` into ``dst_forces``, which may be the same array.
+
+        Args:
+            src_forces: Efforts to clamp [N·m or N], shape (N,).
+            dst_forces: Clamped efforts [N·m or N], shape (N,), written.
+            positions: Joint positions [rad or m], read at ``pos_indices``.
+            velocities: Joint velocities [rad/s or m/s], read at ``vel_indices``.
+            pos_indices: Indices, shape (N,).
+            vel_indices: Indices, shape (N,).
+            device: Where to run.
+        """
+        if self.law is None:
+            raise StructureError(f"{type(self).__name__} has neither a law nor a modify_forces() of its own")
+        device = self._finalize_if_needed(device, src_forces.shape[0])
+        given = {
+            "q": positions,
+            "qd": velocities,
+            "pos_indices": pos_indices,
+            "vel_indices": vel_indices,
+            "given_effort": src_forces,
+        }
+        structure = Structure((self._stage("clamping"),), flavour=_stage_flavour(dst_forces), effort_given=True)
+        if src_forces.ptr == dst_forces.ptr:
+            given["given_effort"] = wp.clone(src_forces)
+        dst_forces.zero_()
+        _launch_alone(self, structure, given, dst_forces, device)
+
+
+def _stage_flavour(forces: wp.array) -> Flavour:
+    return Flavour.GRAD if forces.requires_grad else Flavour.SCALAR
+
+
+def _launch_alone(
+    component: Component, structure: Structure, given: dict[str, Any], forces: wp.array, device: wp.Device
+) -> None:
+    """Run a one-component chain, adding its effort to ``forces``."""
+    built: Program = program(structure)
+    stage = structure.stages[0]
+    values = {f"{stage.name}_{name}": array for name, array in component.parameters().items()}
+    values |= given | {"n": forces.shape[0], "first": 0, "output": forces}
+    inputs = [values.get(name, 0 if name.endswith("_offset") else None) for name in built.arguments]
+    wp.launch(built.kernel, forces.shape[0], inputs, device=device)
+
+
+def _signature(config: type[Config] | None) -> inspect.Signature:
+    parameters = []
+    for field in dataclasses.fields(config) if config is not None else ():
+        declared = config.declared()[field.name]  # type: ignore[union-attr]
+        default = None if declared.optional else field.default
+        if default is dataclasses.MISSING:
+            default = inspect.Parameter.empty
+        parameters.append(inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
+    return inspect.Signature(parameters)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""The torque-speed envelope of a DC motor, in four quadrants.
+
+.. math::
+    \tau_{max}(v) &= \min(\tau_s (1 - v/v_0),\; \tau_m) \\
+    \tau_{min}(v) &= \max(\tau_s (-1 - v/v_0),\; -\tau_m)
+
+with :math:`v` first clamped to ± the corner velocity :math:`v_0 (1 + \tau_m/\tau_s)`. At the corner velocity the
+falling line reaches :math:`-\tau_m`, so clamping :math:`v` there is the same as clamping the line to
+:math:`\pm\tau_m`. The law does the latter: it needs no corner, and has no quotient that a stall effort of zero or an
+infinite limit could turn into NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..errors import ParameterError
+from ..fields import Config, param
+from .base import Clamping, limit
+
+LARGEST = wp.constant(float(np.finfo(np.float32).max))
+
+
+@dataclass(frozen=True)
+class DCMotorClampingConfig(Config):
+    """Torque-speed limits of a DC motor, at its output."""
+
+    saturation_effort: float = param(
+        "N·m", "Stall effort: what the motor would give at rest.", minimum=0.0, finite=False, fallback=math.inf
+    )
+    velocity_limit: float = param(
+        "rad/s", "No-load speed: where the effort has fallen to zero.", above=0.0, finite=False, fallback=math.inf
+    )
+    max_motor_effort: float = param(
+        "N·m", "Largest effort that drive and windings allow.", minimum=0.0, finite=False, fallback=math.inf
+    )
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        bad = np.isinf(np.float32(values["saturation_effort"])) & np.isfinite(np.float32(values["velocity_limit"]))
+        if np.any(bad):
+            at = f" at index {int(np.argmax(bad))}" if np.ndim(bad) else ""
+            raise ParameterError(
+                f"{where}: saturation_effort is inf with a finite velocity_limit{at}, which leaves no falling line; "
+                "make saturation_effort finite, or velocity_limit inf"
+            )
+
+
+@wp.func
+def dc_motor_law(effort: float, qd: float, saturation_effort: float, velocity_limit: float, max_motor_effort: float):
+    stall = wp.min(saturation_effort, LARGEST)
+    speed = limit(limit(qd, -LARGEST, LARGEST) / velocity_limit, -LARGEST, LARGEST)
+    highest = limit(stall * (1.0 - speed), -max_motor_effort, max_motor_effort)
+    lowest = limit(stall * (-1.0 - speed), -max_motor_effort, max_motor_effort)
+    return limit(effort, lowest, highest)
+
+
+class ClampingDCMotor(Clamping):
+    """Four-quadrant torque-speed envelope of a DC motor.
+
+    Args:
+        saturation_effort: Stall efforts [N·m or N], shape (N,).
+        velocity_limit: No-load speeds [rad/s or m/s], shape (N,). inf switches the falling line off.
+        max_motor_effort: Continuous limits [N·m or N], shape (N,). inf switches them off.
+    """
+
+    config = DCMotorClampingConfig
+    law = dc_motor_law

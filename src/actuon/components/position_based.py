@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A limit that depends on the joint's position, from a table.
+
+.. math:: \tau \leftarrow \mathrm{clamp}(\tau,\; \pm \tau_{max}(q))
+
+with :math:`\tau_{max}` linear between the table's entries and held at its ends. A rotary joint does not wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..errors import ParameterError
+from ..fields import Config, param
+from ..memory import Floats
+from .base import Clamping, limit
+
+
+@dataclass(frozen=True)
+class PositionBasedClampingConfig(Config):
+    """A table of effort limits over the joint's position."""
+
+    lookup_positions: tuple[float, ...] = param("rad", "Positions of the entries, in rising order.", shared=True)
+    lookup_efforts: tuple[float, ...] = param(
+        "N·m", "Largest effort at each entry, either way.", shared=True, minimum=0.0
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.declared():
+            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        columns = {}
+        for name, declared in cls.declared().items():
+            if np.ndim(values[name]) != 1 or np.size(values[name]) == 0:
+                raise ParameterError(f"{where}.{name}: got {values[name]!r}; must be a list of at least one number")
+            declared.check(f"{where}.{name}", values[name])
+            columns[name] = np.asarray(values[name], dtype=np.float32)
+        positions, efforts = columns.values()
+        if len(positions) != len(efforts):
+            raise ParameterError(
+                f"{where}: got {len(positions)} lookup_positions and {len(efforts)} lookup_efforts; must be as many"
+            )
+        falling = np.diff(positions) < 0
+        if falling.any():
+            at = int(np.argmax(falling))
+            raise ParameterError(
+                f"{where}.lookup_positions: {positions[at + 1]} at index {at + 1} follows {positions[at]}; "
+                "positions must not fall"
+            )
+
+
+@wp.func
+def entry_before(q: float, lookup_positions: Floats):
+    """Index of the last entry below ``q``, or 0. A function of its own: Warp cannot replay its loop backwards."""
+    left = int(0)
+    for i in range(1, lookup_positions.shape[0]):
+        if q > lookup_positions[i]:
+            left = i
+    return left
+
+
+@wp.func
+def position_based_law(effort: float, q: float, lookup_positions: Floats, lookup_efforts: Floats):
+    left = entry_before(q, lookup_positions)
+    right = wp.min(left + 1, lookup_positions.shape[0] - 1)
+    start = lookup_positions[left]
+    width = lookup_positions[right] - start
+    along = limit((q - start) / wp.where(width > 0.0, width, 1.0), 0.0, 1.0)
+    largest = lookup_efforts[left] + along * (lookup_efforts[right] - lookup_efforts[left])
+    return limit(effort, -largest, largest)
+
+
+class ClampingPositionBased(Clamping):
+    """Holds the effort within a limit looked up at the joint's position. The table is shared by all DOFs of the group.
+
+    Args:
+        lookup_positions: Positions [rad or m], rising, shape (K,).
+        lookup_efforts: Largest efforts [N·m or N] at those positions, shape (K,).
+        lookup_table_path: Text file to read both from instead: two columns, spaces or commas, ``#`` comments.
+    """
+
+    config = PositionBasedClampingConfig
+    law = position_based_law
+
+    def __init__(self, lookup_positions: Any = None, lookup_efforts: Any = None, lookup_table_path: Any = None):
+        table = _resolve_table(lookup_positions, lookup_efforts, lookup_table_path)
+        super().__init__(**table)
+
+    @classmethod
+    def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Check a table, read it where ``args`` names a ``lookup_table_path``, and return it as two tuples."""
+        unknown = set(args) - {"lookup_positions", "lookup_efforts", "lookup_table_path"}
+        if unknown:
+            raise ParameterError(
+                f"{cls.__name__}: unknown parameter {sorted(unknown)[0]!r}; "
+                "parameters: lookup_positions, lookup_efforts, lookup_table_path"
+            )
+        return super().resolve_arguments(_resolve_table(**args))
+
+
+def _resolve_table(
+    lookup_positions: Any = None, lookup_efforts: Any = None, lookup_table_path: Any = None
+) -> dict[str, Any]:
+    if lookup_table_path is None:
+        if lookup_positions is None or lookup_efforts is None:
+            raise ParameterError(
+                "ClampingPositionBased: needs lookup_positions and lookup_efforts, or a lookup_table_path"
+            )
+        return {"lookup_positions": lookup_positions, "lookup_efforts": lookup_efforts}
+    if lookup_positions is not None or lookup_efforts is not None:
+        raise ParameterError("ClampingPositionBased: got a lookup_table_path and a table; must be one of the two")
+    positions, efforts = read_lookup_table(lookup_table_path)
+    return {"lookup_positions": positions, "lookup_efforts": efforts}
+
+
+def read_lookup_table(path: str | Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Read a text file of positions and largest efforts, one pair per line.
+
+    Raises:
+        ParameterError: The file is missing, unreadable or empty, or a line is not two numbers.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParameterError(f"lookup table '{path}' cannot be read: {error}") from error
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            position, effort = (float(word) for word in words)
+        except ValueError:
+            raise ParameterError(
+                f"{path}:{number}: got {line.strip()!r}; must be two numbers, position and effort"
+            ) from None
+        rows.append((position, effort))
+    if not rows:
+        raise ParameterError(f"lookup table '{path}' holds no entries; must have at least one line of two numbers")
+    table = np.array(rows)
+    try:
+        PositionBasedClampingConfig(tuple(table[:, 0]), tuple(table[:, 1]))
+    except ParameterError as error:
+        raise ParameterError(f"lookup table '{path}': {error}") from error
+    return tuple(table[:, 0].tolist()), tuple(table[:, 1].tolist())
