@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Actuator`: components composed into a chain, its state, and its step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import warp as wp
+
+from .arrays import index_array, read_array, read_optional
+from .chain import READ_THROUGH, Access, Chain
+from .components.base import Clamping, Controller
+from .components.delay import Delay
+from .errors import ParameterError, StateError, StructureError
+from .runners import FusedRunner, StagedRunner, TapeRunner
+
+
+class Actuator:
+    """Delay → controller → clamping, for N DOFs at once.
+
+    Where every component has a law, a step is one kernel launch. The effort is *added* to the output array: the caller
+    zeroes it first, and several actuators may write to the same one.
+
+    Args:
+        indices: DOF indices into velocities, velocity targets, feedforward and output, shape (N,).
+        controller: What makes effort out of commands.
+        delay: What holds commands back.
+        clamping: What limits the effort, in this order.
+        pos_indices: Indices into positions, shape (N,). Default: ``indices``. They differ where a floating base or a
+            ball joint has more coordinates than velocities.
+        target_pos_indices: Indices into target positions, shape (N,). Default: ``pos_indices``.
+        effort_indices: Indices into the outputs, shape (N,). Default: ``indices``. Entries that repeat add up.
+        state_pos_attr: Name of the positions in the simulation's state.
+        state_vel_attr: Name of the velocities in the simulation's state.
+        control_target_pos_attr: Name of the target positions in the simulation's control.
+        control_target_vel_attr: Name of the target velocities in the simulation's control.
+        control_feedforward_attr: Name of the feedforward efforts in the simulation's control. None, or an array that is
+            not there, means no feedforward.
+        control_output_attr: Name of the efforts in the simulation's control.
+        control_computed_output_attr: Name of an array in the simulation's control that gets the effort before clamping.
+        requires_grad: Let a `wp.Tape` differentiate through steps.
+    """
+
+    def __init__(
+        self,
+        indices: Any,
+        controller: Controller,
+        delay: Delay | None = None,
+        clamping: Sequence[Clamping] | None = None,
+        pos_indices: Any = None,
+        target_pos_indices: Any = None,
+        effort_indices: Any = None,
+        state_pos_attr: str = "joint_q",
+        state_vel_attr: str = "joint_qd",
+        control_target_pos_attr: str | None = "joint_target_q",
+        control_target_vel_attr: str | None = "joint_target_qd",
+        control_feedforward_attr: str | None = "joint_act",
+        control_output_attr: str = "joint_f",
+        control_computed_output_attr: str | None = None,
+        requires_grad: bool = False,
+    ):
+        self.indices = index_array(indices, "indices", None)
+        self.device = self.indices.device
+        self.num_actuators = n = self.indices.shape[0]
+        self.pos_indices = self._indices("pos_indices", pos_indices, self.indices)
+        self.target_pos_indices = self._indices("target_pos_indices", target_pos_indices, self.pos_indices)
+        self.effort_indices = self._indices("effort_indices", effort_indices, self.indices)
+
+        self.controller = controller
+        self.delay = delay
+        self.clamping = list(clamping or ())
+        self.requires_grad = requires_grad
+        self._check_components()
+
+        self.state_pos_attr = state_pos_attr
+        self.state_vel_attr = state_vel_attr
+        self.control_target_pos_attr = control_target_pos_attr or "joint_target_q"
+        self.control_target_vel_attr = control_target_vel_attr or "joint_target_qd"
+        self.control_feedforward_attr = control_feedforward_attr
+        self.control_output_attr = control_output_attr
+        self.control_computed_output_attr = control_computed_output_attr
+        if control_computed_output_attr == control_output_attr:
+            raise ParameterError(
+                f"control_computed_output_attr: got '{control_output_attr}', which is the output; name another array"
+            )
+
+        controller.finalize(self.device, n)
+        for clamp in self.clamping:
+            clamp.finalize(self.device, n)
+        if delay is not None:
+            delay.finalize(self.device, n, requires_grad=requires_grad)
+        if requires_grad:
+            for component in (controller, *self.clamping):
+                for array in component.parameters().values():
+                    array.requires_grad = True
+
+        self._stateful = delay is not None or controller.is_stateful()
+        self._chain = self._compose()
+        self._fused = all(component.is_fused() for component in (controller, *self.clamping))
+        self._runner: FusedRunner | TapeRunner | StagedRunner
+        if not self._fused:
+            self._runner = StagedRunner(self._chain, requires_grad)
+        elif requires_grad:
+            self._runner = TapeRunner(self._chain)
+        else:
+            self._runner = FusedRunner(self._chain)
+
+    def _compose(self) -> Chain:
+        through = {"pos": self.pos_indices, "vel": self.indices, "target_pos": self.target_pos_indices}
+        accesses = {name: Access.through(indices) for name, indices in through.items()}
+        accesses["target_vel"] = accesses["vel"]
+        accesses["effort"] = Access.through(self.effort_indices)
+        names = (
+            f"sim_state.{self.state_pos_attr}",
+            f"sim_state.{self.state_vel_attr}",
+            f"sim_control.{self.control_target_pos_attr}",
+            f"sim_control.{self.control_target_vel_attr}",
+            f"sim_control.{self.control_feedforward_attr}",
+            f"sim_control.{self.control_output_attr}",
+            f"sim_control.{self.control_computed_output_attr}",
+        )
+        labels = dict(zip(READ_THROUGH, names, strict=True))
+        clamping = tuple(self.clamping)
+        return Chain(self.device, self.num_actuators, self.controller, self.delay, clamping, accesses, labels)
+
+    def _indices(self, name: str, value: Any, default: wp.array) -> wp.array:
+        return default if value is None else index_array(value, name, self.device, self.num_actuators)
+
+    def _check_components(self) -> None:
+        expected: list[tuple[str, Any, type]] = [
+            ("controller", self.controller, Controller),
+            ("delay", self.delay, Delay),
+        ]
+        expected += [(f"clamping[{i}]", clamp, Clamping) for i, clamp in enumerate(self.clamping)]
+        for where, component, kind in expected:
+            if not isinstance(component, kind) and not (where == "delay" and component is None):
+                raise StructureError(f"{where}: got {type(component).__name__}; must be a {kind.__name__}")
+
+    @dataclass
+    class State:
+        """What an actuator remembers between two steps."""
+
+        delay_state: Delay.State | None = None
+        """Ring of past commands; None without a delay."""
+        controller_state: Any = None
+        """State of the controller; None where it is stateless."""
+        owner: Any = field(default=None, repr=False)
+        """The actuator it was made by."""
+
+        def reset(self, mask: Any = None) -> None:
+            """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true."""
+            for part in (self.delay_state, self.controller_state):
+                if part is not None:
+                    part.reset(mask)
+
+        def assign(self, other: Actuator.State) -> None:
+            """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them."""
+            for name in ("delay_state", "controller_state"):
+                _assign(name, getattr(self, name), getattr(other, name))
+
+    def is_stateful(self) -> bool:
+        """Whether the chain remembers anything between two steps."""
+        return self._stateful
+
+    def is_graphable(self) -> bool:
+        """Whether steps can be captured in a graph."""
+        return all(component.is_graphable() for component in (self.controller, *self.clamping))
+
+    def is_fused(self) -> bool:
+        """Whether a step is one kernel launch. False where a component brings kernels of its own."""
+        return self._fused
+
+    def state(self) -> Actuator.State | None:
+        """Return a new initial state, or None where the chain is stateless."""
+        if not self.is_stateful():
+            return None
+        controller_state = None
+        if self.controller.is_stateful():
+            extra = {"requires_grad": True} if self.requires_grad and self.controller.is_fused() else {}
+            controller_state = self.controller.state(self.num_actuators, self.device, **extra)
+        delay_state = None if self.delay is None else self.delay.state(self.num_actuators, self.device)
+        return Actuator.State(delay_state, controller_state, owner=self)
+
+    def step(
+        self,
+        sim_state: Any,
+        sim_control: Any,
+        current_act_state: Actuator.State | None = None,
+        next_act_state: Actuator.State | None = None,
+        dt: float | None = None,
+    ) -> None:
+        """Read state and commands, and add the effort of each DOF to the output.
+
+        Args:
+            sim_state: Object or mapping with positions and velocities.
+            sim_control: Object or mapping with targets, feedforward and outputs.
+            current_act_state: State before the step. Needed where `is_stateful`.
+            next_act_state: State after the step, written. May be ``current_act_state`` unless gradients are wanted.
+            dt: Time step [s]. Needed by controllers that integrate.
+        """
+        if self.num_actuators == 0:
+            return
+        given = (
+            read_array(sim_state, self.state_pos_attr, "sim_state"),
+            read_array(sim_state, self.state_vel_attr, "sim_state"),
+            read_array(sim_control, self.control_target_pos_attr, "sim_control"),
+            read_array(sim_control, self.control_target_vel_attr, "sim_control"),
+            read_optional(sim_control, self.control_feedforward_attr) if self.control_feedforward_attr else None,
+            read_array(sim_control, self.control_output_attr, "sim_control"),
+            read_array(sim_control, self.control_computed_output_attr, "sim_control")
+            if self.control_computed_output_attr
+            else None,
+        )
+        if self._stateful:
+            self._check_state("current_act_state", current_act_state)
+            self._check_state("next_act_state", next_act_state)
+        self._runner.run(given, current_act_state, next_act_state, dt)
+
+    def _check_state(self, name: str, state: Actuator.State | None) -> None:
+        if state is None:
+            raise StateError(f"{name}: got None; the chain is stateful, make its states with actuator.state()")
+        if state.owner is not self:
+            raise StateError(f"{name}: got a state of another actuator; make it with this actuator's state()")
+
+    def __repr__(self) -> str:
+        delay = [] if self.delay is None else [f"Delay(≤ {self.delay.buf_depth})"]
+        parts = [*delay, *(type(component).__name__ for component in (self.controller, *self.clamping))]
+        path = "fused" if self._fused else "staged"
+        return f"<Actuator of {self.num_actuators} DOFs on {self.device}, {path}: {' → '.join(parts)}>"
+
+
+def _assign(name: str, target: Any, source: Any) -> None:
+    """Copy the state of one component."""
+    if type(target) is not type(source):
+        raise StateError(
+            f"{name}: cannot assign a {type(source).__name__} to a {type(target).__name__}; "
+            "both states must come from the same actuator"
+        )
+    if target is None:
+        return
+    if hasattr(target, "assign"):
+        target.assign(source)
+        return
+    for attribute, array in vars(target).items():
+        if not isinstance(array, wp.array):
+            raise StateError(f"{name}.{attribute}: is no Warp array; give {type(target).__name__} an assign(other)")
+        wp.copy(array, getattr(source, attribute))
