@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ActuatorBuilder`: many joints described one by one, run by as few actuators as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from .actuator import Actuator
+from .components.base import Clamping, Component, Controller
+from .components.delay import Delay
+from .errors import ActuonError, ParameterError, StructureError
+
+
+@dataclass
+class _Entry:
+    """One described joint and its copies."""
+
+    index: np.ndarray
+    pos_index: np.ndarray
+    parts: tuple[tuple[type[Component], dict[str, Any]], ...]
+    """Controller first, then the clamps in order, each with its complete scalar parameters."""
+    delay_steps: int | None
+
+    def group(self) -> Hashable:
+        """What must agree for joints to share an actuator: classes, shared parameters, and having a delay."""
+        shared = (
+            (
+                component,
+                tuple((name, _hashable(values[name])) for name in sorted(component.SHARED_PARAMS & set(values))),
+            )
+            for component, values in self.parts
+        )
+        return (self.delay_steps is None, *shared)
+
+
+class ActuatorBuilder:
+    """Collects joints with scalar parameters and builds actuators with array parameters.
+
+    Joints with the same component classes, in the same order, become one actuator, whatever their values. Having a
+    delay or not makes a difference; how long it is does not.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+
+    def __len__(self) -> int:
+        return sum(entry.index.size for entry in self._entries)
+
+    def add_actuator(
+        self,
+        controller_class: type[Controller],
+        index: int,
+        *,
+        clamping: Sequence[tuple[type[Clamping], Mapping[str, Any]]] = (),
+        delay_steps: int | None = None,
+        pos_index: int | None = None,
+        **controller_kwargs: Any,
+    ) -> None:
+        """Describe the actuator of one joint.
+
+        Args:
+            controller_class: Class of the controller.
+            index: DOF index.
+            clamping: Clamps in order, each as a class and its scalar parameters.
+            delay_steps: Lag of the commands [steps]. None means no delay.
+            pos_index: Coordinate index. Default: ``index``.
+            controller_kwargs: Scalar parameters of the controller. What is left out gets the file default.
+        """
+        where = f"DOF {index}"
+        index = _whole_number(where, "index", index)
+        pos_index = index if pos_index is None else _whole_number(where, "pos_index", pos_index)
+        parts = [_resolve(where, Controller, controller_class, controller_kwargs)]
+        for pair in clamping:
+            if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[1], Mapping):
+                raise StructureError(
+                    f"{where}: clamping: got {pair!r}; must be pairs of a class and a dict of parameters"
+                )
+            parts.append(_resolve(where, Clamping, *pair))
+        if delay_steps is not None:
+            delay_steps = _resolve(where, Delay, Delay, {"delay_steps": delay_steps})[1]["delay_steps"]
+        self._entries.append(_Entry(np.array([index]), np.array([pos_index]), tuple(parts), delay_steps))
+
+    def replicate(self, count: int, dof_stride: int, coord_stride: int | None = None) -> None:
+        """Lay ``count`` copies of everything described so far, the first in its place.
+
+        Args:
+            count: How many there shall be.
+            dof_stride: DOFs from one copy to the next.
+            coord_stride: Coordinates from one copy to the next. Default: ``dof_stride``.
+        """
+        count = _whole_number("replicate", "count", count)
+        dof_stride = _whole_number("replicate", "dof_stride", dof_stride)
+        coord_stride = dof_stride if coord_stride is None else _whole_number("replicate", "coord_stride", coord_stride)
+        if count < 1:
+            raise ParameterError(f"replicate: count: got {count}; must be ≥ 1")
+        copies = np.arange(count)[:, None]
+        for entry in self._entries:
+            entry.index = (copies * dof_stride + entry.index).ravel()
+            entry.pos_index = (copies * coord_stride + entry.pos_index).ravel()
+
+    def finalize(self, device: Any = None, requires_grad: bool = False) -> list[Actuator]:
+        """Build the actuators, in the order in which their first joints were described.
+
+        Args:
+            device: Where they run. Default: Warp's current device.
+            requires_grad: Let a `wp.Tape` differentiate through steps.
+        """
+        groups: dict[Hashable, list[_Entry]] = {}
+        for entry in self._entries:
+            groups.setdefault(entry.group(), []).append(entry)
+        device = wp.get_device(device)
+        return [_build(entries, device, requires_grad) for entries in groups.values()]
+
+
+def _build(entries: list[_Entry], device: wp.Device, requires_grad: bool) -> Actuator:
+    """Make one actuator of a group, its DOFs in rising order so that a kernel reads memory in one direction."""
+    index = np.concatenate([entry.index for entry in entries])
+    order = np.argsort(index, kind="stable")
+    sizes = [entry.index.size for entry in entries]
+
+    def per_dof(values: list[Any], dtype: Any) -> wp.array:
+        return wp.array(np.repeat(np.array(values, dtype=dtype), sizes)[order], device=device)
+
+    components: list[Any] = []
+    for position, (component, first) in enumerate(entries[0].parts):
+        columns = {
+            name: value
+            if name in component.SHARED_PARAMS
+            else per_dof([entry.parts[position][1][name] for entry in entries], np.float32)
+            for name, value in first.items()
+        }
+        components.append(component(**columns))
+    delay = None
+    if entries[0].delay_steps is not None:
+        lags = [entry.delay_steps or 0 for entry in entries]
+        delay = Delay(per_dof(lags, np.int32), max(1, *lags))
+    pos_index = np.concatenate([entry.pos_index for entry in entries])[order]
+    indices = wp.array(index[order].astype(np.uint32), device=device)
+    return Actuator(
+        indices,
+        components[0],
+        delay=delay,
+        clamping=components[1:],
+        pos_indices=wp.array(pos_index.astype(np.uint32), device=device),
+        requires_grad=requires_grad,
+    )
+
+
+def _resolve(where: str, kind: type[Component], component: Any, args: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    if not (isinstance(component, type) and issubclass(component, kind)):
+        raise StructureError(f"{where}: got {component!r}; must be a subclass of {kind.__name__}")
+    try:
+        return component, component.resolve_arguments(args)
+    except ActuonError as error:
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _whole_number(where: str, name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ParameterError(f"{where}: {name}: got {value!r}; must be a whole number ≥ 0")
+    return int(value)
+
+
+def _hashable(value: Any) -> Hashable:
+    return tuple(value) if isinstance(value, list) else value
