@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import warp as wp
+from hypothesis import settings
+
+sys.path.insert(0, str(Path(__file__).parent))
+wp.config.log_level = wp.LOG_WARNING
+settings.register_profile("actuon", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("actuon")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)

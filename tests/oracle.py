@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An independent reference: each equation in NumPy float64, written from its definition, one DOF at a time where simple."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+def pd(q, qd, target_q, target_qd, feedforward, kp, kd, const_effort=0.0):
+    return const_effort + feedforward + kp * (target_q - q) + kd * (target_qd - qd)
+
+
+def max_effort(effort, q, qd, max_effort):
+    return np.clip(effort, -max_effort, max_effort)
+
+
+def dc_motor(effort, q, qd, saturation_effort, velocity_limit, max_motor_effort):
+    """The definition with its corner velocity; infinities taken as limits."""
+    result = np.empty_like(effort)
+    for i in range(len(effort)):
+        stall, no_load, most = saturation_effort[i], velocity_limit[i], max_motor_effort[i]
+        if np.isinf(no_load):
+            high, low = min(stall, most), max(-stall, -most)
+        elif stall == 0.0:
+            high = low = 0.0
+        else:
+            corner = no_load * (1.0 + most / stall)
+            v = np.clip(qd[i], -corner, corner)
+            high = min(stall * (1.0 - v / no_load), most)
+            low = max(stall * (-1.0 - v / no_load), -most)
+        result[i] = min(max(effort[i], low), high)
+    return result
+
+
+def position_based(effort, q, qd, lookup_positions, lookup_efforts):
+    largest = np.interp(q, lookup_positions, lookup_efforts)
+    return np.clip(effort, -largest, largest)
+
+
+CLAMPS = {
+    "ClampingMaxEffort": max_effort,
+    "ClampingDCMotor": dc_motor,
+    "ClampingPositionBased": position_based,
+}
+
+
+@dataclass
+class Oracle:
+    """A chain that keeps every command it has seen."""
+
+    n: int
+    controller: str
+    gains: dict[str, Any]
+    clamps: list[tuple[str, dict[str, Any]]]
+    lags: np.ndarray | None = None
+    depth: int = 0
+    past: list[list[tuple[float, float, float]]] = field(init=False)
+    integral: np.ndarray = field(init=False)
+
+    def __post_init__(self):
+        self.reset(np.ones(self.n, bool), first=True)
+
+    def reset(self, mask, first=False):
+        if first:
+            self.past = [[] for _ in range(self.n)]
+            self.integral = np.zeros(self.n)
+        for i in np.flatnonzero(mask):
+            self.past[i].clear()
+            self.integral[i] = 0.0
+
+    def step(self, q, qd, target_q, target_qd, feedforward, dt):
+        """Return effort before clamping and after, each of shape (N,)."""
+        q, qd, target_q, target_qd, feedforward = (
+            np.asarray(x, np.float64) for x in (q, qd, target_q, target_qd, feedforward)
+        )
+        late = np.stack([target_q, target_qd, feedforward])
+        if self.lags is not None:
+            for i in range(self.n):
+                kept = self.past[i][-self.depth :]
+                lag = min(int(self.lags[i]), len(kept))
+                if lag:
+                    late[:, i] = kept[-lag]
+                self.past[i].append((target_q[i], target_qd[i], feedforward[i]))
+        effort = pd(q, qd, *late, self.gains["kp"], self.gains["kd"], self.gains.get("const_effort", 0.0))
+        if self.controller == "ControllerPID":
+            bound = self.gains["integral_max"]
+            self.integral = np.clip(self.integral + (late[0] - q) * dt, -bound, bound)
+            effort = effort + self.gains["ki"] * self.integral
+        computed = effort
+        for name, values in self.clamps:
+            effort = CLAMPS[name](effort, q, qd, **values)
+        return computed, effort
