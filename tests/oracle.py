@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An independent reference: each equation in NumPy float64, written from its definition, one DOF at a time where simple."""
+"""An independent reference: each equation in NumPy float64, written from its definition."""
 
 from __future__ import annotations
 

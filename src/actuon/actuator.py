@@ -221,8 +221,9 @@ class Actuator:
     def _check_state(self, name: str, state: Actuator.State | None) -> None:
         if state is None:
             raise StateError(f"{name}: got None; the chain is stateful, make its states with actuator.state()")
-        if state.owner is not self:
-            raise StateError(f"{name}: got a state of another actuator; make it with this actuator's state()")
+        if getattr(state, "owner", None) is not self:
+            got = "a state of another actuator" if isinstance(state, Actuator.State) else type(state).__name__
+            raise StateError(f"{name}: got {got}; make states with this actuator's state()")
 
     def __repr__(self) -> str:
         delay = [] if self.delay is None else [f"Delay(≤ {self.delay.buf_depth})"]

@@ -78,7 +78,7 @@ def _as_numbers(where: str, values: Any, integer: bool) -> np.ndarray:
         raise ParameterError(f"{where}: got {values!r}; must be a number or a flat list of numbers") from error
     if array.dtype.kind not in "iuf":
         raise ParameterError(f"{where}: got {values!r}; must be a number or a flat list of numbers")
-    if integer and array.dtype.kind == "f":
+    if integer and array.dtype.kind == "f" and array.size:
         raise ParameterError(f"{where}: got {values!r}; must be a whole number")
     with np.errstate(over="ignore"):
         return np.asarray(array, dtype=np.float64 if integer else np.float32)

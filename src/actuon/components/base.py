@@ -88,10 +88,10 @@ class Component:
         self._values = dict.fromkeys(declared)
         for name, value in bound.arguments.items():
             setattr(self, name, value)
-        self._check_together()
+        self._check_together(self._values)
 
     def _write(self, name: str, declared: Field, value: Any) -> None:
-        """Check ``value`` and take it: shared where it is a device array, copied where it is plain numbers."""
+        """Check ``value`` and take it: a device array is shared; numbers are copied, into the array that is there."""
         where = f"{type(self).__name__}.{name}"
         if value is None:
             if not declared.optional:
@@ -106,11 +106,17 @@ class Component:
             value = np.asarray(value, dtype=np.int32 if declared.integer else np.float32)
             if value.ndim > 1:
                 raise ArrayError(f"{where}: got shape {value.shape}; must be a number, or 1-D with one value per DOF")
-        finalized = self._num_actuators is not None
-        self._values[name] = self._place(name, declared, value) if finalized else value
-        if finalized:
-            self._check_together()
-        self._revision += 1
+        existing = self._values[name]
+        if self._num_actuators is None:
+            self._values[name] = value
+            return
+        placed = self._place(name, declared, value)
+        self._check_together(self._values | {name: placed})
+        if isinstance(value, np.ndarray) and existing is not None and existing.shape == placed.shape:
+            wp.copy(existing, placed)
+        else:
+            self._values[name] = placed
+            self._revision += 1
 
     def _place(self, name: str, declared: Field, value: Any) -> Any:
         """Bring a checked value onto the device, with one entry per DOF unless it is shared."""
@@ -124,10 +130,10 @@ class Component:
         length = None if declared.shared else self._num_actuators
         return arrays.flat(value, where, self._device, dtype=value.dtype, length=length)
 
-    def _check_together(self) -> None:
+    def _check_together(self, values: Mapping[str, Any]) -> None:
         if self.config is not None:
-            values = {n: v.numpy() if isinstance(v, wp.array) else v for n, v in self._values.items()}
-            self.config.check_together(type(self).__name__, values)
+            numbers = {n: v.numpy() if isinstance(v, wp.array) else v for n, v in values.items()}
+            self.config.check_together(type(self).__name__, numbers)
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,8 +57,8 @@ class Delay(Component):
         self._requires_grad = False
         super().__init__(delay_steps)
 
-    def _check_together(self) -> None:
-        steps = self._values["delay_steps"]
+    def _check_together(self, values: Mapping[str, Any]) -> None:
+        steps = values["delay_steps"]
         steps = steps.numpy() if isinstance(steps, wp.array) else steps
         if np.size(steps) and np.max(steps) > self.buf_depth:
             at = f" at index {int(np.argmax(steps))}" if np.ndim(steps) else ""
