@@ -1,0 +1,35 @@
+# Each target makes .venv, installs what it needs into it, and runs. A second run starts at once.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench format clean
+
+demo: .venv/.plot
+	$(BIN)/python -m actuon.tools.demo
+
+test: .venv/.dev
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.dev
+	$(BIN)/python -m actuon.tools.bench
+
+format: .venv/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv out
+
+.venv/.pip:
+	$(PYTHON) -c 'import sys; sys.exit("Actuon needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/.%: .venv/.pip pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	touch $@
