@@ -32,7 +32,7 @@ SIZES = (12, 1_200, 49_152, 786_432)
 LAYOUTS = ("contiguous", "scattered")
 GATE_STEPS = 12
 FLOATS_TOUCHED = 22
-"""Four-byte numbers per DOF that an in-place step reads or writes: signals 6, parameters 7, counts 2 + 1, ring 3 + 3."""
+"""Numbers per DOF that an in-place step reads or writes: signals 5 + 2, parameters 7, pushes 2, ring 3 + 3."""
 
 KP, KD, STALL, NO_LOAD, MOTOR_LIMIT, LIMIT = 50.0, 2.0, 40.0, 20.0, 30.0, 25.0
 
@@ -41,8 +41,8 @@ KP, KD, STALL, NO_LOAD, MOTOR_LIMIT, LIMIT = 50.0, 2.0, 40.0, 20.0, 30.0, 25.0
 class Problem:
     """PD + delay + DC motor + max effort over ``n`` DOFs, as plain arrays.
 
-    ``contiguous``: DOF i is entry i of every array, all lags 5. ``scattered``: each environment's 12 joints come after a
-    free base of 7 coordinates and 6 velocities, and lags are mixed from 0 to 5.
+    ``contiguous``: DOF i is entry i of every array, all lags 5. ``scattered``: each environment's 12 joints come after
+    a free base of 7 coordinates and 6 velocities, and lags are mixed from 0 to 5.
     """
 
     n: int
@@ -57,7 +57,13 @@ class Problem:
             dofs, coords = env * (JOINTS + 6) + 6 + joint, env * (JOINTS + 7) + 7 + joint
             self.lags = rng.integers(0, DEPTH + 1, self.n).astype(np.int32)
         self.dofs, self.coords = dofs.astype(np.uint32), coords.astype(np.uint32)
-        size = {"joint_q": coords, "joint_qd": dofs, "joint_target_q": coords, "joint_target_qd": dofs, "joint_act": dofs}
+        size = {
+            "joint_q": coords,
+            "joint_qd": dofs,
+            "joint_target_q": coords,
+            "joint_target_qd": dofs,
+            "joint_act": dofs,
+        }
         self.signals = {
             name: rng.standard_normal(int(index[-1]) + 1).astype(np.float32) * 2 for name, index in size.items()
         }
@@ -123,7 +129,8 @@ class ActuonCaptured(ActuonInPlace):
         with wp.ScopedCapture() as capture:
             super().step()
         self.graph = capture.graph
-        self.current.reset()
+        if self.current is not None:
+            self.current.reset()
 
     def step(self) -> None:
         wp.capture_launch(self.graph)
@@ -147,7 +154,10 @@ class NewtonActuators(Contender):
             wp.array(problem.dofs),
             drive=na.DrivePD(kp=full(KP), kd=full(KD)),
             delay=na.Delay(wp.array(problem.lags), DEPTH),
-            clamping=[na.ClampingDCMotor(full(STALL), full(NO_LOAD), full(MOTOR_LIMIT)), na.ClampingMaxEffort(full(LIMIT))],
+            clamping=[
+                na.ClampingDCMotor(full(STALL), full(NO_LOAD), full(MOTOR_LIMIT)),
+                na.ClampingMaxEffort(full(LIMIT)),
+            ],
             pos_indices=coords,
             target_pos_indices=coords,
         )
@@ -360,7 +370,11 @@ def main() -> None:
     efforts = (f"{first[name]:.2f}" for name in ("Newton", "Actuon"))
     table = [
         ("import, beside `import warp`", *imports, f"{first['import actuon'] / first['import warp']:.2f} ×"),
-        ("import to first effort, empty kernel cache, beside Newton", *efforts, f"{first['Actuon'] / first['Newton']:.2f} ×"),
+        (
+            "import to first effort, empty kernel cache, beside Newton",
+            *efforts,
+            f"{first['Actuon'] / first['Newton']:.2f} ×",
+        ),
     ]
     print_table(("first use", "peer [s]", "Actuon [s]", "Actuon takes"), table, options.markdown)
 

@@ -71,7 +71,14 @@ def print_table(log: dict[str, np.ndarray]) -> None:
     error = np.sqrt(np.mean((log["q"] - log["target"][:, None]) ** 2, axis=0))
     overshoot = np.maximum(log["q"].max(axis=0) - log["target"].max(), 0.0)
     clipped = np.mean(np.abs(log["effort"] - log["wanted"]) > 1e-4, axis=0)
-    header = ("motor", "tracking error [rad]", "overshoot [rad]", "peak effort [N·m]", "peak speed [rad/s]", "at a limit")
+    header = (
+        "motor",
+        "tracking error [rad]",
+        "overshoot [rad]",
+        "peak effort [N·m]",
+        "peak speed [rad/s]",
+        "at a limit",
+    )
     print("  ".join(f"{title:>20}" for title in header))
     for i, name in enumerate(VARIANTS):
         cells = (

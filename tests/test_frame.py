@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shape of the package: which module may import which, and what an import loads."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import actuon
+
+SOURCE = Path(actuon.__file__).parent
+ORDER = [
+    "errors",
+    "fields",
+    "arrays",
+    "memory",
+    "pipeline",
+    "launch",
+    "components",
+    "chain",
+    "runners",
+    "actuator",
+    "builder",
+    "__init__",
+    "tools",
+]
+HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich")
+
+
+def room(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path):
+    """Rooms of this package that a module imports."""
+    package = ["actuon", *path.relative_to(SOURCE).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            base += node.module.split(".") if node.module else []
+            names = [[*base, alias.name] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [[*node.module.split("."), alias.name] for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        for parts in names:
+            if parts[0] == "actuon":
+                yield parts[1] if len(parts) > 1 and parts[1] in ORDER else "__init__"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_only_from_rooms_before(path):
+    own = room(path)
+    assert own in ORDER
+    for other in imported_rooms(path):
+        assert ORDER.index(other) <= ORDER.index(own), f"{own} imports {other}"
+
+
+def test_heavy_packages_are_imported_only_where_used():
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                assert not any(name.split(".")[0] in HEAVY for name in names), path
+
+
+def run(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_loads_warp_and_numpy_only():
+    code = f"import sys, actuon; print([name for name in {HEAVY!r} if name in sys.modules])"
+    assert run(code).strip() == "[]"
+
+
+def test_import_neither_initialises_warp_nor_compiles(tmp_path):
+    run("import actuon", WARP_CACHE_PATH=str(tmp_path))
+    assert not list(tmp_path.rglob("*.o"))
+    assert run("import warp as wp, actuon; print(wp._src.context.runtime)").strip() == "None"
+
+
+def test_public_names_are_complete():
+    """Every public class and function of the components is in the package's own namespace."""
+    for path in (SOURCE / "components").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                assert hasattr(actuon, node.name), node.name
+    for node in ast.parse((SOURCE / "errors.py").read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            assert hasattr(actuon, node.name)
+
+
+def test_errors_are_actuon_errors_and_built_in_errors():
+    for value in vars(actuon).values():
+        if isinstance(value, type) and issubclass(value, actuon.ActuonError) and value is not actuon.ActuonError:
+            assert issubclass(value, (ValueError, TypeError, ImportError))
+
+
+def test_demo_runs(tmp_path):
+    out = run(f"import sys; sys.argv = ['demo', '--output', {str(tmp_path / 'demo.png')!r}]\n"
+              "from actuon.tools.demo import main; main()")  # fmt: skip
+    assert "late and limited" in out
+    assert (tmp_path / "demo.png").stat().st_size > 10_000
+
+
+def test_a_step_works_in_a_forked_process():
+    """Threads of the parent are not waited for in the child."""
+    code = """
+import multiprocessing, numpy as np
+import actuon
+from actuon import launch
+launch.DOFS_PER_THREAD = 256
+
+def efforts():
+    n = 2048
+    actuator = actuon.Actuator(range(n), actuon.ControllerPD(2.0, 0.0))
+    sim = {name: np.zeros(n, np.float32) for name in ("joint_q", "joint_qd", "joint_target_qd", "joint_f")}
+    sim["joint_target_q"] = np.ones(n, np.float32)
+    actuator.step(sim, sim)
+    return float(sim["joint_f"].sum())
+
+assert efforts() == 4096.0
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    print(pool.apply(efforts))
+"""
+    assert run(code, ACTUON_NUM_THREADS="2").split()[-1] == "4096.0"
