@@ -209,7 +209,9 @@ class Component:
 
 
 class State:
-    """Per-DOF arrays of a component, by name. Starts at zero.
+    """Per-DOF arrays of a component, as attributes. Starts at zero.
+
+    A subclass may have any attributes; those that are float32 Warp arrays of shape (N,) are reset and assigned here.
 
     Args:
         device: Where the arrays live.
@@ -219,15 +221,12 @@ class State:
     """
 
     def __init__(self, device: wp.Device, num_actuators: int, names: Iterable[str], requires_grad: bool = False):
-        self._arrays = {
-            name: wp.zeros(num_actuators, dtype=wp.float32, device=device, requires_grad=requires_grad)
-            for name in names
-        }
-        self.__dict__.update(self._arrays)
+        for name in names:
+            setattr(self, name, wp.zeros(num_actuators, dtype=wp.float32, device=device, requires_grad=requires_grad))
 
     def reset(self, mask: Any = None) -> None:
         """Zero the state, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
-        for array in self._arrays.values():
+        for array in self._arrays().values():
             if mask is None:
                 array.zero_()
             else:
@@ -236,8 +235,14 @@ class State:
 
     def assign(self, other: State) -> None:
         """Copy the state of ``other`` into this one."""
-        for name, array in self._arrays.items():
-            wp.copy(array, other._arrays[name])
+        for name, array in self._arrays().items():
+            source = getattr(other, name)
+            if source.shape != array.shape:
+                raise StateError(f"cannot assign {name} of {source.shape[0]} DOFs to that of {array.shape[0]}")
+            wp.copy(array, source)
+
+    def _arrays(self) -> dict[str, wp.array]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
 
 
 def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import warp as wp
 
 import actuon
 from actuon.errors import MissingExtraError
@@ -125,6 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, default=Path("out/demo.png"), help="where to save the plot")
     options = parser.parse_args()
+    wp.config.log_level = wp.LOG_WARNING
     print("compiling the kernel on first use, then simulating 3 s of a swinging joint …", flush=True)
     log = simulate()
     print_table(log)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels compile for CUDA, also on a machine without a GPU; with one, they run there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import warp as wp
+from chains import Values, random_signals, rollout
+
+import actuon
+from actuon.components import base, delay
+from actuon.pipeline import Flavour, Structure, program
+
+CHAIN = (actuon.ControllerPID, actuon.ClampingPositionBased, actuon.ClampingDCMotor, actuon.ClampingMaxEffort)
+
+
+def compile_for_cuda(module, directory):
+    wp.init()
+    try:
+        return wp.compile_aot_module(module, arch=80, module_dir=directory)
+    except RuntimeError as error:
+        if "NVRTC" in str(error) or "CUDA" in str(error):
+            pytest.skip(f"Warp was built without a CUDA compiler: {error}")
+        raise
+
+
+@pytest.mark.parametrize("flavour", [Flavour.SCALAR, Flavour.GRAD])
+def test_fused_kernel_compiles(flavour, tmp_path):
+    stages = tuple(component._stage(f"part_{i}") for i, component in enumerate(CHAIN))
+    compile_for_cuda(program(Structure(stages, True, flavour)).kernel.module, tmp_path)
+    assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
+
+
+@pytest.mark.parametrize("module", [base, delay], ids=["base", "delay"])
+def test_other_kernels_compile(module, tmp_path):
+    compile_for_cuda(module, tmp_path)
+    assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
+
+
+@pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
+@pytest.mark.parametrize("stepping", ["one", "two", "fresh"])
+def test_gpu_equals_cpu(stepping, rng):
+    values = Values.random("pid-table_dc_max-late", 3000, rng)
+    steps = [random_signals(3000, rng) for _ in range(12)]
+    masks = {t: rng.random(3000) < 0.3 for t in (4, 8)}
+    expected = rollout(values.actuator(), steps, masks=masks)
+    with wp.ScopedDevice("cuda:0"):
+        efforts = rollout(values.actuator(), steps, masks=masks, stepping=stepping)
+    np.testing.assert_allclose(efforts, expected, rtol=1e-4, atol=1e-4)
