@@ -21,14 +21,14 @@ ORDER = [
     "memory",
     "pipeline",
     "launch",
+    "networks",
     "components",
     "chain",
     "runners",
     "actuator",
     "builder",
-    "__init__",
-    "tools",
 ]
+ORDER += ["__init__", "tools"]
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich")
 
 

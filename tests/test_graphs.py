@@ -8,6 +8,8 @@ import pytest
 import warp as wp
 from chains import SIGNALS, Values, random_signals, rollout
 
+import actuon
+
 CHAIN = "pid-table_dc_max-late"
 N = 150
 DT = 0.01
@@ -116,9 +118,21 @@ def test_parameters_stay_live_in_a_graph(rng):
     actuator.clamping[0].max_effort.fill_(0.5)
     wp.capture_launch(captured.graph)
     assert np.abs(sim["joint_f"].numpy()).max() == 0.5
+
+
+def test_numbers_reach_a_graph_where_the_array_is_ours(rng):
+    actuator = actuon.Actuator(range(N), actuon.ControllerPD(100.0, 0.0), clamping=[actuon.ClampingMaxEffort(0.5)])
+    sim = sample_arrays(N)
+    sim["joint_target_q"].fill_(1.0)
+    with wp.ScopedCapture(device="cpu") as captured:
+        sim["joint_f"].zero_()
+        actuator.step(sim, sim)
     actuator.clamping[0].max_effort = 0.25
     wp.capture_launch(captured.graph)
-    assert np.abs(sim["joint_f"].numpy()).max() == 0.25
+    assert (sim["joint_f"].numpy() == 0.25).all()
+    actuator.clamping[0].max_effort = wp.full(N, 0.125, dtype=wp.float32)
+    wp.capture_launch(captured.graph)
+    assert (sim["joint_f"].numpy() == 0.25).all()  # an array replaces the one that the graph knows
 
 
 def test_built_in_chains_are_graphable(rng):

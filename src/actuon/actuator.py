@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from .chain import READ_THROUGH, Access, Chain
 from .components.base import Clamping, Controller
 from .components.delay import Delay
 from .errors import ParameterError, StateError, StructureError
+from .pipeline import Flavour, kernel_source
 from .runners import FusedRunner, StagedRunner, TapeRunner
 
 
@@ -36,10 +37,11 @@ class Actuator:
         state_vel_attr: Name of the velocities in the simulation's state.
         control_target_pos_attr: Name of the target positions in the simulation's control.
         control_target_vel_attr: Name of the target velocities in the simulation's control.
-        control_feedforward_attr: Name of the feedforward efforts in the simulation's control. None, or an array that is
-            not there, means no feedforward.
+        control_feedforward_attr: Name of the feedforward efforts in the simulation's control. None means no
+            feedforward; so does an array that is None, and the default name where it is absent.
         control_output_attr: Name of the efforts in the simulation's control.
-        control_computed_output_attr: Name of an array in the simulation's control that gets the effort before clamping.
+        control_computed_output_attr: Name of an array in the simulation's control that the effort before clamping is
+            added to.
         requires_grad: Let a `wp.Tape` differentiate through steps.
     """
 
@@ -68,9 +70,11 @@ class Actuator:
         self.target_pos_indices = self._indices("target_pos_indices", target_pos_indices, self.pos_indices)
         self.effort_indices = self._indices("effort_indices", effort_indices, self.indices)
 
-        self.controller = controller
-        self.delay = delay
-        self.clamping = list(clamping or ())
+        if clamping is not None and not isinstance(clamping, (list, tuple)):
+            raise StructureError(f"clamping: got {type(clamping).__name__}; must be a list of clamps")
+        self._controller = controller
+        self._delay = delay
+        self._clamping = tuple(clamping or ())
         self.requires_grad = requires_grad
         self._check_components()
 
@@ -81,20 +85,19 @@ class Actuator:
         self.control_feedforward_attr = control_feedforward_attr
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
+        for name in (state_pos_attr, state_vel_attr, control_output_attr):
+            if not isinstance(name, str):
+                raise StructureError(f"got {name!r} as the name of an array; must be a string")
         if control_computed_output_attr == control_output_attr:
             raise ParameterError(
                 f"control_computed_output_attr: got '{control_output_attr}', which is the output; name another array"
             )
 
-        controller.finalize(self.device, n)
-        for clamp in self.clamping:
-            clamp.finalize(self.device, n)
+        for component in (controller, *self.clamping):
+            component.requires_grad = component.requires_grad or requires_grad
+            component.finalize(self.device, n)
         if delay is not None:
             delay.finalize(self.device, n, requires_grad=requires_grad)
-        if requires_grad:
-            for component in (controller, *self.clamping):
-                for array in component.parameters().values():
-                    array.requires_grad = True
 
         self._stateful = delay is not None or controller.is_stateful()
         self._chain = self._compose()
@@ -122,8 +125,22 @@ class Actuator:
             f"sim_control.{self.control_computed_output_attr}",
         )
         labels = dict(zip(READ_THROUGH, names, strict=True))
-        clamping = tuple(self.clamping)
-        return Chain(self.device, self.num_actuators, self.controller, self.delay, clamping, accesses, labels)
+        return Chain(self.device, self.num_actuators, self.controller, self.delay, self.clamping, accesses, labels)
+
+    @property
+    def controller(self) -> Controller:
+        """What makes effort out of commands. Its parameters are live; itself it stays."""
+        return self._controller
+
+    @property
+    def delay(self) -> Delay | None:
+        """What holds commands back."""
+        return self._delay
+
+    @property
+    def clamping(self) -> tuple[Clamping, ...]:
+        """What limits the effort, in order."""
+        return self._clamping
 
     def _indices(self, name: str, value: Any, default: wp.array) -> wp.array:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
@@ -148,15 +165,22 @@ class Actuator:
         """State of the controller; None where it is stateless."""
         owner: Any = field(default=None, repr=False)
         """The actuator it was made by."""
+        tape: Any = field(default=None, repr=False, compare=False)
+        """The tape that last recorded a step from or to it."""
 
         def reset(self, mask: Any = None) -> None:
             """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true."""
-            for part in (self.delay_state, self.controller_state):
-                if part is not None:
-                    part.reset(mask)
+            parts = [part for part in (self.delay_state, self.controller_state) if part is not None]
+            for part in parts:
+                if not hasattr(part, "reset"):
+                    raise StructureError(f"{type(part).__name__} has no reset(mask)")
+            for part in parts:
+                part.reset(mask)
 
         def assign(self, other: Actuator.State) -> None:
             """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them."""
+            if not isinstance(other, Actuator.State):
+                raise StateError(f"assign: got {type(other).__name__}; must be a state from actuator.state()")
             for name in ("delay_state", "controller_state"):
                 _assign(name, getattr(self, name), getattr(other, name))
 
@@ -178,8 +202,7 @@ class Actuator:
             return None
         controller_state = None
         if self.controller.is_stateful():
-            extra = {"requires_grad": True} if self.requires_grad and self.controller.is_fused() else {}
-            controller_state = self.controller.state(self.num_actuators, self.device, **extra)
+            controller_state = self.controller.state(self.num_actuators, self.device)
         delay_state = None if self.delay is None else self.delay.state(self.num_actuators, self.device)
         return Actuator.State(delay_state, controller_state, owner=self)
 
@@ -207,7 +230,7 @@ class Actuator:
             read_array(sim_state, self.state_vel_attr, "sim_state"),
             read_array(sim_control, self.control_target_pos_attr, "sim_control"),
             read_array(sim_control, self.control_target_vel_attr, "sim_control"),
-            read_optional(sim_control, self.control_feedforward_attr) if self.control_feedforward_attr else None,
+            self._read_feedforward(sim_control),
             read_array(sim_control, self.control_output_attr, "sim_control"),
             read_array(sim_control, self.control_computed_output_attr, "sim_control")
             if self.control_computed_output_attr
@@ -217,6 +240,24 @@ class Actuator:
             self._check_state("current_act_state", current_act_state)
             self._check_state("next_act_state", next_act_state)
         self._runner.run(given, current_act_state, next_act_state, dt)
+
+    def _read_feedforward(self, sim_control: Any) -> Any:
+        """The feedforward; the default name may be absent, one that was asked for may only be None."""
+        name = self.control_feedforward_attr
+        if name is None:
+            return None
+        value = read_optional(sim_control, name)
+        if value is None and name != "joint_act":
+            there = name in sim_control if isinstance(sim_control, Mapping) else hasattr(sim_control, name)
+            return None if there else read_array(sim_control, name, "sim_control")
+        return value
+
+    def kernel_source(self) -> str:
+        """The Python source of the kernel that a step launches, for reading. Only where `is_fused`."""
+        if not self._fused:
+            raise StructureError("the chain is not fused: a component brings kernels of its own")
+        flavour = Flavour.GRAD if self.requires_grad else Flavour.BLOCK if self.device.is_cpu else Flavour.SCALAR
+        return kernel_source(self._chain.structure(flavour))[0]
 
     def _check_state(self, name: str, state: Actuator.State | None) -> None:
         if state is None:

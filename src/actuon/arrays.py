@@ -29,10 +29,8 @@ def share(value: Any, where: str, dtype: Any = wp.float32) -> wp.array:
         array = _share_numpy(value, where)
     elif hasattr(value, "__dlpack__"):
         array = _share_dlpack(value, where)
-    elif hasattr(value, "__cuda_array_interface__"):
-        array = wp.array(value, copy=False)
-    elif hasattr(value, "__array_interface__"):
-        array = _share_numpy(np.asarray(value), where)
+    elif hasattr(value, "__cuda_array_interface__") or hasattr(value, "__array_interface__"):
+        array = _share_interface(value, where)
     else:
         raise ArrayTypeError(
             f"{where}: got {type(value).__name__}; must be a Warp, NumPy or PyTorch array, "
@@ -51,11 +49,34 @@ def _share_numpy(value: np.ndarray, where: str) -> wp.array:
 
 
 def _share_dlpack(value: Any, where: str) -> wp.array:
-    detached = value.detach() if hasattr(value, "detach") else value
     try:
-        return wp.from_dlpack(detached)
-    except (RuntimeError, TypeError, ValueError, BufferError) as error:
-        raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error}") from error
+        return wp.from_dlpack(value.detach() if hasattr(value, "detach") else value)
+    except Exception as error:  # whatever another framework's exporter raises
+        raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error!r}") from error
+
+
+def _share_interface(value: Any, where: str) -> wp.array:
+    try:
+        if hasattr(value, "__cuda_array_interface__"):
+            return wp.array(value, copy=False)
+        return wp.array(np.asarray(value), copy=False, device="cpu")
+    except Exception as error:  # whatever another framework's exporter raises
+        raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error!r}") from error
+
+
+def is_read_only(value: Any) -> bool:
+    """Whether an array says of itself that it must not be written to."""
+    interface = getattr(value, "__array_interface__", None)
+    data = interface.get("data") if isinstance(interface, dict) else None
+    return isinstance(data, tuple) and bool(data[1])
+
+
+def numbers(value: Any, where: str) -> np.ndarray:
+    """Return plain numbers, or nested lists of them, as a NumPy array."""
+    try:
+        return value.numpy() if isinstance(value, wp.array) else np.asarray(value)
+    except Exception as error:  # ragged lists, tensors that cannot be converted
+        raise ArrayTypeError(f"{where}: got {type(value).__name__}, which is no array of numbers: {error}") from error
 
 
 def flat(value: Any, where: str, device: wp.Device, *, dtype: Any = wp.float32, length: int | None = None) -> wp.array:
@@ -71,23 +92,20 @@ def flat(value: Any, where: str, device: wp.Device, *, dtype: Any = wp.float32, 
 
 
 def index_array(value: Any, where: str, device: wp.Device | None, length: int | None = None) -> wp.array:
-    """Return indices as a ``uint32`` Warp array, shape (N,). A ``uint32`` Warp array is kept as it is."""
-    if isinstance(value, wp.array) and value.dtype is wp.uint32:
-        array = value
-    else:
-        numbers = value.numpy() if isinstance(value, wp.array) else np.asarray(value)
-        if numbers.size == 0:
-            numbers = numbers.astype(np.int64)
-        if numbers.dtype.kind not in "iu":
-            raise ArrayTypeError(f"{where}: got dtype {numbers.dtype}; indices must be whole numbers")
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= 2**31):
-            bad = numbers.min() if numbers.min() < 0 else numbers.max()
-            raise ArrayError(f"{where}: got index {bad}; must be from 0 to {2**31 - 1}")
-        source = value.device if isinstance(value, wp.array) else device
-        array = wp.array(np.ascontiguousarray(numbers, dtype=np.uint32), dtype=wp.uint32, device=source)
-    if device is None:
-        device = array.device
-    return flat(array, where, device, dtype=wp.uint32, length=length)
+    """Return indices as a ``uint32`` Warp array of its own, shape (N,): what was checked can then not change."""
+    found = numbers(value, where)
+    if found.ndim != 1:
+        raise ArrayError(f"{where}: got shape {found.shape}; must be 1-D")
+    if found.size == 0:
+        found = found.astype(np.int64)
+    if found.dtype.kind not in "iu":
+        raise ArrayTypeError(f"{where}: got dtype {found.dtype}; indices must be whole numbers")
+    if found.size and (found.min() < 0 or found.max() >= 2**31):
+        bad = found.min() if found.min() < 0 else found.max()
+        raise ArrayError(f"{where}: got index {bad}; must be from 0 to {2**31 - 1}")
+    source = value.device if isinstance(value, wp.array) else device
+    array = wp.array(found.astype(np.uint32), dtype=wp.uint32, device=source)
+    return flat(array, where, array.device if device is None else device, dtype=wp.uint32, length=length)
 
 
 def read_array(source: Any, name: str, role: str) -> Any:
@@ -98,9 +116,15 @@ def read_array(source: Any, name: str, role: str) -> Any:
     """
     value = read_optional(source, name)
     if value is None:
-        raise MissingArrayError(
+        message = (
             f"{role} ({type(source).__name__}) has no array '{name}'. Set it, or name another one in Actuator(...)"
         )
+        if hasattr(type(source), name):  # a property that failed inside
+            try:
+                getattr(source, name)
+            except AttributeError as error:
+                raise MissingArrayError(f"{message} ({error})") from error
+        raise MissingArrayError(message)
     return value
 
 

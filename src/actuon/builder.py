@@ -13,7 +13,9 @@ import warp as wp
 from .actuator import Actuator
 from .components.base import Clamping, Component, Controller
 from .components.delay import Delay
-from .errors import ActuonError, ParameterError, StructureError
+from .errors import ParameterError, StructureError
+
+_LARGEST_INDEX = 2**31 - 1
 
 
 @dataclass
@@ -56,7 +58,7 @@ class ActuatorBuilder:
         controller_class: type[Controller],
         index: int,
         *,
-        clamping: Sequence[tuple[type[Clamping], Mapping[str, Any]]] = (),
+        clamping: Sequence[tuple[type[Clamping], Mapping[str, Any]]] | None = (),
         delay_steps: int | None = None,
         pos_index: int | None = None,
         **controller_kwargs: Any,
@@ -75,7 +77,7 @@ class ActuatorBuilder:
         index = _whole_number(where, "index", index)
         pos_index = index if pos_index is None else _whole_number(where, "pos_index", pos_index)
         parts = [_resolve(where, Controller, controller_class, controller_kwargs)]
-        for pair in clamping:
+        for pair in clamping or ():
             if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[1], Mapping):
                 raise StructureError(
                     f"{where}: clamping: got {pair!r}; must be pairs of a class and a dict of parameters"
@@ -98,6 +100,12 @@ class ActuatorBuilder:
         coord_stride = dof_stride if coord_stride is None else _whole_number("replicate", "coord_stride", coord_stride)
         if count < 1:
             raise ParameterError(f"replicate: count: got {count}; must be ≥ 1")
+        for name, stride in (("index", dof_stride), ("pos_index", coord_stride)):
+            largest = (
+                max((int(getattr(entry, name).max()) for entry in self._entries), default=0) + (count - 1) * stride
+            )
+            if largest > _LARGEST_INDEX:
+                raise ParameterError(f"replicate: {name} would reach {largest}; must be at most {_LARGEST_INDEX}")
         copies = np.arange(count)[:, None]
         for entry in self._entries:
             entry.index = (copies * dof_stride + entry.index).ravel()
@@ -156,15 +164,15 @@ def _resolve(where: str, kind: type[Component], component: Any, args: Mapping[st
         raise StructureError(f"{where}: got {component!r}; must be a subclass of {kind.__name__}")
     try:
         return component, component.resolve_arguments(args)
-    except ActuonError as error:
+    except (ParameterError, StructureError) as error:
         raise type(error)(f"{where}: {error}") from error
 
 
 def _whole_number(where: str, name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ParameterError(f"{where}: {name}: got {value!r}; must be a whole number ≥ 0")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= _LARGEST_INDEX:
+        raise ParameterError(f"{where}: {name}: got {value!r}; must be a whole number from 0 to {_LARGEST_INDEX}")
     return int(value)
 
 
 def _hashable(value: Any) -> Hashable:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(np.ravel(value).tolist()) if isinstance(value, (list, np.ndarray)) else value

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from .arrays import flat
+from .arrays import flat, is_read_only
 from .components.base import Clamping, Component, Controller
 from .components.delay import Delay
-from .errors import ArrayError, StateError
+from .errors import ArrayError
 from .pipeline import SIGNALS, Flavour, Structure
 
-READ_THROUGH = {name: through for name, (through, _) in SIGNALS.items()} | {
-    "output": "effort",
-    "computed_output": "effort",
-}
+READ_THROUGH = SIGNALS | {"output": "effort", "computed_output": "effort"}
 """Simulation arrays in the order a step gathers them, and the indices each is accessed through."""
 
 
@@ -74,8 +71,7 @@ class Chain:
             values[f"{name}_indices"] = None if access.runs_on else access.indices
             values[f"{name}_offset"] = access.first
         for name, component in (("controller", self.controller), *self._named_clamping()):
-            declared = component.config.declared() if component.config is not None else {}
-            values |= {f"{name}_{parameter}": getattr(component, parameter) for parameter in declared}
+            values |= {f"{name}_{argument}": value for argument, value in component.arguments().items()}
         if self.delay is not None:
             values["depth"] = self.delay.buf_depth
             values["delay_steps"] = self.delay.delay_steps
@@ -86,7 +82,7 @@ class Chain:
         values: dict[str, Any] = {}
         for side, state in (("in", current), ("out", following)):
             for name in self.controller.STATES:
-                values[f"controller_{name}_{side}"] = getattr(state.controller_state, name)
+                values[f"controller_{name}_{side}"] = getattr(state.controller_state, name).flatten()
             if self.delay is not None:
                 values |= state.delay_state.arguments(side)
         if self.delay is not None:
@@ -104,17 +100,9 @@ class Chain:
         largest = self.accesses[through].largest
         if array.shape[0] <= largest:
             raise ArrayError(f"{label}: has {array.shape[0]} entries; the {through} indices reach {largest}")
-        if through == "effort" and isinstance(value, np.ndarray) and not value.flags.writeable:
-            raise ArrayError(f"{label}: is a read-only NumPy array; efforts are written to it")
+        if through == "effort" and is_read_only(value):
+            raise ArrayError(f"{label}: is read-only; efforts are written to it")
         return array
-
-    def check_dt(self, dt: float | None) -> float:
-        """Return the time step as the kernel takes it."""
-        if dt is None:
-            raise StateError(f"{type(self.controller).__name__} integrates over time: step() needs dt")
-        if not 0.0 <= dt < float("inf"):
-            raise StateError(f"dt: got {dt!r}; must be finite and ≥ 0 [s]")
-        return float(dt)
 
     def _named_clamping(self) -> tuple[tuple[str, Clamping], ...]:
         return tuple((f"clamping_{i}", clamp) for i, clamp in enumerate(self.clamping))

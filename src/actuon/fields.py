@@ -18,6 +18,7 @@ import numpy as np
 from .errors import ParameterError, StructureError
 
 _METADATA_KEY = "actuon"
+_LARGEST_INTEGER = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,8 @@ class Field:
     def range(self) -> str:
         """The allowed range in words, unit included."""
         parts = ["finite"] if self.finite and not self.integer else []
+        if self.integer:
+            parts.append("a whole number < 2³¹")
         if self.minimum is not None:
             parts.append(f"≥ {self.minimum:g}")
         if self.above is not None:
@@ -64,6 +67,8 @@ class Field:
             bad |= numbers < self.minimum
         if self.above is not None:
             bad |= numbers <= self.above
+        if self.integer:
+            bad |= numbers > _LARGEST_INTEGER
         if bad.any():
             first = int(np.argmax(bad.ravel()))
             at = f" at index {first}" if numbers.ndim else ""
@@ -160,9 +165,9 @@ class Config:
 
 def _plain(where: str, declared: Field, value: Any) -> Any:
     """Validate one config value and return it as a plain Python number or tuple of numbers."""
-    if declared.shared:
-        return value
     declared.check(where, value)
+    if declared.shared:
+        return tuple(np.ravel(value).tolist()) if np.ndim(value) == 1 else value
     if np.ndim(value) != 0:
         raise ParameterError(f"{where}: got {np.size(value)} values; a config holds one number")
     return int(value) if declared.integer else float(value)
@@ -170,8 +175,7 @@ def _plain(where: str, declared: Field, value: Any) -> Any:
 
 @functools.cache
 def _declared(cls: Any) -> Mapping[str, Field]:
-    return {
-        field.name: field.metadata[_METADATA_KEY]
-        for field in dataclasses.fields(cls)
-        if _METADATA_KEY in field.metadata
-    }
+    missing = [field.name for field in dataclasses.fields(cls) if _METADATA_KEY not in field.metadata]
+    if missing:
+        raise StructureError(f"{cls.__name__}.{missing[0]}: declare it with actuon.param(unit, doc, ...)")
+    return {field.name: field.metadata[_METADATA_KEY] for field in dataclasses.fields(cls)}

@@ -8,6 +8,7 @@ it changes. On the CPU it then calls the compiled function directly, from severa
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from typing import Any
 import warp as wp
 
 from . import memory
+from .errors import ParameterError
 from .pipeline import Flavour, Program
 
 DOFS_PER_THREAD = 24576
@@ -28,7 +30,9 @@ def available_threads() -> int:
     """CPU threads that one step may use: ``ACTUON_NUM_THREADS``, or the cores this process may run on."""
     configured = os.environ.get("ACTUON_NUM_THREADS")
     if configured:
-        return max(1, int(configured))
+        if not configured.isdecimal() or int(configured) < 1:
+            raise ParameterError(f"ACTUON_NUM_THREADS: got {configured!r}; must be a whole number ≥ 1")
+        return int(configured)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -48,6 +52,12 @@ def _forget_workers() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_workers)
+
+
+def recording_tape() -> Any:
+    """The `wp.Tape` that is recording launches, or None."""
+    runtime = wp._src.context.runtime
+    return None if runtime is None else runtime.tape
 
 
 class BoundProgram:
@@ -102,23 +112,28 @@ class BoundProgram:
 
 
 class _Shard:
-    """One launch over a range of DOFs."""
+    """One launch over a range of DOFs.
+
+    On the CPU it keeps its own packed arguments and calls the compiled function itself. That leans on how Warp's
+    recorded launches are made; where a release of Warp makes them otherwise, the recorded launch is used as it is.
+    """
 
     def __init__(self, command: Any):
         self.command = command
-        if command.device.is_cpu:
-            names = [argument.label for argument in command.kernel.adj.args]
-            packed = command.params[1:]
-            layout = [(name, type(value)) for name, value in zip(names, packed, strict=True)]
-            self._names = names
-            self._arguments = type("Arguments", (ctypes.Structure,), {"_fields_": layout})(*packed)
-            self._function = command.hooks.forward
-            self._references = ctypes.byref(command.bounds), ctypes.byref(self._arguments)
+        self.run = command.launch
+        self._names: list[str] = []
+        if command.device.is_cpu and all(hasattr(command, name) for name in ("params", "hooks", "bounds", "kernel")):
+            self._pack(command)
+
+    def _pack(self, command: Any) -> None:
+        self._names = [argument.label for argument in command.kernel.adj.args]
+        packed = command.params[1:]
+        layout = [(name, type(value)) for name, value in zip(self._names, packed, strict=True)]
+        self._arguments = type("Arguments", (ctypes.Structure,), {"_fields_": layout})(*packed)
+        bounds, arguments = ctypes.byref(command.bounds), ctypes.byref(self._arguments)
+        self.run = functools.partial(command.hooks.forward, bounds, arguments)
 
     def set(self, index: int, value: Any) -> None:
         self.command.set_param_at_index(index, value)
-        if self.command.device.is_cpu:
+        if self._names:
             setattr(self._arguments, self._names[index], self.command.params[index + 1])
-
-    def run(self) -> None:
-        self._function(*self._references)

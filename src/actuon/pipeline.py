@@ -23,18 +23,20 @@ from .errors import StructureError
 from .memory import block, scalar
 
 SIGNALS = {
-    "q": ("pos", "Joint position [rad or m]."),
-    "qd": ("vel", "Joint velocity [rad/s or m/s]."),
-    "target_q": ("target_pos", "Commanded position [rad or m], after the delay."),
-    "target_qd": ("target_vel", "Commanded velocity [rad/s or m/s], after the delay."),
-    "feedforward": ("target_vel", "Commanded effort [N·m or N], after the delay."),
+    "q": "pos",
+    "qd": "vel",
+    "target_q": "target_pos",
+    "target_qd": "target_vel",
+    "feedforward": "target_vel",
 }
-"""Array signals a law may ask for by name: the indices they are read through, and what they are."""
+"""Array signals a law may ask for by name, and the indices they are read through."""
 
 COMMANDS = ("target_q", "target_qd", "feedforward")
 """The signals that a delay holds back, in the order of its rings."""
 
-_SCALAR_SIGNALS = {"effort", "dt"}
+CONTROLLER_SIGNALS = frozenset({*SIGNALS, "dt"})
+CLAMPING_SIGNALS = frozenset({"effort", "q", "qd"})
+"""What the law of either kind may ask for, besides its parameters and states."""
 
 
 class Flavour(Enum):
@@ -58,19 +60,41 @@ class Stage:
     """The Warp function: signals, parameters and states in, effort (and new states) out."""
     params: tuple[str, ...] = ()
     """Parameters with one value per DOF."""
+    integers: frozenset[str] = frozenset()
+    """Those of them that are whole numbers."""
     tables: tuple[str, ...] = ()
     """Parameters shared by all DOFs, handed over whole."""
     states: tuple[str, ...] = ()
     """States with one value per DOF; the law returns their new values after the effort."""
+    network: Any = None
+    """Builds the functions of a network, by flavour, that turns position error and velocity into ``network_effort``."""
+    network_states: tuple[str, ...] = ()
+    """States of the network, arrays of whole rows of DOFs, which its function reads and writes itself."""
+
+    signals: frozenset[str] = CONTROLLER_SIGNALS
+    """The signals that the law may ask for."""
 
     def arguments(self) -> Iterator[str]:
         """The law's argument names, each checked to be something the chain can supply."""
-        known = {*SIGNALS, *_SCALAR_SIGNALS, *self.params, *self.tables, *self.states}
-        for name in self.law.input_types:
+        if not hasattr(self.law, "input_types"):
+            raise StructureError(f"law: got {self.law!r}; must be a function decorated with @wp.func")
+        own = (*self.params, *self.tables, *self.states)
+        taken = [name for name in own if name in SIGNALS or name in ("effort", "dt") or own.count(name) > 1]
+        if taken:
+            raise StructureError(f"'{taken[0]}' is the name of a signal, or is declared twice; name it otherwise")
+        known = {*self.signals, *own}
+        if self.network is not None:
+            known.add("network_effort")
+        for name, kind in self.law.input_types.items():
             if name not in known:
                 raise StructureError(
                     f"law '{self.law.key}' asks for '{name}', which is no signal, parameter or state; "
                     f"it may ask for: {', '.join(sorted(known))}"
+                )
+            expected = (int, wp.int32) if name in self.integers else (float, wp.float32)
+            if name not in self.tables and kind not in expected:
+                raise StructureError(
+                    f"law '{self.law.key}': '{name}' is declared {kind}; must be {expected[0].__name__}"
                 )
             yield name
 
@@ -89,6 +113,8 @@ class Structure:
     def signals(self) -> tuple[str, ...]:
         """The array signals that the kernel reads."""
         used = {name for stage in self.stages for name in stage.arguments()}
+        if any(stage.network is not None for stage in self.stages):
+            used |= {"q", "qd", "target_q"}
         return tuple(name for name in SIGNALS if name in used or (self.delay and name in COMMANDS))
 
     @property
@@ -141,7 +167,9 @@ def module_options(flavour: Flavour) -> dict[str, Any]:
 
 def _namespace(structure: Structure) -> dict[str, Any]:
     access = block if structure.flavour is Flavour.BLOCK else scalar
+    networks = {f"{s.name}_network": s.network(access is block) for s in structure.stages if s.network is not None}
     return {
+        **networks,
         "wp": wp,
         **{name: getattr(access, name) for name in memory.FUNCTIONS},
         **{f"{stage.name}_law": stage.law for stage in structure.stages},
@@ -182,16 +210,17 @@ def _signature(structure: Structure) -> dict[str, str]:
     if structure.effort_given:
         arguments["given_effort"] = "Floats"
     arguments |= dict.fromkeys(structure.signals, "Floats")
-    for through in dict.fromkeys(SIGNALS[name][0] for name in structure.signals):
+    for through in dict.fromkeys(SIGNALS[name] for name in structure.signals):
         arguments |= {f"{through}_indices": "Indices", f"{through}_offset": "int"}
     arguments |= {"effort_indices": "Indices", "effort_offset": "int"}
     if structure.delay:
         arguments["delay_steps"] = "Ints"
     for stage in structure.stages:
-        arguments |= {f"{stage.name}_{name}": "Floats" for name in (*stage.params, *stage.tables)}
+        for name in (*stage.params, *stage.tables):
+            arguments[f"{stage.name}_{name}"] = "Ints" if name in stage.integers else "Floats"
     for side in ("in", "out"):
         for stage in structure.stages:
-            arguments |= {f"{stage.name}_{name}_{side}": "Floats" for name in stage.states}
+            arguments |= {f"{stage.name}_{name}_{side}": "Floats" for name in (*stage.states, *stage.network_states)}
         if structure.delay:
             arguments |= {f"{name}_{side}": kind for name, kind in RING_STATE.items()}
     return arguments | {"output": "Floats", "computed_output": "Floats"}
@@ -206,7 +235,7 @@ def kernel_source(structure: Structure) -> tuple[str, tuple[str, ...]]:
     lines += ["):"]
     if in_blocks:
         lines += [
-            "    thread, unused = wp.tid()",
+            "    thread, unused = wp.tid()",  # two dimensions: for one, Warp compiles the kernel twice
             "    cell = first + thread",
             *_indent(_delay_header(structure)),
             "    for block in range(BLOCKS):",
@@ -251,7 +280,7 @@ def _block_of(in_blocks: bool, name: str, kind: str = "Float") -> list[str]:
 def _body(structure: Structure) -> list[str]:
     in_blocks = structure.flavour is Flavour.BLOCK
     lines = [
-        f"{name}_ = gather({name}, {SIGNALS[name][0]}_indices, {SIGNALS[name][0]}_offset, base, count)"
+        f"{name}_ = gather({name}, {SIGNALS[name]}_indices, {SIGNALS[name]}_offset, base, count)"
         for name in structure.signals
     ]
     values = {name: f"{name}_@" for name in structure.signals}
@@ -273,10 +302,18 @@ def _body(structure: Structure) -> list[str]:
             lines += [f"late_{name} = ring_read(ring_{name}_in, late, common, {name}_, base, count)"]
             values[name] = f"late_{name}@"
     for stage in structure.stages:
-        lines += [f"{stage.name}_{name}_ = load({stage.name}_{name}, base, count)" for name in stage.params]
+        for name in stage.params:
+            load = "load_int" if name in stage.integers else "load"
+            lines += [f"{stage.name}_{name}_ = {load}({stage.name}_{name}, base, count)"]
         for name in stage.states:
             lines += [f"{stage.name}_{name}_ = load({stage.name}_{name}_in, base, count)"]
             lines += _block_of(in_blocks, f"{stage.name}_{name}_new")
+        if stage.network is not None:
+            lines += _block_of(in_blocks, "error")
+            lines += _lane(in_blocks, [f"error@ = {values['target_q']} - {values['q']}"])
+            states = [f"{stage.name}_{name}_{side}" for name in stage.network_states for side in ("in", "out")]
+            given = ", ".join([f"{stage.name}_weights", "error", "qd_", *states, "n", "base", "count"])
+            lines += [f"network_effort = {stage.name}_network({given})"]
     if structure.effort_given:
         lines += ["given = load(given_effort, base, count)"]
     lines += [*_block_of(in_blocks, "computed"), *_block_of(in_blocks, "effort")]
@@ -299,18 +336,18 @@ def _body(structure: Structure) -> list[str]:
 def _chain(structure: Structure, values: dict[str, str]) -> Iterator[str]:
     """The law calls of one lane, from command to effort."""
     if structure.effort_given:
-        yield "e = given@"
+        yield "running = given@"
     for position, stage in enumerate(structure.stages):
         own = {name: f"{stage.name}_{name}_@" for name in (*stage.params, *stage.states)}
         own |= {name: f"{stage.name}_{name}" for name in stage.tables}
-        given = {**values, "effort": "e", "dt": "dt", **own}
+        given = {**values, "effort": "running", "dt": "dt", "network_effort": "network_effort@", **own}
         call = f"{stage.name}_law({', '.join(given[name] for name in stage.arguments())})"
-        yield ", ".join(["e", *(f"new_{name}" for name in stage.states)]) + f" = {call}"
+        yield ", ".join(["running", *(f"new_{name}" for name in stage.states)]) + f" = {call}"
         for name in stage.states:
             yield f"{stage.name}_{name}_new@ = new_{name}"
         if position == 0:
-            yield "computed@ = e"
-    yield "effort@ = e"
+            yield "computed@ = running"
+    yield "effort@ = running"
 
 
 def _delay_header(structure: Structure) -> list[str]:

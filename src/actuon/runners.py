@@ -3,25 +3,45 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from .chain import READ_THROUGH, Chain
-from .errors import StateError, StructureError
-from .launch import BoundProgram
+from .errors import ArrayError, StateError, StructureError
+from .launch import BoundProgram, recording_tape
 from .memory import Floats, Indices
 from .pipeline import Flavour, module_options, program
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
-_MOST_PLANS = 4
+_MOST_PLANS = 64
 """Pairs of states that stay bound at once. Two states that are swapped make two pairs."""
 
+_building = threading.RLock()
+"""Held while kernels are made: neither they nor Warp's compiler are made for two threads at once."""
 
-def _tape_is_recording() -> bool:
-    runtime = wp._src.context.runtime
-    return runtime is not None and runtime.tape is not None
+
+def _refuse_tape() -> None:
+    if recording_tape() is not None:
+        raise StructureError(
+            "a wp.Tape is recording, but the actuator cannot be differentiated: "
+            "build it with requires_grad=True, or step it outside the tape"
+        )
+
+
+def _check_states_on_tape(current: Any, following: Any) -> None:
+    """On a tape every step needs a next state of its own: what the backward pass reads must not be written again."""
+    tape = recording_tape()
+    if current is None or tape is None:
+        return
+    if following.tape is tape or following is current:
+        raise StateError(
+            "next_act_state: was already used on this wp.Tape; each step needs a new next state, from actuator.state()"
+        )
+    current.tape = following.tape = tape
 
 
 class FusedRunner:
@@ -30,20 +50,24 @@ class FusedRunner:
     def __init__(self, chain: Chain):
         self._chain = chain
         self._plans: dict[tuple[int, int], _Plan] = {}
+        self._stepping = threading.Lock()
         if chain.device.is_cuda:
             wp.load_module(program(chain.structure(Flavour.SCALAR)).kernel.module, device=chain.device)
 
     def run(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> None:
-        plan = self._plans.get((id(current), id(following)))
-        if plan is None or not plan.rebind(given, dt):
-            plan = self._new_plan(given, current, following, dt)
-        plan.bound.launch()
+        with self._stepping:
+            plan = self._plans.get((id(current), id(following)))
+            if plan is None or not plan.rebind(given, dt):
+                with _building:
+                    plan = self._new_plan(given, current, following, dt)
+            plan.bound.launch()
 
     def _new_plan(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> _Plan:
-        if len(self._plans) >= _MOST_PLANS:
-            self._plans.pop(next(iter(self._plans)))
         plan = _Plan(self._chain, given, current, following, dt)
+        self._plans.pop((id(current), id(following)), None)
         self._plans[id(current), id(following)] = plan
+        if len(self._plans) > _MOST_PLANS:
+            self._plans.pop(next(iter(self._plans)))
         return plan
 
 
@@ -51,11 +75,7 @@ class _Plan:
     """The chain's kernel bound to a pair of states and to the arrays of the simulation."""
 
     def __init__(self, chain: Chain, given: tuple[Any, ...], current: Any, following: Any, dt: float | None):
-        if _tape_is_recording():
-            raise StructureError(
-                "a wp.Tape is recording, but the actuator cannot be differentiated: "
-                "build it with requires_grad=True, or step it outside the tape"
-            )
+        _refuse_tape()
         self._chain = chain
         self._components = chain.components
         self._revisions = self._current_revisions()
@@ -69,8 +89,7 @@ class _Plan:
         structure = chain.structure(self._flavour)
         self._uses_dt = structure.uses_dt
         self._dt = dt
-        if self._uses_dt:
-            values["dt"] = chain.check_dt(dt)
+        values["dt"] = chain.controller.check_dt(dt)
         parallel = not chain.accesses["effort"].repeats
         built = program(structure)
         self._argument_names = set(built.arguments)
@@ -90,10 +109,12 @@ class _Plan:
             changed = value is not self._seen[slot] or (self._addresses[slot] is not None and self._has_moved(slot))
             if changed and not self._bind(slot, value):
                 return False
-        if self._uses_dt and dt != self._dt:
-            self.bound.set("dt", self._chain.check_dt(dt))
+        if dt != self._dt:
+            checked = self._chain.controller.check_dt(dt)
+            if self._uses_dt:
+                self.bound.set("dt", checked)
             self._dt = dt
-        return not _tape_is_recording()
+        return recording_tape() is None
 
     def _has_moved(self, slot: int) -> bool:
         return _movable_address(self._seen[slot]) != self._addresses[slot]
@@ -113,9 +134,11 @@ class _Plan:
 _SLOTS = tuple(READ_THROUGH)
 
 
-def _movable_address(value: Any) -> int | None:
-    """Address of a PyTorch tensor, whose memory may change while the object stays; None for other arrays."""
-    return value.data_ptr() if hasattr(value, "data_ptr") else None
+def _movable_address(value: Any) -> Any:
+    """What tells whether an array's memory has changed while its object stayed; None where it cannot change."""
+    if value is None or isinstance(value, (wp.array, np.ndarray)):
+        return None
+    return value.data_ptr() if hasattr(value, "data_ptr") else object()
 
 
 class TapeRunner:
@@ -127,18 +150,25 @@ class TapeRunner:
 
     def run(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> None:
         chain = self._chain
-        if current is not None and current is following and _tape_is_recording():
-            raise StateError(
-                "current_act_state and next_act_state are one state: on a wp.Tape each step needs a new next state, "
-                "from actuator.state()"
-            )
+        _check_states_on_tape(current, following)
+        self._check_signals_on_tape(given)
         signals = {name: chain.signal(name, value) for name, value in zip(READ_THROUGH, given, strict=True)}
         values = chain.constants() | signals | chain.states(current, following)
-        values |= {"n": chain.num_actuators, "first": 0}
-        if self._program.structure.uses_dt:
-            values["dt"] = chain.check_dt(dt)
+        values |= {"n": chain.num_actuators, "first": 0, "dt": chain.controller.check_dt(dt)}
         inputs = [values[name] for name in self._program.arguments]
         wp.launch(self._program.kernel, chain.num_actuators, inputs, device=chain.device)
+
+    def _check_signals_on_tape(self, given: tuple[Any, ...]) -> None:
+        """Refuse what would silently get no gradient."""
+        if recording_tape() is None:
+            return
+        for name, value in zip(READ_THROUGH, given, strict=True):
+            wanted = name == "output" or getattr(value, "requires_grad", False)
+            if wanted and not (isinstance(value, wp.array) and value.requires_grad):
+                raise ArrayError(
+                    f"{self._chain.labels[name]}: a wp.Tape is recording, which needs a Warp array with "
+                    "requires_grad=True here, e.g. from wp.from_torch(tensor)"
+                )
 
 
 class StagedRunner:
@@ -160,9 +190,11 @@ class StagedRunner:
     def run(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> None:
         chain = self._chain
         if self._requires_grad:
+            _check_states_on_tape(current, following)
             self._buffers = self._new_buffers()
-        if chain.controller.uses_dt():
-            dt = chain.check_dt(dt)
+        else:
+            _refuse_tape()
+        dt = chain.controller.check_dt(dt)
         signals = {name: chain.signal(name, value) for name, value in zip(READ_THROUGH, given, strict=True)}
         q, qd, target_q, target_qd, feedforward, output, computed_output = signals.values()
         pos, vel, target_pos, effort = (chain.accesses[name].indices for name in ("pos", "vel", "target_pos", "effort"))

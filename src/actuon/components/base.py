@@ -19,10 +19,23 @@ import warp as wp
 from .. import arrays
 from ..errors import ArrayError, ParameterError, StateError, StructureError
 from ..fields import Config, Field
+from ..launch import recording_tape
 from ..memory import Bools, Floats
-from ..pipeline import SIGNALS, Flavour, Program, Stage, Structure, module_options, program
+from ..pipeline import (
+    CLAMPING_SIGNALS,
+    CONTROLLER_SIGNALS,
+    SIGNALS,
+    Flavour,
+    Program,
+    Stage,
+    Structure,
+    module_options,
+    program,
+)
 
 wp.set_module_options(module_options(Flavour.GRAD))
+
+_LARGEST_DT = 3.0e38
 
 
 @wp.func
@@ -57,7 +70,10 @@ class Component:
     """Names of the per-DOF states that the law takes, and returns after the effort."""
     SHARED_PARAMS: ClassVar[frozenset[str] | set[str]] = frozenset()
     """Parameters that all DOFs of a group share."""
+    requires_grad: bool = False
+    """Whether parameters and states get gradients. Set by `Actuator`."""
     _own_kernel_method: ClassVar[str] = ""
+    _signals: ClassVar[frozenset[str]] = CONTROLLER_SIGNALS
     _values: Any = MappingProxyType({})
     _num_actuators: int | None = None
     _revision: int = 0
@@ -66,15 +82,16 @@ class Component:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "config" in cls.__dict__ and cls.config is not None:
-            cls.config.component = cls
+            cls.config.component = cls.config.component or cls
             for name, declared in cls.config.declared().items():
+                if any(name in owner.__dict__ for owner in cls.__mro__ if getattr(owner, "config", None) is None):
+                    raise StructureError(f"{cls.config.__name__}.{name}: the name is taken by a method of components")
                 setattr(cls, name, _Parameter(name, declared))
-            cls.SHARED_PARAMS = frozenset(name for name, d in cls.config.declared().items() if d.shared)
+            shared = {name for name, d in cls.config.declared().items() if d.shared}
+            cls.SHARED_PARAMS = frozenset(shared | set(cls.__dict__.get("SHARED_PARAMS", ())))
             if "__init__" not in cls.__dict__:
                 cls.__signature__ = _signature(cls.config)  # type: ignore[attr-defined]
-        if cls.law is not None:
-            for _ in cls._stage("law").arguments():
-                pass
+        cls._check_law()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         declared = self.config.declared() if self.config is not None else {}
@@ -86,12 +103,13 @@ class Component:
             ) from error
         bound.apply_defaults()
         self._values = dict.fromkeys(declared)
+        self._owned: set[str] = set()
         for name, value in bound.arguments.items():
             setattr(self, name, value)
         self._check_together(self._values)
 
     def _write(self, name: str, declared: Field, value: Any) -> None:
-        """Check ``value`` and take it: a device array is shared; numbers are copied, into the array that is there."""
+        """Check ``value`` and take it: a device array is shared; numbers are copied, into an array of our own."""
         where = f"{type(self).__name__}.{name}"
         if value is None:
             if not declared.optional:
@@ -103,37 +121,45 @@ class Component:
             declared.check(where, value.numpy())
         else:
             declared.check(where, value)
-            value = np.asarray(value, dtype=np.int32 if declared.integer else np.float32)
+            with np.errstate(over="ignore"):
+                value = np.asarray(value).astype(np.int32 if declared.integer else np.float32)
             if value.ndim > 1:
                 raise ArrayError(f"{where}: got shape {value.shape}; must be a number, or 1-D with one value per DOF")
         existing = self._values[name]
-        if self._num_actuators is None:
-            self._values[name] = value
-            return
-        placed = self._place(name, declared, value)
-        self._check_together(self._values | {name: placed})
-        if isinstance(value, np.ndarray) and existing is not None and existing.shape == placed.shape:
-            wp.copy(existing, placed)
-        else:
-            self._values[name] = placed
-            self._revision += 1
+        is_plain = isinstance(value, np.ndarray)
+        if self._num_actuators is not None:
+            value = self._place(name, declared, value, self._device, self._num_actuators)
+            self._check_together(self._values | {name: value})
+            if is_plain and name in self._owned and existing.shape == value.shape:
+                wp.copy(existing, value)
+                return
+        self._values[name] = value
+        self._owned = self._owned | {name} if is_plain else self._owned - {name}
+        self._revision += 1
 
-    def _place(self, name: str, declared: Field, value: Any) -> Any:
+    def _place(self, name: str, declared: Field, value: Any, device: wp.Device, num_actuators: int) -> Any:
         """Bring a checked value onto the device, with one entry per DOF unless it is shared."""
         if value is None:
             return None
-        where = f"{type(self).__name__}.{name}"
         if isinstance(value, np.ndarray):
-            if value.ndim == 0:
-                value = np.full(self._num_actuators, value)
-            value = wp.array(value, device=self._device)
-        length = None if declared.shared else self._num_actuators
-        return arrays.flat(value, where, self._device, dtype=value.dtype, length=length)
+            value = wp.array(np.full(num_actuators, value) if value.ndim == 0 else value, device=device)
+        where = f"{type(self).__name__}.{name}"
+        length = None if declared.shared else num_actuators
+        placed = arrays.flat(value, where, device, dtype=value.dtype, length=length)
+        if self.requires_grad and not declared.integer:
+            placed.requires_grad = True
+        return placed
 
     def _check_together(self, values: Mapping[str, Any]) -> None:
-        if self.config is not None:
-            numbers = {n: v.numpy() if isinstance(v, wp.array) else v for n, v in values.items()}
-            self.config.check_together(type(self).__name__, numbers)
+        if self.config is None:
+            return
+        numbers = {n: v.numpy() if isinstance(v, wp.array) else v for n, v in values.items()}
+        declared = self.config.declared()
+        lengths = {n: len(v) for n, v in numbers.items() if np.ndim(v) == 1 and not declared[n].shared}
+        if len(set(lengths.values())) > 1:
+            got = ", ".join(f"{count} for {name}" for name, count in lengths.items())
+            raise ArrayError(f"{type(self).__name__}: got {got}; must be as many, one per DOF")
+        self.config.check_together(type(self).__name__, numbers)
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +176,10 @@ class Component:
             raise ParameterError(
                 f"{cls.__name__}: unknown parameter {unknown[0]!r}; parameters: {', '.join(declared) or 'none'}"
             )
-        complete = {name: args.get(name, d.fallback) for name, d in declared.items()}
+        complete = {name: d.fallback if args.get(name) is None else args[name] for name, d in declared.items()}
+        missing = [name for name, value in complete.items() if value is None]
+        if missing:
+            raise ParameterError(f"{cls.__name__}: needs '{missing[0]}' {declared[missing[0]].range}")
         return dataclasses.asdict(cls.config(**complete))
 
     def finalize(self, device: wp.Device, num_actuators: int) -> None:
@@ -160,25 +189,38 @@ class Component:
             device: Where the actuator runs.
             num_actuators: Number of DOFs, N.
         """
-        self._device = wp.get_device(device)
-        self._num_actuators = num_actuators
+        device = wp.get_device(device)
         if self.config is not None:
-            self._values = {n: self._place(n, d, self._values[n]) for n, d in self.config.declared().items()}
+            if not self._values and self.config.declared():
+                raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")
+            places = self.config.declared().items()
+            self._values = {n: self._place(n, d, self._values[n], device, num_actuators) for n, d in places}
+        self._device, self._num_actuators = device, num_actuators
         self._revision += 1
 
     def parameters(self) -> dict[str, wp.array]:
         """The parameter arrays by name; those left out are not in it."""
         return {name: value for name, value in self._values.items() if isinstance(value, wp.array)}
 
-    @classmethod
-    def is_fused(cls) -> bool:
+    def arguments(self) -> dict[str, Any]:
+        """What a kernel gets of the component, by name; None for a parameter that is left out."""
+        return {name: self._values[name] for name in self.config.declared()} if self.config is not None else {}
+
+    def is_fused(self) -> bool:
         """Whether the component runs inside the actuator's one kernel: it has a law, and no kernel that replaces it."""
-        for owner in cls.__mro__:
+        for owner in type(self).__mro__:
             if owner.__dict__.get("law") is not None:
                 return True
-            if cls._own_kernel_method in owner.__dict__:
+            if self._own_kernel_method in owner.__dict__:
                 return False
         return False
+
+    @classmethod
+    def _check_law(cls) -> None:
+        """Refuse a law that asks for what the chain cannot supply, when the class is defined."""
+        if cls.law is not None:
+            for _ in cls._stage("law").arguments():
+                pass
 
     @classmethod
     def _stage(cls, name: str) -> Stage:
@@ -187,8 +229,10 @@ class Component:
             name=name,
             law=cls.law,
             params=tuple(n for n, d in declared.items() if not d.shared),
+            integers=frozenset(n for n, d in declared.items() if d.integer),
             tables=tuple(n for n, d in declared.items() if d.shared),
             states=cls.STATES,
+            signals=cls._signals,
         )
 
     @classmethod
@@ -211,7 +255,8 @@ class Component:
 class State:
     """Per-DOF arrays of a component, as attributes. Starts at zero.
 
-    A subclass may have any attributes; those that are float32 Warp arrays of shape (N,) are reset and assigned here.
+    A subclass may have any attributes; those that are float32 Warp arrays of shape (N,) or (…, N) are reset and
+    assigned here.
 
     Args:
         device: Where the arrays live.
@@ -223,32 +268,54 @@ class State:
     def __init__(self, device: wp.Device, num_actuators: int, names: Iterable[str], requires_grad: bool = False):
         for name in names:
             setattr(self, name, wp.zeros(num_actuators, dtype=wp.float32, device=device, requires_grad=requires_grad))
+        self._sealed = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_rebinding(self, name)
+        super().__setattr__(name, value)
 
     def reset(self, mask: Any = None) -> None:
         """Zero the state, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
+        refuse_reset_on_tape(self._arrays().values())
         for array in self._arrays().values():
             if mask is None:
                 array.zero_()
             else:
-                reset_mask = as_mask(mask, array.shape[0], array.device)
-                wp.launch(_zero_where, array.shape[0], [reset_mask, array], device=array.device)
+                n = array.shape[-1]
+                reset_mask = as_mask(mask, n, array.device)
+                wp.launch(_zero_where, array.size, [reset_mask, n, array.flatten()], device=array.device)
 
     def assign(self, other: State) -> None:
         """Copy the state of ``other`` into this one."""
         for name, array in self._arrays().items():
             source = getattr(other, name)
             if source.shape != array.shape:
-                raise StateError(f"cannot assign {name} of {source.shape[0]} DOFs to that of {array.shape[0]}")
+                raise StateError(f"cannot assign {name} of shape {source.shape} to one of shape {array.shape}")
             wp.copy(array, source)
 
     def _arrays(self) -> dict[str, wp.array]:
         return {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
 
 
+def refuse_rebinding(state: Any, name: str) -> None:
+    """Kernels hold on to a state's arrays: what is replaced would go on being used."""
+    if getattr(state, "_sealed", False) and name in vars(state):
+        raise StateError(f"{name}: cannot be replaced by another array; write into it, e.g. with assign()")
+
+
+def refuse_reset_on_tape(state_arrays: Iterable[wp.array]) -> None:
+    """A reset is not differentiable: on a tape, gradients would pass through it as if it had not been."""
+    if recording_tape() is not None and any(array.requires_grad for array in state_arrays):
+        raise StateError("reset() on a recording wp.Tape: reset before recording, or go on from a new actuator.state()")
+
+
 def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:
     """Return ``mask`` as a bool array of shape (N,) on ``device``."""
     if isinstance(mask, (list, tuple)):
-        mask = np.asarray(mask)
+        try:
+            mask = arrays.numbers(mask, "reset mask")
+        except ArrayError as error:
+            raise StateError(str(error)) from error
     if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and device.is_cuda:
         mask = wp.array(mask, dtype=wp.bool, device=device)
     try:
@@ -258,9 +325,9 @@ def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:
 
 
 @wp.kernel(enable_backward=False)
-def _zero_where(mask: Bools, target: Floats):
+def _zero_where(mask: Bools, n: int, target: Floats):
     i = wp.tid()
-    if mask[i]:
+    if mask[i % n]:
         target[i] = 0.0
 
 
@@ -274,14 +341,25 @@ class Controller(Component):
 
     State = State
     _own_kernel_method = "compute"
+    _pending: Any = None
 
     def is_stateful(self) -> bool:
         """Whether the controller keeps a state from one step to the next."""
         return bool(self.STATES)
 
-    def state(self, num_actuators: int, device: Any, requires_grad: bool = False) -> Any:
+    def check_dt(self, dt: float | None) -> float | None:
+        """Return the time step of a step [s], or refuse it."""
+        if not self.uses_dt():
+            return dt
+        if dt is None:
+            raise StateError(f"{type(self).__name__} integrates over time: step() needs dt")
+        if not isinstance(dt, (int, float, np.number)) or not 0.0 <= dt <= _LARGEST_DT:
+            raise StateError(f"dt: got {dt!r}; must be a finite number ≥ 0 [s]")
+        return float(dt)
+
+    def state(self, num_actuators: int, device: Any) -> Any:
         """Return a new state for ``num_actuators`` DOFs, or None where there is none."""
-        return State(wp.get_device(device), num_actuators, self.STATES, requires_grad) if self.STATES else None
+        return State(wp.get_device(device), num_actuators, self.STATES, self.requires_grad) if self.STATES else None
 
     def compute(
         self,
@@ -329,10 +407,12 @@ class Controller(Component):
             dt=dt,
         )
         stage = self._stage("controller")
-        pending = self.state(num_actuators, device, requires_grad=forces.requires_grad)
-        for name in self.STATES:
-            signals[f"controller_{name}_in"] = getattr(state, name)
-            signals[f"controller_{name}_out"] = getattr(pending, name)
+        if self.STATES and state is None:
+            raise StateError(f"{type(self).__name__} is stateful: compute() needs its state")
+        signals["dt"] = self.check_dt(dt)
+        pending = self.state(num_actuators, device)
+        for side, held in (("in", state), ("out", pending)):
+            signals |= {f"controller_{name}_{side}": getattr(held, name).flatten() for name in self.STATES}
         self._pending = pending
         forces.zero_()
         _launch_alone(self, Structure((stage,), flavour=_stage_flavour(forces)), signals, forces, device)
@@ -340,6 +420,8 @@ class Controller(Component):
     def update_state(self, current_state: Any, next_state: Any) -> None:
         """Move what the last `compute` found into ``next_state``."""
         if self.STATES:
+            if self._pending is None:
+                raise StateError(f"{type(self).__name__}: update_state() without a compute() before")
             next_state.assign(self._pending)
 
 
@@ -351,6 +433,12 @@ class Clamping(Component):
     """
 
     _own_kernel_method = "modify_forces"
+    _signals = CLAMPING_SIGNALS
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.STATES:
+            raise StructureError(f"{cls.__name__}.STATES: clamps are stateless; only a controller may have states")
 
     def modify_forces(
         self,
@@ -400,7 +488,7 @@ def _launch_alone(
     """Run a one-component chain, adding its effort to ``forces``."""
     built: Program = program(structure)
     stage = structure.stages[0]
-    values = {f"{stage.name}_{name}": array for name, array in component.parameters().items()}
+    values = {f"{stage.name}_{name}": value for name, value in component.arguments().items()}
     values |= given | {"n": forces.shape[0], "first": 0, "output": forces}
     inputs = [values.get(name, 0 if name.endswith("_offset") else None) for name in built.arguments]
     wp.launch(built.kernel, forces.shape[0], inputs, device=device)

@@ -22,7 +22,7 @@ from ..errors import ParameterError, StateError
 from ..fields import Config, param
 from ..memory import Bools, Floats, Indices, Ints, Longs, scalar
 from ..pipeline import RING_STATE, Flavour, module_options, ring_offset
-from .base import Component, as_mask
+from .base import Component, as_mask, refuse_rebinding, refuse_reset_on_tape
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
@@ -54,7 +54,6 @@ class Delay(Component):
         if isinstance(max_delay, bool) or not isinstance(max_delay, (int, np.integer)) or max_delay < 1:
             raise ParameterError(f"Delay.max_delay: got {max_delay!r}; must be a whole number ≥ 1 [steps]")
         self.buf_depth = int(max_delay)
-        self._requires_grad = False
         super().__init__(delay_steps)
 
     def _check_together(self, values: Mapping[str, Any]) -> None:
@@ -79,16 +78,16 @@ class Delay(Component):
             num_actuators: Number of DOFs, N.
             requires_grad: Give states and delayed commands gradients.
         """
-        self._requires_grad = requires_grad
         if self.buf_depth * num_actuators >= 2**31:
             raise ParameterError(
                 f"Delay: {self.buf_depth} steps × {num_actuators} DOFs exceed 2³¹ ring entries; split the actuator"
             )
         super().finalize(device, num_actuators)
+        self.requires_grad = requires_grad
 
     def state(self, num_actuators: int, device: Any) -> Delay.State:
         """Return a new, empty ring for ``num_actuators`` DOFs."""
-        return Delay.State(self.buf_depth, num_actuators, wp.get_device(device), self._requires_grad)
+        return Delay.State(self.buf_depth, num_actuators, wp.get_device(device), self.requires_grad)
 
     def get_delayed_targets(
         self,
@@ -109,9 +108,8 @@ class Delay(Component):
             vel_indices: Indices, shape (N,).
             current_state: Ring to read.
         """
-        n = current_state.num_pushes.shape[0]
-        device = self._finalize_if_needed(current_state.num_pushes.device, n)
-        outputs = tuple(wp.zeros(n, device=device, requires_grad=self._requires_grad) for _ in range(3))
+        n, device = self._check_states(current_state)
+        outputs = tuple(wp.zeros(n, device=device, requires_grad=self.requires_grad) for _ in range(3))
         ring = current_state.arguments("in")
         for command, indices, name, output in zip(
             (target_pos, target_vel, feedforward),
@@ -146,12 +144,22 @@ class Delay(Component):
             current_state: Ring so far.
             next_state: Ring to write.
         """
-        n = current_state.num_pushes.shape[0]
-        device = self._finalize_if_needed(current_state.num_pushes.device, n)
+        n, device = self._check_states(current_state, next_state)
         commands = [target_pos, target_vel, feedforward, pos_indices, vel_indices]
         before, after = current_state.arguments("in"), next_state.arguments("out")
         inputs = [n, self.buf_depth, current_state.cell_size, current_state is next_state, *commands, *before.values()]
         wp.launch(_push, n, inputs, list(after.values()), device=device)
+
+    def _check_states(self, *states: Delay.State) -> tuple[int, wp.Device]:
+        """Return the number of DOFs and the device of states that fit this delay."""
+        n, device = states[0].num_pushes.shape[0], states[0].num_pushes.device
+        for state in states:
+            if state.buffer_pos.shape != (self.buf_depth, n) or state.buffer_pos.device != device:
+                raise StateError(
+                    f"Delay: got a ring of {state.buffer_pos.shape} (steps, DOFs) on '{state.buffer_pos.device}'; "
+                    f"must be {(self.buf_depth, n)} on '{device}'"
+                )
+        return n, self._finalize_if_needed(device, n)
 
     class State:
         """A ring of past commands for each DOF.
@@ -186,6 +194,11 @@ class Delay(Component):
             self.write_idx = wp.full(cells, depth - 1, dtype=wp.int32, device=device)
             self._tag = wp.full(cells, next(_serial) << 32, dtype=wp.int64, device=device)
             self._origin = wp.zeros(cells, dtype=wp.int64, device=device)
+            self._sealed = True
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            refuse_rebinding(self, name)
+            super().__setattr__(name, value)
 
         def arguments(self, side: str) -> dict[str, wp.array]:
             """The arrays as arguments of a kernel that reads (``"in"``) or writes (``"out"``) them."""
@@ -195,6 +208,7 @@ class Delay(Component):
 
         def reset(self, mask: Any = None) -> None:
             """Empty the ring, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
+            refuse_reset_on_tape([self.buffer_pos])
             device, n = self.num_pushes.device, self.num_pushes.shape[0]
             if mask is not None:
                 mask = as_mask(mask, n, device)

@@ -31,11 +31,6 @@ class PositionBasedClampingConfig(Config):
         "N·m", "Largest effort at each entry, either way.", shared=True, minimum=0.0
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in self.declared():
-            object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
-
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
         columns = {}
@@ -56,6 +51,10 @@ class PositionBasedClampingConfig(Config):
                 f"{where}.lookup_positions: {positions[at + 1]} at index {at + 1} follows {positions[at]}; "
                 "positions must not fall"
             )
+        with np.errstate(over="ignore"):
+            width = positions[-1] - positions[0]
+        if not np.isfinite(width):
+            raise ParameterError(f"{where}.lookup_positions: from {positions[0]} to {positions[-1]} is too wide")
 
 
 @wp.func
@@ -130,10 +129,11 @@ def read_lookup_table(path: str | Path) -> tuple[tuple[float, ...], tuple[float,
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise ParameterError(f"lookup table '{path}' cannot be read: {error}") from error
-    rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    positions: list[float] = []
+    efforts: list[float] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
@@ -143,12 +143,12 @@ def read_lookup_table(path: str | Path) -> tuple[tuple[float, ...], tuple[float,
             raise ParameterError(
                 f"{path}:{number}: got {line.strip()!r}; must be two numbers, position and effort"
             ) from None
-        rows.append((position, effort))
-    if not rows:
+        try:
+            PositionBasedClampingConfig((*positions[-1:], position), (*efforts[-1:], effort))
+        except ParameterError as error:
+            raise ParameterError(f"{path}:{number}: {error}") from error
+        positions.append(position)
+        efforts.append(effort)
+    if not positions:
         raise ParameterError(f"lookup table '{path}' holds no entries; must have at least one line of two numbers")
-    table = np.array(rows)
-    try:
-        PositionBasedClampingConfig(tuple(table[:, 0]), tuple(table[:, 1]))
-    except ParameterError as error:
-        raise ParameterError(f"lookup table '{path}': {error}") from error
-    return tuple(table[:, 0].tolist()), tuple(table[:, 1].tolist())
+    return tuple(positions), tuple(efforts)

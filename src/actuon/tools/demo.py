@@ -72,15 +72,8 @@ def print_table(log: dict[str, np.ndarray]) -> None:
     error = np.sqrt(np.mean((log["q"] - log["target"][:, None]) ** 2, axis=0))
     overshoot = np.maximum(log["q"].max(axis=0) - log["target"].max(), 0.0)
     clipped = np.mean(np.abs(log["effort"] - log["wanted"]) > 1e-4, axis=0)
-    header = (
-        "motor",
-        "tracking error [rad]",
-        "overshoot [rad]",
-        "peak effort [N·m]",
-        "peak speed [rad/s]",
-        "at a limit",
-    )
-    print("  ".join(f"{title:>20}" for title in header))
+    header = ("motor", "error [rad]", "overshoot [rad]", "peak [N·m]", "peak [rad/s]", "at a limit")
+    print("  ".join(f"{title:>16}" for title in header))
     for i, name in enumerate(VARIANTS):
         cells = (
             f"{error[i]:.3f}",
@@ -89,7 +82,7 @@ def print_table(log: dict[str, np.ndarray]) -> None:
             f"{np.abs(log['qd'][:, i]).max():.1f}",
             f"{100 * clipped[i]:.0f} %",
         )
-        print("  ".join(f"{cell:>20}" for cell in (name, *cells)))
+        print("  ".join(f"{cell:>16}" for cell in (name, *cells)))
 
 
 def save_plot(log: dict[str, np.ndarray], path: Path) -> None:
@@ -104,9 +97,9 @@ def save_plot(log: dict[str, np.ndarray], path: Path) -> None:
     tracking.step(log["time"], log["target"], color="0.6", where="post", label="target")
     for i, name in enumerate(VARIANTS):
         tracking.plot(log["time"], log["q"][:, i], color=f"C{i}", label=name)
-        effort.plot(log["time"], log["effort"][:, i], color=f"C{i}", label=name)
+        effort.plot(log["time"], log["effort"][:, i], color=f"C{i}")
     tracking.set(title="Tracking", xlabel="time [s]", ylabel="position [rad]")
-    effort.set(title="Effort", xlabel="time [s]", ylabel="effort [N·m]", ylim=(-80, 80))
+    effort.set(title="Effort (ideal PD goes beyond)", xlabel="time [s]", ylabel="effort [N·m]", ylim=(-80, 80))
     speed = np.linspace(-1.6 * NO_LOAD, 1.6 * NO_LOAD, 400)
     high = np.clip(STALL * (1 - speed / NO_LOAD), -MOTOR_LIMIT, MOTOR_LIMIT)
     low = np.clip(STALL * (-1 - speed / NO_LOAD), -MOTOR_LIMIT, MOTOR_LIMIT)
@@ -116,7 +109,9 @@ def save_plot(log: dict[str, np.ndarray], path: Path) -> None:
     plane.set(title="Torque-speed plane", xlabel="velocity [rad/s]", ylabel="effort [N·m]", ylim=(-80, 80))
     for axes in (tracking, effort, plane):
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=8, loc="lower right")
+    handles, labels = tracking.get_legend_handles_labels()
+    envelope, envelope_label = plane.get_legend_handles_labels()
+    figure.legend([*handles, envelope[0]], [*labels, envelope_label[0]], loc="outside lower center", ncols=6)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)
@@ -131,6 +126,7 @@ def main() -> None:
     log = simulate()
     print_table(log)
     save_plot(log, options.output)
+    print("The delay holds back commands, not the joint's own state: it shifts the motion, and the error with it.")
     print(f"plot saved to {options.output}")
 
 
