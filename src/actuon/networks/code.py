@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network structure → C++ that evaluates it, one DOF at a time or `GROUP` lanes at a time.
+
+Both are one text over a type ``T``: a float, or a vector of floats. Weights come packed in the order in which the code
+reads them. The scalar version has an adjoint, written out by hand: Warp cannot differentiate through such loops.
+
+The function that a kernel calls takes position error and velocity, reads the network's state at ``*_in``, writes it to
+``*_out`` (which may be the same arrays), and returns the effort.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import linecache
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..memory import LANES, FloatBlock, Floats
+from .model import Activation, Network
+
+GROUP = 32
+"""Lanes evaluated together: two AVX-512 registers, so that four sums make eight independent chains of additions."""
+
+_SCALAR_MATH = """
+typedef float T;
+auto t_exp = [](T x) -> T { return ::expf(x); };
+auto t_tanh = [](T x) -> T { return ::tanhf(x); };
+auto t_max = [](T x, T y) -> T { return x > y ? x : y; };
+auto t_abs = [](T x) -> T { return x < 0.0f ? -x : x; };
+auto t_pick = [](bool yes, T x, T y) -> T { return yes ? x : y; };
+auto t_fma = [](T x, T y, T z) -> T { return x * y + z; };
+auto t_erf = [](T x) -> T { return ::erff(x); };
+auto t_log = [](T x) -> T { return ::logf(x); };
+"""
+
+# exp and tanh after the Cephes library's single-precision polynomials (S. Moshier, public domain constants).
+_VECTOR_MATH = """
+typedef float T __attribute__((vector_size(4 * GROUP)));
+typedef int TI __attribute__((vector_size(4 * GROUP)));
+auto t_pick = [](TI yes, T x, T y) -> T { return yes ? x : y; };
+auto t_max = [](T x, T y) -> T { return x > y ? x : y; };
+auto t_fma = [](T x, T y, T z) -> T { return __builtin_elementwise_fma(x, y, z); };
+auto t_abs = [](T x) -> T { return x < 0.0f ? -x : x; };
+auto t_exp = [t_fma](T x) -> T {
+    x = x < -87.0f ? x * 0.0f - 87.0f : (x > 88.0f ? x * 0.0f + 88.0f : x);
+    T n = __builtin_elementwise_floor(t_fma(x, (1.44269504f - T{}), (0.5f - T{})));
+    T r = t_fma(n, (-0.693359375f - T{}), x);
+    r = t_fma(n, (2.12194440e-4f - T{}), r);
+    T p = (1.9875691500e-4f - T{});
+    p = t_fma(p, r, (1.3981999507e-3f - T{}));
+    p = t_fma(p, r, (8.3334519073e-3f - T{}));
+    p = t_fma(p, r, (4.1665795894e-2f - T{}));
+    p = t_fma(p, r, (1.6666665459e-1f - T{}));
+    p = t_fma(p, r, (5.0000001201e-1f - T{}));
+    p = t_fma(p, r * r, r + 1.0f);
+    TI bits = (__builtin_convertvector(n, TI) + 127) << 23;
+    return p * (T)bits;
+};
+auto t_tanh = [t_fma, t_exp, t_abs](T x) -> T {
+    T a = t_abs(x);
+    T big = 1.0f - 2.0f / (t_exp(2.0f * a) + 1.0f);
+    big = x < 0.0f ? -big : big;
+    T z = x * x;
+    T p = (-5.70498872745e-3f - T{});
+    p = t_fma(p, z, (2.06390887954e-2f - T{}));
+    p = t_fma(p, z, (-5.37397155531e-2f - T{}));
+    p = t_fma(p, z, (1.33314422036e-1f - T{}));
+    p = t_fma(p, z, (-3.33332819422e-1f - T{}));
+    return a < 0.625f ? t_fma(p * z, x, x) : big;
+};
+auto t_erf = [](T x) -> T { T y; for (int l = 0; l < GROUP; ++l) y[l] = ::erff(x[l]); return y; };
+auto t_log = [](T x) -> T { T y; for (int l = 0; l < GROUP; ++l) y[l] = ::logf(x[l]); return y; };
+"""
+
+_GATE_MATH = """
+auto t_sigmoid = [t_exp](T x) -> T { return 1.0f / (1.0f + t_exp(-x)); };
+"""
+
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+# For each activation: its value at z, and its slope at z given the value y. P is its parameter.
+_ACTIVATIONS = {
+    "identity": ("z", "1.0f"),
+    "relu": ("t_max(z, 0.0f * z)", "(z > 0.0f ? 1.0f : 0.0f)"),
+    "leaky_relu": ("t_pick(z > 0.0f, z, P * z)", "(z > 0.0f ? 1.0f : P)"),
+    "elu": ("t_pick(z > 0.0f, z, P * (t_exp(z) - 1.0f))", "(z > 0.0f ? 1.0f : y + P)"),
+    "selu": (
+        f"{_SELU_SCALE}f * t_pick(z > 0.0f, z, {_SELU_ALPHA}f * (t_exp(z) - 1.0f))",
+        f"(z > 0.0f ? {_SELU_SCALE}f : y + {_SELU_SCALE * _SELU_ALPHA}f)",
+    ),
+    "gelu": (
+        "0.5f * z * (1.0f + t_erf(z * 0.70710678f))",
+        "(0.5f * (1.0f + ::erff(z * 0.70710678f)) + z * 0.39894228f * ::expf(-0.5f * z * z))",
+    ),
+    "gelu_tanh": (
+        "0.5f * z * (1.0f + t_tanh(0.79788456f * (z + 0.044715f * z * z * z)))",
+        "(0.5f * (1.0f + ::tanhf(0.79788456f * (z + 0.044715f * z * z * z))) + 0.5f * z * (1.0f - "
+        "::tanhf(0.79788456f * (z + 0.044715f * z * z * z)) * ::tanhf(0.79788456f * (z + 0.044715f * z * z * z))) * "
+        "0.79788456f * (1.0f + 0.134145f * z * z))",
+    ),
+    "silu": ("z * t_sigmoid(z)", "(t_sigmoid(z) * (1.0f + z * (1.0f - t_sigmoid(z))))"),
+    "tanh": ("t_tanh(z)", "(1.0f - y * y)"),
+    "sigmoid": ("t_sigmoid(z)", "(y * (1.0f - y))"),
+    "softplus": ("(t_max(P * z, 0.0f * z) + t_log(1.0f + t_exp(-t_abs(P * z)))) / P", "t_sigmoid(P * z)"),
+    "softsign": ("z / (1.0f + t_abs(z))", "(1.0f / ((1.0f + t_abs(z)) * (1.0f + t_abs(z))))"),
+}
+
+
+ACTIVATION_NAMES = tuple(_ACTIVATIONS)
+
+
+def _activate(activation: Activation, value: str) -> str:
+    text = _ACTIVATIONS[activation.name][0]
+    return f"([=](T z) -> T {{ return {text.replace('P', f'{activation.parameter:.9e}f')}; }})({value})"
+
+
+def _slope(activation: Activation) -> str:
+    return _ACTIVATIONS[activation.name][1].replace("P", f"{activation.parameter:.9e}f")
+
+
+def pack(network: Network) -> np.ndarray:
+    """The weights in the order in which the code reads them, float32."""
+    parts: list[np.ndarray] = []
+    for layer in network.recurrent:
+        hidden, gates = layer.hidden, layer.weight_hh.shape[0] // layer.hidden
+        ih, hh = (w.reshape(gates, hidden, -1) for w in (layer.weight_ih, layer.weight_hh))
+        bias_ih, bias_hh = (b.reshape(gates, hidden) for b in (layer.bias_ih, layer.bias_hh))
+        for k in range(hidden):
+            bias = bias_ih[:, k] + bias_hh[:, k]
+            if gates == 3:
+                bias = np.array([bias[0], bias[1], bias_ih[2, k], bias_hh[2, k]])
+            parts += [bias, ih[:, k].T.ravel(), hh[:, k].T.ravel()]
+    for dense in network.dense:
+        for rows in _row_blocks(dense.weight.shape[0]):
+            parts += [dense.bias[rows], dense.weight[rows].T.ravel()]
+    return np.concatenate(parts).astype(np.float32)
+
+
+def _row_blocks(count: int) -> list[slice]:
+    return [slice(start, min(start + 4, count)) for start in range(0, count, 4)]
+
+
+def _dense_text(index: int, inputs: int, outputs: int, activation: Activation, keep: bool) -> str:
+    """Rows four at a time: each input is loaded once for four sums."""
+
+    def rows(count: int, first: str) -> str:
+        sums = "".join(f"T s{r} = w[{r}] - T{{}}; " for r in range(count))
+        adds = "".join(f"s{r} = t_fma(v[{r}] - T{{}}, x, s{r}); " for r in range(count))
+        stores = "".join(
+            (f"z{index}[{first} + {r}] = s{r}; " if keep else "")
+            + f"y{index}[{first} + {r}] = {_activate(activation, f's{r}')}; "
+            for r in range(count)
+        )
+        return (
+            f"{{ {sums}const float* v = w + {count};\n"
+            f"for (int i = 0; i < {inputs}; ++i, v += {count}) {{ T x = y{index - 1}[i]; {adds}}}\n"
+            f"{stores}w = v; }}\n"
+        )
+
+    full, rest = divmod(outputs, 4)
+    text = f"T y{index}[{outputs}];\n" + (f"T z{index}[{outputs}];\n" if keep else "")
+    if full:
+        text += f"for (int k = 0; k < {4 * full}; k += 4) {rows(4, 'k')}"
+    if rest:
+        text += rows(rest, str(4 * full))
+    return text
+
+
+def _recurrent_text(kind: str, layer: int, inputs: int, hidden: int, keep: bool) -> str:
+    """One LSTM or GRU layer: from input ``in0`` and state ``h0`` (and ``c0``) to ``nh0`` (and ``nc0``), for layer 0."""
+    gates = 4 if kind == "lstm" else 3
+    names = ("gi", "gf", "gg", "go") if kind == "lstm" else ("gr", "gz", "gn", "gq")
+    store = "".join(f"{name}{layer}[k] = {name}; " for name in names) if keep else ""
+    arrays = "".join(f"T {name}{layer}[{hidden}]; " for name in names) if keep else ""
+    to_x, to_h = ((0, 1, 2, 3), (0, 1, 2, 3)) if kind == "lstm" else ((0, 1, 2), (0, 1, 3))
+
+    def adds(targets: tuple[int, ...]) -> str:
+        return "".join(f"s{t} = t_fma(v[{i}] - T{{}}, x, s{t}); " for i, t in enumerate(targets))
+
+    if kind == "lstm":
+        finish = (
+            "T gi = t_sigmoid(s0), gf = t_sigmoid(s1), gg = t_tanh(s2), go = t_sigmoid(s3);\n"
+            f"nc{layer}[k] = gf * c{layer}[k] + gi * gg; nh{layer}[k] = go * t_tanh(nc{layer}[k]);\n"
+        )
+    else:
+        finish = (
+            "T gr = t_sigmoid(s0), gz = t_sigmoid(s1), gq = s3, gn = t_tanh(s2 + gr * s3);\n"
+            f"nh{layer}[k] = gn + gz * (h{layer}[k] - gn);\n"
+        )
+    return (
+        f"T nh{layer}[{hidden}]; " + (f"T nc{layer}[{hidden}]; " if kind == "lstm" else "") + arrays + "\n"
+        f"for (int k = 0; k < {hidden}; ++k) {{\n"
+        "T s0 = w[0] - T{}, s1 = w[1] - T{}, s2 = w[2] - T{}, s3 = w[3] - T{}; const float* v = w + 4;\n"
+        f"for (int i = 0; i < {inputs}; ++i, v += {gates}) {{ T x = in{layer}[i]; {adds(to_x)}}}\n"
+        f"for (int i = 0; i < {hidden}; ++i, v += {gates}) {{ T x = h{layer}[i]; {adds(to_h)}}}\n"
+        f"w = v; {finish}{store}}}\n"
+    )
+
+
+class _Writer:
+    """Writes the C++ of one network structure."""
+
+    def __init__(self, structure: tuple, input_idx: tuple[int, ...], velocity_first: bool):
+        self.kind, self.recurrent, self.dense = structure
+        self.history = max(input_idx) if self.kind == "mlp" else 0
+        steps = [("v", i) for i in input_idx] * velocity_first + [("p", i) for i in input_idx]
+        steps += [] if velocity_first else [("v", i) for i in input_idx]
+        self.features = steps
+        self.states = state_rows(structure, input_idx)
+
+    def _load(self, name: str, row: str) -> str:
+        return f"LOAD({name}_in, {row})"
+
+    def inputs(self) -> str:
+        """Make the inputs ``y0`` (or ``in0``) and load the state."""
+        if self.kind == "mlp":
+            text = f"T y0[{len(self.features)}];\n"
+            for m, (what, step) in enumerate(self.features):
+                now, past = ("now_error", "pos_history") if what == "p" else ("now_velocity", "vel_history")
+                text += f"y0[{m}] = {now if step == 0 else self._load(past, str(step - 1))};\n"
+            return text
+        first, second = ("now_velocity", "now_error") if self.features[0][0] == "v" else ("now_error", "now_velocity")
+        text = f"T in0[2]; in0[0] = {first}; in0[1] = {second};\n"
+        for layer, (rows, _) in enumerate(self.recurrent):
+            hidden = rows // (4 if self.kind == "lstm" else 3)
+            for short, name in (("h", "hidden"), ("c", "cell"))[: 2 if self.kind == "lstm" else 1]:
+                start = self._first_row(layer)
+                text += f"T {short}{layer}[{hidden}]; for (int k = 0; k < {hidden}; ++k) "
+                text += f"{short}{layer}[k] = {self._load(name, f'{start} + k')};\n"
+        return text
+
+    def _first_row(self, layer: int) -> int:
+        gates = 4 if self.kind == "lstm" else 3
+        return sum(rows // gates for rows, _ in self.recurrent[:layer])
+
+    def forward(self, keep: bool) -> str:
+        text = "const float* w = weights.data;\n"
+        gates = 4 if self.kind == "lstm" else 3
+        for layer, (rows, inputs) in enumerate(self.recurrent):
+            hidden = rows // gates
+            text += _recurrent_text(self.kind, layer, inputs, hidden, keep)
+            name = "in" + str(layer + 1) if layer + 1 < len(self.recurrent) else "y0"
+            text += f"T {name}[{hidden}]; for (int k = 0; k < {hidden}; ++k) {name}[k] = nh{layer}[k];\n"
+        for index, (outputs, inputs, activation) in enumerate(self.dense, start=1):
+            text += _dense_text(index, inputs, outputs, activation, keep)
+        return text
+
+    def save(self) -> str:
+        """Write the new state. Rows go from old to new, so that they may be written in place."""
+        text = ""
+        if self.kind == "mlp":
+            for name, now in (("pos_history", "now_error"), ("vel_history", "now_velocity")):
+                for row in range(self.history - 1, 0, -1):
+                    text += f"{{ T past = {self._load(name, str(row - 1))}; STORE({name}_out, {row}, past); }}\n"
+                if self.history:
+                    text += f"STORE({name}_out, 0, {now});\n"
+            return text
+        for layer, (rows, _) in enumerate(self.recurrent):
+            hidden = rows // (4 if self.kind == "lstm" else 3)
+            for short, name in (("nh", "hidden"), ("nc", "cell"))[: 2 if self.kind == "lstm" else 1]:
+                start = self._first_row(layer)
+                text += f"for (int k = 0; k < {hidden}; ++k) STORE({name}_out, {start} + k, {short}{layer}[k]);\n"
+        return text
+
+    def scalar(self) -> str:
+        text = _SCALAR_MATH + _GATE_MATH + "T now_error = error, now_velocity = velocity;\n"
+        text += self.inputs() + self.forward(keep=False) + self.save()
+        return _scalar_access(text) + f"return y{len(self.dense)}[0];\n"
+
+    def block(self) -> str:
+        text = _VECTOR_MATH.replace("GROUP", str(GROUP)) + _GATE_MATH + f"wp::vec_t<{LANES}, wp::float32> effort;\n"
+        text += f"for (int g = 0; g < {LANES}; g += {GROUP}) {{\nif (g >= count) break;\n"
+        text += f"const int left = count - g < {GROUP} ? count - g : {GROUP};\n"
+        text += "T now_error, now_velocity;\n"
+        text += f"__builtin_memcpy(&now_error, error.c + g, {4 * GROUP});\n"
+        text += f"__builtin_memcpy(&now_velocity, velocity.c + g, {4 * GROUP});\n"
+        text += "auto load = [&](const float* from) -> T { T x = T{}; "
+        text += f"if (left == {GROUP}) __builtin_memcpy(&x, from, {4 * GROUP}); "
+        text += "else for (int l = 0; l < left; ++l) x[l] = from[l]; return x; };\n"
+        text += "auto keep = [&](float* to, T x) { "
+        text += f"if (left == {GROUP}) __builtin_memcpy(to, &x, {4 * GROUP}); "
+        text += "else for (int l = 0; l < left; ++l) to[l] = x[l]; };\n"
+        text += self.inputs() + self.forward(keep=False) + self.save()
+        text += f"__builtin_memcpy(effort.c + g, &y{len(self.dense)}[0], {4 * GROUP});\n}}\nreturn effort;\n"
+        text = _replace_calls(text, "LOAD", lambda a, r: f"load({a}.data + (size_t)({r}) * n + base + g)")
+        return _replace_calls(text, "STORE", lambda a, r, x: f"keep({a}.data + (size_t)({r}) * n + base + g, {x})")
+
+    def adjoint(self) -> str:
+        """Recompute forwards, keeping what the chain rule needs, then go backwards to error, velocity and old state."""
+        text = _SCALAR_MATH + _GATE_MATH + "T now_error = error, now_velocity = velocity;\n"
+        text += self.inputs() + self.forward(keep=True)
+        text += _GRADIENT_ACCESS
+        last = len(self.dense)
+        text += f"float d{last}[1]; d{last}[0] = adj_ret;\n"
+        text += "const float* end = w;\n"
+        for index, (outputs, inputs, activation) in reversed(list(enumerate(self.dense, start=1))):
+            text += self._dense_adjoint(index, inputs, outputs, activation)
+        text += self._history_adjoint() if self.kind == "mlp" else self._recurrent_adjoint()
+        return _scalar_access(text)
+
+    def _dense_adjoint(self, index: int, inputs: int, outputs: int, activation: Activation) -> str:
+        size = outputs * (inputs + 1)
+        full, rest = divmod(outputs, 4)
+        text = f"float d{index - 1}[{inputs}]; for (int i = 0; i < {inputs}; ++i) d{index - 1}[i] = 0.0f;\n"
+        text += f"end -= {size};\n"
+        text += f"{{ const float* v = end; for (int k = 0; k < {outputs};) {{\n"
+        text += f"const int rows = k < {4 * full} ? 4 : {max(rest, 1)};\n"
+        text += f"for (int r = 0; r < rows; ++r) {{ float z = z{index}[k + r], y = y{index}[k + r]; (void)z; (void)y;\n"
+        text += f"const float dz = d{index}[k + r] * {_slope(activation)};\n"
+        text += f"for (int i = 0; i < {inputs}; ++i) d{index - 1}[i] += v[rows + i * rows + r] * dz; }}\n"
+        text += f"v += rows * ({inputs} + 1); k += rows; }} }}\n"
+        return text
+
+    def _history_adjoint(self) -> str:
+        text = ""
+        for m, (what, step) in enumerate(self.features):
+            now, past = ("adj_error", "pos_history") if what == "p" else ("adj_velocity", "vel_history")
+            text += f"{now} += d0[{m}];\n" if step == 0 else f"grad_add({past}_in, {step - 1}, d0[{m}]);\n"
+        for name, now in (("pos_history", "adj_error"), ("vel_history", "adj_velocity")):
+            if self.history:
+                text += f"{now} += grad_get({name}_out, 0);\n"
+            for row in range(1, self.history):
+                text += f"grad_add({name}_in, {row - 1}, grad_get({name}_out, {row}));\n"
+        return text
+
+    def _recurrent_adjoint(self) -> str:
+        lstm = self.kind == "lstm"
+        gates = 4 if lstm else 3
+        text = ""
+        upper = "d0"
+        for layer in reversed(range(len(self.recurrent))):
+            rows, inputs = self.recurrent[layer]
+            hidden, start = rows // gates, self._first_row(layer)
+            size = hidden * (4 + gates * (inputs + hidden))
+            text += f"float dx{layer}[{inputs}]; for (int i = 0; i < {inputs}; ++i) dx{layer}[i] = 0.0f;\n"
+            text += f"float dh{layer}[{hidden}]; for (int i = 0; i < {hidden}; ++i) dh{layer}[i] = 0.0f;\n"
+            text += f"end -= {size};\n{{ const float* v = end;\n"
+            text += f"for (int k = 0; k < {hidden}; ++k, v += {size // hidden}) {{\n"
+            text += f"const float dnh = {upper}[k] + grad_get(hidden_out, {start} + k);\n"
+            if lstm:
+                text += (
+                    f"const float i_ = gi{layer}[k], f_ = gf{layer}[k], g_ = gg{layer}[k], o_ = go{layer}[k];\n"
+                    f"const float tc = ::tanhf(nc{layer}[k]);\n"
+                    f"const float dnc = grad_get(cell_out, {start} + k) + dnh * o_ * (1.0f - tc * tc);\n"
+                    f"const float ds0 = dnc * g_ * i_ * (1.0f - i_), ds1 = dnc * c{layer}[k] * f_ * (1.0f - f_);\n"
+                    "const float ds2 = dnc * i_ * (1.0f - g_ * g_), ds3 = dnh * tc * o_ * (1.0f - o_);\n"
+                    f"grad_add(cell_in, {start} + k, dnc * f_);\n"
+                )
+                at_x = at_h = list(enumerate(("ds0", "ds1", "ds2", "ds3")))
+            else:
+                text += (
+                    f"const float r_ = gr{layer}[k], z_ = gz{layer}[k], n_ = gn{layer}[k], q_ = gq{layer}[k];\n"
+                    "const float dn = dnh * (1.0f - z_) * (1.0f - n_ * n_);\n"
+                    f"const float ds1 = dnh * (h{layer}[k] - n_) * z_ * (1.0f - z_);\n"
+                    "const float ds0 = dn * q_ * r_ * (1.0f - r_);\n"
+                    "const float ds2 = dn, ds3 = dn * r_;\n"
+                    f"dh{layer}[k] += dnh * z_;\n"
+                )
+                at_x, at_h = list(enumerate(("ds0", "ds1", "ds2"))), list(enumerate(("ds0", "ds1", "ds3")))
+            for count, target, terms, offset in (
+                (inputs, f"dx{layer}", at_x, "4"),
+                (hidden, f"dh{layer}", at_h, f"4 + {gates * inputs}"),
+            ):
+                total = " + ".join(f"v[{offset} + i * {gates} + {j}] * {name}" for j, name in terms)
+                text += f"for (int i = 0; i < {count}; ++i) {target}[i] += {total};\n"
+            text += "} }\n"
+            text += f"for (int k = 0; k < {hidden}; ++k) grad_add(hidden_in, {start} + k, dh{layer}[k]);\n"
+            upper = f"dx{layer}"
+        order = ("adj_velocity", "adj_error") if self.features[0][0] == "v" else ("adj_error", "adj_velocity")
+        return text + "".join(f"{name} += dx0[{i}];\n" for i, name in enumerate(order))
+
+
+_GRADIENT_ACCESS = """
+auto grad_get = [&](wp::array_t<wp::float32>& a, int row) -> float {
+    return a.grad ? a.grad[(size_t)row * n + base] : 0.0f;
+};
+auto grad_add = [&](wp::array_t<wp::float32>& a, int row, float value) {
+    if (a.grad) a.grad[(size_t)row * n + base] += value;
+};
+"""
+
+
+def _scalar_access(text: str) -> str:
+    text = _replace_calls(text, "LOAD", lambda a, r: f"{a}.data[(size_t)({r}) * n + base]")
+    return _replace_calls(text, "STORE", lambda a, r, x: f"{a}.data[(size_t)({r}) * n + base] = {x}")
+
+
+def _replace_calls(text: str, name: str, write: Any) -> str:
+    """Expand ``NAME(a, b)`` where no argument holds a parenthesis or comma of its own."""
+    pieces = text.split(name + "(")
+    out = pieces[0]
+    for piece in pieces[1:]:
+        arguments, rest = piece.split(")", 1)
+        out += write(*(argument.strip() for argument in arguments.split(","))) + rest
+    return out
+
+
+def state_rows(structure: tuple, input_idx: tuple[int, ...]) -> dict[str, int]:
+    """Names of the state arrays, and how many rows of N each has."""
+    kind, recurrent, _ = structure
+    if kind == "mlp":
+        return {"pos_history": max(input_idx), "vel_history": max(input_idx)} if max(input_idx) else {}
+    gates = 4 if kind == "lstm" else 3
+    rows = sum(r // gates for r, _ in recurrent)
+    return {"hidden": rows, "cell": rows} if kind == "lstm" else {"hidden": rows}
+
+
+@dataclass(frozen=True)
+class NetworkCode:
+    """What is compiled of a network and its inputs. Called, it gives the function for kernels in blocks or not."""
+
+    structure: tuple
+    input_idx: tuple[int, ...]
+    velocity_first: bool
+
+    def __call__(self, in_blocks: bool) -> Any:
+        built = functions(self.structure, self.input_idx, self.velocity_first)
+        return built["block" if in_blocks else "scalar"]
+
+
+@functools.cache
+def functions(structure: tuple, input_idx: tuple[int, ...], velocity_first: bool) -> dict[str, Any]:
+    """Build the Warp functions of a network structure: ``scalar`` with its adjoint, and ``block``."""
+    writer = _Writer(structure, input_idx, velocity_first)
+    states = "".join(f", {name}_in: Floats, {name}_out: Floats" for name in writer.states)
+    name = "network_" + hashlib.sha256(repr((structure, input_idx, velocity_first)).encode()).hexdigest()[:12]
+    built = {}
+    for flavour, kind, snippet, adjoint in (
+        ("scalar", "float", writer.scalar(), writer.adjoint()),
+        ("block", "FloatBlock", writer.block(), None),
+    ):
+        signature = f"weights: Floats, error: {kind}, velocity: {kind}{states}, n: int, base: int, count: int"
+        source = f"@wp.func_native(snippet, adj_snippet=adjoint)\ndef {name}_{flavour}({signature}) -> {kind}: ...\n"
+        filename = f"<actuon {name} {flavour}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        namespace: dict[str, Any] = {"wp": wp, "Floats": Floats, "FloatBlock": FloatBlock, "__name__": __name__}
+        namespace |= {"snippet": snippet, "adjoint": adjoint}
+        exec(compile(source, filename, "exec", dont_inherit=True), namespace)
+        built[flavour] = namespace[f"{name}_{flavour}"]
+    return built

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network files of any supported format: their metadata, their weights, and how to write them."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ActuonError, ParameterError
+from . import onnx_files, safetensors_files, torch_files
+from .model import Activation, Dense, Network, Recurrent
+from .recognise import NotRecognised
+
+TORCH_FORMATS = (".pt", ".pt2")
+FORMATS = (*TORCH_FORMATS, ".onnx", ".safetensors")
+KEYS = ("model_type", "input_order", "input_idx", "pos_scale", "vel_scale", "effort_scale", "sample_dt")
+"""Metadata that says how a network is fed."""
+_LARGEST_METADATA = 1024 * 1024
+
+
+@dataclass
+class Loaded:
+    """What a file holds: a recognised network, or a PyTorch module that only PyTorch can run, and why."""
+
+    network: Network | None
+    module: Any
+    reason: str
+    metadata: dict[str, Any]
+
+
+def check_path(path: Any) -> Path:
+    """Return the path of a network file that exists and has a known format."""
+    path = Path(path)
+    if path.suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise ParameterError(f"network file '{path}' has the format '{path.suffix}'; known: {known}")
+    if not path.is_file():
+        raise ParameterError(f"network file '{path}' does not exist")
+    return path
+
+
+def load_metadata(path: Any) -> dict[str, Any]:
+    """Read only the metadata of a network file, without its weights. Needs no PyTorch.
+
+    Args:
+        path: A ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors`` file.
+
+    Returns:
+        The entries by name; empty where the file carries none. ``torque_scale`` is returned as ``effort_scale``.
+    """
+    path = check_path(path)
+    if path.suffix in TORCH_FORMATS:
+        found = _zip_metadata(path)
+    elif path.suffix == ".onnx":
+        found = onnx_files.properties(onnx_files.load(path))
+    else:
+        found = safetensors_files.read_header(path)[1]
+    return _checked_metadata(path, found)
+
+
+def _zip_metadata(path: Path) -> dict[str, Any]:
+    torch_files.check_is_no_pickle(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.endswith("extra/metadata.json")]
+            if not names:
+                return {}
+            if archive.getinfo(names[0]).file_size > _LARGEST_METADATA:
+                raise ParameterError(f"'{path}': metadata.json has more than {_LARGEST_METADATA} bytes")
+            return {"metadata": archive.read(names[0]).decode()}
+    except (zipfile.BadZipFile, UnicodeDecodeError, OSError) as error:
+        raise ParameterError(f"'{path}' cannot be read: {error}") from error
+
+
+def _checked_metadata(path: Path, found: Any) -> dict[str, Any]:
+    """Decode metadata, either one JSON entry ``metadata`` or an entry per key, and check what is known of it."""
+    if "metadata" in found:
+        try:
+            entries = json.loads(found["metadata"])
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ParameterError(f"'{path}': metadata is no JSON: {error}") from error
+        if not isinstance(entries, dict):
+            raise ParameterError(f"'{path}': metadata is a {type(entries).__name__}; must be a JSON object")
+    else:
+        entries = {key: _decoded(value) for key, value in found.items()}
+    if "torque_scale" in entries:
+        entries.setdefault("effort_scale", entries.pop("torque_scale"))
+    for key in KEYS:
+        if key in entries:
+            entries[key] = check_entry(f"'{path}': {key}", key, entries[key])
+    return entries
+
+
+def _decoded(value: Any) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, TypeError, RecursionError):
+        return value
+
+
+def check_entry(where: str, key: str, value: Any) -> Any:
+    """Check one convention of a network, from a file or an argument."""
+    choices = {"model_type": ("mlp", "lstm", "gru"), "input_order": ("pos_vel", "vel_pos")}
+    if key in choices:
+        if value not in choices[key]:
+            raise ParameterError(f"{where}: got {value!r}; must be one of {', '.join(choices[key])}")
+        return value
+    if key == "input_idx":
+        steps = value if isinstance(value, (list, tuple, range)) else [value]
+        if not steps or not all(type(s) is int and 0 <= s <= 1000 for s in steps):
+            raise ParameterError(f"{where}: got {value!r}; must be a list of history steps, 0 = now")
+        return tuple(steps)
+    number = float(value) if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(number) or (key == "sample_dt" and number <= 0):
+        raise ParameterError(
+            f"{where}: got {value!r}; must be a finite number" + (" > 0" if key == "sample_dt" else "")
+        )
+    return number
+
+
+def load_network(path: Any) -> Loaded:
+    """Read a network file. PyTorch loads ``.pt`` and ``.pt2``, and trusts them: call this on files that you trust."""
+    path = check_path(path)
+    metadata = load_metadata(path)
+    try:
+        if path.suffix == ".onnx":
+            network = onnx_files.read(onnx_files.load(path), path)
+            check_network(network)
+            return Loaded(network, None, "", metadata)
+        if path.suffix == ".safetensors":
+            return Loaded(_from_tensors(path, metadata), None, "", metadata)
+    except NotRecognised as error:
+        raise ParameterError(f"'{path}' cannot be run: {error}. Only PyTorch could, from a .pt or .pt2 file") from error
+    module, kind = torch_files.load_module(path)
+    try:
+        network = torch_files.read_script(module) if kind == "script" else torch_files.read_export(module)
+        check_network(network)
+        torch_files.verify(module if kind == "script" else module.module(), network)
+        return Loaded(network, None, "", metadata)
+    except NotRecognised as error:
+        return Loaded(None, module if kind == "script" else module.module(), str(error), metadata)
+
+
+def save_network(module: Any, path: Any, **metadata: Any) -> None:
+    """Write a PyTorch module as a network file that carries its own convention.
+
+    Args:
+        module: The trained module: an MLP of ``(N, features)``, or an LSTM or GRU of ``(N, 1, 2)`` and its state.
+        path: Where to; its ending picks the format: ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors``.
+        metadata: ``model_type``, ``input_order``, ``input_idx``, ``pos_scale``, ``vel_scale``, ``effort_scale`` (or
+            ``torque_scale``), ``sample_dt``, and anything else that JSON can hold. ``model_type`` is found out.
+    """
+    path = Path(path)
+    if path.suffix not in FORMATS:
+        raise ParameterError(f"'{path}': the format '{path.suffix}' is not known; known: {', '.join(FORMATS)}")
+    if "torque_scale" in metadata:
+        metadata["effort_scale"] = metadata.pop("torque_scale")
+    for key in KEYS:
+        if key in metadata:
+            metadata[key] = check_entry(f"save_network: {key}", key, metadata[key])
+    script = torch_files.as_script(module, len(metadata.get("input_idx", ())) * 2 or None)
+    try:
+        network: Network | None = torch_files.read_script(script)
+    except NotRecognised as error:
+        if path.suffix not in TORCH_FORMATS:
+            raise ParameterError(f"save_network: {error}; such a module can only be written as .pt") from error
+        network = None
+    if network is not None:
+        check_network(network)
+        metadata.setdefault("model_type", network.kind)
+    text = json.dumps(metadata)
+    if path.suffix == ".pt":
+        torch_files.save_script(script, path, text)
+    elif path.suffix == ".pt2":
+        torch_files.write_export(module, network, path, text)
+    elif path.suffix == ".onnx":
+        onnx_files.write(network, path, text)  # type: ignore[arg-type]
+    else:
+        tensors, layout = _to_tensors(network)  # type: ignore[arg-type]
+        safetensors_files.write(path, tensors, {"metadata": json.dumps(metadata | {"layout": layout})})
+
+
+def _to_tensors(network: Network) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Weights by name, and what the names alone do not say."""
+    tensors: dict[str, np.ndarray] = {}
+    for i, layer in enumerate(network.recurrent):
+        tensors |= {f"recurrent.{i}.{name}": value for name, value in vars(layer).items()}
+    for i, dense in enumerate(network.dense):
+        tensors |= {f"dense.{i}.weight": dense.weight, f"dense.{i}.bias": dense.bias}
+    activations = [[dense.activation.name, dense.activation.parameter] for dense in network.dense]
+    return tensors, {"kind": network.kind, "recurrent": len(network.recurrent), "activations": activations}
+
+
+def _from_tensors(path: Path, metadata: dict[str, Any]) -> Network:
+    """Build a network from named tensors and the ``layout`` entry that `save_network` writes."""
+    layout = metadata.get("layout")
+    if layout is None:
+        raise ParameterError(
+            f"'{path}': safetensors holds weights only; its metadata must have a 'layout', as save_network writes it"
+        )
+    tensors = safetensors_files.read_tensors(path)
+    try:
+        recurrent = tuple(
+            Recurrent(*(tensors[f"recurrent.{i}.{name}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
+            for i in range(int(layout["recurrent"]))
+        )
+        dense = tuple(
+            Dense(tensors[f"dense.{i}.weight"], tensors[f"dense.{i}.bias"], Activation(str(name), float(parameter)))
+            for i, (name, parameter) in enumerate(layout["activations"])
+        )
+        network = Network(str(layout["kind"]), dense, recurrent)
+        check_network(network)
+        return network
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, ActuonError):
+            raise ParameterError(f"'{path}': {error}") from error
+        raise ParameterError(f"'{path}': its tensors do not fit its layout {layout}: {error!r}") from error
+
+
+def check_network(network: Network) -> None:
+    """Refuse a network whose shapes do not fit together, or whose weights are not finite."""
+    from .code import ACTIVATION_NAMES
+
+    width: int | None = None
+    gates = {"mlp": 0, "lstm": 4, "gru": 3}.get(network.kind)
+    if gates is None or bool(network.recurrent) != bool(gates) or not network.dense:
+        raise ParameterError(f"a network of kind '{network.kind}' with {len(network.recurrent)} recurrent layers")
+    for layer in network.recurrent:
+        hidden = layer.weight_hh.shape[-1]
+        shapes = [array.shape for array in vars(layer).values()]
+        expected = [
+            (gates * hidden, layer.weight_ih.shape[-1]),
+            (gates * hidden, hidden),
+            (gates * hidden,),
+            (gates * hidden,),
+        ]
+        if shapes != expected or width not in (None, layer.weight_ih.shape[1]):
+            raise ParameterError(f"recurrent weights of shapes {shapes} do not fit")
+        width = hidden
+    for dense in network.dense:
+        if (
+            dense.weight.ndim != 2
+            or dense.bias.shape != dense.weight.shape[:1]
+            or width not in (None, dense.weight.shape[1])
+        ):
+            raise ParameterError(f"dense weights of shapes {dense.weight.shape} and {dense.bias.shape} do not fit")
+        if dense.activation.name not in ACTIVATION_NAMES or not math.isfinite(dense.activation.parameter):
+            raise ParameterError(f"activation {dense.activation} is not known; known: {', '.join(ACTIVATION_NAMES)}")
+        width = dense.weight.shape[0]
+    if width != 1:
+        raise ParameterError(f"the network has {width} outputs; an actuator network has one")
+    arrays = [a for layer in network.recurrent for a in vars(layer).values()]
+    arrays += [a for dense in network.dense for a in (dense.weight, dense.bias)]
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ParameterError("its weights hold NaN or infinity")
