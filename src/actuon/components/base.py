@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all components share: declared parameters held as arrays, per-DOF state, and the two ways in.
+"""What all components share: declared parameters held as arrays, and the two ways in.
 
 A component with a ``law`` is fused into the actuator's kernel. A component without one brings kernels of its own
 through `Controller.compute` or `Clamping.modify_forces`; its actuator then runs stage by stage.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -19,8 +19,6 @@ import warp as wp
 from .. import arrays
 from ..errors import ArrayError, ParameterError, StateError, StructureError
 from ..fields import Config, Field
-from ..launch import recording_tape
-from ..memory import Bools, Floats
 from ..pipeline import (
     CLAMPING_SIGNALS,
     CONTROLLER_SIGNALS,
@@ -29,11 +27,9 @@ from ..pipeline import (
     Program,
     Stage,
     Structure,
-    module_options,
     program,
 )
-
-wp.set_module_options(module_options(Flavour.GRAD))
+from .state import State
 
 _LARGEST_DT = 3.0e38
 
@@ -250,85 +246,6 @@ class Component:
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
         return device
-
-
-class State:
-    """Per-DOF arrays of a component, as attributes. Starts at zero.
-
-    A subclass may have any attributes; those that are float32 Warp arrays of shape (N,) or (…, N) are reset and
-    assigned here.
-
-    Args:
-        device: Where the arrays live.
-        num_actuators: Number of DOFs, N.
-        names: One array of shape (N,) each.
-        requires_grad: Allocate gradients.
-    """
-
-    def __init__(self, device: wp.Device, num_actuators: int, names: Iterable[str], requires_grad: bool = False):
-        for name in names:
-            setattr(self, name, wp.zeros(num_actuators, dtype=wp.float32, device=device, requires_grad=requires_grad))
-        self._sealed = True
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        refuse_rebinding(self, name)
-        super().__setattr__(name, value)
-
-    def reset(self, mask: Any = None) -> None:
-        """Zero the state, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
-        refuse_reset_on_tape(self._arrays().values())
-        for array in self._arrays().values():
-            if mask is None:
-                array.zero_()
-            else:
-                n = array.shape[-1]
-                reset_mask = as_mask(mask, n, array.device)
-                wp.launch(_zero_where, array.size, [reset_mask, n, array.flatten()], device=array.device)
-
-    def assign(self, other: State) -> None:
-        """Copy the state of ``other`` into this one."""
-        for name, array in self._arrays().items():
-            source = getattr(other, name)
-            if source.shape != array.shape:
-                raise StateError(f"cannot assign {name} of shape {source.shape} to one of shape {array.shape}")
-            wp.copy(array, source)
-
-    def _arrays(self) -> dict[str, wp.array]:
-        return {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
-
-
-def refuse_rebinding(state: Any, name: str) -> None:
-    """Kernels hold on to a state's arrays: what is replaced would go on being used."""
-    if getattr(state, "_sealed", False) and name in vars(state):
-        raise StateError(f"{name}: cannot be replaced by another array; write into it, e.g. with assign()")
-
-
-def refuse_reset_on_tape(state_arrays: Iterable[wp.array]) -> None:
-    """A reset is not differentiable: on a tape, gradients would pass through it as if it had not been."""
-    if recording_tape() is not None and any(array.requires_grad for array in state_arrays):
-        raise StateError("reset() on a recording wp.Tape: reset before recording, or go on from a new actuator.state()")
-
-
-def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:
-    """Return ``mask`` as a bool array of shape (N,) on ``device``."""
-    if isinstance(mask, (list, tuple)):
-        try:
-            mask = arrays.numbers(mask, "reset mask")
-        except ArrayError as error:
-            raise StateError(str(error)) from error
-    if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and device.is_cuda:
-        mask = wp.array(mask, dtype=wp.bool, device=device)
-    try:
-        return arrays.flat(mask, "reset mask", device, dtype=wp.bool, length=num_actuators)
-    except ArrayError as error:
-        raise StateError(str(error)) from error
-
-
-@wp.kernel(enable_backward=False)
-def _zero_where(mask: Bools, n: int, target: Floats):
-    i = wp.tid()
-    if mask[i % n]:
-        target[i] = 0.0
 
 
 class Controller(Component):

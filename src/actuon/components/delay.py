@@ -22,7 +22,8 @@ from ..errors import ParameterError, StateError
 from ..fields import Config, param
 from ..memory import Bools, Floats, Indices, Ints, Longs, scalar
 from ..pipeline import RING_STATE, Flavour, module_options, ring_offset
-from .base import Component, as_mask, refuse_rebinding, refuse_reset_on_tape
+from .base import Component
+from .state import as_mask, refuse_rebinding, refuse_reset_on_tape
 
 wp.set_module_options(module_options(Flavour.GRAD))
 

@@ -44,7 +44,7 @@ class PositionBasedClampingConfig(Config):
             raise ParameterError(
                 f"{where}: got {len(positions)} lookup_positions and {len(efforts)} lookup_efforts; must be as many"
             )
-        falling = np.diff(positions) < 0
+        falling = positions[1:] < positions[:-1]
         if falling.any():
             at = int(np.argmax(falling))
             raise ParameterError(
