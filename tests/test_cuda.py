@@ -9,8 +9,11 @@ import warp as wp
 from chains import Values, random_signals, rollout
 
 import actuon
-from actuon.components import base, delay
-from actuon.pipeline import Flavour, Structure, program
+from actuon import runners
+from actuon.components import delay, state
+from actuon.networks.code import NetworkCode, state_rows
+from actuon.networks.model import Activation
+from actuon.pipeline import Flavour, Stage, Structure, program
 
 CHAIN = (actuon.ControllerPID, actuon.ClampingPositionBased, actuon.ClampingDCMotor, actuon.ClampingMaxEffort)
 
@@ -32,7 +35,22 @@ def test_fused_kernel_compiles(flavour, tmp_path):
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
-@pytest.mark.parametrize("module", [base, delay], ids=["base", "delay"])
+@pytest.mark.parametrize("kind", ["mlp", "lstm", "gru"])
+@pytest.mark.parametrize("flavour", [Flavour.SCALAR, Flavour.GRAD])
+def test_network_kernel_compiles(kind, flavour, tmp_path):
+    dense = ((4, 4 if kind == "mlp" else 5, Activation("gelu")), (1, 4, Activation("softplus", 2.0)))
+    gates = {"mlp": 0, "lstm": 4, "gru": 3}[kind]
+    structure = (kind, ((gates * 5, 2),) if gates else (), dense)
+    input_idx = (0, 1) if kind == "mlp" else (0,)
+    code = NetworkCode(structure, input_idx, False)
+    states = tuple(state_rows(structure, input_idx))
+    law = actuon.ControllerNeuralMLP.law
+    stage = Stage("controller", law, tables=("weights",), network=code, network_states=states)
+    compile_for_cuda(program(Structure((stage,), True, flavour)).kernel.module, tmp_path)
+    assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
+
+
+@pytest.mark.parametrize("module", [state, delay, runners], ids=["state", "delay", "runners"])
 def test_other_kernels_compile(module, tmp_path):
     compile_for_cuda(module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))

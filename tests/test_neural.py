@@ -1,0 +1,738 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network controllers against PyTorch: real networks, and generated ones of every kind, size, activation and format."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import warp as wp
+from chains import SIGNALS, random_signals, rollout
+
+import actuon
+from actuon.runners import StagedRunner
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+nn = torch.nn
+
+DATA = Path(__file__).parents[2] / "shared" / "data" / "networks"
+real = pytest.mark.skipif(not DATA.exists(), reason="the published networks are not here")
+FORMATS = (".pt", ".pt2", ".onnx", ".safetensors")
+N = 70
+
+
+class Wrapped(nn.Module):
+    """An activation in a module of its own."""
+
+    def __init__(self, act: nn.Module):
+        super().__init__()
+        self.act = act
+
+    def forward(self, x):
+        return self.act(x)
+
+
+class HandSoftsign(nn.Module):
+    def forward(self, x):
+        return x / (1.0 + x.abs())
+
+
+ACTIVATIONS = {
+    "relu": nn.ReLU(),
+    "leaky_relu": nn.LeakyReLU(0.07),
+    "elu": nn.ELU(1.3),
+    "selu": nn.SELU(),
+    "gelu": nn.GELU(),
+    "gelu_tanh": nn.GELU(approximate="tanh"),
+    "silu": nn.SiLU(),
+    "tanh": nn.Tanh(),
+    "sigmoid": nn.Sigmoid(),
+    "softplus": nn.Softplus(beta=1.7),
+    "softsign": nn.Softsign(),
+    "identity": nn.Identity(),
+    "wrapped": Wrapped(nn.Tanh()),
+    "by_hand": HandSoftsign(),
+}
+
+
+def mlp(inputs=6, width=8, layers=2, activation="softsign", seed=0):
+    torch.manual_seed(seed)
+    parts = []
+    for i in range(layers):
+        parts += [nn.Linear(inputs if i == 0 else width, width), ACTIVATIONS[activation]]
+    return nn.Sequential(*parts, nn.Linear(width if layers else inputs, 1)).eval()
+
+
+class Recurrent(nn.Module):
+    """The usual shape of a recurrent actuator network: scales as buffers, layers, a head."""
+
+    def __init__(self, kind, layers=1, hidden=8, head=0, bias=True, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.rnn = getattr(nn, kind)(2, hidden, layers, batch_first=True, bias=bias)
+        last = [nn.Linear(hidden, head), nn.ELU(), nn.Linear(head, 1)] if head else [nn.Linear(hidden, 1)]
+        self.head = nn.Sequential(*last)
+        self.register_buffer("in_scale", torch.tensor([2.0, 0.25]))
+        self.register_buffer("out_scale", torch.tensor(7.0))
+
+
+class LSTM(Recurrent):
+    def __init__(self, **options):
+        super().__init__("LSTM", **options)
+
+    def forward(self, x, state: tuple[torch.Tensor, torch.Tensor]):
+        out, after = self.rnn(x * self.in_scale, state)
+        return self.head(out[:, 0]) * self.out_scale, after
+
+
+class GRU(Recurrent):
+    def __init__(self, **options):
+        super().__init__("GRU", **options)
+
+    def forward(self, x, state):
+        out, after = self.rnn(x * self.in_scale, state)
+        return self.head(out[:, 0]) * self.out_scale, after
+
+
+class Feeder:
+    """Feeds a PyTorch module as the convention says: the reference for a controller."""
+
+    def __init__(self, module, n, kind, input_idx=(0, 1, 2), order="pos_vel", scales=(1.0, 1.0, 1.0), rnn=None):
+        self.module, self.n, self.kind, self.idx, self.order, self.scales = (
+            module,
+            n,
+            kind,
+            list(input_idx),
+            order,
+            scales,
+        )
+        self.rnn = rnn
+        self.reset(np.ones(n, bool))
+
+    def reset(self, mask):
+        mask = torch.from_numpy(np.asarray(mask))
+        if not hasattr(self, "past"):
+            depth = max(self.idx) + 1
+            self.past = torch.zeros(2, depth, self.n)
+            if self.kind != "mlp":
+                layers, hidden = self.rnn
+                self.state = [torch.zeros(layers, self.n, hidden) for _ in range(2 if self.kind == "lstm" else 1)]
+        self.past[:, :, mask] = 0.0
+        if self.kind != "mlp":
+            for part in self.state:
+                part[:, mask] = 0.0
+
+    @torch.no_grad()
+    def step(self, q, qd, target_q, target_qd, feedforward):
+        now = torch.stack([torch.from_numpy(target_q - q), torch.from_numpy(qd)])
+        self.past = torch.cat([now[:, None], self.past[:, :-1]], dim=1)
+        columns = [self.past[0, self.idx].T * self.scales[0], self.past[1, self.idx].T * self.scales[1]]
+        x = torch.cat(columns[::-1] if self.order == "vel_pos" else columns, dim=1)
+        if self.kind == "mlp":
+            effort = self.module(x)
+        elif self.kind == "lstm":
+            effort, after = self.module(x[:, None], (self.state[0], self.state[1]))
+            self.state = list(after)
+        else:
+            effort, after = self.module(x[:, None], self.state[0])
+            self.state = [after]
+        return effort.reshape(-1).numpy() * self.scales[2] + feedforward
+
+
+def fed(feeder, steps, masks=None):
+    efforts = []
+    for t, signals in enumerate(steps):
+        if masks and t in masks:
+            feeder.reset(masks[t])
+        efforts.append(feeder.step(*(signals[name] for name in SIGNALS)))
+    return np.array(efforts)
+
+
+def assert_close(got, expected, rtol=1e-5):
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+
+
+def signals(n, count, seed=3):
+    rng = np.random.default_rng(seed)
+    return [random_signals(n, rng) for _ in range(count)]
+
+
+@real
+def test_unitree_go1_for_a_thousand_steps(rng):
+    path = DATA / "unitree_go1.pt"
+    assert actuon.load_metadata(path) == {}
+    steps = signals(N, 1000)
+    masks = {400: rng.random(N) < 0.5}
+    controller = actuon.ControllerNeuralMLP(path, pos_scale=-1.0)
+    assert controller.input_idx == (0, 1, 2)
+    module = torch.jit.load(str(path), map_location="cpu").eval()
+    expected = fed(Feeder(module, N, "mlp", scales=(-1.0, 1.0, 1.0)), steps, masks)
+    assert_close(rollout(actuon.Actuator(range(N), controller), steps, masks=masks), expected)
+
+
+@real
+def test_anydrive_for_a_thousand_steps(rng):
+    path = DATA / "anydrive_v3_lstm.pt"
+    steps = signals(N, 1000)
+    masks = {400: rng.random(N) < 0.5}
+    module = torch.jit.load(str(path), map_location="cpu").eval()
+    expected = fed(Feeder(module, N, "lstm", input_idx=(0,), rnn=(2, 8)), steps, masks)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralLSTM(path))
+    assert actuator.is_fused()
+    assert actuator.is_graphable()
+    assert_close(rollout(actuator, steps, masks=masks), expected)
+    with pytest.raises(actuon.ParameterError, match="type 'lstm'; use ControllerNeuralLSTM"):
+        actuon.ControllerNeuralMLP(path)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_every_activation_in_every_format(activation, suffix, tmp_path):
+    module = mlp(activation=activation)
+    path = tmp_path / f"net{suffix}"
+    actuon.save_network(module, path, input_idx=[0, 1, 2], sample_dt=0.01)
+    assert actuon.load_metadata(path)["model_type"] == "mlp"
+    steps = signals(N, 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
+    assert actuator.is_fused()
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp"), steps))
+
+
+@pytest.mark.parametrize(("layers", "width"), [(0, 4), (1, 4), (2, 30), (3, 64), (4, 128)])
+def test_every_size(layers, width, tmp_path):
+    module = mlp(inputs=4, layers=layers, width=width, activation="elu")
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(module, path)
+    steps = signals(N, 15)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp", input_idx=(0, 1)), steps))
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize(("layers", "hidden", "head"), [(1, 4, 0), (2, 9, 0), (3, 16, 6), (1, 64, 0)])
+def test_every_recurrent_network(kind, layers, hidden, head, suffix, tmp_path):
+    module = (LSTM if kind == "lstm" else GRU)(layers=layers, hidden=hidden, head=head).eval()
+    path = tmp_path / f"net{suffix}"
+    actuon.save_network(module, path)
+    assert actuon.load_metadata(path)["model_type"] == kind
+    cls = actuon.ControllerNeuralLSTM if kind == "lstm" else actuon.ControllerNeuralGRU
+    steps = signals(N, 40)
+    masks = {20: np.arange(N) % 3 == 0}
+    actuator = actuon.Actuator(range(N), cls(path))
+    assert actuator.is_fused()
+    expected = fed(Feeder(module, N, kind, input_idx=(0,), rnn=(layers, hidden)), steps, masks)
+    assert_close(rollout(actuator, steps, masks=masks), expected)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "lstm", "gru"])
+def test_onnx_files_are_right_for_others_too(kind, tmp_path):
+    """ONNX's own reference evaluator gives what the module gives."""
+    from onnx.reference import ReferenceEvaluator
+
+    module = {"mlp": mlp, "lstm": LSTM, "gru": GRU}[kind]().eval()
+    path = tmp_path / "net.onnx"
+    actuon.save_network(module, path)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((4, 6 if kind == "mlp" else 2)).astype(np.float32)
+    hidden, cell = (rng.standard_normal((1, 4, 8)).astype(np.float32) for _ in range(2))
+    feeds = {"mlp": {}, "lstm": {"hidden_0": hidden, "cell_0": cell}, "gru": {"hidden_0": hidden}}[kind]
+    (got, *_) = ReferenceEvaluator(str(path)).run(None, {"input": x, **feeds})
+    with torch.no_grad():
+        tensors = [torch.from_numpy(array) for array in feeds.values()]
+        state = [tuple(tensors) if kind == "lstm" else tensors[0]] if tensors else []
+        result = module(torch.from_numpy(x if kind == "mlp" else x[:, None]), *state)
+    expected = (result if kind == "mlp" else result[0]).numpy()
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_recurrent_without_biases(tmp_path):
+    module = LSTM(bias=False).eval()
+    actuon.save_network(module, tmp_path / "net.onnx")
+    steps = signals(N, 10)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralLSTM(tmp_path / "net.onnx"))
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "lstm", input_idx=(0,), rnn=(1, 8)), steps))
+
+
+class Scaled(nn.Module):
+    """Normalised inputs, and an output squashed and scaled."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.body = nn.Sequential(nn.Linear(4, 12), nn.Tanh(), nn.Linear(12, 1), nn.Tanh())
+        self.register_buffer("mean", torch.tensor([0.1, -0.2, 0.3, 0.0]))
+        self.register_buffer("std", torch.tensor([0.5, 2.0, 1.5, 3.0]))
+
+    def forward(self, x):
+        return 25.0 * self.body((x - self.mean) / self.std) + 0.5
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_scales_inside_the_module_are_honoured(suffix, tmp_path):
+    module = Scaled().eval()
+    path = tmp_path / f"net{suffix}"
+    actuon.save_network(module, path, input_idx=[0, 1])
+    steps = signals(N, 10)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
+    assert actuator.is_fused()
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp", input_idx=(0, 1)), steps))
+
+
+CONVENTION = {
+    "input_order": "vel_pos",
+    "input_idx": [0, 2, 5],
+    "pos_scale": -2.0,
+    "vel_scale": 0.1,
+    "effort_scale": 3.0,
+}
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_file_carries_its_convention_and_arguments_win(suffix, tmp_path):
+    module = mlp()
+    path = tmp_path / f"net{suffix}"
+    actuon.save_network(module, path, **CONVENTION, sample_dt=0.01, trained_by="nobody")
+    found = actuon.load_metadata(path)
+    assert {key: found[key] for key in CONVENTION} == CONVENTION | {"input_idx": (0, 2, 5)}
+    assert found["sample_dt"] == 0.01
+    assert found["trained_by"] == "nobody"
+    steps = signals(N, 12)
+    options = dict(input_idx=(0, 2, 5), order="vel_pos")
+    controller = actuon.ControllerNeuralMLP(path)
+    assert_close(
+        rollout(actuon.Actuator(range(N), controller), steps),
+        fed(Feeder(module, N, "mlp", scales=(-2.0, 0.1, 3.0), **options), steps),
+    )
+    controller = actuon.ControllerNeuralMLP(path, pos_scale=1.0, torque_scale=0.5)
+    assert_close(
+        rollout(actuon.Actuator(range(N), controller), steps),
+        fed(Feeder(module, N, "mlp", scales=(1.0, 0.1, 0.5), **options), steps),
+    )
+
+
+def test_onnx_metadata_one_property_per_key(tmp_path):
+    import onnx
+
+    path = tmp_path / "net.onnx"
+    actuon.save_network(mlp(inputs=4), path)
+    model = onnx.load(str(path))
+    del model.metadata_props[:]
+    onnx.helper.set_model_props(model, {"model_type": "mlp", "input_idx": "[0, 1]", "torque_scale": "2.5"})
+    onnx.save(model, str(path))
+    assert actuon.load_metadata(path) == {"model_type": "mlp", "input_idx": (0, 1), "effort_scale": 2.5}
+
+
+def test_a_network_runs_at_the_rate_it_was_trained_at(tmp_path):
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(mlp(), path, sample_dt=0.005)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
+    state = actuator.state()
+    sim = {**signals(N, 1)[0], "joint_f": np.zeros(N, np.float32)}
+    actuator.step(sim, sim, state, state, dt=0.00504)
+    for dt in (0.01, None):
+        with pytest.raises(actuon.StateError, match=rf"dt = {dt} s.*sample_dt = 0.005 s.*check_sample_dt=False"):
+            actuator.step(sim, sim, state, state, dt=dt)
+    for options in ({"check_sample_dt": False}, {"sample_dt": 0.01}):
+        other = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path, **options))
+        own = other.state()
+        other.step(sim, sim, own, own, dt=0.01)
+
+
+def stateful_chain(path, cls=actuon.ControllerNeuralMLP, **options):
+    rng = np.random.default_rng(5)
+    lags = rng.integers(0, 4, N).astype(np.int32)
+    clamping = [actuon.ClampingDCMotor(2.0, 10.0, 1.5), actuon.ClampingMaxEffort(1.0)]
+    return actuon.Actuator(range(N), cls(path), delay=actuon.Delay(lags, 3), clamping=clamping, **options)
+
+
+@pytest.fixture(params=["mlp", "lstm", "gru"])
+def chain(request, tmp_path):
+    """A builder of actuators around a small network of each kind."""
+    path = tmp_path / "net.safetensors"
+    module = {"mlp": lambda: mlp(inputs=8, activation="tanh"), "lstm": LSTM, "gru": GRU}[request.param]().eval()
+    actuon.save_network(module, path)
+    cls = getattr(actuon, f"ControllerNeural{request.param.upper()}")
+    return lambda **options: stateful_chain(path, cls, **options)
+
+
+@pytest.mark.parametrize("stepping", ["one", "fresh"])
+def test_fused_equals_staged_in_a_whole_chain(chain, stepping, rng):
+    steps = signals(N, 15)
+    masks = {7: rng.random(N) < 0.4}
+    fused = rollout(chain(), steps, masks=masks)
+    np.testing.assert_array_equal(rollout(chain(), steps, masks=masks, stepping=stepping), fused)
+    staged = chain()
+    staged._runner = StagedRunner(staged._chain, False)
+    np.testing.assert_allclose(rollout(staged, steps, masks=masks), fused, rtol=1e-5, atol=1e-5)
+
+
+def test_captured_equals_eager(chain):
+    replays = signals(N, 6)
+    expected = rollout(chain(), replays)
+    actuator = chain()
+    sim = {name: wp.zeros(N, dtype=wp.float32) for name in (*SIGNALS, "joint_f")}
+    first, second = actuator.state(), actuator.state()
+    with wp.ScopedCapture(device="cpu") as captured:
+        sim["joint_f"].zero_()
+        actuator.step(sim, sim, first, second, dt=0.01)
+        first.assign(second)
+    first.reset()
+    second.reset()
+    for t, values in enumerate(replays):
+        for name, array in values.items():
+            sim[name].assign(array)
+        wp.capture_launch(captured.graph)
+        np.testing.assert_array_equal(sim["joint_f"].numpy(), expected[t])
+
+
+def gradients(actuator, steps, weights):
+    states = [actuator.state() for _ in range(len(steps) + 1)]
+    sims = []
+    with wp.Tape() as tape:
+        for t, values in enumerate(steps):
+            sim = {name: wp.array(array, requires_grad=True) for name, array in values.items()}
+            sim["joint_f"] = wp.zeros(len(values["joint_q"]), dtype=wp.float32, requires_grad=True)
+            actuator.step(sim, sim, states[t], states[t + 1], dt=0.01)
+            sims.append(sim)
+    tape.backward(grads={sim["joint_f"]: wp.array(w) for sim, w in zip(sims, weights, strict=True)})
+    return sims
+
+
+GRADIENT_CASES = [("mlp", name) for name in ACTIVATIONS] + [("lstm", 1), ("lstm", 2), ("gru", 1), ("gru", 2)]
+
+
+@pytest.mark.parametrize(("kind", "variant"), GRADIENT_CASES)
+def test_gradient_through_several_steps(kind, variant, tmp_path):
+    """Against PyTorch's own gradient in double precision, which the finite differences of the next test confirm."""
+    n, count = 5, 4
+    if kind == "mlp":
+        module, rnn = mlp(activation=variant), None
+    else:
+        module, rnn = (LSTM if kind == "lstm" else GRU)(layers=variant, hidden=5, head=3).eval(), (variant, 5)
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(module, path)
+    module = module.double()
+    controller = getattr(actuon, f"ControllerNeural{kind.upper()}")(path)
+    actuator = actuon.Actuator(range(n), controller, requires_grad=True)
+    steps = signals(n, count, seed=9)
+    weights = [np.random.default_rng(t).standard_normal(n).astype(np.float32) for t in range(count)]
+    sims = gradients(actuator, steps, weights)
+    tensors = [{k: torch.tensor(v, dtype=torch.float64, requires_grad=True) for k, v in s.items()} for s in steps]
+    objective = torch_objective(module, kind, rnn, tensors, weights, n)
+    objective.backward()
+    for t, sim in enumerate(sims):
+        for name in ("joint_q", "joint_qd", "joint_target_q", "joint_act"):
+            expected = tensors[t][name].grad.numpy()
+            np.testing.assert_allclose(sim[name].grad.numpy(), expected, rtol=2e-3, atol=2e-3, err_msg=f"{t} {name}")
+
+
+def torch_objective(module, kind, rnn, tensors, weights, n):
+    past = torch.zeros(2, 3, n, dtype=torch.float64)
+    state = None if rnn is None else [torch.zeros(rnn[0], n, rnn[1], dtype=torch.float64)] * 2
+    total = torch.zeros((), dtype=torch.float64)
+    for s, w in zip(tensors, weights, strict=True):
+        now = torch.stack([s["joint_target_q"] - s["joint_q"], s["joint_qd"]])
+        past = torch.cat([now[:, None], past[:, :-1]], dim=1)
+        if kind == "mlp":
+            effort = module(torch.cat([past[0].T, past[1].T], dim=1))
+        elif kind == "lstm":
+            effort, state = module(now.T[:, None], tuple(state))
+        else:
+            effort, after = module(now.T[:, None], state[0])
+            state = [after]
+        total = total + (torch.tensor(w) * (effort.reshape(-1) + s["joint_act"])).sum()
+    return total
+
+
+@pytest.mark.parametrize("kind", ["mlp", "lstm", "gru"])
+def test_gradient_against_finite_differences(kind, tmp_path):
+    n = 3
+    module, rnn = (
+        (mlp(activation="tanh"), None) if kind == "mlp" else ({"lstm": LSTM, "gru": GRU}[kind](hidden=5).eval(), (1, 5))
+    )
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(module, path)
+    module = module.double()
+    actuator = actuon.Actuator(range(n), getattr(actuon, f"ControllerNeural{kind.upper()}")(path), requires_grad=True)
+    steps = signals(n, 2, seed=4)
+    weights = [np.ones(n, np.float32), np.full(n, -0.5, np.float32)]
+    sims = gradients(actuator, steps, weights)
+
+    @torch.no_grad()
+    def objective(values):
+        tensors = [{k: torch.tensor(v) for k, v in s.items()} for s in values]
+        return float(torch_objective(module, kind, rnn, tensors, weights, n))
+
+    exact = [{k: v.astype(np.float64) for k, v in s.items()} for s in steps]
+    for t in range(2):
+        for name in ("joint_q", "joint_qd", "joint_target_q", "joint_act"):
+            for i in range(n):
+                kept = exact[t][name][i]
+                exact[t][name][i] = kept + 1e-5
+                up = objective(exact)
+                exact[t][name][i] = kept - 1e-5
+                down = objective(exact)
+                exact[t][name][i] = kept
+                assert sims[t][name].grad.numpy()[i] == pytest.approx((up - down) / 2e-5, rel=2e-3, abs=2e-3)
+
+
+class Residual(nn.Module):
+    """A skip connection: nothing that is known."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.first, self.second, self.last = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 1)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)) + self.second(x))
+
+
+def test_what_is_not_recognised_runs_through_torch(tmp_path):
+    module = Residual().eval()
+    path = tmp_path / "net.pt"
+    actuon.save_network(module, path, input_idx=[0, 1, 2], model_type="mlp")
+    with pytest.warns(UserWarning, match="not recognised .*skip connections.*PyTorch runs it") as caught:
+        controller = actuon.ControllerNeuralMLP(path, effort_scale=2.0)
+    assert len(caught) == 1
+    actuator = actuon.Actuator(range(N), controller, clamping=[actuon.ClampingMaxEffort(1e6)])
+    assert not actuator.is_fused()
+    assert not actuator.is_graphable()
+    steps = signals(N, 12)
+    masks = {6: np.arange(N) % 2 == 0}
+    expected = fed(Feeder(module, N, "mlp", scales=(1.0, 1.0, 2.0)), steps, masks)
+    assert_close(rollout(actuator, steps, masks=masks), expected)
+    for suffix in (".onnx", ".safetensors"):
+        with pytest.raises(actuon.ParameterError, match="skip connections"):
+            actuon.save_network(module, tmp_path / f"net{suffix}", input_idx=[0, 1, 2])
+
+
+class Gated(LSTM):
+    """An LSTM whose output is multiplied by its input: not known either."""
+
+    def forward(self, x, state: tuple[torch.Tensor, torch.Tensor]):
+        out, after = self.rnn(x, state)
+        return self.head(out[:, 0]) * x[:, 0, :1], after
+
+
+def test_an_unknown_recurrent_network_runs_through_torch(tmp_path):
+    module = Gated(layers=2, hidden=6).eval()
+    path = tmp_path / "net.pt"
+    actuon.save_network(module, path, model_type="lstm")
+    with pytest.warns(UserWarning, match="not recognised"):
+        actuator = actuon.Actuator(range(N), actuon.ControllerNeuralLSTM(path))
+    steps = signals(N, 12)
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "lstm", input_idx=(0,), rnn=(2, 6)), steps))
+
+
+def test_builder_groups_joints_by_file(tmp_path):
+    paths = [tmp_path / f"{name}.safetensors" for name in ("a", "b")]
+    for path in paths:
+        actuon.save_network(mlp(), path)
+    builder = actuon.ActuatorBuilder()
+    for i in range(6):
+        builder.add_actuator(actuon.ControllerNeuralMLP, i, model_path=str(paths[i % 2]), pos_scale=2.0)
+    first, second = builder.finalize()
+    assert first.indices.numpy().tolist() == [0, 2, 4]
+    assert second.controller.pos_scale == 2.0
+
+
+def run_without_torch(code, *arguments):
+    blocked = "import sys; sys.modules['torch'] = None\n"
+    done = subprocess.run(
+        [sys.executable, "-c", blocked + code, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".safetensors"])
+def test_no_torch_is_needed_to_run(suffix, tmp_path):
+    path = tmp_path / f"net{suffix}"
+    actuon.save_network(mlp(), path, input_idx=[0, 1, 2])
+    code = """
+import numpy as np, actuon
+actuator = actuon.Actuator(range(5), actuon.ControllerNeuralMLP(sys.argv[1]))
+state = actuator.state()
+sim = {n: np.ones(5, np.float32) for n in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")}
+actuator.step(sim, sim, state, state)
+print(actuon.load_metadata(sys.argv[1])["model_type"])
+"""
+    assert run_without_torch(code, path).split()[-1] == "mlp"
+
+
+def test_without_torch_a_torch_file_names_the_extra(tmp_path):
+    path = tmp_path / "net.pt"
+    actuon.save_network(mlp(), path)
+    code = """
+import actuon
+assert actuon.load_metadata(sys.argv[1])["model_type"] == "mlp"
+try:
+    actuon.ControllerNeuralMLP(sys.argv[1])
+except actuon.MissingExtraError as error:
+    print(error)
+"""
+    assert "actuon[torch]" in run_without_torch(code, path)
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.system, ("touch exploded",)
+
+
+def test_pickled_checkpoints_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "state.pt": lambda p: torch.save({"w": Bomb()}, p),
+        "plain.pt": lambda p: p.write_bytes(pickle.dumps(Bomb())),
+    }
+    for name, write in files.items():
+        path = tmp_path / name
+        write(path)
+        for call in (actuon.ControllerNeuralMLP, actuon.load_metadata):
+            with pytest.raises(actuon.ParameterError, match=f"{name}.*pickled checkpoint"):
+                call(path)
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_truncated_and_corrupt_files_are_named(suffix, tmp_path):
+    good = tmp_path / f"good{suffix}"
+    actuon.save_network(mlp(), good, input_idx=[0, 1, 2])
+    content = good.read_bytes()
+    bad = tmp_path / f"bad{suffix}"
+    for keep in (0, 3, 7, 40, len(content) // 3, len(content) // 2, len(content) - 1):
+        bad.write_bytes(content[:keep])
+        with pytest.raises(actuon.ActuonError, match="bad"):
+            actuon.ControllerNeuralMLP(bad)
+    bad.write_bytes(b"not a network at all" * 50)
+    with pytest.raises(actuon.ActuonError, match="bad"):
+        actuon.load_metadata(bad)
+
+
+def test_hostile_safetensors(tmp_path):
+    path = tmp_path / "hostile.safetensors"
+
+    def write(header, data=b"", length=None):
+        text = header if isinstance(header, bytes) else json.dumps(header).encode()
+        path.write_bytes(struct.pack("<Q", len(text) if length is None else length) + text + data)
+
+    layout = {"metadata": json.dumps({"layout": {"kind": "mlp", "recurrent": 0, "activations": [["relu", 0.0]]}})}
+    entry = {"dtype": "F32", "shape": [2**39], "data_offsets": [0, 4]}
+    cases = [
+        dict(header={}, length=2**60),
+        dict(header=b"[" * 100_000),
+        dict(header=[1, 2]),
+        dict(header={"a": 3}),
+        dict(header={"__metadata__": layout}),
+        dict(header={"__metadata__": layout, "dense.0.weight": entry}, data=b"1234"),
+        dict(header={"__metadata__": layout, "dense.0.weight": entry | {"shape": [1], "data_offsets": [0, 2**40]}}),
+        dict(header={"__metadata__": layout, "dense.0.weight": entry | {"shape": [-1]}}),
+        dict(header={"__metadata__": layout, "dense.0.weight": entry | {"dtype": "I64"}}),
+        dict(header={"__metadata__": {"metadata": "{"}}),
+        dict(header={"__metadata__": {"metadata": "[]"}}),
+        dict(header={"__metadata__": {"metadata": '{"input_idx": "all"}'}}),
+        dict(header={"__metadata__": {"metadata": '{"pos_scale": "NaN"}'}}),
+        dict(header={}),
+    ]
+    for case in cases:
+        write(**case)
+        with pytest.raises(actuon.ActuonError, match="hostile"):
+            actuon.ControllerNeuralMLP(path)
+
+
+def test_hostile_onnx(tmp_path):
+    import onnx
+
+    path = tmp_path / "hostile.onnx"
+    actuon.save_network(mlp(), path)
+    clean = onnx.load(str(path))
+
+    def mutated(change):
+        model = onnx.ModelProto()
+        model.CopyFrom(clean)
+        change(model)
+        path.write_bytes(model.SerializeToString())
+        with pytest.raises(actuon.ActuonError, match="hostile"):
+            actuon.ControllerNeuralMLP(path)
+
+    def external(model):
+        tensor = model.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        entry = tensor.external_data.add()
+        entry.key, entry.value = "location", "/etc/passwd"
+
+    mutated(external)
+    mutated(lambda model: model.graph.initializer[0].dims.__setitem__(0, 2**50))
+    mutated(lambda model: model.graph.initializer[0].dims.__setitem__(0, -4))
+    mutated(lambda model: model.graph.initializer[0].__setattr__("raw_data", b"12"))
+    mutated(lambda model: model.graph.node[1].__setattr__("op_type", "Conv"))
+    mutated(lambda model: model.graph.ClearField("input"))
+
+
+def test_weights_that_are_not_finite(tmp_path):
+    module = mlp()
+    with torch.no_grad():
+        module[0].weight[0, 0] = float("nan")
+    for suffix in FORMATS:
+        path = tmp_path / f"net{suffix}"
+        with pytest.raises(actuon.ParameterError, match="NaN"):
+            actuon.save_network(module, path)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (
+            {"input_idx": [0, 1]},
+            "6 inputs, but position error and velocity at steps .* make 4; give input_idx with 3 steps",
+        ),
+        ({"input_idx": [0, -1, 2]}, "input_idx"),
+        ({"input_order": "pos"}, "input_order: got 'pos'; must be one of pos_vel, vel_pos"),
+        ({"pos_scale": float("nan")}, "pos_scale: got nan"),
+        ({"sample_dt": 0.0}, "sample_dt: got 0.0; must be a finite number > 0"),
+        ({"effort_scale": 1.0, "torque_scale": 1.0}, "mean the same"),
+    ],
+)
+def test_bad_arguments(options, match, tmp_path):
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(mlp(), path)
+    with pytest.raises(actuon.ParameterError, match=match):
+        actuon.ControllerNeuralMLP(path, **options)
+
+
+def test_bad_paths(tmp_path):
+    with pytest.raises(actuon.ParameterError, match="does not exist"):
+        actuon.ControllerNeuralMLP(tmp_path / "nothing.onnx")
+    with pytest.raises(actuon.ParameterError, match=r"known: \.pt, \.pt2"):
+        actuon.load_metadata(tmp_path / "net.h5")
+    with pytest.raises(actuon.ParameterError, match=r"format '\.h5'"):
+        actuon.save_network(mlp(), tmp_path / "net.h5")
+    with pytest.raises(actuon.ParameterError, match="unknown parameter 'gain'"):
+        actuon.ControllerNeuralMLP.resolve_arguments({"model_path": "a.onnx", "gain": 1.0})
+    with pytest.raises(actuon.ParameterError, match="needs 'model_path'"):
+        actuon.ControllerNeuralMLP.resolve_arguments({})
+
+
+def test_metadata_is_read_from_the_archive_alone(tmp_path):
+    """Also where the rest of the archive is no network."""
+    path = tmp_path / "net.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("net/code/__torch__.py", "")
+        archive.writestr("net/extra/metadata.json", json.dumps({"model_type": "gru", "torque_scale": 4}))
+    assert actuon.load_metadata(path) == {"model_type": "gru", "effort_scale": 4.0}
