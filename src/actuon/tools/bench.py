@@ -26,6 +26,8 @@ import warp as wp
 
 import actuon
 
+from . import bench_networks
+
 DEPTH = 5
 JOINTS = 12
 SIZES = (12, 1_200, 49_152, 786_432)
@@ -306,6 +308,25 @@ def measure_steps(seconds: float) -> list[Row]:
     return rows
 
 
+def measure_networks(seconds: float) -> list[tuple[str, ...]]:
+    rows = []
+    for n in bench_networks.SIZES:
+        for name in bench_networks.KINDS:
+            print(f"  {n} DOFs, {name} …", file=sys.stderr, flush=True)
+            both = bench_networks.contenders(n, name)
+            times = best_times(both, n, seconds)
+            for contender, best in zip(both, times, strict=True):
+                cells = (
+                    f"{n:,}".replace(",", " "),
+                    name,
+                    contender.label,
+                    f"{best * 1e6:.1f}",
+                    f"{best / n * 1e9:.1f}",
+                )
+                rows.append((*cells, f"{times[0] / best:.1f} ×"))
+    return rows
+
+
 _FIRST_USE = {
     "import warp": "import warp",
     "import actuon": "import actuon",
@@ -361,10 +382,14 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
     rows = measure_steps(options.seconds)
+    networks = measure_networks(options.seconds)
     print("  first use …", file=sys.stderr, flush=True)
     first = measure_first_use()
     print(f"\n{machine()}\n")
     print_table(HEADER, [row.cells() for row in rows], options.markdown)
+    print()
+    header = ("DOFs", "network", "who", "µs per step", "ns per DOF", "faster than PyTorch")
+    print_table(header, networks, options.markdown)
     print()
     imports = (f"{first[name]:.2f}" for name in ("import warp", "import actuon"))
     efforts = (f"{first[name]:.2f}" for name in ("Newton", "Actuon"))
