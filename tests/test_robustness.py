@@ -35,6 +35,23 @@ def test_a_failed_construction_leaves_shared_components_alone():
     np.testing.assert_array_equal(unit_step(actuator), np.full(700, 2.0))
 
 
+def test_a_construction_that_fails_late_changes_no_component():
+    controller = actuon.ControllerPD(1.0, 0.0)
+    with pytest.raises(actuon.ArrayError, match="max_effort: got 3 values; must have 4"):
+        actuon.Actuator(range(4), controller, clamping=[actuon.ClampingMaxEffort([1.0] * 3)])
+    actuator = actuon.Actuator(range(3), controller, clamping=[actuon.ClampingMaxEffort([1.0] * 3)])
+    np.testing.assert_array_equal(unit_step(actuator), [1, 1, 1])
+    with pytest.raises(actuon.ArrayError, match="belongs to an actuator of 3 DOFs already"):
+        actuon.Actuator(range(5), controller)
+
+
+def test_a_number_from_any_framework():
+    torch = pytest.importorskip("torch")
+    for value in (np.float64(2.0), np.array(2.0), torch.tensor(2.0), 2):
+        actuator = actuon.Actuator(range(3), actuon.ControllerPD(value, 0.0))
+        np.testing.assert_array_equal(unit_step(actuator), [2, 2, 2])
+
+
 def test_numbers_are_never_written_into_the_users_array():
     shared = wp.array([1.0, 2.0, 3.0], dtype=wp.float32)
     controller = actuon.ControllerPD(shared, shared)

@@ -93,6 +93,8 @@ class Actuator:
                 f"control_computed_output_attr: got '{control_output_attr}', which is the output; name another array"
             )
 
+        for component in (controller, *self.clamping, *([] if delay is None else [delay])):
+            component.check_fits(n)
         for component in (controller, *self.clamping):
             component.requires_grad = component.requires_grad or requires_grad
             component.finalize(self.device, n)

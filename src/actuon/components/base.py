@@ -110,7 +110,7 @@ class Component:
         if value is None:
             if not declared.optional:
                 raise ParameterError(f"{where}: got None; must be {declared.range}")
-        elif isinstance(value, wp.array) or (hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)):
+        elif _is_device_array(value):
             value = arrays.share(value, where, wp.int32 if declared.integer else wp.float32)
             if value.ndim != 1:
                 raise ArrayError(f"{where}: got shape {value.shape}; must be 1-D, one value per DOF")
@@ -193,6 +193,18 @@ class Component:
             self._values = {n: self._place(n, d, self._values[n], device, num_actuators) for n, d in places}
         self._device, self._num_actuators = device, num_actuators
         self._revision += 1
+
+    def check_fits(self, num_actuators: int) -> None:
+        """Refuse parameters for another number of DOFs, before anything is changed."""
+        for name, value in self._values.items():
+            shared = self.config is not None and self.config.declared()[name].shared
+            if shared or value is None or value.ndim == 0 or len(value) == num_actuators:
+                continue
+            where = f"{type(self).__name__}.{name}"
+            hint = ""
+            if self._num_actuators is not None:
+                hint = f": it belongs to an actuator of {self._num_actuators} DOFs already, make another component"
+            raise ArrayError(f"{where}: got {len(value)} values; must have {num_actuators}, one per DOF{hint}")
 
     def parameters(self) -> dict[str, wp.array]:
         """The parameter arrays by name; those left out are not in it."""
@@ -393,6 +405,14 @@ class Clamping(Component):
             given["given_effort"] = wp.clone(src_forces)
         dst_forces.zero_()
         _launch_alone(self, structure, given, dst_forces, device)
+
+
+def _is_device_array(value: Any) -> bool:
+    """Whether ``value`` is an array to share, and not a number or NumPy data to copy."""
+    if isinstance(value, wp.array):
+        return True
+    plain = isinstance(value, (np.ndarray, np.generic))
+    return not plain and hasattr(value, "__dlpack__") and getattr(value, "ndim", None) != 0
 
 
 def _stage_flavour(forces: wp.array) -> Flavour:
