@@ -70,3 +70,9 @@ def test_readme_names_the_commands():
     readme = (ROOT / "README.md").read_text()
     assert "make demo" in readme
     assert "make test" in readme
+
+
+def test_readme_has_the_measured_table_and_its_machine():
+    readme = (ROOT / "README.md").read_text()
+    assert "faster than Newton" in readme
+    assert re.search(r"\d+ cores", readme)

@@ -203,7 +203,7 @@ def test_every_activation_in_every_format(activation, suffix, tmp_path):
     path = tmp_path / f"net{suffix}"
     actuon.save_network(module, path, input_idx=[0, 1, 2], sample_dt=0.01)
     assert actuon.load_metadata(path)["model_type"] == "mlp"
-    steps = signals(N, 20)
+    steps = signals(N, 1000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
@@ -216,7 +216,7 @@ def test_every_size(layers, width, tmp_path):
     module = mlp(inputs=4, layers=layers, width=width, activation="elu")
     path = tmp_path / "net.safetensors"
     actuon.save_network(module, path)
-    steps = signals(N, 15)
+    steps = signals(N, 1000)
     actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
     assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp", input_idx=(0, 1)), steps))
 
@@ -230,8 +230,8 @@ def test_every_recurrent_network(kind, layers, hidden, head, suffix, tmp_path):
     actuon.save_network(module, path)
     assert actuon.load_metadata(path)["model_type"] == kind
     cls = actuon.ControllerNeuralLSTM if kind == "lstm" else actuon.ControllerNeuralGRU
-    steps = signals(N, 40)
-    masks = {20: np.arange(N) % 3 == 0}
+    steps = signals(N, 1000)
+    masks = {420: np.arange(N) % 3 == 0}
     actuator = actuon.Actuator(range(N), cls(path))
     assert actuator.is_fused()
     expected = fed(Feeder(module, N, kind, input_idx=(0,), rnn=(layers, hidden)), steps, masks)
