@@ -109,7 +109,7 @@ class _Plan:
             changed = value is not self._seen[slot] or (self._addresses[slot] is not None and self._has_moved(slot))
             if changed and not self._bind(slot, value):
                 return False
-        if dt != self._dt:
+        if dt is not self._dt and not (isinstance(dt, float) and dt == self._dt):
             checked = self._chain.controller.check_dt(dt)
             if self._uses_dt:
                 self.bound.set("dt", checked)
