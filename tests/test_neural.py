@@ -700,7 +700,7 @@ def test_weights_that_are_not_finite(tmp_path):
     [
         (
             {"input_idx": [0, 1]},
-            "6 inputs, but position error and velocity at steps .* make 4; give input_idx with 3 steps",
+            "6 inputs, but position error and velocity at steps .* make 4; an actuator network has two inputs",
         ),
         ({"input_idx": [0, -1, 2]}, "input_idx"),
         ({"input_order": "pos"}, "input_order: got 'pos'; must be one of pos_vel, vel_pos"),
@@ -736,3 +736,231 @@ def test_metadata_is_read_from_the_archive_alone(tmp_path):
         archive.writestr("net/code/__torch__.py", "")
         archive.writestr("net/extra/metadata.json", json.dumps({"model_type": "gru", "torque_scale": 4}))
     assert actuon.load_metadata(path) == {"model_type": "gru", "effort_scale": 4.0}
+
+
+class Lambda(nn.Module):
+    """Two linear layers and a function around them, by name, so that they can be scripted."""
+
+    def __init__(self, how: str, width: int = 8):
+        super().__init__()
+        torch.manual_seed(4)
+        self.how = how
+        self.a, self.b = nn.Linear(6, width), nn.Linear(width, 1)
+
+    def forward(self, x):
+        if self.how == "clip far out":
+            return self.b(nn.functional.elu(self.a(torch.clamp(x, -10.0, 10.0))))
+        if self.how == "clip the output":
+            return torch.clamp(self.b(torch.tanh(self.a(x))), -0.3, 0.3)
+        if self.how == "in place":
+            y = self.b(torch.relu(self.a(x)))
+            y.clamp_(-0.2, 0.2)
+            return y
+        if self.how == "through a view":
+            z = x.clone()
+            z[:, 1] *= 0.05
+            return self.b(torch.relu(self.a(z)))
+        if self.how == "swapped, and small":
+            return 1e-4 * self.b(torch.tanh(self.a(x.reshape(-1, 2, 3).transpose(1, 2).reshape(-1, 6))))
+        if self.how == "softplus with a threshold":
+            return self.b(nn.functional.softplus(self.a(x), 1.0, 1.0))
+        if self.how == "sliced":
+            return self.b(torch.tanh(self.a(torch.cat([x[:, 3:], x[:, :3]], dim=1))))
+        return x[:, :1]
+
+
+UNKNOWN = [
+    "clip far out", "clip the output", "in place", "through a view", "swapped, and small", "softplus with a threshold",
+    "sliced",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", UNKNOWN)
+@pytest.mark.parametrize("traced", [False, True])
+def test_what_looks_like_a_known_network_and_is_not(how, traced, tmp_path):
+    """Right numbers in any case, through PyTorch where it must be."""
+    module = Lambda(how).eval()
+    path = tmp_path / "net.pt"
+    script = torch.jit.trace(module, torch.randn(3, 6)) if traced else torch.jit.script(module)
+    torch.jit.save(script, str(path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path, input_idx=[0, 1, 2]))
+    steps = [{k: v * 4 for k, v in s.items()} | {"joint_act": np.zeros(N, np.float32)} for s in signals(N, 8)]
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp"), steps))
+
+
+class Plain(nn.Module):
+    """Weights that are not in a layer, and a scale before an activation."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.w = nn.Parameter(torch.randn(6, 9) * 0.4)
+        self.c = nn.Parameter(torch.randn(9))
+        self.last = nn.Linear(9, 1)
+
+    def forward(self, x):
+        return self.last(torch.tanh(2.0 * (x @ self.w + self.c)))
+
+
+class LastHidden(LSTM):
+    """Takes the hidden state for the output."""
+
+    def forward(self, x, state: tuple[torch.Tensor, torch.Tensor]):
+        _, after = self.rnn(x, state)
+        return self.head(after[0][-1]), after
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_by_hand_are_recognised(dtype, tmp_path):
+    module = Plain().eval()
+    path = tmp_path / "net.pt"
+    torch.jit.save(torch.jit.script(Plain().eval().to(dtype)), str(path))
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
+    assert actuator.is_fused()
+    steps = signals(N, 10)
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp"), steps))
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_last_hidden_state_is_recognised(layers, tmp_path):
+    module = LastHidden(layers=layers).eval()
+    path = tmp_path / "net.onnx"
+    actuon.save_network(module, path)
+    steps = signals(N, 10)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralLSTM(path))
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "lstm", input_idx=(0,), rnn=(layers, 8)), steps))
+
+
+def test_exported_for_one_batch_size(tmp_path):
+    module = mlp()
+    path = tmp_path / "extra_net.pt2"
+    torch.export.save(torch.export.export(module, (torch.zeros(1, 6),)), str(path))
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
+    assert actuator.is_fused()
+    steps = signals(N, 10)
+    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp"), steps))
+
+
+def onnx_model(path, nodes, weights):
+    import onnx
+    from onnx import helper, numpy_helper
+
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node(kind, i, o, **a) for kind, i, o, a in nodes],
+        "g",
+        [value("x", 1, ["N", 6])],
+        [value("y", 1, ["N", 1])],
+        [numpy_helper.from_array(v, k) for k, v in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), str(path))
+
+
+def onnx_parts():
+    rng = np.random.default_rng(6)
+    weights = {"W": rng.standard_normal((6, 6)), "b": rng.standard_normal(6), "V": rng.standard_normal((6, 1))}
+    weights = {k: v.astype(np.float32) for k, v in weights.items()} | {"order": np.array([3, 4, 5, 0, 1, 2])}
+    tail = [("Add", ["h", "b"], ["z"], {}), ("Tanh", ["z"], ["t"], {}), ("MatMul", ["t", "V"], ["y"], {})]
+    return weights, tail
+
+
+def test_onnx_matmul_and_add(tmp_path):
+    from onnx.reference import ReferenceEvaluator
+
+    weights, tail = onnx_parts()
+    path = tmp_path / "net.onnx"
+    onnx_model(path, [("Identity", ["W"], ["Wi"], {}), ("MatMul", ["x", "Wi"], ["h"], {}), *tail], weights)
+    evaluator = ReferenceEvaluator(str(path))
+    steps = signals(N, 5)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
+    expected = fed(Feeder(lambda x: torch.from_numpy(evaluator.run(None, {"x": x.numpy()})[0]), N, "mlp"), steps)
+    assert_close(rollout(actuator, steps), expected)
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        [("Gather", ["x", "order"], ["s"], {"axis": 1})],
+        [("Cast", ["x"], ["i"], {"to": 6}), ("Cast", ["i"], ["s"], {"to": 1})],
+        [("Add", [f"a{i}" if i else "x", f"a{i}" if i else "x"], [f"a{i + 1}"], {}) for i in range(60)]
+        + [("Gather", ["a60", "order"], ["s"], {"axis": 1})],
+    ],
+    ids=["reordered", "rounded", "doubled sixty times"],
+)
+def test_onnx_graphs_that_do_more_are_refused(front, tmp_path):
+    weights, tail = onnx_parts()
+    path = tmp_path / "net.onnx"
+    onnx_model(path, [*front, ("MatMul", ["s", "W"], ["h"], {}), *tail], weights)
+    with pytest.raises(actuon.ParameterError, match=r"net\.onnx"):
+        actuon.ControllerNeuralMLP(path)
+
+
+def test_limits_of_size(tmp_path):
+    wide = tmp_path / "wide.safetensors"
+    with pytest.raises(actuon.ParameterError, match="at most"):
+        actuon.save_network(mlp(inputs=2, width=9000, layers=1), wide)
+    deep = tmp_path / "deep.safetensors"
+    actuon.save_network(mlp(inputs=4), deep, input_idx=[0, 600])
+    steps = signals(5, 3)
+    assert np.isfinite(rollout(actuon.Actuator(range(5), actuon.ControllerNeuralMLP(deep)), steps)).all()
+
+
+def test_an_unrecognised_network_has_no_gradient(tmp_path):
+    path = tmp_path / "net.pt"
+    actuon.save_network(Residual().eval(), path, input_idx=[0, 1, 2], model_type="mlp")
+    with pytest.warns(UserWarning, match="not recognised"):
+        controller = actuon.ControllerNeuralMLP(path)
+    with pytest.raises(actuon.StructureError, match="cannot differentiate"):
+        actuon.Actuator(range(3), controller, requires_grad=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*not recognised")
+def test_modules_that_cannot_be_called(tmp_path):
+    class Two(nn.Module):
+        def forward(self, pos, vel):
+            return pos + vel
+
+    path = tmp_path / "net.pt"
+    torch.jit.save(torch.jit.script(Two()), str(path))
+    with pytest.raises(actuon.ActuonError, match=r"net\.pt"):
+        actuon.ControllerNeuralMLP(path, input_idx=[0])
+    with pytest.raises(actuon.ParameterError, match="give input_idx"):
+        actuon.ControllerNeuralMLP(path)
+
+
+def test_saving_leaves_the_module_alone_and_checks_the_convention(tmp_path):
+    module = mlp().train()
+    actuon.save_network(module, tmp_path / "net.safetensors", input_idx=np.array([0, 1, 2]))
+    assert module.training
+    for options, match in (
+        ({"input_idx": [0, 1]}, "got 2 steps; the module has 6 inputs"),
+        ({"model_type": "lstm"}, "the module is of type 'mlp'"),
+        ({"effort_scale": 1.0, "torque_scale": 2.0}, "mean the same"),
+        ({"epoch": np.int64(3)}, "JSON"),
+    ):
+        with pytest.raises(actuon.ParameterError, match=match):
+            actuon.save_network(module, tmp_path / "other.onnx", **options)
+    with pytest.raises(actuon.ParameterError, match="folder"):
+        actuon.save_network(module, tmp_path / "nowhere" / "net.onnx")
+    assert not (tmp_path / "other.onnx").exists()
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.filterwarnings("ignore")
+def test_flipped_bytes_give_named_errors(suffix, tmp_path):
+    good = tmp_path / f"good{suffix}"
+    actuon.save_network(mlp(width=4), good, input_idx=[0, 1, 2])
+    content = np.frombuffer(good.read_bytes(), np.uint8)
+    bad = tmp_path / f"bad{suffix}"
+    rng = np.random.default_rng(8)
+    for _ in range(40):
+        changed = content.copy()
+        at = rng.integers(0, len(content), 6)
+        changed[at] = rng.integers(0, 256, 6)
+        bad.write_bytes(changed.tobytes())
+        try:
+            actuon.ControllerNeuralMLP(bad)
+        except actuon.ActuonError as error:
+            assert "bad" in str(error)  # noqa: PT017 (a flipped weight is still a network)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
-from ..errors import ParameterError, StateError
+from ..errors import ParameterError, StateError, StructureError
 from ..networks import torch_files
 from ..networks.code import NetworkCode, pack, state_rows
 from ..networks.files import Loaded, check_entry, load_network
@@ -105,12 +105,14 @@ class ControllerNeural(Controller):
         self._module = loaded.module
         if loaded.network is None:
             self._rows = self._prepare_module(loaded)
+            self.STATES = tuple(self._rows)  # type: ignore[misc]
+            self._try_module()
         else:
             network = loaded.network.scaled(self._input_scale(), self.effort_scale)
             self._code = NetworkCode(network.structure(), self.input_idx, self.input_order == "vel_pos")
             self._packed = pack(network)
             self._rows = state_rows(network.structure(), self.input_idx)
-        self.STATES = tuple(self._rows)  # type: ignore[misc]
+            self.STATES = tuple(self._rows)  # type: ignore[misc]
 
     @property
     def _where(self) -> str:
@@ -132,12 +134,16 @@ class ControllerNeural(Controller):
                 )
             steps: tuple[int, ...] = (0,)
         else:
-            expected = loaded.network.inputs if loaded.network is not None else 2 * len(input_idx or (0,))
-            steps = tuple(range(expected // 2)) if input_idx is None else input_idx
+            if loaded.network is None and input_idx is None:
+                raise ParameterError(
+                    f"{self._where}: not recognised ({loaded.reason}); give input_idx, for PyTorch to run it"
+                )
+            inputs = loaded.network.inputs if loaded.network is not None else 0
+            steps = tuple(range(inputs // 2)) if input_idx is None else input_idx
         if loaded.network is not None and loaded.network.inputs != 2 * len(steps):
             raise ParameterError(
                 f"{self._where}: the network has {loaded.network.inputs} inputs, but position error and velocity at "
-                f"steps {steps} make {2 * len(steps)}; give input_idx with {loaded.network.inputs / 2:g} steps"
+                f"steps {steps} make {2 * len(steps)}; an actuator network has two inputs for each step in input_idx"
             )
         return steps
 
@@ -158,6 +164,8 @@ class ControllerNeural(Controller):
 
     def finalize(self, device: Any, num_actuators: int) -> None:
         """Bring the weights onto ``device``. Called by `Actuator`."""
+        if self._module is not None and self.requires_grad:
+            raise StructureError(f"{self._where}: PyTorch runs it, which a wp.Tape cannot differentiate")
         super().finalize(device, num_actuators)
         if self._module is None:
             self._weights = wp.array(self._packed, dtype=wp.float32, device=self._device)
@@ -216,6 +224,19 @@ class ControllerNeural(Controller):
         rows = self._layers * self._hidden
         return {"hidden": rows, "cell": rows} if self.model_type == "lstm" else {"hidden": rows}
 
+    def _try_module(self) -> None:
+        """Call the module once, so that one that cannot be called fails here and not in a step."""
+        zero, index = wp.zeros(1, dtype=wp.float32, device="cpu"), wp.zeros(1, dtype=wp.uint32, device="cpu")
+        try:
+            state = self.state(1, "cpu")
+            effort = wp.zeros_like(zero)
+            self._compute_in_torch(zero, zero, zero, zero, None, index, index, index, index, effort, state, 0.0)
+        except Exception as error:
+            raise ParameterError(
+                f"{self._where}: not recognised, and PyTorch cannot call it in the usual convention: "
+                f"{str(error).strip().splitlines()[-1] if str(error) else error!r}"
+            ) from error
+
     def compute(self, *arguments: Any, **keywords: Any) -> None:
         if self._module is None:
             super().compute(*arguments, **keywords)
@@ -230,6 +251,7 @@ class ControllerNeural(Controller):
         device: Any = None,
     ) -> None:  # fmt: skip
         torch = torch_files.import_torch("running an unrecognised network")
+        dtype = next((p.dtype for p in self._module.parameters()), torch.float32)
 
         def gathered(array: wp.array, indices: wp.array) -> Any:
             return wp.to_torch(array)[wp.to_torch(indices.view(wp.int32)).long()]
@@ -240,13 +262,14 @@ class ControllerNeural(Controller):
             n = len(error)
             pending = self.state(n, forces.device)
             if self.model_type == "mlp":
-                effort = self._module(self._history(torch, error, velocity, state, pending))
+                effort = self._module(self._history(torch, error, velocity, state, pending).to(dtype))
             else:
                 pair = (velocity * self.vel_scale, error * self.pos_scale)
                 x = torch.stack(pair if self.input_order == "vel_pos" else pair[::-1], dim=1)[:, None]
                 shape = (self._layers, self._hidden, n)
                 before = tuple(wp.to_torch(getattr(state, s)).reshape(shape).permute(0, 2, 1) for s in self.STATES)
-                effort, after = torch_files.call_recurrent(self._module, x, tuple(b.contiguous() for b in before))
+                before = tuple(part.contiguous().to(dtype) for part in before)
+                effort, after = torch_files.call_recurrent(self._module, x.to(dtype), before)
                 for name, value in zip(self.STATES, after, strict=True):
                     wp.to_torch(getattr(pending, name)).copy_(value.permute(0, 2, 1).reshape(-1, n))
             effort = effort.reshape(n) * self.effort_scale

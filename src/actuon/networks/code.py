@@ -254,8 +254,8 @@ class _Writer:
         text = ""
         if self.kind == "mlp":
             for name, now in (("pos_history", "now_error"), ("vel_history", "now_velocity")):
-                for row in range(self.history - 1, 0, -1):
-                    text += f"{{ T past = {self._load(name, str(row - 1))}; STORE({name}_out, {row}, past); }}\n"
+                text += f"for (int r = {self.history - 1}; r > 0; --r) {{ "
+                text += f"T past = {self._load(name, 'r - 1')}; STORE({name}_out, r, past); }}\n"
                 if self.history:
                     text += f"STORE({name}_out, 0, {now});\n"
             return text
@@ -323,8 +323,7 @@ class _Writer:
         for name, now in (("pos_history", "adj_error"), ("vel_history", "adj_velocity")):
             if self.history:
                 text += f"{now} += grad_get({name}_out, 0);\n"
-            for row in range(1, self.history):
-                text += f"grad_add({name}_in, {row - 1}, grad_get({name}_out, {row}));\n"
+            text += f"for (int r = 1; r < {self.history}; ++r) grad_add({name}_in, r - 1, grad_get({name}_out, r));\n"
         return text
 
     def _recurrent_adjoint(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ActuonError, ParameterError
+from ..errors import ActuonError, MissingExtraError, ParameterError
 from . import onnx_files, safetensors_files, torch_files
 from .model import Activation, Dense, Network, Recurrent
 from .recognise import NotRecognised
@@ -22,6 +22,8 @@ FORMATS = (*TORCH_FORMATS, ".onnx", ".safetensors")
 KEYS = ("model_type", "input_order", "input_idx", "pos_scale", "vel_scale", "effort_scale", "sample_dt")
 """Metadata that says how a network is fed."""
 _LARGEST_METADATA = 1024 * 1024
+_MOST_UNITS = 8192
+"""Units of all layers together: they live on the stack of a kernel's thread."""
 
 
 @dataclass
@@ -74,8 +76,10 @@ def _zip_metadata(path: Path) -> dict[str, Any]:
             if archive.getinfo(names[0]).file_size > _LARGEST_METADATA:
                 raise ParameterError(f"'{path}': metadata.json has more than {_LARGEST_METADATA} bytes")
             return {"metadata": archive.read(names[0]).decode()}
-    except (zipfile.BadZipFile, UnicodeDecodeError, OSError) as error:
-        raise ParameterError(f"'{path}' cannot be read: {error}") from error
+    except ActuonError:
+        raise
+    except Exception as error:  # a damaged archive fails in many ways
+        raise ParameterError(f"'{path}' cannot be read: {error!r}") from error
 
 
 def _checked_metadata(path: Path, found: Any) -> dict[str, Any]:
@@ -112,11 +116,16 @@ def check_entry(where: str, key: str, value: Any) -> Any:
             raise ParameterError(f"{where}: got {value!r}; must be one of {', '.join(choices[key])}")
         return value
     if key == "input_idx":
-        steps = value if isinstance(value, (list, tuple, range)) else [value]
+        steps = np.ravel(value).tolist() if isinstance(value, (list, tuple, range, np.ndarray)) else [value]
         if not steps or not all(type(s) is int and 0 <= s <= 1000 for s in steps):
             raise ParameterError(f"{where}: got {value!r}; must be a list of history steps, 0 = now")
         return tuple(steps)
-    number = float(value) if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else math.nan
+    try:
+        number = (
+            float(value) if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else math.nan
+        )
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or (key == "sample_dt" and number <= 0):
         raise ParameterError(
             f"{where}: got {value!r}; must be a finite number" + (" > 0" if key == "sample_dt" else "")
@@ -129,22 +138,32 @@ def load_network(path: Any) -> Loaded:
     path = check_path(path)
     metadata = load_metadata(path)
     try:
-        if path.suffix == ".onnx":
-            network = onnx_files.read(onnx_files.load(path), path)
-            check_network(network)
-            return Loaded(network, None, "", metadata)
-        if path.suffix == ".safetensors":
-            return Loaded(_from_tensors(path, metadata), None, "", metadata)
+        return _load(path, metadata)
     except NotRecognised as error:
         raise ParameterError(f"'{path}' cannot be run: {error}. Only PyTorch could, from a .pt or .pt2 file") from error
-    module, kind = torch_files.load_module(path)
-    try:
-        network = torch_files.read_script(module) if kind == "script" else torch_files.read_export(module)
+    except ActuonError as error:
+        if str(path) in str(error) or isinstance(error, MissingExtraError):
+            raise
+        raise ParameterError(f"'{path}': {error}") from error
+    except Exception as error:  # a damaged file fails in many ways
+        raise ParameterError(f"'{path}' cannot be read: {error!r}") from error
+
+
+def _load(path: Path, metadata: dict[str, Any]) -> Loaded:
+    if path.suffix in (".onnx", ".safetensors"):
+        is_onnx = path.suffix == ".onnx"
+        network = onnx_files.read(onnx_files.load(path), path) if is_onnx else _from_tensors(path, metadata)
         check_network(network)
-        torch_files.verify(module if kind == "script" else module.module(), network)
+        return Loaded(network, None, "", metadata)
+    loaded, kind = torch_files.load_module(path)
+    module = loaded if kind == "script" else loaded.module()
+    try:
+        network = torch_files.read_script(loaded) if kind == "script" else torch_files.read_export(loaded)
+        check_network(network)
+        torch_files.verify(module, network)
         return Loaded(network, None, "", metadata)
     except NotRecognised as error:
-        return Loaded(None, module if kind == "script" else module.module(), str(error), metadata)
+        return Loaded(None, module, str(error), metadata)
 
 
 def save_network(module: Any, path: Any, **metadata: Any) -> None:
@@ -159,22 +178,32 @@ def save_network(module: Any, path: Any, **metadata: Any) -> None:
     path = Path(path)
     if path.suffix not in FORMATS:
         raise ParameterError(f"'{path}': the format '{path.suffix}' is not known; known: {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise ParameterError(f"'{path}': its folder does not exist")
     if "torque_scale" in metadata:
+        if "effort_scale" in metadata:
+            raise ParameterError("save_network: got effort_scale and torque_scale, which mean the same")
         metadata["effort_scale"] = metadata.pop("torque_scale")
     for key in KEYS:
         if key in metadata:
             metadata[key] = check_entry(f"save_network: {key}", key, metadata[key])
     script = torch_files.as_script(module, len(metadata.get("input_idx", ())) * 2 or None)
+    network: Network | None
     try:
-        network: Network | None = torch_files.read_script(script)
+        network = torch_files.read_script(script)
+        check_network(network)
+        torch_files.verify(script, network)
     except NotRecognised as error:
         if path.suffix not in TORCH_FORMATS:
             raise ParameterError(f"save_network: {error}; such a module can only be written as .pt") from error
         network = None
     if network is not None:
-        check_network(network)
+        _check_convention(network, metadata)
         metadata.setdefault("model_type", network.kind)
-    text = json.dumps(metadata)
+    try:
+        text = json.dumps(metadata)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"save_network: metadata that JSON cannot hold: {error}") from error
     if path.suffix == ".pt":
         torch_files.save_script(script, path, text)
     elif path.suffix == ".pt2":
@@ -184,6 +213,16 @@ def save_network(module: Any, path: Any, **metadata: Any) -> None:
     else:
         tensors, layout = _to_tensors(network)  # type: ignore[arg-type]
         safetensors_files.write(path, tensors, {"metadata": json.dumps(metadata | {"layout": layout})})
+
+
+def _check_convention(network: Network, metadata: dict[str, Any]) -> None:
+    """Refuse metadata that does not fit the network."""
+    named = metadata.get("model_type", network.kind)
+    if named != network.kind:
+        raise ParameterError(f"save_network: model_type: got '{named}'; the module is of type '{network.kind}'")
+    steps = metadata.get("input_idx")
+    if network.kind == "mlp" and steps is not None and 2 * len(steps) != network.inputs:
+        raise ParameterError(f"save_network: input_idx: got {len(steps)} steps; the module has {network.inputs} inputs")
 
 
 def _to_tensors(network: Network) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -217,7 +256,7 @@ def _from_tensors(path: Path, metadata: dict[str, Any]) -> Network:
         network = Network(str(layout["kind"]), dense, recurrent)
         check_network(network)
         return network
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
         if isinstance(error, ActuonError):
             raise ParameterError(f"'{path}': {error}") from error
         raise ParameterError(f"'{path}': its tensors do not fit its layout {layout}: {error!r}") from error
@@ -232,7 +271,9 @@ def check_network(network: Network) -> None:
     if gates is None or bool(network.recurrent) != bool(gates) or not network.dense:
         raise ParameterError(f"a network of kind '{network.kind}' with {len(network.recurrent)} recurrent layers")
     for layer in network.recurrent:
-        hidden = layer.weight_hh.shape[-1]
+        hidden = layer.weight_hh.shape[-1] if layer.weight_hh.ndim == 2 else 0
+        if not hidden:
+            raise ParameterError("a recurrent layer without units")
         shapes = [array.shape for array in vars(layer).values()]
         expected = [
             (gates * hidden, layer.weight_ih.shape[-1]),
@@ -250,11 +291,17 @@ def check_network(network: Network) -> None:
             or width not in (None, dense.weight.shape[1])
         ):
             raise ParameterError(f"dense weights of shapes {dense.weight.shape} and {dense.bias.shape} do not fit")
-        if dense.activation.name not in ACTIVATION_NAMES or not math.isfinite(dense.activation.parameter):
+        name, parameter = dense.activation.name, dense.activation.parameter
+        if name not in ACTIVATION_NAMES or not abs(parameter) < 1e6 or (name == "softplus" and parameter <= 0.0):
             raise ParameterError(f"activation {dense.activation} is not known; known: {', '.join(ACTIVATION_NAMES)}")
         width = dense.weight.shape[0]
     if width != 1:
         raise ParameterError(f"the network has {width} outputs; an actuator network has one")
+    units = sum(4 * layer.hidden for layer in network.recurrent) + sum(len(dense.bias) for dense in network.dense)
+    if not 0 < network.inputs <= _MOST_UNITS or units > _MOST_UNITS:
+        raise ParameterError(
+            f"the network has {network.inputs} inputs and {units} units; at most {_MOST_UNITS} can be run"
+        )
     arrays = [a for layer in network.recurrent for a in vars(layer).values()]
     arrays += [a for dense in network.dense for a in (dense.weight, dense.bias)]
     if not all(np.isfinite(array).all() for array in arrays):

@@ -34,7 +34,13 @@ _SHAPE = {
     "Slice",
     "Expand",
 }
-_ATTRIBUTES = {("LeakyRelu", "alpha"): "slope", ("Elu", "alpha"): "alpha", ("Gelu", "approximate"): "approximate"}
+_ATTRIBUTES = {
+    ("Clip", "min"): "low",
+    ("Clip", "max"): "high",
+    ("LeakyRelu", "alpha"): "slope",
+    ("Elu", "alpha"): "alpha",
+    ("Gelu", "approximate"): "approximate",
+}
 _WRITTEN = {
     "relu": "Relu", "leaky_relu": "LeakyRelu", "elu": "Elu", "selu": "Selu", "tanh": "Tanh", "sigmoid": "Sigmoid",
     "softsign": "Softsign", "gelu": "Gelu", "gelu_tanh": "Gelu",
@@ -79,13 +85,17 @@ def read(model: Any, path: Path) -> Network:
     for tensor in model.graph.initializer:
         constants[tensor.name] = _array(onnx, tensor, path)
     ops: list[Op] = []
+    is_recurrent = any(node.op_type in ("LSTM", "GRU") for node in model.graph.node)
     for node in model.graph.node:
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant":
-            constants[node.output[0]] = _array(onnx, attributes["value"], path) if "value" in attributes else None
+            if "value" in attributes:
+                constants[node.output[0]] = _array(onnx, attributes["value"], path)
+            else:
+                constants[node.output[0]] = np.asarray(next(iter(attributes.values())))
             continue
         inputs = [constants.get(name, Ref(name)) if name else None for name in node.input]
-        ops.append(_translate(node.op_type, inputs, list(node.output), attributes))
+        ops.append(_translate(node.op_type, inputs, list(node.output), attributes, is_recurrent))
     graph_inputs = [value.name for value in model.graph.input if value.name not in constants]
     if not graph_inputs or not model.graph.output:
         raise ParameterError(f"'{path}': the graph has no input or no output")
@@ -109,24 +119,44 @@ def _array(onnx: Any, tensor: Any, path: Path) -> np.ndarray:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
-def _translate(kind: str, inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -> Op:
+def _translate(kind: str, inputs: list[Any], outputs: list[str], attributes: dict[str, Any], is_recurrent: bool) -> Op:
     if kind == "Gemm":
-        weight = inputs[1] if not isinstance(inputs[1], np.ndarray) or attributes.get("transB") else inputs[1].T
         if attributes.get("transA") or attributes.get("alpha", 1.0) != 1.0 or attributes.get("beta", 1.0) != 1.0:
             return Op("Gemm with transA, alpha or beta", inputs[:1], outputs)
-        return Op("linear", [inputs[0], weight, *inputs[2:]], outputs)
+        return Op("linear", inputs, outputs, {"transposed": not attributes.get("transB")})
     if kind == "MatMul":
-        return Op("linear", [inputs[0], inputs[1].T if isinstance(inputs[1], np.ndarray) else inputs[1]], outputs)
+        return Op("linear", inputs, outputs, {"transposed": True})
     if kind in ("LSTM", "GRU"):
         return _recurrent(kind.lower(), inputs, outputs, attributes)
     if kind in _SHAPE:
-        constant = isinstance(inputs[0], np.ndarray)
-        return Op("shape", inputs[:1], outputs[:1], {"transpose": kind == "Transpose" and constant})
+        if isinstance(inputs[0], Ref) and not _keeps_features(kind, inputs, attributes, is_recurrent):
+            return Op(f"{kind} of the features", inputs, outputs)
+        same = kind in ("Identity", "Dropout", "Cast")
+        return Op("shape", inputs[:1], outputs[:1], {"transpose": kind == "Transpose", "same": same})
     if kind in _ELEMENTWISE:
+        other = {k for k in attributes if (kind, k) not in _ATTRIBUTES}
+        if other and not (kind == "Selu" and abs(attributes.get("alpha", 1.67326) - 1.67326) < 1e-4
+                          and abs(attributes.get("gamma", 1.0507) - 1.0507) < 1e-4):  # fmt: skip
+            return Op(f"{kind} with {', '.join(sorted(other))}", inputs, outputs)
         named = {_ATTRIBUTES[kind, k]: v for k, v in attributes.items() if (kind, k) in _ATTRIBUTES}
         named = {k: v.decode() if isinstance(v, bytes) else v for k, v in named.items()}
         return Op(_ELEMENTWISE[kind], inputs, outputs, named)
     return Op(kind, inputs, outputs)
+
+
+def _keeps_features(kind: str, inputs: list[Any], attributes: dict[str, Any], is_recurrent: bool) -> bool:
+    """Whether an arranging operation leaves the features in their order. Nothing else would notice if it did not."""
+    if kind == "Cast":
+        return attributes.get("to") in (1, 10, 11)
+    if kind == "Transpose":
+        order = list(attributes.get("perm", (1, 0)))
+        return is_recurrent and order[-1] == len(order) - 1
+    if kind == "Gather":
+        return is_recurrent and attributes.get("axis", 0) in (0, 1)
+    if kind == "Slice":
+        axes = inputs[3] if len(inputs) > 3 else None
+        return is_recurrent and isinstance(axes, np.ndarray) and set(axes.ravel().tolist()) <= {0, 1}
+    return kind != "Expand"
 
 
 def _recurrent(kind: str, inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -> Op:
@@ -134,7 +164,9 @@ def _recurrent(kind: str, inputs: list[Any], outputs: list[str], attributes: dic
     bias = rest[0] if rest else None
     plain = isinstance(weight, np.ndarray) and isinstance(recurrence, np.ndarray)
     forward = attributes.get("direction", b"forward") in (b"forward", "forward")
-    default = not attributes.get("activations") and not attributes.get("clip") and not attributes.get("input_forget")
+    usual = [b"Sigmoid", b"Tanh", b"Tanh"] if kind == "lstm" else [b"Sigmoid", b"Tanh"]
+    default = attributes.get("activations", usual) in (usual, [])
+    default = default and not attributes.get("clip") and not attributes.get("input_forget")
     peephole = len(inputs) > 7 and inputs[7] is not None
     if (
         not plain
@@ -143,7 +175,9 @@ def _recurrent(kind: str, inputs: list[Any], outputs: list[str], attributes: dic
         or peephole
         or (kind == "gru" and not attributes.get("linear_before_reset"))
     ):
-        raise NotRecognised(f"an ONNX {kind.upper()} that is bidirectional, has peepholes, or resets after the product")
+        raise NotRecognised(
+            f"an ONNX {kind.upper()} that is bidirectional, clipped, or has other activations or gates than PyTorch's"
+        )
     hidden = recurrence.shape[-1]
     order = _FROM_ONNX_GATES[kind]
 

@@ -48,6 +48,16 @@ class _Feature:
     origin: int
     width: int | None
     fn: Callable[[np.ndarray], np.ndarray]
+    depth: int = 0
+    """How many element-wise operations deep it is."""
+
+
+@dataclass(frozen=True)
+class _Hidden:
+    """The hidden states of all recurrent layers, of which the last is what the layers put out."""
+
+    feature: _Feature
+    layers: int
 
 
 class _State:
@@ -59,7 +69,7 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 def _softplus(x: np.ndarray, beta: float = 1.0, threshold: float = 20.0) -> np.ndarray:
-    return np.logaddexp(0.0, x * beta) / beta
+    return np.where(x * beta > threshold, x, np.logaddexp(0.0, x * beta) / beta)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -117,7 +127,12 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
 SHAPE_ONLY = {"shape"}
 """Operations that only arrange numbers: the first input passes through."""
 
-_GRID = np.concatenate([np.linspace(-9.0, 9.0, 181), [-0.003, 0.004, 1.37, -2.61]])
+_FAR = [12.0, 17.0, 30.0, 70.0, 300.0]
+_GRID = np.concatenate([np.linspace(-9.0, 9.0, 181), [-0.003, 0.004, 1.37, -2.61], _FAR, [-x for x in _FAR]])
+"""Where element-wise functions are looked at: closely around zero, and far out, where a clip would show."""
+
+_MOST_ELEMENTWISE = 100
+"""Operations between two layers; an activation has a handful."""
 
 
 def recognise(ops: Iterable[Op], input_name: str, output_name: str) -> Network:
@@ -146,7 +161,7 @@ class _Reader:
         self.kinds: set[str] = set()
 
     def run(self, op: Op, values: dict[str, Any]) -> None:
-        inputs = [_resolve(value, values) for value in op.inputs]
+        inputs = [_chosen(op, _resolve(value, values)) for value in op.inputs]
         features = [value for value in inputs if isinstance(value, _Feature)]
         unknown = next((value for value in features if isinstance(value, _Unknown)), None)
         if not features:
@@ -158,19 +173,24 @@ class _Reader:
         elif op.name in SHAPE_ONLY:
             outputs = [features[0]]
         elif op.name == "linear":
-            outputs = [self._linear(inputs)]
+            outputs = [self._linear(inputs, bool(op.attributes.get("transposed")))]
         elif op.name in ("lstm", "gru"):
-            outputs = [self._recurrent(op, features[0]), *(_State() for _ in op.outputs[1:])]
+            feature = self._recurrent(op, features[0])
+            hidden = _Hidden(feature, len(op.attributes["layers"]))
+            outputs = [feature, hidden, *(_State() for _ in op.outputs[2:])]
         elif op.name in ELEMENTWISE:
             outputs = [self._elementwise(op, inputs, features)]
         else:
             outputs = [_Unknown(op.name)] * len(op.outputs)
         values.update(zip(op.outputs, outputs, strict=False))
 
-    def _linear(self, inputs: list[Any]) -> _Feature:
+    def _linear(self, inputs: list[Any], transposed: bool) -> _Feature:
         feature, weight, bias = inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None
         if not isinstance(feature, _Feature) or not isinstance(weight, np.ndarray) or weight.ndim != 2:
             raise NotRecognised("a linear layer whose weights are not constant")
+        if not (bias is None or isinstance(bias, np.ndarray)):
+            raise NotRecognised("a linear layer whose bias is not constant")
+        weight = weight.T if transposed else weight
         self._settle(feature, weight.shape[1])
         offset = np.zeros(weight.shape[0]) if bias is None else np.asarray(bias, np.float64).ravel()
         self.steps.append(("dense", (np.asarray(weight, np.float64), np.broadcast_to(offset, weight.shape[:1]))))
@@ -188,30 +208,52 @@ class _Reader:
             raise NotRecognised(f"'{op.name}' mixes the signal with a recurrent state")
         if len({feature.origin for feature in features}) > 1:
             raise NotRecognised(f"'{op.name}' joins two layers: skip connections are not known")
-        function = ELEMENTWISE[op.name]
-        attributes = op.attributes
-
-        def fn(x: np.ndarray) -> np.ndarray:
-            arguments = [value.fn(x) if isinstance(value, _Feature) else _flat_constant(value) for value in inputs]
-            return function(*arguments, **attributes)
-
+        depth = 1 + max(feature.depth for feature in features)
+        if depth > _MOST_ELEMENTWISE:
+            raise NotRecognised(f"more than {_MOST_ELEMENTWISE} element-wise operations between two layers")
         widths = [feature.width for feature in features]
         widths += [np.size(v) for v in inputs if isinstance(v, np.ndarray) and np.size(v) > 1]
-        return _Feature(features[0].origin, next((w for w in widths if w is not None), None), fn)
+        width = next((w for w in widths if w is not None), None)
+        is_bias = op.name == "add" and any(isinstance(v, np.ndarray) and v.size > 1 for v in inputs)
+        if ((op.name in _UNARY or is_bias) and depth > 1) or is_bias:
+            inputs = [self._settle_affine(v, width) if isinstance(v, _Feature) else v for v in inputs]
+        function, attributes = ELEMENTWISE[op.name], op.attributes
+        memo: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+        def fn(x: np.ndarray) -> np.ndarray:
+            if id(x) not in memo:
+                arguments = [v.fn(x) if isinstance(v, _Feature) else _flat_constant(v) for v in inputs]
+                memo[id(x)] = (x, function(*arguments, **attributes))
+            return memo[id(x)][1]
+
+        result = _Feature(next(v.origin for v in inputs if isinstance(v, _Feature)), width, fn, depth)
+        return self._settle_affine(result, width) if is_bias else result
+
+    def _settle_affine(self, feature: _Feature, width: int | None) -> _Feature:
+        """Make a scale and shift a step of its own, so that what follows starts afresh: a bias, or a scaled input."""
+        if feature.depth == 0 or feature.origin != len(self.steps) or not self.steps:
+            return feature
+        grid, got = self._on_grid(feature, width or 1)
+        affine = _affine(grid, got)
+        if affine is None:
+            return feature
+        self.steps.append(("scale", affine))
+        return _Feature(len(self.steps), width, lambda x: x)
+
+    def _on_grid(self, feature: _Feature, width: int) -> tuple[np.ndarray, np.ndarray]:
+        grid = np.repeat(_GRID[:, None], width, axis=1)
+        with np.errstate(all="ignore"):
+            return grid, np.broadcast_to(feature.fn(grid), grid.shape)
 
     def _settle(self, feature: _Feature, width: int) -> None:
         """Recognise what stands between the last layer and the next, of ``width`` inputs."""
         if feature.origin != len(self.steps):
             raise NotRecognised("a layer is used twice: skip connections are not known")
-        grid = np.repeat(_GRID[:, None], width, axis=1)
-        with np.errstate(all="ignore"):
-            got = np.broadcast_to(feature.fn(grid), grid.shape)
-        scale = got[180] - got[90]
-        scale = scale / 9.0
-        shift = got[90]
-        if np.allclose(got, scale * grid + shift, rtol=1e-6, atol=1e-6):
-            if not (np.all(scale == 1.0) and np.all(shift == 0.0)):
-                self.steps.append(("scale", (scale, shift)))
+        grid, got = self._on_grid(feature, width)
+        affine = _affine(grid, got)
+        if affine is not None:
+            if not (np.all(affine[0] == 1.0) and np.all(affine[1] == 0.0)):
+                self.steps.append(("scale", affine))
             return
         activation, gain, offset = _match(got)
         self.steps.append(("activation", activation))
@@ -255,6 +297,19 @@ class _Reader:
         return Network(next(iter(self.kinds), "mlp"), tuple(dense), tuple(recurrent))
 
 
+_UNARY = frozenset(["tanh", "sigmoid", "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "softplus", "softsign"])
+
+
+def _affine(grid: np.ndarray, got: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Scale and shift of each column, where that is all it is."""
+    if not np.isfinite(got).all():
+        return None
+    shift = got[90]
+    scale = (got[180] - shift) / 9.0
+    within = 1e-6 * np.abs(got).max(axis=0)
+    return (scale, shift) if (np.abs(got - (scale * grid + shift)) <= within).all() else None
+
+
 class _Unknown(_Feature):
     """The result of an operation that is not known; only wrong once it is used."""
 
@@ -265,6 +320,10 @@ class _Unknown(_Feature):
     name: str
 
 
+_USUAL = {"leaky_relu": 0.01, "elu": 1.0, "softplus": 1.0}
+"""Parameters that are tried together with any gain; others are fitted, with a gain of one."""
+
+
 def _match(got: np.ndarray) -> tuple[Activation, np.ndarray, np.ndarray]:
     """Find the activation of which every column of ``got`` is a multiple plus a constant."""
     column = got[:, 0]
@@ -272,19 +331,24 @@ def _match(got: np.ndarray) -> tuple[Activation, np.ndarray, np.ndarray]:
     candidates = [
         Activation(name) for name in ("relu", "selu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "softsign")
     ]
+    candidates += [Activation(name, parameter) for name, parameter in _USUAL.items()]
     slope = (at[-9.0] - at[-8.0]) / -1.0
     candidates.append(Activation("leaky_relu", slope))
-    candidates.append(Activation("elu", -float(column.min()) / (1.0 - math.exp(-9.0))))
+    candidates.append(Activation("elu", -float(column.min())))
     if at[0.0] > 0:
         candidates.append(Activation("softplus", math.log(2.0) / at[0.0]))
+    if not np.isfinite(got).all():
+        raise NotRecognised("an element-wise function between two layers is not finite everywhere")
+    near = np.abs(_GRID) <= 9.0
     for activation in candidates:
         exact = evaluate(activation, _GRID)
         basis = np.stack([exact, np.ones_like(exact)], axis=1)
-        fit, *_ = np.linalg.lstsq(basis, got, rcond=None)
-        if not np.allclose(basis @ fit, got, rtol=1e-5, atol=2e-6):
+        fit, *_ = np.linalg.lstsq(basis[near], got[near], rcond=None)
+        if not np.allclose(basis @ fit, got, rtol=1e-5, atol=2e-6 * np.abs(got[near]).max()):
             continue
         gain, offset = fit
-        if activation.parameter and not (np.allclose(gain, 1.0, atol=1e-4) and np.allclose(offset, 0.0, atol=1e-4)):
+        fitted = activation.parameter not in (0.0, _USUAL.get(activation.name))
+        if fitted and not (np.allclose(gain, 1.0, atol=1e-4) and np.allclose(offset, 0.0, atol=1e-4)):
             continue
         snap = np.allclose(gain, 1.0, atol=1e-5) and np.allclose(offset, 0.0, atol=1e-5)
         return activation, np.ones_like(gain) if snap else gain, np.zeros_like(offset) if snap else offset
@@ -318,12 +382,24 @@ def _constant(op: Op, inputs: list[Any]) -> Any:
     """An operation on constants alone, such as the transpose of a weight."""
     if any(isinstance(value, _State) for value in inputs):
         return _State()
-    try:
-        if op.name in SHAPE_ONLY:
-            return inputs[0].T if op.attributes.get("transpose") else inputs[0]
-        return ELEMENTWISE[op.name](*inputs, **op.attributes)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    if op.name in SHAPE_ONLY:
+        if op.attributes.get("transpose"):
+            return inputs[0].T if np.ndim(inputs[0]) == 2 else _State()
+        return inputs[0] if op.attributes.get("same") or np.ndim(inputs[0]) < 2 else _State()
+    if np.size(inputs[0] if inputs else 0) > 1:
         return _State()
+    try:
+        return ELEMENTWISE[op.name](*inputs, **op.attributes)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError):
+        return _State()
+
+
+def _chosen(op: Op, value: Any) -> Any:
+    """The last layer's hidden state, where an operation picks it out of all of them."""
+    if not isinstance(value, _Hidden):
+        return value
+    picked = op.attributes.get("index", 0 if value.layers == 1 else None)
+    return value.feature if picked in (-1, value.layers - 1) else _State()
 
 
 def _flat_constant(value: Any) -> Any:

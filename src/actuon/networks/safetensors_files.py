@@ -39,17 +39,21 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     """Return all tensors as float64."""
     header, _, start = read_header(path)
     available = path.stat().st_size - start
-    tensors = {}
+    tensors: dict[str, np.ndarray] = {}
+    taken = 0
     with path.open("rb") as file:
         for name, entry in header.items():
             dtype, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
-            if dtype not in _DTYPES:
+            if not isinstance(dtype, str) or dtype not in _DTYPES:
                 raise ParameterError(f"'{path}': tensor '{name}' has dtype {dtype!r}; known: {', '.join(_DTYPES)}")
             if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
                 raise ParameterError(f"'{path}': tensor '{name}' has a malformed entry {entry}")
             first, last = offsets
             if last > available or last - first != math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize:
                 raise ParameterError(f"'{path}': tensor '{name}' of shape {shape} does not fit its bytes {offsets}")
+            taken += last - first
+            if taken > available:
+                raise ParameterError(f"'{path}': its tensors overlap: they claim {taken} of {available} bytes")
             file.seek(start + first)
             tensors[name] = np.frombuffer(file.read(last - first), _DTYPES[dtype]).reshape(shape).astype(np.float64)
     return tensors

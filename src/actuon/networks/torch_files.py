@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 import zipfile
 from pathlib import Path
@@ -87,15 +88,18 @@ def import_torch(purpose: str) -> Any:
 
 def check_is_no_pickle(path: Path) -> None:
     """Refuse a pickled checkpoint: loading one runs whatever code its author put in."""
-    if not zipfile.is_zipfile(path):
+    try:
+        names = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else None
+    except Exception as error:  # a damaged directory fails in many ways
+        raise ParameterError(f"'{path}' is a damaged zip archive: {error!r}") from error
+    if names is None:
         raise ParameterError(
             f"'{path}' is no zip archive: a truncated file, or an old pickled checkpoint, which would run code. "
             "Save the module as TorchScript, .pt2, .onnx or .safetensors, e.g. with actuon.save_network(module, path)"
         )
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-    is_script = any("/code/" in name for name in names)
-    is_export = any(name.endswith((".json", "archive_format")) and "extra" not in name for name in names)
+    inside = [name.partition("/")[2] for name in names]
+    is_script = any(name.startswith("code/") for name in inside)
+    is_export = any(name.endswith((".json", "archive_format")) and not name.startswith("extra/") for name in inside)
     if not (is_script or is_export):
         raise ParameterError(
             f"'{path}' is a pickled checkpoint (torch.save), which would run code on loading; it is refused. "
@@ -144,6 +148,7 @@ class _ScriptReader:
     def __init__(self, is_recurrent: bool):
         self.ops: list[Op] = []
         self.known: dict[str, Any] = {}
+        self._views: set[str] = set()
         self._dim = 3 if is_recurrent else 2
 
     def read_block(self, block: Any) -> None:
@@ -175,9 +180,21 @@ class _ScriptReader:
         elif name in _DECIDED and not any(isinstance(value, Ref) for value in inputs):
             self.known[outputs[0]] = _DECIDED[name](*inputs)
         elif outputs and namespace == "aten":
+            if name.endswith("_") and not name.endswith("__"):
+                self._write_in_place(node, name, inputs, outputs)
             self.ops.append(_aten(name, inputs, outputs))
+            if name.rstrip("_") in _VIEWS:
+                self._views |= {*outputs, *(value.name for value in inputs[:1] if isinstance(value, Ref))}
         elif outputs:
             self.ops.append(Op(node.kind(), inputs, outputs))
+
+    def _write_in_place(self, node: Any, name: str, inputs: list[Any], outputs: list[str]) -> None:
+        """Whoever uses the value that is written over sees the result. Writing through a view is beyond that."""
+        target = next(node.inputs()).debugName()
+        written = inputs[0].name if isinstance(inputs[0], Ref) else target
+        if name.rstrip("_") not in _ELEMENTWISE or {target, written} & self._views:
+            raise NotRecognised(f"'aten::{name}' writes in place")
+        self.known[target] = self.known[written] = Ref(outputs[0])
 
     def _branch(self, node: Any, condition: Any, outputs: list[str]) -> None:
         blocks = list(node.blocks())
@@ -195,6 +212,24 @@ class _ScriptReader:
         self.read_block(chosen)
         self.known.update(zip(outputs, (self._value(value) for value in chosen.outputs()), strict=True))
 
+
+_VIEWS = frozenset(
+    [
+        "select",
+        "slice",
+        "view",
+        "reshape",
+        "transpose",
+        "permute",
+        "squeeze",
+        "unsqueeze",
+        "t",
+        "expand",
+        "flatten",
+        "detach",
+        "alias",
+    ]
+)
 
 _DECIDED: dict[str, Any] = {
     "eq": lambda x, y: x == y,
@@ -258,7 +293,7 @@ def _unpack_getitem(ops: list[Op]) -> list[Op]:
 
 def _aten(name: str, inputs: list[Any], outputs: list[str], keywords: dict[str, Any] | None = None) -> Op:
     """Translate one aten operation."""
-    name = name.rstrip("_") if name not in ("_to_copy",) else name
+    name = name.rstrip("_")
     keywords = {k: v for k, v in (keywords or {}).items() if v is not None}
     if name in ("lstm", "gru"):
         weights = inputs[2] if isinstance(inputs[2], list) else []
@@ -270,22 +305,21 @@ def _aten(name: str, inputs: list[Any], outputs: list[str], keywords: dict[str, 
         return Op(name, inputs[:1], outputs, {"layers": layers})
     if name == "addmm":
         bias, x, weight = inputs[:3]
-        return Op("linear", [x, _transposed(weight), bias], outputs)
+        return Op("linear", [x, weight, bias], outputs, {"transposed": True})
     if name in ("matmul", "mm"):
-        return Op("linear", [inputs[0], _transposed(inputs[1])], outputs)
+        return Op("linear", inputs[:2], outputs, {"transposed": True})
     if name in ("linear",):
         return Op("linear", inputs, outputs)
     if name == "t" or (name in ("transpose", "permute") and isinstance(inputs[0], np.ndarray)):
         return Op("shape", inputs[:1], outputs, {"transpose": True})
+    if name == "select" and len(inputs) > 2 and isinstance(inputs[2], int):
+        return Op("shape", inputs[:1], outputs, {"index": inputs[2] if inputs[1] == 0 else None})
     if name in _SHAPE:
-        return Op("shape", inputs[:1], outputs)
+        same = name in ("contiguous", "clone", "detach", "dropout", "alias", "identity")
+        return Op("shape", inputs[:1], outputs, {"same": same})
     if name in _ELEMENTWISE:
         return Op(_ELEMENTWISE[name], inputs, outputs, keywords)
     return Op(f"aten::{name}", inputs, outputs)
-
-
-def _transposed(weight: Any) -> Any:
-    return weight.T if isinstance(weight, np.ndarray) else weight
 
 
 def _plain(value: Any) -> Any:
@@ -307,9 +341,9 @@ def save_script(script: Any, path: Path, metadata: str) -> None:
 def as_script(module: Any, features: int | None) -> Any:
     """Return a module as TorchScript: scripted, or traced where it cannot be scripted."""
     torch = import_torch("writing a network")
+    module = copy.deepcopy(module).cpu().eval()
     if isinstance(module, torch.jit.ScriptModule):
-        return module.eval()
-    module = module.cpu().eval()
+        return module
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -338,7 +372,7 @@ def write_export(module: Any, network: Network | None, path: Path, metadata: str
         shapes = ({0: batch}, ({1: batch}, {1: batch}) if network.kind == "lstm" else {1: batch})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exported = torch.export.export(module.cpu().eval(), example, dynamic_shapes=shapes, strict=False)
+        exported = torch.export.export(copy.deepcopy(module).cpu().eval(), example, dynamic_shapes=shapes, strict=False)
         torch.export.save(exported, str(path), extra_files={"metadata.json": metadata})
 
 
@@ -349,30 +383,44 @@ def call_recurrent(module: Any, x: Any, state: tuple[Any, ...]) -> tuple[Any, tu
 
 
 def verify(module: Any, network: Network) -> None:
-    """Compare a recognised network with its module on random inputs.
+    """Compare a recognised network with its module on random inputs, small and large.
 
     Raises:
         NotRecognised: They differ, so something on the way was misread.
     """
-    torch = import_torch("reading a network")
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((5, network.inputs))
+    for batch in (5, 1):
+        scale = np.array([0.1, 1.0, 10.0, 100.0, 1.0])[:batch, None]
+        x = rng.standard_normal((batch, network.inputs)) * scale
+        shape = (len(network.recurrent), batch, network.recurrent[0].hidden if network.recurrent else 0)
+        state = [rng.standard_normal(shape) for _ in range({"mlp": 0, "lstm": 2, "gru": 1}[network.kind])]
+        try:
+            got = _called(module, network.kind, x, state)
+        except Exception:  # exported for one batch size, or called in another convention
+            continue
+        expected = reference(network, x, state)
+        within = 1e-3 * np.abs(expected).max() + 1e-3 * np.abs(expected)
+        if got.shape != expected.shape or not (np.abs(got - expected) <= within).all():
+            raise NotRecognised("its layers were found, but together they compute something else")
+        return
+    if network.kind == "mlp":
+        raise NotRecognised("it cannot be called with one array of inputs")
+
+
+def _called(module: Any, kind: str, x: np.ndarray, state: list[np.ndarray]) -> np.ndarray:
+    """Call a module in its convention and precision; returns the effort, shape (N,)."""
+    torch = import_torch("reading a network")
+    dtype = next((p.dtype for p in module.parameters()), torch.float32)
+
+    def tensor(array: np.ndarray) -> Any:
+        return torch.tensor(array, dtype=dtype)
+
     with torch.inference_mode():
-        if network.kind == "mlp":
-            got = module(torch.tensor(x, dtype=torch.float32))
-            expected = reference(network, x)
+        if kind == "mlp":
+            result = module(tensor(x))
         else:
-            shape = (len(network.recurrent), 5, network.recurrent[0].hidden)
-            count = 2 if network.kind == "lstm" else 1
-            state = [rng.standard_normal(shape) for _ in range(count)]
-            tensors = tuple(torch.tensor(s, dtype=torch.float32) for s in state)
-            try:
-                got, _ = call_recurrent(module, torch.tensor(x[:, None], dtype=torch.float32), tensors)
-            except (RuntimeError, TypeError, ValueError, AssertionError):
-                return
-            expected = reference(network, x, state)
-    if not np.allclose(got.reshape(-1).numpy(), expected, rtol=1e-3, atol=1e-3 * (1.0 + np.abs(expected).max())):
-        raise NotRecognised("its layers were found, but together they compute something else")
+            result, _ = call_recurrent(module, tensor(x[:, None]), tuple(tensor(s) for s in state))
+    return result.reshape(-1).double().numpy()
 
 
 def reference(network: Network, x: np.ndarray, state: list[np.ndarray] | None = None) -> np.ndarray:
