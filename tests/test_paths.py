@@ -234,6 +234,8 @@ def test_scalar_flavour_equals_blocks(rng):
     actuator = values.actuator()
     actuator.controller.kp = wp.array(np.repeat(values.gains["kp"], 2))[::2]
     np.testing.assert_array_equal(rollout(actuator, steps, masks=masks), expected)
+    state, sim = actuator.state(), simulation(steps[0])
+    actuator.step(sim, sim, state, state, dt=0.01)
     assert {plan._flavour for plan in actuator._runner._plans.values()} == {Flavour.SCALAR}
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,6 +114,19 @@ def test_memory_that_moves_behind_an_interface():
     position.array = np.ones(3, np.float32)
     actuator.step(sim, sim)
     np.testing.assert_array_equal(sim["joint_f"], [-10, -10, -10])
+
+
+def test_states_go_when_they_are_let_go(rng):
+    actuator = Values.random("pid-free-late", 4, rng).actuator()
+    sim = simulation(random_signals(4, rng))
+    state = actuator.state()
+    gone = weakref.ref(state)
+    for _ in range(200):
+        following = actuator.state()
+        actuator.step(sim, sim, state, following, dt=0.01)
+        state = following
+    assert gone() is None
+    assert len(actuator._runner._plans) <= 1
 
 
 def test_what_cannot_be_replaced_says_so(rng):

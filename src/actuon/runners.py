@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -64,22 +65,35 @@ class FusedRunner:
 
     def _new_plan(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> _Plan:
         plan = _Plan(self._chain, given, current, following, dt)
-        self._plans.pop((id(current), id(following)), None)
-        self._plans[id(current), id(following)] = plan
+        key = id(current), id(following)
+        if self._plans.pop(key, None) is None:
+            for state in (current, following):
+                if state is not None:
+                    weakref.finalize(state, _forget, weakref.ref(self), key).atexit = False
+        self._plans[key] = plan
         if len(self._plans) > _MOST_PLANS:
             self._plans.pop(next(iter(self._plans)))
         return plan
 
 
+def _forget(runner: weakref.ref[FusedRunner], key: tuple[int, int]) -> None:
+    """Drop what is bound to a state that is gone: its memory, and an address that another state may take over."""
+    alive = runner()
+    if alive is not None:
+        alive._plans.pop(key, None)
+
+
 class _Plan:
-    """The chain's kernel bound to a pair of states and to the arrays of the simulation."""
+    """The chain's kernel bound to a pair of states and to the arrays of the simulation.
+
+    It holds the arrays of the states, not the states, so that these go when the user lets go of them.
+    """
 
     def __init__(self, chain: Chain, given: tuple[Any, ...], current: Any, following: Any, dt: float | None):
         _refuse_tape()
         self._chain = chain
         self._components = chain.components
         self._revisions = self._current_revisions()
-        self._keep_alive = (current, following)
         signals = {name: chain.signal(name, value) for name, value in zip(READ_THROUGH, given, strict=True)}
         values = chain.constants() | signals | chain.states(current, following)
         in_blocks = chain.device.is_cpu and all(

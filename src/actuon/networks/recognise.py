@@ -215,7 +215,7 @@ class _Reader:
         widths += [np.size(v) for v in inputs if isinstance(v, np.ndarray) and np.size(v) > 1]
         width = next((w for w in widths if w is not None), None)
         is_bias = op.name == "add" and any(isinstance(v, np.ndarray) and v.size > 1 for v in inputs)
-        if ((op.name in _UNARY or is_bias) and depth > 1) or is_bias:
+        if is_bias or op.name in _UNARY:
             inputs = [self._settle_affine(v, width) if isinstance(v, _Feature) else v for v in inputs]
         function, attributes = ELEMENTWISE[op.name], op.attributes
         memo: dict[int, tuple[np.ndarray, np.ndarray]] = {}
