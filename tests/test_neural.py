@@ -19,6 +19,8 @@ import warp as wp
 from chains import SIGNALS, random_signals, rollout
 
 import actuon
+from actuon.networks import torch_files
+from actuon.networks.recognise import NotRecognised
 from actuon.runners import StagedRunner
 
 torch = pytest.importorskip("torch")
@@ -824,13 +826,42 @@ def test_weights_by_hand_are_recognised(dtype, tmp_path):
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_the_last_hidden_state_is_recognised(layers, tmp_path):
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_the_last_hidden_state_is_recognised(layers, suffix, tmp_path):
     module = LastHidden(layers=layers).eval()
-    path = tmp_path / "net.onnx"
+    path = tmp_path / f"net{suffix}"
     actuon.save_network(module, path)
     steps = signals(N, 10)
     actuator = actuon.Actuator(range(N), actuon.ControllerNeuralLSTM(path))
+    assert actuator.is_fused()
     assert_close(rollout(actuator, steps), fed(Feeder(module, N, "lstm", input_idx=(0,), rnn=(layers, 8)), steps))
+
+
+class Apart(LSTM):
+    """Takes hidden and cell state as two arguments; ``swapped`` feeds the two inputs the wrong way round."""
+
+    def __init__(self, swapped: bool):
+        super().__init__()
+        self.swapped = swapped
+
+    def forward(self, x, hidden, cell):
+        out, after = self.rnn(torch.flip(x, [2]) if self.swapped else x, (hidden, cell))
+        return self.head(out[:, -1]), after[0], after[1]
+
+
+def test_a_state_in_two_arguments_is_checked_as_well(tmp_path, monkeypatch):
+    path = tmp_path / "net.pt"
+    torch.jit.save(torch.jit.script(Apart(False).eval()), str(path))
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralLSTM(path))
+    module = Apart(False).eval()
+    steps = signals(N, 10)
+    together = Feeder(lambda x, s: (lambda r: (r[0], r[1:]))(module(x, *s)), N, "lstm", input_idx=(0,), rnn=(1, 8))
+    assert_close(rollout(actuator, steps), fed(together, steps))
+    # where the reader takes a flip for an arrangement of numbers, the comparison with the module notices
+    monkeypatch.setattr(torch_files, "_SHAPE", torch_files._SHAPE | {"flip"})
+    network = torch_files.read_script(torch.jit.script(Apart(True).eval()))
+    with pytest.raises(NotRecognised, match="compute something else"):
+        torch_files.verify(Apart(True).eval(), network)
 
 
 def test_exported_for_one_batch_size(tmp_path):

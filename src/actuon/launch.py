@@ -88,6 +88,7 @@ class BoundProgram:
                 program.kernel, dim, [inputs[name] for name in program.arguments], device=device, record_cmd=True
             )
             self._shards.append(_Shard(command))
+        self._own, *self._others = self._shards
 
     def set(self, name: str, value: Any) -> None:
         """Change one argument for all launches to come."""
@@ -101,14 +102,10 @@ class BoundProgram:
             for shard in self._shards:
                 shard.command.launch()
             return
-        own, *others = self._shards
-        if others:
-            pending = [_workers().submit(shard.run) for shard in others]
-            own.run()
-            for task in pending:
-                task.result()
-        else:
-            own.run()
+        pending = [_workers().submit(shard.run) for shard in self._others]
+        self._own.run()
+        for task in pending:
+            task.result()
 
 
 class _Shard:

@@ -269,26 +269,17 @@ def read_export(exported: Any) -> Network:
             target = getattr(node.target, "__name__", str(node.target))
             name = target.split(".")[0]
             if name == "getitem":
-                ops.append(Op("getitem", [value(node.args[0])], [node.name], {"index": node.args[1]}))
+                source, index = node.args
+                constants[node.name] = Ref(source.name if index == 0 else f"{source.name}[{index}]")
                 continue
             inputs = [value(argument) for argument in node.args]
-            ops.append(_aten(name, inputs, [node.name], {k: value(v) for k, v in node.kwargs.items()}))
+            outputs = [node.name, *(f"{node.name}[{k}]" for k in (1, 2) if name in ("lstm", "gru"))]
+            ops.append(_aten(name, inputs, outputs, {k: value(v) for k, v in node.kwargs.items()}))
         elif node.op == "output":
             results = value(node.args[0])
             mutated = len(signature.buffers_to_mutate)
             output = results[mutated].name
-    return recognise(_unpack_getitem(ops), first_input, output)
-
-
-def _unpack_getitem(ops: list[Op]) -> list[Op]:
-    """Turn indexing into the results of a recurrent layer into results of its own."""
-    renamed = []
-    for op in ops:
-        if op.name == "getitem" and isinstance(op.inputs[0], Ref):
-            renamed.append(Op("shape" if op.attributes["index"] == 0 else "state", op.inputs, op.outputs))
-        else:
-            renamed.append(op)
-    return renamed
+    return recognise(ops, first_input, output)
 
 
 def _aten(name: str, inputs: list[Any], outputs: list[str], keywords: dict[str, Any] | None = None) -> Op:
@@ -394,10 +385,10 @@ def verify(module: Any, network: Network) -> None:
         x = rng.standard_normal((batch, network.inputs)) * scale
         shape = (len(network.recurrent), batch, network.recurrent[0].hidden if network.recurrent else 0)
         state = [rng.standard_normal(shape) for _ in range({"mlp": 0, "lstm": 2, "gru": 1}[network.kind])]
-        try:
-            got = _called(module, network.kind, x, state)
-        except Exception:  # exported for one batch size, or called in another convention
+        found = _called(module, network.kind, x, state)
+        if found is None:  # exported for another batch size
             continue
+        got, state = found
         expected = reference(network, x, state)
         within = 1e-3 * np.abs(expected).max() + 1e-3 * np.abs(expected)
         if got.shape != expected.shape or not (np.abs(got - expected) <= within).all():
@@ -407,20 +398,27 @@ def verify(module: Any, network: Network) -> None:
         raise NotRecognised("it cannot be called with one array of inputs")
 
 
-def _called(module: Any, kind: str, x: np.ndarray, state: list[np.ndarray]) -> np.ndarray:
-    """Call a module in its convention and precision; returns the effort, shape (N,)."""
+def _called(
+    module: Any, kind: str, x: np.ndarray, state: list[np.ndarray]
+) -> tuple[np.ndarray, list[np.ndarray]] | None:
+    """Call a module in its precision and in whichever convention it takes: state together, apart, or left out.
+
+    Returns the effort, shape (N,), and the state that it started from; None where it cannot be called.
+    """
     torch = import_torch("reading a network")
     dtype = next((p.dtype for p in module.parameters()), torch.float32)
-
-    def tensor(array: np.ndarray) -> Any:
-        return torch.tensor(array, dtype=dtype)
-
-    with torch.inference_mode():
-        if kind == "mlp":
-            result = module(tensor(x))
-        else:
-            result, _ = call_recurrent(module, tensor(x[:, None]), tuple(tensor(s) for s in state))
-    return result.reshape(-1).double().numpy()
+    tensors = [torch.tensor(array, dtype=dtype) for array in (x if kind == "mlp" else x[:, None], *state)]
+    together = tuple(tensors[1:]) if kind == "lstm" else tensors[-1]
+    calls = [((tensors[0], together), state), (tensors, state), (tensors[:1], [np.zeros_like(s) for s in state])]
+    for arguments, start in calls if kind != "mlp" else calls[-1:]:
+        try:
+            with torch.inference_mode():
+                result = module(*arguments)
+        except Exception:  # not this convention
+            continue
+        effort = result[0] if isinstance(result, tuple) else result
+        return effort.reshape(-1).double().numpy(), start
+    return None
 
 
 def reference(network: Network, x: np.ndarray, state: list[np.ndarray] | None = None) -> np.ndarray:

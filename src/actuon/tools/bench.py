@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -75,15 +76,15 @@ class Problem:
         return {name: np.roll(array, step) for name, array in self.signals.items()}
 
 
-class Contender:
+class Contender(ABC):
     """Something that steps a problem. ``sim`` holds its arrays by name."""
 
     def __init__(self, problem: Problem):
         self.sim = SimpleNamespace(**{name: wp.array(array) for name, array in problem.signals.items()})
         self.sim.joint_f = wp.zeros(problem.outputs, dtype=wp.float32)
 
-    def step(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def step(self) -> None: ...
 
     def efforts(self, signals: dict[str, np.ndarray]) -> np.ndarray:
         for name, array in signals.items():
