@@ -10,10 +10,14 @@
     ├── MissingArrayError       ValueError, AttributeError   the simulation lacks an array that is needed
     ├── StateError              ValueError                a missing, foreign or wrongly masked state
     ├── StructureError          ValueError, TypeError     a component that cannot be run as it is written
+    ├── RobotFileError          ValueError                a robot file that cannot be read, or says what cannot be
     └── MissingExtraError       ImportError               an optional dependency that is not installed
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class ActuonError(Exception):
@@ -44,8 +48,20 @@ class StructureError(ActuonError, ValueError, TypeError):
     """A component is written in a way that cannot be run."""
 
 
+class RobotFileError(ActuonError, ValueError):
+    """A robot file cannot be read, written, or says what cannot be."""
+
+
 class MissingExtraError(ActuonError, ImportError):
     """An optional dependency is needed and not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs '{package}': install it with  pip install 'actuon[{extra}]'")
+
+
+def listed(name: str, known: Iterable[str], what: str) -> str:
+    """The end of a message about an unknown ``name``: what there is, and what may have been meant."""
+    known = list(known)
+    shown = ", ".join(known[:20]) + (f", and {len(known) - 20} more" if len(known) > 20 else "")
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"{what}: {shown or 'none'}" + (f". Did you mean '{close[0]}'?" if close else "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -38,10 +39,14 @@ class Field:
     optional: bool = False
     """Whether a component may leave the array out; its law then sees zero."""
     integer: bool = False
+    path: bool = False
+    """Whether it is the path of a file, and not a number."""
 
     @property
     def range(self) -> str:
         """The allowed range in words, unit included."""
+        if self.path:
+            return "the path of a file"
         parts = ["finite"] if self.finite and not self.integer else []
         if self.integer:
             parts.append("a whole number < 2³¹")
@@ -59,6 +64,10 @@ class Field:
             where: What to call the parameter in the message, e.g. ``"ControllerPD.kp"``.
             values: A scalar or an array of any shape.
         """
+        if self.path:
+            if not isinstance(values, (str, os.PathLike)) or not os.fspath(values) or "\0" in str(os.fspath(values)):
+                raise ParameterError(f"{where}: got {values!r}; must be {self.range}")
+            return
         numbers = _as_numbers(where, values, self.integer)
         bad = np.isnan(numbers)
         if self.finite:
@@ -101,6 +110,7 @@ def param(
     shared: bool = False,
     optional: bool = False,
     integer: bool = False,
+    path: bool = False,
 ) -> Any:
     """Declare a parameter on a `Config`.
 
@@ -115,6 +125,7 @@ def param(
         shared: One value for the group, not one per DOF.
         optional: A component may be built without the array; its law then sees zero.
         integer: Whole numbers only.
+        path: The path of a file, not a number.
     """
     has_default = default is not dataclasses.MISSING
     declared = Field(
@@ -127,6 +138,7 @@ def param(
         fallback=default if has_default else fallback,
         optional=optional,
         integer=integer,
+        path=path,
     )
     metadata = {_METADATA_KEY: declared}
     if has_default:
@@ -140,6 +152,8 @@ class Config:
 
     component: ClassVar[Any] = None
     """The component class that runs this config; set when that class is defined."""
+    schema: ClassVar[str | None] = None
+    """The USD API schema that carries it in a robot file."""
 
     def __post_init__(self) -> None:
         where = type(self).__name__
@@ -164,13 +178,24 @@ class Config:
 
 
 def _plain(where: str, declared: Field, value: Any) -> Any:
-    """Validate one config value and return it as a plain Python number or tuple of numbers."""
+    """Validate one config value and return it as a plain Python number, tuple of numbers, or path."""
     declared.check(where, value)
+    if declared.path:
+        return os.fspath(value)
     if declared.shared:
-        return tuple(np.ravel(value).tolist()) if np.ndim(value) == 1 else value
+        return tuple(rounded(number) for number in np.ravel(value)) if np.ndim(value) == 1 else value
     if np.ndim(value) != 0:
         raise ParameterError(f"{where}: got {np.size(value)} values; a config holds one number")
-    return int(value) if declared.integer else float(value)
+    return int(value) if declared.integer else rounded(value)
+
+
+def rounded(value: Any) -> float:
+    """``value`` at the precision of the kernels and of robot files, written with as few digits as that takes.
+
+    So 0.1 stays 0.1 on its way through a file of 32-bit numbers.
+    """
+    with np.errstate(over="ignore"):
+        return float(str(np.float32(value)))
 
 
 @functools.cache

@@ -32,6 +32,8 @@ LARGEST = wp.constant(float(np.finfo(np.float32).max))
 class DCMotorClampingConfig(Config):
     """Torque-speed limits of a DC motor, at its output."""
 
+    schema = "NewtonDCMotorClampingAPI"
+
     saturation_effort: float = param(
         "N·m", "Stall effort: what the motor would give at rest.", minimum=0.0, finite=False, fallback=math.inf
     )

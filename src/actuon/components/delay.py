@@ -34,6 +34,8 @@ _serial = itertools.count(1)
 class DelayConfig(Config):
     """A lag, in steps of the actuator."""
 
+    schema = "NewtonActuatorDelayAPI"
+
     delay_steps: int = param("steps", "Steps by which commands are late.", minimum=0, integer=True, fallback=1)
 
     def build(self) -> Delay:

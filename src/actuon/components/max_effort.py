@@ -19,6 +19,8 @@ from .base import Clamping, limit
 class MaxEffortClampingConfig(Config):
     """A symmetric effort limit."""
 
+    schema = "NewtonMaxEffortClampingAPI"
+
     max_effort: float = param("N·m", "Largest effort, either way.", minimum=0.0, finite=False, fallback=math.inf)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,9 +19,10 @@ import numpy as np
 import warp as wp
 
 from ..errors import ParameterError, StateError, StructureError
+from ..fields import Config, param
 from ..networks import torch_files
 from ..networks.code import NetworkCode, pack, state_rows
-from ..networks.files import Loaded, check_entry, load_network
+from ..networks.files import Loaded, check_entry, load_metadata, load_network
 from ..pipeline import Stage
 from .base import Controller
 from .state import State
@@ -32,6 +34,18 @@ _SAMPLE_TOLERANCE = 0.01
 @wp.func
 def neural_law(network_effort: float, feedforward: float):
     return network_effort + feedforward
+
+
+@dataclass(frozen=True)
+class NeuralControlConfig(Config):
+    """A network file. The file says, or shows, what kind of network it holds."""
+
+    schema = "NewtonNeuralControlAPI"
+
+    model_path: str = param("", "A .pt, .pt2, .onnx or .safetensors file.", path=True)
+
+    def build(self) -> ControllerNeural:
+        return neural_class(self.model_path)(self.model_path)
 
 
 class NeuralState(State):
@@ -291,6 +305,9 @@ class ControllerNeural(Controller):
         return torch.cat([columns[name] for name in order], dim=1)
 
 
+NeuralControlConfig.component = ControllerNeural
+
+
 class ControllerNeuralMLP(ControllerNeural):
     """A multi-layer perceptron over position error and velocity at a few past steps. See `ControllerNeural`."""
 
@@ -307,3 +324,15 @@ class ControllerNeuralGRU(ControllerNeural):
     """A GRU of any number of layers with a dense head, over position error and velocity. See `ControllerNeural`."""
 
     model_type = "gru"
+
+
+def neural_class(model_path: Any) -> type[ControllerNeural]:
+    """The controller for a network file, by the ``model_type`` of its metadata or by what the network is."""
+    kind = load_metadata(model_path).get("model_type")
+    if kind is None:
+        loaded = load_network(model_path)
+        if loaded.network is None:
+            raise ParameterError(f"'{model_path}': has no 'model_type', and is not recognised: {loaded.reason}")
+        kind = loaded.network.kind
+    classes = (ControllerNeuralMLP, ControllerNeuralLSTM, ControllerNeuralGRU)
+    return next(cls for cls in classes if cls.model_type == kind)

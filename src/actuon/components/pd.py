@@ -18,6 +18,8 @@ from .base import Controller
 class PDControlConfig(Config):
     """Gains of a PD controller."""
 
+    schema = "NewtonPDControlAPI"
+
     kp: float = param("N·m/rad", "Position gain.", minimum=0.0, fallback=0.0)
     kd: float = param("N·m·s/rad", "Velocity gain.", minimum=0.0, fallback=0.0)
     const_effort: float = param("N·m", "Effort that is always added.", default=0.0, optional=True)

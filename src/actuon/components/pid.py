@@ -21,6 +21,8 @@ from .base import Controller, limit
 class PIDControlConfig(Config):
     """Gains of a PID controller."""
 
+    schema = "NewtonPIDControlAPI"
+
     kp: float = param("N·m/rad", "Position gain.", minimum=0.0, fallback=0.0)
     ki: float = param("N·m/(rad·s)", "Integral gain.", minimum=0.0, fallback=0.0)
     kd: float = param("N·m·s/rad", "Velocity gain.", minimum=0.0, fallback=0.0)

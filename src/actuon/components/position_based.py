@@ -26,6 +26,8 @@ from .base import Clamping, limit
 class PositionBasedClampingConfig(Config):
     """A table of effort limits over the joint's position."""
 
+    schema = "NewtonPositionBasedClampingAPI"
+
     lookup_positions: tuple[float, ...] = param("rad", "Positions of the entries, in rising order.", shared=True)
     lookup_efforts: tuple[float, ...] = param(
         "N·m", "Largest effort at each entry, either way.", shared=True, minimum=0.0
