@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``actuon.yaml``: the actuators of a robot, by joint name or regex, for people without USD."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import ActuonError, MissingExtraError, RobotFileError, listed
+from ..fields import Config
+from .actuator_config import ActuatorConfig
+from .registry import ComponentKind, by_config, by_type
+
+_VERSION = 1
+_HEADER = """\
+# Actuators of a robot, for Actuon. 'joints' are names or regexes, matched whole. SI units, radians.
+"""
+_KEYS = ("joints", "controller", "clamping", "delay", "one_prim")
+
+
+@dataclass(frozen=True)
+class ActuatorEntry:
+    """A named group of joints with the same actuator.
+
+    Args:
+        name: What to call it.
+        joints: Names of joints, or regexes that match them whole.
+        actuator: The actuator that each of them gets.
+        one_prim: In USD, drive all joints from one prim. By default each joint has a prim of its own, named after it,
+            which every reader of the schema understands.
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    actuator: ActuatorConfig
+    one_prim: bool = False
+
+    def __post_init__(self) -> None:
+        joints = (self.joints,) if isinstance(self.joints, str) else self.joints
+        if not isinstance(joints, Sequence) or not joints or not all(isinstance(j, str) and j for j in joints):
+            raise RobotFileError(f"{self.name}: joints: got {self.joints!r}; must be joint names or regexes")
+        object.__setattr__(self, "joints", tuple(joints))
+        if not isinstance(self.one_prim, bool):
+            raise RobotFileError(f"{self.name}: one_prim: got {self.one_prim!r}; must be true or false")
+
+
+def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list[tuple[ActuatorEntry, list[str]]]:
+    """Find the joints of each entry.
+
+    Args:
+        entries: As `load_actuators` returns them.
+        names: The robot's joints, in its order.
+
+    Raises:
+        RobotFileError: A name or regex matches nothing, a regex is broken, or two entries claim a joint.
+    """
+    names = list(names)
+    owner: dict[str, str] = {}
+    matched = []
+    for entry in entries:
+        found: dict[str, None] = {}
+        for pattern in entry.joints:
+            found |= dict.fromkeys(_matches(f"{entry.name}: joints", pattern, names))
+        for name in found:
+            if name in owner:
+                raise RobotFileError(f"joint '{name}' is in '{owner[name]}' and in '{entry.name}'; must be in one")
+            owner[name] = entry.name
+        matched.append((entry, list(found)))
+    return matched
+
+
+def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
+    if pattern in names:
+        return [pattern]
+    try:
+        regex = re.compile(pattern)
+    except re.error as error:
+        raise RobotFileError(f"{where}: '{pattern}' is no joint, and no regex: {error}") from error
+    found = [name for name in names if regex.fullmatch(name)]
+    if not found:
+        raise RobotFileError(f"{where}: '{pattern}' matches no joint; {listed(pattern, names, 'joints')}")
+    return found
+
+
+def load_actuators(path: str | Path) -> list[ActuatorEntry]:
+    """Read an ``actuon.yaml``. A network's path in it is relative to the file.
+
+    Raises:
+        RobotFileError: The file is missing, is no YAML, or says what cannot be; the message says where.
+    """
+    path = Path(path)
+    try:
+        document = _yaml().load(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise RobotFileError(f"'{path}' cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RobotFileError(f"'{path}' is no text: {error}") from error
+    except (MissingExtraError, RecursionError):
+        raise
+    except Exception as error:  # ruamel has a tree of its own
+        mark = getattr(error, "problem_mark", None)
+        at = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or str(error).strip().splitlines()[0]
+        raise RobotFileError(f"{path}{at}: is no YAML: {problem}") from error
+    try:
+        return _entries(document, path.parent)
+    except ActuonError as error:
+        raise RobotFileError(f"{path}: {error}") from error
+
+
+def _yaml() -> Any:
+    try:
+        from ruamel.yaml import YAML
+    except ImportError as error:
+        raise MissingExtraError("ruamel.yaml", "yaml", "reading and writing actuon.yaml") from error
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = None
+    yaml.sort_base_mapping_type_on_output = False
+    yaml.width = 200
+    return yaml
+
+
+def _entries(document: Any, folder: Path) -> list[ActuatorEntry]:
+    document = _mapping("the file", document, ("version", "actuators"))
+    if document.get("version", _VERSION) != _VERSION:
+        raise RobotFileError(f"version: got {document['version']!r}; this Actuon reads version {_VERSION}")
+    if "actuators" not in document:
+        raise RobotFileError("has no 'actuators'")
+    groups = _mapping("actuators", document["actuators"] or {})
+    return [_entry(f"actuators.{name}", name, group, folder) for name, group in groups.items()]
+
+
+def _entry(where: str, name: str, group: Any, folder: Path) -> ActuatorEntry:
+    group = _mapping(where, group, _KEYS)
+    for key in ("joints", "controller"):
+        if key not in group:
+            raise RobotFileError(f"{where}: needs '{key}'")
+    clamping = group.get("clamping") or []
+    if not isinstance(clamping, list):
+        raise RobotFileError(f"{where}.clamping: got {clamping!r}; must be a list of clamps")
+    delay = group.get("delay")
+    try:
+        actuator = ActuatorConfig(
+            _config(f"{where}.controller", ComponentKind.CONTROLLER, group["controller"], folder),
+            [_config(f"{where}.clamping[{i}]", ComponentKind.CLAMPING, c, folder) for i, c in enumerate(clamping)],
+            None if delay is None else _config(f"{where}.delay", ComponentKind.DELAY, delay, folder),
+        )
+        actuator.parts()
+        return ActuatorEntry(name, group["joints"], actuator, group.get("one_prim", False))
+    except ActuonError as error:
+        text = str(error)
+        raise RobotFileError(text if text.startswith(where) else f"{where}: {text}") from error
+
+
+def _config(where: str, kind: ComponentKind, values: Any, folder: Path) -> Config:
+    values = _mapping(where, values)
+    type_name = values.pop("type", "delay" if kind is ComponentKind.DELAY else None)
+    if type_name is None:
+        raise RobotFileError(f"{where}: needs a 'type'")
+    config = by_type(where, kind, type_name).config
+    assert config is not None
+    declared = config.declared()
+    for name in values:
+        if name not in declared:
+            raise RobotFileError(f"{where}: unknown parameter '{name}'; {listed(name, declared, 'parameters')}")
+    for field in dataclasses.fields(config):
+        if field.default is dataclasses.MISSING and values.get(field.name) is None:
+            raise RobotFileError(f"{where}: needs '{field.name}', {declared[field.name].range}")
+        if declared[field.name].path and isinstance(values.get(field.name), str):
+            values[field.name] = os.path.normpath(folder.absolute() / values[field.name])
+    try:
+        return config(**values)
+    except ActuonError as error:
+        raise RobotFileError(f"{where}: {error}") from error
+
+
+def _mapping(where: str, value: Any, keys: Sequence[str] | None = None) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RobotFileError(f"{where}: got {value!r}; must be a mapping of names to values")
+    for key in value:
+        if not isinstance(key, str):
+            raise RobotFileError(f"{where}: got the key {key!r}; must be text, so put it in quotes")
+        if keys is not None and key not in keys:
+            raise RobotFileError(f"{where}: unknown key '{key}'; {listed(key, keys, 'keys')}")
+    return dict(value)
+
+
+def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry]) -> None:
+    """Write an ``actuon.yaml`` that `load_actuators` reads as the same. An existing file is replaced at once, or kept.
+
+    Args:
+        path: Where to.
+        entries: The groups. A network below the file's folder is stored relative to it.
+    """
+    path = Path(path)
+    groups: dict[str, Any] = {}
+    for entry in entries:
+        if entry.name in groups:
+            raise RobotFileError(f"{path}: two entries are called '{entry.name}'")
+        groups[entry.name] = _as_plain(entry, path.parent)
+    # The temporary file stands beside the target, so that renaming it cannot fail half-way.
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as stream:
+            stream.write(_HEADER)
+            _yaml().dump({"version": _VERSION, "actuators": groups}, stream)
+        partial.replace(path)
+    except OSError as error:
+        raise RobotFileError(f"'{path}' cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
+    entry.actuator.parts()
+    plain: dict[str, Any] = {"joints": list(entry.joints)}
+    plain["controller"] = _values(entry.actuator.controller, folder)
+    if entry.actuator.clamping:
+        plain["clamping"] = [_values(clamp, folder) for clamp in entry.actuator.clamping]
+    if entry.actuator.delay is not None:
+        plain["delay"] = {k: v for k, v in _values(entry.actuator.delay, folder).items() if (k, v) != ("type", "delay")}
+    if entry.one_prim:
+        plain["one_prim"] = True
+    return plain
+
+
+def _values(config: Any, folder: Path) -> dict[str, Any]:
+    """The type and all parameters that differ from their default, as YAML can hold them."""
+    values: dict[str, Any] = {"type": by_config(config).type_name}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if value == field.default:
+            continue
+        if config.declared()[field.name].path:
+            value = relative_below(value, folder.absolute())
+        values[field.name] = list(value) if isinstance(value, tuple) else value
+    return values
+
+
+def relative_below(path: str, folder: Path) -> str:
+    """``path`` relative to ``folder`` where it lies in or below it; otherwise as an absolute path."""
+    absolute = Path(os.path.normpath(Path(path).absolute()))
+    return absolute.relative_to(folder).as_posix() if absolute.is_relative_to(folder) else absolute.as_posix()
