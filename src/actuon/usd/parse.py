@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading actuators from USD."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+from pxr import Sdf, Usd
+
+from ..errors import ActuonError, RobotFileError
+from ..spec.actuator_config import ActuatorParsed
+from ..spec.registry import ComponentKind, Registered, by_schema
+from ..spec.yaml_files import ActuatorEntry
+from .attributes import ACTUATOR, TARGETS, read_parameters
+from .stage import JOINT_TYPES, default_root, everything_below, joint_paths, open_stage
+
+_TORCH_FORMATS = (".pt", ".pth", ".pt2")
+
+
+def parse_actuator_prim(prim: Any, allow_unsafe_torch_checkpoints: bool = False) -> ActuatorParsed | None:
+    """Read one ``NewtonActuator`` prim.
+
+    Args:
+        prim: Any prim.
+        allow_unsafe_torch_checkpoints: Let the file name a ``.pt`` or ``.pt2`` network. Loading one can run code that
+            is in it, so allow it only for files that you trust.
+
+    Returns:
+        What the prim says, or None where it is no ``NewtonActuator``.
+
+    Raises:
+        RobotFileError: It says what cannot be. The message starts with the prim's path.
+    """
+    if not prim or prim.GetTypeName() != ACTUATOR:
+        return None
+    try:
+        return _parse(prim, allow_unsafe_torch_checkpoints)
+    except ActuonError as error:
+        raise RobotFileError(f"{prim.GetPath()}: {error}") from error
+
+
+def _parse(prim: Any, allow_torch: bool) -> ActuatorParsed:
+    targets = _targets(prim)
+    controllers: list[Any] = []
+    others: list[Any] = []
+    for schema_name in applied_schemas(prim):
+        schema = by_schema(schema_name)
+        if schema is None:
+            continue
+        values, sources = read_parameters(prim, schema)
+        _check_networks(schema, values, allow_torch)
+        read = (schema, schema.resolve_class(values), schema.resolve_values(values), sources)
+        (controllers if schema.kind is ComponentKind.CONTROLLER else others).append(read)
+    if len(controllers) != 1:
+        applied = ", ".join(applied_schemas(prim)) or "none"
+        has = "no controller" if not controllers else f"{len(controllers)} controllers"
+        raise RobotFileError(f"has {has}; must have one, such as NewtonPDControlAPI. Applied schemas: {applied}")
+    if sum(read[0].kind is ComponentKind.DELAY for read in others) > 1:
+        raise RobotFileError("has two delays; must have one or none")
+    reads = [*controllers, *others]
+    return ActuatorParsed(
+        controller_class=controllers[0][1],
+        controller_kwargs=controllers[0][2],
+        component_specs=[(cls, values) for _, cls, values, _ in others],
+        target_path=targets[0],
+        target_paths=targets,
+        prim_path=str(prim.GetPath()),
+        registered=tuple(read[0] for read in reads),
+        sources=tuple(read[3] for read in reads),
+    )
+
+
+def applied_schemas(prim: Any) -> list[str]:
+    """The API schemas applied to a prim, in order, whether USD knows them or not."""
+    return list(prim.GetPrimTypeInfo().GetAppliedAPISchemas())
+
+
+def _targets(prim: Any) -> tuple[str, ...]:
+    relationship = prim.GetRelationship(TARGETS)
+    targets = relationship.GetTargets() if relationship else []
+    if not targets:
+        raise RobotFileError(f"has no target; {TARGETS} must name a joint (deactivate the prim to switch it off)")
+    for target in targets:
+        joint = prim.GetStage().GetPrimAtPath(target) if target.IsPrimPath() else None
+        if not joint:
+            raise RobotFileError(f"its target '{target}' does not exist")
+        if joint.GetTypeName() not in JOINT_TYPES:
+            kind = joint.GetTypeName() or "prim without a type"
+            raise RobotFileError(f"its target '{target}' is a {kind}; must be a {' or '.join(JOINT_TYPES)}")
+        if not joint.IsActive():
+            raise RobotFileError(f"its target '{target}' is deactivated; deactivate this prim as well")
+    return tuple(str(target) for target in targets)
+
+
+def _check_networks(schema: Registered, values: dict[str, Any], allow_torch: bool) -> None:
+    for name, declared in (schema.config.declared() if schema.config is not None else {}).items():
+        if not declared.path:
+            continue
+        path = values.get(name)
+        if not path:
+            raise RobotFileError(f"{schema.schema_name} names no network file")
+        if path.endswith("]"):
+            raise RobotFileError(f"the network '{path}' is inside a package; unpack it, and refer to the file")
+        if not allow_torch and os.path.splitext(path)[1].lower() in _TORCH_FORMATS:
+            raise RobotFileError(
+                f"the network '{path}' is a PyTorch file, and loading one can run code in it; pass "
+                "allow_unsafe_torch_checkpoints=True if you trust it, or store it as .onnx or .safetensors"
+            )
+
+
+def parse_actuators(stage_or_root: Any, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorParsed]:
+    """Read all actuators of a stage or below a prim, one for each joint that is driven.
+
+    Args:
+        stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file.
+        allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`.
+
+    Returns:
+        One entry per joint, in the order of the prims and their targets.
+    """
+    found = []
+    _stage, root = stage_and_root(stage_or_root)
+    for prim in everything_below(root):
+        parsed = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
+        if parsed is not None:
+            found += [dataclasses.replace(parsed, target_path=path) for path in parsed.target_paths]
+    return found
+
+
+def stage_and_root(stage_or_root: Any) -> tuple[Any, Any]:
+    """The prim to start from, of a stage, of a file, or the prim itself; and its stage, which keeps it alive."""
+    if isinstance(stage_or_root, (str, Path)):
+        stage_or_root = open_stage(stage_or_root)
+    if isinstance(stage_or_root, Usd.Stage):
+        return stage_or_root, stage_or_root.GetPseudoRoot()
+    if isinstance(stage_or_root, Usd.Prim) and stage_or_root:
+        return stage_or_root.GetStage(), stage_or_root
+    raise RobotFileError(f"got {stage_or_root!r}; must be a Usd.Stage, a prim of one, or the path of a USD file")
+
+
+def export_actuators(stage_or_root: Any, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorEntry]:
+    """Read all actuators of a robot as entries for `save_actuators`.
+
+    Prims that are named after their joint and say the same become one entry.
+
+    Args:
+        stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file. Of a stage, its robot is taken.
+        allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`.
+    """
+    stage, root = stage_and_root(stage_or_root)
+    root = default_root(stage) if root.IsPseudoRoot() else root
+    names = {path: name for name, path in joint_paths(root).items()}
+    entries: dict[str, ActuatorEntry] = {}
+    alike: dict[Any, list[str]] = {}
+    for parsed in parse_actuators(root, allow_unsafe_torch_checkpoints):
+        if parsed.target_path != parsed.target_paths[0]:
+            continue
+        outside = [path for path in parsed.target_paths if path not in names]
+        if outside:
+            raise RobotFileError(f"{parsed.prim_path}: its target '{outside[0]}' is not below '{root.GetPath()}'")
+        joints = tuple(names[path] for path in parsed.target_paths)
+        name = unique_name(Sdf.Path(parsed.prim_path).name, entries)
+        entries[name] = ActuatorEntry(name, joints, parsed.config, one_prim=len(joints) > 1)
+        if joints == (name,):
+            alike.setdefault(parsed.config, []).append(name)
+    for config, members in alike.items():
+        if len(members) > 1:
+            _merge(entries, config, members)
+    return list(entries.values())
+
+
+def unique_name(name: str, taken: Any) -> str:
+    """``name``, or the first of ``name_2``, ``name_3``, … that is not taken."""
+    return next(n for n in (name, *(f"{name}_{i}" for i in range(2, len(taken) + 3))) if n not in taken)
+
+
+def _merge(entries: dict[str, ActuatorEntry], config: Any, members: list[str]) -> None:
+    """Put entries that say the same in the place of the first of them, under what their names end or begin with."""
+    ending = os.path.commonprefix([member[::-1] for member in members])[::-1].strip("_")
+    others = set(entries) - set(members)
+    name = unique_name(ending or os.path.commonprefix(members).strip("_") or "joints", others)
+    merged = [
+        (name, ActuatorEntry(name, tuple(members), config)) if key == members[0] else (key, entry)
+        for key, entry in entries.items()
+        if key == members[0] or key not in members
+    ]
+    entries.clear()
+    entries.update(merged)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages, and the joints on them."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pxr import Sdf, Tf, Usd, UsdUtils
+
+from ..errors import RobotFileError, listed
+
+JOINT_TYPES = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
+"""Joints that an actuator can drive: those of one DOF."""
+_OTHER_JOINT_TYPES = ("PhysicsJoint", "PhysicsFixedJoint", "PhysicsSphericalJoint", "PhysicsDistanceJoint")
+FORMATS = (".usda", ".usd", ".usdc", ".usdz")
+
+_current: contextvars.ContextVar[Any] = contextvars.ContextVar("actuon_stage", default=None)
+
+
+@contextlib.contextmanager
+def use_stage(stage: Any) -> Iterator[Any]:
+    """Make ``stage`` the one that functions use which are given none.
+
+    Args:
+        stage: A ``Usd.Stage``.
+    """
+    _check_stage(stage)
+    token = _current.set(stage)
+    try:
+        yield stage
+    finally:
+        _current.reset(token)
+
+
+def current_stage() -> Any:
+    """The stage of the innermost ``with use_stage(stage):`` block.
+
+    Raises:
+        RobotFileError: There is none.
+    """
+    stage = _current.get()
+    if stage is None:
+        raise RobotFileError("there is no current stage; pass stage=..., or call inside  with use_stage(stage):")
+    return stage
+
+
+def _check_stage(stage: Any) -> Any:
+    if not isinstance(stage, Usd.Stage) or not stage:
+        raise RobotFileError(f"stage: got {stage!r}; must be an open Usd.Stage")
+    return stage
+
+
+def stage_or_current(stage: Any) -> Any:
+    """``stage``, or the current one where it is None."""
+    return current_stage() if stage is None else _check_stage(stage)
+
+
+def open_stage(path: str | Path) -> Any:
+    """Open a USD file.
+
+    Raises:
+        RobotFileError: It is missing, or is no USD.
+    """
+    path = Path(path)
+    if path.suffix not in FORMATS:
+        raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(FORMATS)}")
+    if not path.is_file():
+        raise RobotFileError(f"'{path}' does not exist")
+    delegate = UsdUtils.CoalescingDiagnosticDelegate()  # USD would print what is raised here
+    try:
+        stage = Usd.Stage.Open(str(path))
+    except Tf.ErrorException as error:
+        raise RobotFileError(f"'{path}' cannot be read: {_first_problem(error)}") from error
+    finally:
+        delegate.TakeUncoalescedDiagnostics()
+        del delegate
+    return stage
+
+
+def _first_problem(error: Exception) -> str:
+    """The line of USD's report that says what is wrong."""
+    entries = [str(getattr(entry, "commentary", entry)) for entry in error.args]
+    return " ".join(" ".join(entries).split()) or "it is no USD"
+
+
+def find_prim(stage: Any, path: Any) -> Any:
+    """The prim at ``path``, which may also be a prim itself.
+
+    Raises:
+        RobotFileError: There is none.
+    """
+    text = str(path.GetPath() if isinstance(path, Usd.Prim) else path)
+    if not Sdf.Path.IsValidPathString(text) or not (sdf := Sdf.Path(text)).IsAbsoluteRootOrPrimPath():
+        raise RobotFileError(f"got {text!r}; must be an absolute prim path such as '/World/Robot'")
+    if not sdf.IsAbsolutePath():
+        raise RobotFileError(f"got '{text}'; must be an absolute prim path: '/{text}'?")
+    prim = stage.GetPrimAtPath(sdf)
+    if not prim:
+        parent = stage.GetPrimAtPath(sdf.GetParentPath()) or stage.GetPseudoRoot()
+        known = [str(child.GetPath()) for child in parent.GetChildren()]
+        raise RobotFileError(f"there is no prim '{text}'; {listed(text, known, f'prims below {parent.GetPath()}')}")
+    return prim
+
+
+def everything_below(root: Any) -> Iterator[Any]:
+    """All active, loaded, defined prims from ``root`` on, also those inside instances."""
+    return iter(Usd.PrimRange(root, Usd.TraverseInstanceProxies()))
+
+
+def default_root(stage: Any) -> Any:
+    """The robot of a stage: its default prim, or the only root prim with joints below it.
+
+    Raises:
+        RobotFileError: There is no joint, or more than one such prim and no default prim.
+    """
+    default = stage.GetDefaultPrim()
+    if default:
+        return default
+    roots = [prim for prim in stage.GetPseudoRoot().GetChildren() if joint_paths(prim)]
+    if len(roots) == 1:
+        return roots[0]
+    name = Path(stage.GetRootLayer().identifier).name
+    if not roots:
+        raise RobotFileError(f"'{name}' has no revolute or prismatic joint")
+    raise RobotFileError(f"'{name}' has no default prim; name the robot's root: {_names(roots)}")
+
+
+def _names(prims: list[Any]) -> str:
+    return ", ".join(str(prim.GetPath()) for prim in prims)
+
+
+def joint_paths(root: Any) -> dict[str, str]:
+    """Joints that can be driven, below ``root``: as little of the end of their path as makes them unique → the path."""
+    paths = [str(prim.GetPath()) for prim in everything_below(root) if prim.GetTypeName() in JOINT_TYPES]
+    ends = [tuple(reversed(path.split("/"))) for path in paths]
+    seen: dict[tuple[str, ...], int] = {}
+    for end in ends:
+        for count in range(1, len(end)):
+            seen[end[:count]] = seen.get(end[:count], 0) + 1
+    names = {}
+    for path, end in zip(paths, ends, strict=True):
+        count = next((c for c in range(1, len(end)) if seen[end[:c]] == 1), len(end))
+        names["/".join(reversed(end[:count]))] = path
+    return names
+
+
+def find_joint(root: Any, name: Any) -> str:
+    """Path of the joint below ``root`` whose path ends in ``name``.
+
+    Raises:
+        RobotFileError: None does, several do, or it is of a kind that cannot be driven.
+    """
+    where = f"'{root.GetPath()}'"
+    if not isinstance(name, str) or not name:
+        raise RobotFileError(f"target_names: got {name!r}; must be the name of a joint, or a list of them")
+    ending = "/" + name.lstrip("/")
+    joints = joint_paths(root)
+    found = [path for path in joints.values() if path == name or path.endswith(ending)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        unique = [n for n, path in joints.items() if path in found]
+        raise RobotFileError(
+            f"{len(found)} joints below {where} are called '{name}': {', '.join(found)}; "
+            f"write more of the path, such as '{unique[0]}'"
+        )
+    for prim in everything_below(root):
+        if str(prim.GetPath()).endswith(ending):
+            kind = prim.GetTypeName() or "prim without a type"
+            raise RobotFileError(f"'{prim.GetPath()}' is a {kind}; an actuator drives a {' or '.join(JOINT_TYPES)}")
+    unloaded = [p for p in Usd.PrimRange(root, Usd.PrimIsActive & Usd.PrimIsDefined) if not p.IsLoaded()]
+    hint = f". The payload of {unloaded[0].GetPath()} is not loaded" if unloaded else ""
+    raise RobotFileError(f"there is no joint '{name}' below {where}; {listed(name, joints, 'joints')}{hint}")
+
+
+def is_joint(prim: Any) -> bool:
+    """Whether a prim is a joint of any kind."""
+    return prim.GetTypeName() in (*JOINT_TYPES, *_OTHER_JOINT_TYPES)
