@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of ``actuon``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+import actuon
+from actuon.errors import RobotFileError
+
+app = typer.Typer(
+    help="Actuators of robots: look at them, write them into a robot's file, take them out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Robot = Annotated[Path, typer.Argument(help="A USD file: .usda, .usd, .usdc or .usdz.", show_default=False)]
+Root = Annotated[str | None, typer.Option(help="Path of the robot's root prim. Default: the file's default prim.")]
+AllowTorch = Annotated[
+    bool, typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code.")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(actuon.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def inspect(
+    robot: Robot,
+    root: Root = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    allow_torch: AllowTorch = False,
+) -> None:
+    """Print every joint with its actuator, each value with unit and source, and what is wrong.
+
+    The exit code is 1 where something is wrong, and 2 where the file cannot be read.
+    """
+    from actuon.usd.stage import find_prim, open_stage
+
+    stage = open_stage(robot)
+    report = actuon.inspect_actuators(find_prim(stage, root) if root else stage, allow_torch)
+    if as_json:
+        print(json.dumps({"file": str(robot), **_plain(dataclasses.asdict(report))}, indent=2, ensure_ascii=False))
+    else:
+        _print_report(Console(), robot, report)
+    if report.problems:
+        raise typer.Exit(1)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no infinity: it is written as text."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _print_report(console: Console, robot: Path, report: Any) -> None:
+    driven = sum(bool(joint.actuators) for joint in report.joints)
+    console.print(f"{escape(str(robot))}: {len(report.joints)} joints, {driven} with an actuator", highlight=False)
+    alike: dict[Any, list[str]] = {}
+    for joint in report.joints:
+        shown = joint.chain or ((joint.drive,) if joint.drive is not None else ())
+        alike.setdefault((bool(joint.actuators), joint.type, shown), []).append(joint.name)
+    if alike:
+        table = Table("joints", "driven by", "parameter", "value", "unit", "source", show_lines=False)
+        table.columns[3].justify = "right"
+        for (has_actuator, _, parts), names in alike.items():
+            _add_rows(table, names, parts, has_actuator)
+            table.add_section()
+        console.print(table)
+    for problem in report.problems:
+        console.print(Text(f"✗ {problem}", style="red"))
+    if not report.problems:
+        console.print(Text("✓ nothing is wrong", style="green"))
+
+
+def _add_rows(table: Table, names: list[str], parts: Any, has_actuator: bool) -> None:
+    left = "\n".join(names)
+    if not parts:
+        table.add_row(left, "nothing", "", "", "", "")
+        return
+    columns: list[list[str]] = [[], [], [], [], []]
+    for part in parts:
+        title = part.name if has_actuator else f"{part.name} (no actuator)"
+        for i, value in enumerate(part.values):
+            cells = (title if i == 0 else "", value.name, _shown(value.value), value.unit, value.source)
+            for column, cell in zip(columns, cells, strict=True):
+                column.append(cell)
+    table.add_row(escape(left), *(escape("\n".join(column)) for column in columns))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        text = ", ".join(f"{number:g}" for number in value[:4])
+        return text + (f", … ({len(value)})" if len(value) > 4 else "")
+    if isinstance(value, str):
+        return Path(value).name
+    return f"{value:g}"
+
+
+@app.command()
+def author(
+    robot: Robot,
+    actuators: Annotated[Path, typer.Argument(help="An actuon.yaml.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the robot with its actuators.")],
+    root: Root = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace actuators that the robot has already.")] = False,
+) -> None:
+    """Write the actuators of an actuon.yaml onto a robot. The robot's own file stays as it is."""
+    from actuon.usd.transfer import author_file
+
+    prims = author_file(robot, actuators, output, root, overwrite)
+    print(f"wrote {len(prims)} actuators to {output}: {', '.join(prims)}")
+
+
+@app.command()
+def export(
+    robot: Robot,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The actuon.yaml to write.")],
+    root: Root = None,
+    allow_torch: AllowTorch = False,
+) -> None:
+    """Write the actuators of a robot into an actuon.yaml."""
+    from actuon.usd.stage import find_prim, open_stage
+
+    stage = open_stage(robot)
+    entries = actuon.export_actuators(find_prim(stage, root) if root else stage, allow_torch)
+    if not entries:
+        raise RobotFileError(f"'{robot}' has no actuators")
+    actuon.save_actuators(output, entries)
+    print(f"wrote {len(entries)} entries to {output}")
