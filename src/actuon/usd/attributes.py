@@ -70,7 +70,8 @@ def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapp
 
 def _value(prim: Any, attribute: Any) -> Any:
     value = attribute.Get()
-    if value is None and attribute.HasAuthoredValue():
+    plain = attribute.GetResolveInfo(Usd.TimeCode.Default()).GetSource() == Usd.ResolveInfoSourceDefault
+    if not plain and attribute.HasAuthoredValue():
         raise RobotFileError(f"{prim.GetPath()}: {attribute.GetName()} has time samples only; must be one plain value")
     if isinstance(value, Sdf.AssetPath):
         return _resolved(attribute, value)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pxr import Sdf, Usd
 
-from ..errors import ActuonError, RobotFileError
+from ..errors import RobotFileError
 from ..spec.actuator_config import ActuatorParsed
 from ..spec.registry import ComponentKind, Registered, by_schema
 from ..spec.yaml_files import ActuatorEntry
@@ -34,11 +34,13 @@ def parse_actuator_prim(prim: Any, allow_unsafe_torch_checkpoints: bool = False)
     Raises:
         RobotFileError: It says what cannot be. The message starts with the prim's path.
     """
-    if not prim or prim.GetTypeName() != ACTUATOR:
+    if not isinstance(prim, Usd.Prim) or not prim:
+        raise RobotFileError(f"got {prim!r}; must be a prim of an open stage")
+    if prim.GetTypeName() != ACTUATOR:
         return None
     try:
         return _parse(prim, allow_unsafe_torch_checkpoints)
-    except ActuonError as error:
+    except ValueError as error:
         raise RobotFileError(f"{prim.GetPath()}: {error}") from error
 
 
