@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test lint bench format clean
 
-demo: .venv/.plot
+demo: .venv/.plot .venv/.cli
 	$(BIN)/python -m actuon.tools.demo
 
 test: .venv/.dev

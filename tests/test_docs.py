@@ -48,9 +48,8 @@ def test_links_lead_somewhere():
 
 
 def test_every_public_name_is_documented():
-    public = {
-        name: value for name, value in vars(actuon).items() if not name.startswith("_") and not inspect.ismodule(value)
-    }
+    public = {name: getattr(actuon, name) for name in dir(actuon) if not name.startswith("_")}
+    public = {name: value for name, value in public.items() if not inspect.ismodule(value)}
     text = "".join(page.read_text() for page in PAGES)
     for name, value in public.items():
         assert inspect.getdoc(value), name

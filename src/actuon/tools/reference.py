@@ -15,7 +15,7 @@ _MARK = re.compile(r"<!-- parameters: (\w+) -->\n(?:\|.*\n)*")
 
 def parameter_table(config: type[actuon.Config]) -> str:
     """A Markdown table of the parameters of ``config``."""
-    lines = ["| parameter | unit | range | default | in a file | |", "|---|---|---|---|---|---|"]
+    lines = ["| parameter | unit | range | default | in USD | |", "|---|---|---|---|---|---|"]
     for field in dataclasses.fields(config):
         declared = config.declared()[field.name]
         default = "required" if field.default is dataclasses.MISSING else f"{field.default}"
