@@ -30,6 +30,11 @@ ORDER = [
     "spec",
     "usd_plugin",
     "usd",
+    "sim",
+    "articulation_actuators",
+    "graph",
+    "newton",
+    "lab",
 ]
 ORDER += ["__init__", "tools"]
 ROOMS_OF = {"usd": ("pxr",), "commands": ("typer", "rich")}

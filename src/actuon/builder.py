@@ -22,8 +22,8 @@ _LARGEST_INDEX = 2**31 - 1
 class _Entry:
     """One described joint and its copies."""
 
-    index: np.ndarray
-    pos_index: np.ndarray
+    indices: dict[str, np.ndarray]
+    """``index``, ``pos_index``, ``target_pos_index`` and ``effort_index`` of each copy."""
     parts: tuple[tuple[type[Component], dict[str, Any]], ...]
     """Controller first, then the clamps in order, each with its complete scalar parameters."""
     delay_steps: int | None
@@ -51,31 +51,44 @@ class ActuatorBuilder:
         self._entries: list[_Entry] = []
 
     def __len__(self) -> int:
-        return sum(entry.index.size for entry in self._entries)
+        return sum(entry.indices["index"].size for entry in self._entries)
 
     def add_actuator(
         self,
         controller_class: type[Controller],
-        index: int,
+        index: Any,
         *,
         clamping: Sequence[tuple[type[Clamping], Mapping[str, Any]]] | None = (),
         delay_steps: int | None = None,
-        pos_index: int | None = None,
+        pos_index: Any = None,
+        target_pos_index: Any = None,
+        effort_index: Any = None,
         **controller_kwargs: Any,
     ) -> None:
-        """Describe the actuator of one joint.
+        """Describe the actuator of one joint, or of the same joint of many robots.
 
         Args:
             controller_class: Class of the controller.
-            index: DOF index.
+            index: DOF index; or an array of them, one for each robot. So are the others.
             clamping: Clamps in order, each as a class and its scalar parameters.
             delay_steps: Lag of the commands [steps]. None means no delay.
             pos_index: Coordinate index. Default: ``index``.
+            target_pos_index: Index of the target position. Default: ``pos_index``.
+            effort_index: Index of the output. Default: ``index``.
             controller_kwargs: Scalar parameters of the controller. What is left out gets the file default.
         """
-        where = f"DOF {index}"
-        index = _whole_number(where, "index", index)
-        pos_index = index if pos_index is None else _whole_number(where, "pos_index", pos_index)
+        where = f"DOF {np.ravel(index)[0] if np.size(index) else 'none'}"
+        indices = {"index": _whole_numbers(where, "index", index)}
+        for name, given, default in (
+            ("pos_index", pos_index, "index"),
+            ("target_pos_index", target_pos_index, "pos_index"),
+            ("effort_index", effort_index, "index"),
+        ):
+            indices[name] = indices[default] if given is None else _whole_numbers(where, name, given)
+            if indices[name].size != indices["index"].size:
+                raise ParameterError(
+                    f"{where}: {name}: got {indices[name].size} values; must be {indices['index'].size}, one per index"
+                )
         parts = [_resolve(where, Controller, controller_class, controller_kwargs)]
         for pair in clamping or ():
             if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[1], Mapping):
@@ -85,7 +98,7 @@ class ActuatorBuilder:
             parts.append(_resolve(where, Clamping, *pair))
         if delay_steps is not None:
             delay_steps = _resolve(where, Delay, Delay, {"delay_steps": delay_steps})[1]["delay_steps"]
-        self._entries.append(_Entry(np.array([index]), np.array([pos_index]), tuple(parts), delay_steps))
+        self._entries.append(_Entry(indices, tuple(parts), delay_steps))
 
     def replicate(self, count: int, dof_stride: int, coord_stride: int | None = None) -> None:
         """Lay ``count`` copies of everything described so far, the first in its place.
@@ -100,36 +113,36 @@ class ActuatorBuilder:
         coord_stride = dof_stride if coord_stride is None else _whole_number("replicate", "coord_stride", coord_stride)
         if count < 1:
             raise ParameterError(f"replicate: count: got {count}; must be ≥ 1")
-        for name, stride in (("index", dof_stride), ("pos_index", coord_stride)):
-            largest = (
-                max((int(getattr(entry, name).max()) for entry in self._entries), default=0) + (count - 1) * stride
-            )
+        strides = dict.fromkeys(("index", "effort_index"), dof_stride)
+        strides |= dict.fromkeys(("pos_index", "target_pos_index"), coord_stride)
+        for name, stride in strides.items():
+            largest = max((int(entry.indices[name].max()) for entry in self._entries), default=0) + (count - 1) * stride
             if largest > _LARGEST_INDEX:
                 raise ParameterError(f"replicate: {name} would reach {largest}; must be at most {_LARGEST_INDEX}")
         copies = np.arange(count)[:, None]
         for entry in self._entries:
-            entry.index = (copies * dof_stride + entry.index).ravel()
-            entry.pos_index = (copies * coord_stride + entry.pos_index).ravel()
+            entry.indices = {name: (copies * strides[name] + at).ravel() for name, at in entry.indices.items()}
 
-    def finalize(self, device: Any = None, requires_grad: bool = False) -> list[Actuator]:
+    def finalize(self, device: Any = None, requires_grad: bool = False, **options: Any) -> list[Actuator]:
         """Build the actuators, in the order in which their first joints were described.
 
         Args:
             device: Where they run. Default: Warp's current device.
             requires_grad: Let a `wp.Tape` differentiate through steps.
+            options: Further arguments of `Actuator`, such as ``control_computed_output_attr``.
         """
         groups: dict[Hashable, list[_Entry]] = {}
         for entry in self._entries:
             groups.setdefault(entry.group(), []).append(entry)
         device = wp.get_device(device)
-        return [_build(entries, device, requires_grad) for entries in groups.values()]
+        return [_build(entries, device, requires_grad=requires_grad, **options) for entries in groups.values()]
 
 
-def _build(entries: list[_Entry], device: wp.Device, requires_grad: bool) -> Actuator:
+def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator:
     """Make one actuator of a group, its DOFs in rising order so that a kernel reads memory in one direction."""
-    index = np.concatenate([entry.index for entry in entries])
-    order = np.argsort(index, kind="stable")
-    sizes = [entry.index.size for entry in entries]
+    indices = {name: np.concatenate([entry.indices[name] for entry in entries]) for name in entries[0].indices}
+    order = np.argsort(indices["index"], kind="stable")
+    sizes = [entry.indices["index"].size for entry in entries]
 
     def per_dof(values: list[Any], dtype: Any) -> wp.array:
         return wp.array(np.repeat(np.array(values, dtype=dtype), sizes)[order], device=device)
@@ -147,15 +160,16 @@ def _build(entries: list[_Entry], device: wp.Device, requires_grad: bool) -> Act
     if entries[0].delay_steps is not None:
         lags = [entry.delay_steps or 0 for entry in entries]
         delay = Delay(per_dof(lags, np.int32), max(1, *lags))
-    pos_index = np.concatenate([entry.pos_index for entry in entries])[order]
-    indices = wp.array(index[order].astype(np.uint32), device=device)
+    on_device = {name: wp.array(at[order].astype(np.uint32), device=device) for name, at in indices.items()}
     return Actuator(
-        indices,
+        on_device["index"],
         components[0],
         delay=delay,
         clamping=components[1:],
-        pos_indices=wp.array(pos_index.astype(np.uint32), device=device),
-        requires_grad=requires_grad,
+        pos_indices=on_device["pos_index"],
+        target_pos_indices=on_device["target_pos_index"],
+        effort_indices=on_device["effort_index"],
+        **options,
     )
 
 
@@ -172,6 +186,16 @@ def _whole_number(where: str, name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= _LARGEST_INDEX:
         raise ParameterError(f"{where}: {name}: got {value!r}; must be a whole number from 0 to {_LARGEST_INDEX}")
     return int(value)
+
+
+def _whole_numbers(where: str, name: str, value: Any) -> np.ndarray:
+    if not isinstance(value, np.ndarray):
+        return np.array([_whole_number(where, name, value)])
+    if value.ndim != 1 or value.dtype.kind not in "iu" or not value.size:
+        raise ParameterError(f"{where}: {name}: got {value!r}; must be a whole number, or an array of them")
+    for bound in (value.min(), value.max()):
+        _whole_number(where, name, bound)
+    return value.astype(np.int64)
 
 
 def _hashable(value: Any) -> Hashable:

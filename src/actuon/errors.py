@@ -11,6 +11,7 @@
     ├── StateError              ValueError                a missing, foreign or wrongly masked state
     ├── StructureError          ValueError, TypeError     a component that cannot be run as it is written
     ├── RobotFileError          ValueError                a robot file that cannot be read, or says what cannot be
+    ├── SimulationError         ValueError                no such robot, a closed simulation, NaN in its state
     └── MissingExtraError       ImportError               an optional dependency that is not installed
 """
 
@@ -50,6 +51,10 @@ class StructureError(ActuonError, ValueError, TypeError):
 
 class RobotFileError(ActuonError, ValueError):
     """A robot file cannot be read, written, or says what cannot be."""
+
+
+class SimulationError(ActuonError, ValueError):
+    """A simulation has no such robot, is closed, or its state is no longer finite."""
 
 
 class MissingExtraError(ActuonError, ImportError):

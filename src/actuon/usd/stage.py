@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,12 @@ _OTHER_JOINT_TYPES = ("PhysicsJoint", "PhysicsFixedJoint", "PhysicsSphericalJoin
 FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 
 _current: contextvars.ContextVar[Any] = contextvars.ContextVar("actuon_stage", default=None)
+_stage_of_simulation: list[Callable[[], Any]] = []
+
+
+def provide_stage(provider: Callable[[], Any]) -> None:
+    """Let the current simulation say what its stage is; None where it has none."""
+    _stage_of_simulation[:] = [provider]
 
 
 @contextlib.contextmanager
@@ -37,12 +43,14 @@ def use_stage(stage: Any) -> Iterator[Any]:
 
 
 def current_stage() -> Any:
-    """The stage of the innermost ``with use_stage(stage):`` block.
+    """The stage of the innermost ``with use_stage(stage):`` block, or of the current simulation.
 
     Raises:
         RobotFileError: There is none.
     """
     stage = _current.get()
+    for provider in _stage_of_simulation:
+        stage = stage or provider()
     if stage is None:
         raise RobotFileError("there is no current stage; pass stage=..., or call inside  with use_stage(stage):")
     return stage

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ArticulationActuators`: the actuators of a robot's file on all its copies in a simulation."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from .actuator import Actuator
+from .builder import ActuatorBuilder
+from .components.base import Component
+from .components.delay import Delay
+from .errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
+from .fields import Config
+from .sim import Articulation, Event, Simulation
+from .spec.actuator_config import ActuatorConfig
+from .spec.registry import by_config
+from .spec.yaml_files import load_actuators, match_joints
+
+_COMPUTED = "computed"
+_CLIPPED = 1e-6
+"""Relative difference between wanted and given effort from which on a limit is said to have clipped it."""
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What the actuators did in the last step, each of shape (N, D); zero on DOFs without an actuator."""
+
+    dof_names: list[str]
+    computed_effort: np.ndarray
+    """What the controllers wanted [N·m or N]."""
+    applied_effort: np.ndarray
+    """What the limits left of it, and the engine got [N·m or N]."""
+    clipped: np.ndarray
+    """Whether a limit took something away."""
+
+
+class ArticulationActuators:
+    """Drives robots with the actuators of their file: before each step of physics, without further code.
+
+    The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` beside its file
+    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are made silent on the DOFs that
+    have an actuator, and read back; the other DOFs keep theirs.
+
+    Args:
+        paths: As for `Articulation`.
+        auto_step_pre_physics: Step the actuators before each step of physics.
+        device: Where they run. Default, and only choice so far: where the simulation runs.
+        simulation: Default: the current one.
+        allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks, which can run code when loaded.
+    """
+
+    def __init__(
+        self,
+        paths: str | Sequence[str],
+        *,
+        auto_step_pre_physics: bool = True,
+        device: Any = None,
+        simulation: Simulation | None = None,
+        allow_unsafe_torch_checkpoints: bool = False,
+    ):
+        articulation = Articulation(paths, simulation)
+        found = _read(articulation, allow_unsafe_torch_checkpoints)
+        self._build(articulation, found, auto_step_pre_physics, device)
+
+    @classmethod
+    def from_actuators(
+        cls,
+        paths: str | Sequence[str],
+        actuators: Iterable[tuple[ActuatorConfig, str]],
+        auto_step_pre_physics: bool = True,
+        *,
+        device: Any = None,
+        simulation: Simulation | None = None,
+    ) -> ArticulationActuators:
+        """Drive robots with actuators from Python.
+
+        Args:
+            paths: As for `Articulation`.
+            actuators: Pairs of an actuator and the name of the DOF that it drives, in any order. Its parts are configs,
+                the same for all robots, or components with one value for each robot.
+            auto_step_pre_physics: Step the actuators before each step of physics.
+            device: As for `ArticulationActuators`.
+            simulation: Default: the current one.
+        """
+        articulation = Articulation(paths, simulation)
+        found: dict[int, ActuatorConfig] = {}
+        for pair in actuators:
+            if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[0], ActuatorConfig):
+                raise StructureError(f"got {pair!r}; must be pairs of an ActuatorConfig and the name of a DOF")
+            (dof,) = articulation.get_dof_indices(pair[1])
+            if dof in found:
+                raise SimulationError(f"DOF '{pair[1]}' is given two actuators; must be one")
+            found[int(dof)] = pair[0]
+        made = cls.__new__(cls)
+        made._build(articulation, found, auto_step_pre_physics, device)
+        return made
+
+    def _build(
+        self, articulation: Articulation, found: dict[int, ActuatorConfig], auto_step: bool, device: Any
+    ) -> None:
+        simulation = articulation.simulation
+        if device is not None and wp.get_device(device) != simulation.device:
+            raise SimulationError(f"device: got '{device}'; must be '{simulation.device}', where the simulation runs")
+        self.articulation = articulation
+        """The robots."""
+        self.actuated_dof_indices = np.array(sorted(found), dtype=np.int64)
+        """Columns of the DOFs that have an actuator."""
+        shape = (len(articulation), articulation.num_dofs)
+        self._effort = wp.zeros(shape, dtype=wp.float32, device=simulation.device)
+        self._computed = wp.zeros(shape, dtype=wp.float32, device=simulation.device)
+        flat = simulation.arrays
+        self._control = SimpleNamespace(
+            joint_target_q=flat.joint_target_q,
+            joint_target_qd=flat.joint_target_qd,
+            joint_act=wp.zeros_like(flat.joint_qd),
+            joint_f=self._effort.flatten(),
+            computed=self._computed.flatten(),
+        )
+        self.actuators: list[Actuator] = _make(articulation, found)
+        """As few fused actuators as the robot's structure allows, for all robots together."""
+        self._states = [actuator.state() for actuator in self.actuators]
+        self._robot_of = [actuator.effort_indices.numpy() // articulation.num_dofs for actuator in self.actuators]
+        self._auto_step = bool(auto_step)
+        self._closed = False
+        self._give_back = self._silence()
+        self._write = simulation.effort_writer(articulation.robot_ids, self.actuated_dof_indices, self._effort)
+        self._subscriptions = self._subscribe()
+
+    def _silence(self) -> Any:
+        simulation, robots = self.articulation.simulation, self.articulation.robot_ids
+        give_back = simulation.silence_drives(robots, self.actuated_dof_indices)
+        silent = simulation.silent_drives(robots)[:, self.actuated_dof_indices]
+        if not silent.all():
+            give_back()
+            robot, column = np.argwhere(~silent)[0]
+            name = self.articulation.dof_names[self.actuated_dof_indices[column]]
+            raise SimulationError(
+                f"the engine's own drive of joint '{name}' of '{self.articulation.paths[robot]}' is still there after its "
+                "gains were set to zero: two would pull at one joint"
+            )
+        return give_back
+
+    def _subscribe(self) -> list[Any]:
+        """Listen to the simulation, without being kept alive by it."""
+        weak = weakref.ref(self)
+
+        def forward(method: str, *arguments: Any) -> None:
+            actuators = weak()
+            if actuators is not None:
+                getattr(actuators, method)(*arguments)
+
+        subscribe = self.articulation.simulation.subscribe
+        return [
+            subscribe(Event.PRE_STEP, lambda _, dt: forward("_on_pre_step", dt)),
+            subscribe(Event.PHYSICS_READY, lambda _: forward("reset")),
+            subscribe(Event.RESET, lambda _, env_ids: forward("_on_reset", env_ids)),
+        ]
+
+    def _on_pre_step(self, dt: float) -> None:
+        if self._auto_step:
+            self.step_actuators(dt)
+
+    def _on_reset(self, env_ids: np.ndarray) -> None:
+        envs = np.array([robot.env for robot in self.articulation.robots])
+        self.reset(np.flatnonzero(np.isin(envs, env_ids)))
+
+    def step_actuators(self, step_dt: float, context: Any = None) -> None:
+        """Read state and targets, step the actuators, and hand the efforts to the engine.
+
+        Args:
+            step_dt: Time step [s].
+            context: Ignored: physics callbacks of some engines pass one.
+        """
+        self._check_open()
+        simulation = self.articulation.simulation
+        simulation.refresh()
+        self._effort.zero_()
+        self._computed.zero_()
+        for actuator, state in zip(self.actuators, self._states, strict=True):
+            actuator.step(simulation.arrays, self._control, state, state, dt=step_dt)
+        self._write()
+
+    def reset(self, env_ids: Any = None) -> None:
+        """Let actuators forget the past: delayed commands, integrals, hidden states. Feedforward stays.
+
+        Args:
+            env_ids: Which robots, by their row. Default: all. The others are not touched.
+        """
+        self._check_open()
+        chosen = Simulation.check_ids("env_ids", env_ids, len(self.articulation))
+        everyone = len(chosen) == len(self.articulation)
+        for state, robots in zip(self._states, self._robot_of, strict=True):
+            if state is not None:
+                mask = np.isin(robots, chosen)
+                state.reset(None if everyone else wp.array(mask, device=self._effort.device))
+
+    def enable_auto_step_pre_physics(self) -> None:
+        """Step the actuators before each step of physics. Stays so across a stop and start of the simulation."""
+        self._auto_step = True
+
+    def disable_auto_step_pre_physics(self) -> None:
+        """Leave stepping to `step_actuators`. The last efforts stay on until then."""
+        self._auto_step = False
+
+    def set_dof_feedforward_effort_targets(self, values: Any, indices: Any = None, dof_indices: Any = None) -> None:
+        """Set what controllers add to their effort [N·m or N]. It goes through delay and limits as they do.
+
+        Args:
+            values: As for `Articulation.set_dof_efforts`. On DOFs without an actuator they have no effect.
+            indices: Which robots. Default: all.
+            dof_indices: Which DOFs. Default: all.
+        """
+        self._check_open()
+        robots, dofs = self.articulation._subset(indices, dof_indices)
+        numbers = self.articulation._numbers("values", values, (len(robots), len(dofs)))
+        at = np.array([self.articulation.robots[i].dofs[dofs] for i in robots], dtype=np.int64).reshape(numbers.shape)
+        feedforward = self._control.joint_act
+        if feedforward.device.is_cpu:
+            feedforward.numpy()[at] = numbers
+        else:
+            host = feedforward.numpy()
+            host[at] = numbers
+            feedforward.assign(host)
+
+    def telemetry(self) -> Telemetry:
+        """What the actuators did in the last step."""
+        computed, applied = self._computed.numpy().copy(), self._effort.numpy().copy()
+        clipped = np.abs(computed - applied) > _CLIPPED * np.maximum(np.abs(computed), 1.0)
+        return Telemetry(self.articulation.dof_names, computed, applied, clipped)
+
+    def close(self) -> None:
+        """Take the efforts off, and give the engine its drives back. May be called again."""
+        if getattr(self, "_closed", True):
+            return
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription.cancel()
+        if not self.articulation.simulation.is_closed:
+            self._effort.zero_()
+            self._write()
+            self._give_back()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SimulationError("these actuators are closed")
+
+    def __enter__(self) -> ArticulationActuators:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # at the end of a process anything may be gone already
+            pass
+
+    def __repr__(self) -> str:
+        robots, dofs = len(self.articulation), len(self.actuated_dof_indices)
+        return f"<ArticulationActuators on {dofs} DOFs of {robots} robots: {len(self.actuators)} actuators>"
+
+
+def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:
+    """The actuators of the first robot, by column: from its prims, or from the YAML file beside it."""
+    simulation, robot = articulation.simulation, articulation.robots[0]
+    if simulation.stage is not None:
+        found = _read_prims(articulation, allow_torch)
+        if found:
+            return found
+    path = _yaml_beside(simulation.source)
+    if path is None:
+        where = f"'{simulation.source}'" if simulation.source else "a model without a file"
+        raise RobotFileError(
+            f"'{robot.path}' has no actuators: no NewtonActuator prim, and no actuon.yaml beside {where}. Write some with "
+            "add_actuator(), or use ArticulationActuators.from_actuators()"
+        )
+    columns = {}
+    try:
+        for entry, names in match_joints(load_actuators(path), articulation.dof_names):
+            columns |= {int(articulation.get_dof_indices(name)[0]): entry.actuator for name in names}
+    except ActuonError as error:
+        raise RobotFileError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+    return columns
+
+
+def _yaml_beside(source: Path | None) -> Path | None:
+    if source is None:
+        return None
+    candidates = (source.with_name(f"{source.stem}.actuon.yaml"), source.with_name("actuon.yaml"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _read_prims(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:
+    from .usd.parse import parse_actuators
+
+    robot, stage = articulation.robots[0], articulation.simulation.stage
+    paths = [path.replace(robot.path, robot.source_path, 1) for path in robot.dof_paths]
+    found: dict[int, ActuatorConfig] = {}
+    owners: dict[int, str] = {}
+    for parsed in parse_actuators(stage.GetPrimAtPath(robot.source_path), allow_torch):
+        if parsed.target_path not in paths:
+            raise RobotFileError(
+                f"{parsed.prim_path}: its target '{parsed.target_path}' is no DOF of '{robot.source_path}'; "
+                f"{listed(parsed.target_path, paths, 'DOFs')}"
+            )
+        column = paths.index(parsed.target_path)
+        if column in owners:
+            raise RobotFileError(
+                f"'{parsed.target_path}' is driven by {owners[column]} and by {parsed.prim_path}; must be driven by one"
+            )
+        owners[column] = parsed.prim_path
+        found[column] = parsed.config
+    return found
+
+
+def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[Actuator]:
+    """Fan each actuator out to all robots, and group them into as few as possible."""
+    builder = ActuatorBuilder()
+    robots = articulation.robots
+    for column, actuator in sorted(found.items()):
+        parts = (actuator.controller, *actuator.clamping, *(() if actuator.delay is None else (actuator.delay,)))
+        where = f"DOF '{articulation.dof_names[column]}'"
+        if all(isinstance(part, Config) for part in parts):
+            groups = [(np.arange(len(robots)), [_of_config(part) for part in parts])]
+        else:
+            columns = [_of_part(where, part, len(robots)) for part in parts]
+            groups = [(np.array([i]), [(cls, rows[i]) for cls, rows in columns]) for i in range(len(robots))]
+        for rows, resolved in groups:
+            (controller, values), *others = resolved
+            lags = [kwargs["delay_steps"] for cls, kwargs in others if issubclass(cls, Delay)]
+            try:
+                builder.add_actuator(
+                    controller,
+                    np.array([robots[i].dofs[column] for i in rows]),
+                    clamping=[(cls, kwargs) for cls, kwargs in others if not issubclass(cls, Delay)],
+                    delay_steps=lags[0] if lags else None,
+                    pos_index=np.array([robots[i].coordinates[column] for i in rows]),
+                    target_pos_index=np.array([robots[i].targets[column] for i in rows]),
+                    effort_index=rows * articulation.num_dofs + column,
+                    **values,
+                )
+            except ActuonError as error:
+                raise type(error)(f"{where}: {error}") from error
+    return builder.finalize(device=articulation.simulation.device, control_computed_output_attr=_COMPUTED)
+
+
+def _of_config(config: Config) -> tuple[type[Component], dict[str, Any]]:
+    entry = by_config(config)
+    values = {name: getattr(config, name) for name in config.declared()}
+    return entry.resolve_class(values), values
+
+
+def _of_part(where: str, part: Config | Component, count: int) -> tuple[type[Component], list[dict[str, Any]]]:
+    """The class of a part, and its parameters for each robot."""
+    if isinstance(part, Config):
+        cls, values = _of_config(part)
+        return cls, [values] * count
+    if part.config is None:
+        raise StructureError(
+            f"{where}: {type(part).__name__} declares no config, so that its values cannot be fanned out"
+        )
+    part.check_fits(count)
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, declared in part.config.declared().items():
+        value = part.arguments()[name]
+        numbers = None if value is None else np.asarray(value.numpy() if isinstance(value, wp.array) else value)
+        for i, row in enumerate(rows):
+            if numbers is None:
+                continue
+            if declared.shared:
+                row[name] = tuple(numbers.tolist())
+            else:
+                row[name] = (numbers if numbers.ndim == 0 else numbers[i]).item()
+    return type(part), rows

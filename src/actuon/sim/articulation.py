@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Articulation`: robots of a simulation, by path, as arrays of shape (robots, DOFs)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..errors import SimulationError, listed
+from .simulation import Robot, Simulation, current_simulation
+
+
+class Articulation:
+    """One robot, or many of the same kind.
+
+    Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
+    broadcast. Both work on a subset: ``indices`` of robots, ``dof_indices`` of DOFs. Joints of more than one DOF, such as a
+    free base, are not among the DOFs.
+
+    Args:
+        paths: Path of a robot, a regex that matches the paths of several, or a list of these. The name of a robot alone
+            means it in every environment.
+        simulation: Default: the current one.
+    """
+
+    def __init__(self, paths: str | Sequence[str], simulation: Simulation | None = None):
+        self.simulation = simulation or current_simulation()
+        self._robots = self._find(paths)
+        self.robot_ids = np.array(self._robots)
+        """Indices of the robots in ``simulation.robots``, shape (N,)."""
+        first = self.robots[0]
+        for robot in self.robots:
+            if robot.dof_names != first.dof_names:
+                raise SimulationError(
+                    f"'{robot.path}' has other joints than '{first.path}'; an articulation holds robots of one kind"
+                )
+        self.paths = [robot.path for robot in self.robots]
+        """Path of each robot."""
+        self.dof_names = list(first.dof_names)
+        """Names of the DOFs, in the order of the columns."""
+        self.dof_paths = [list(robot.dof_paths) for robot in self.robots]
+        """Paths of the joints, for each robot."""
+
+    def _find(self, paths: str | Sequence[str]) -> list[int]:
+        robots = self.simulation.robots
+        found: dict[int, None] = {}
+        for pattern in [paths] if isinstance(paths, str) else list(paths):
+            try:
+                regex = re.compile(str(pattern))
+            except re.error as error:
+                raise SimulationError(f"'{pattern}' is no path, and no regex: {error}") from error
+            matched = [i for i, robot in enumerate(robots) if _is_meant(robot, str(pattern), regex)]
+            if not matched:
+                raise SimulationError(
+                    f"there is no robot at '{pattern}'; {listed(str(pattern), self._known(), 'robots')}"
+                )
+            found |= dict.fromkeys(matched)
+        if not found:
+            raise SimulationError(f"paths: got none; {listed('', self._known(), 'robots')}")
+        return sorted(found)
+
+    def _known(self) -> list[str]:
+        return [robot.path for robot in self.simulation.robots]
+
+    @property
+    def robots(self) -> list[Robot]:
+        """What the simulation knows about each robot."""
+        return [self.simulation.robots[i] for i in self._robots]
+
+    def __len__(self) -> int:
+        return len(self._robots)
+
+    @property
+    def num_dofs(self) -> int:
+        """Number of DOFs, D."""
+        return len(self.dof_names)
+
+    def get_dof_indices(self, names: str | Sequence[str]) -> np.ndarray:
+        """Columns of the DOFs with these names, shape (n,)."""
+        chosen = [names] if isinstance(names, str) else list(names)
+        for name in chosen:
+            if name not in self.dof_names:
+                raise SimulationError(
+                    f"'{self.paths[0]}' has no DOF '{name}'; {listed(str(name), self.dof_names, 'DOFs')}"
+                )
+            if self.dof_names.count(name) > 1:
+                raise SimulationError(f"'{self.paths[0]}' has {self.dof_names.count(name)} DOFs called '{name}'")
+        return np.array([self.dof_names.index(name) for name in chosen], dtype=np.int64)
+
+    def get_dof_positions(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+        """Positions [rad or m]."""
+        return self._get("joint_q", indices, dof_indices)
+
+    def set_dof_positions(self, positions: Any, indices: Any = None, dof_indices: Any = None) -> None:
+        """Move joints to ``positions`` [rad or m] at once."""
+        self._set("joint_q", positions, indices, dof_indices)
+
+    def get_dof_velocities(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+        """Velocities [rad/s or m/s]."""
+        return self._get("joint_qd", indices, dof_indices)
+
+    def set_dof_velocities(self, velocities: Any, indices: Any = None, dof_indices: Any = None) -> None:
+        """Give joints ``velocities`` [rad/s or m/s] at once."""
+        self._set("joint_qd", velocities, indices, dof_indices)
+
+    def get_dof_position_targets(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+        """Target positions [rad or m]."""
+        return self._get("joint_target_q", indices, dof_indices)
+
+    def set_dof_position_targets(self, positions: Any, indices: Any = None, dof_indices: Any = None) -> None:
+        """Command ``positions`` [rad or m], of actuators and of the engine's own drives alike."""
+        self._set("joint_target_q", positions, indices, dof_indices)
+
+    def get_dof_velocity_targets(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+        """Target velocities [rad/s or m/s]."""
+        return self._get("joint_target_qd", indices, dof_indices)
+
+    def set_dof_velocity_targets(self, velocities: Any, indices: Any = None, dof_indices: Any = None) -> None:
+        """Command ``velocities`` [rad/s or m/s]."""
+        self._set("joint_target_qd", velocities, indices, dof_indices)
+
+    def get_dof_efforts(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+        """Efforts from outside the engine [N·m or N], such as those of actuators."""
+        return self._get("joint_f", indices, dof_indices)
+
+    def set_dof_efforts(self, efforts: Any, indices: Any = None, dof_indices: Any = None) -> None:
+        """Apply ``efforts`` [N·m or N] from the next step on. Those of actuated DOFs are overwritten by the actuators."""
+        self._set("joint_f", efforts, indices, dof_indices)
+
+    def get_dof_gains(self, indices: Any = None, dof_indices: Any = None) -> tuple[wp.array, wp.array]:
+        """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""
+        robots, dofs = self._subset(indices, dof_indices)
+        stiffness, damping = self.simulation.gains(self.robot_ids[robots])
+        device = self.simulation.device
+        return tuple(wp.array(v[:, dofs].astype(np.float32), device=device) for v in (stiffness, damping))  # type: ignore[return-value]
+
+    def set_dof_gains(
+        self, stiffnesses: Any = None, dampings: Any = None, indices: Any = None, dof_indices: Any = None
+    ) -> None:
+        """Set the gains of the engine's own drives. None keeps what they are."""
+        robots, dofs = self._subset(indices, dof_indices)
+        before = self.simulation.gains(self.robot_ids[robots])
+        shape = (len(robots), len(dofs))
+        values = [
+            now[:, dofs] if given is None else self._numbers(name, given, shape)
+            for name, given, now in zip(("stiffnesses", "dampings"), (stiffnesses, dampings), before, strict=True)
+        ]
+        self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
+
+    def _subset(self, indices: Any, dof_indices: Any) -> tuple[np.ndarray, np.ndarray]:
+        robots = Simulation.check_ids("indices", indices, len(self))
+        return robots, Simulation.check_ids("dof_indices", dof_indices, self.num_dofs)
+
+    def _get(self, kind: str, indices: Any, dof_indices: Any) -> wp.array:
+        robots, dofs = self._subset(indices, dof_indices)
+        self.simulation.refresh()
+        at = np.array([self.simulation.robots[self._robots[i]].indices(kind)[dofs] for i in robots], dtype=np.int64)
+        flat = getattr(self.simulation.arrays, kind)
+        return wp.array(flat.numpy()[at.reshape(len(robots), len(dofs))], dtype=wp.float32, device=flat.device)
+
+    def _set(self, kind: str, values: Any, indices: Any, dof_indices: Any) -> None:
+        robots, dofs = self._subset(indices, dof_indices)
+        if not len(robots) or not len(dofs):
+            return
+        numbers = self._numbers(kind, values, (len(robots), len(dofs)))
+        array = wp.array(numbers, dtype=wp.float32, device=self.simulation.device)
+        self.simulation.write(kind, self.robot_ids[robots], dofs, array)
+
+    def _numbers(self, name: str, values: Any, shape: tuple[int, int]) -> np.ndarray:
+        if hasattr(values, "detach"):
+            values = values.detach().cpu()
+        numbers = values.numpy() if hasattr(values, "numpy") else values
+        try:
+            numbers = np.broadcast_to(np.asarray(numbers, dtype=np.float32), shape)
+        except (TypeError, ValueError) as error:
+            raise SimulationError(f"{name}: got {values!r}; must fit (robots, DOFs) = {shape}") from error
+        if not np.isfinite(numbers).all():
+            raise SimulationError(f"{name}: got NaN or infinity; must be finite")
+        return np.ascontiguousarray(numbers)
+
+
+def _is_meant(robot: Robot, pattern: str, regex: re.Pattern[str]) -> bool:
+    return pattern in (robot.path, robot.path.rsplit("/", 1)[-1]) or regex.fullmatch(robot.path) is not None

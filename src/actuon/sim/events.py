@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a simulation tells those who listen."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+
+class Event(enum.Enum):
+    """Moments in the life of a simulation, and what a callback gets after the simulation itself."""
+
+    PHYSICS_READY = "physics ready"
+    """The simulation starts, for the first time or again after a stop. Nothing."""
+    PRE_STEP = "pre-step"
+    """Just before the engine advances. The time step [s]."""
+    POST_STEP = "post-step"
+    """Just after. The time step [s]."""
+    RESET = "reset"
+    """Environments went back to their start. Their ids."""
+    STOP = "stop"
+    """The simulation stops. Nothing."""
+
+
+class Subscription:
+    """Keeps a callback subscribed until `cancel`."""
+
+    def __init__(self, callbacks: dict[Subscription, Callable[..., Any]]):
+        self._callbacks = callbacks
+
+    def cancel(self) -> None:
+        """Stop being called. May be called again, and from the callback itself."""
+        self._callbacks.pop(self, None)
+
+
+class Events:
+    """Callbacks by event, called in the order in which they subscribed."""
+
+    def __init__(self) -> None:
+        self._callbacks: dict[Event, dict[Subscription, Callable[..., Any]]] = {event: {} for event in Event}
+
+    def subscribe(self, event: Event, callback: Callable[..., Any]) -> Subscription:
+        """Call ``callback`` at each ``event`` from now on."""
+        callbacks = self._callbacks[Event(event)]
+        subscription = Subscription(callbacks)
+        callbacks[subscription] = callback
+        return subscription
+
+    def fire(self, event: Event, *arguments: Any) -> None:
+        """Call all who subscribed. One that cancels another keeps it from being called."""
+        callbacks = self._callbacks[event]
+        for subscription in tuple(callbacks):
+            if subscription in callbacks:
+                callbacks[subscription](*arguments)
+
+    def clear(self) -> None:
+        """Forget all callbacks."""
+        for callbacks in self._callbacks.values():
+            callbacks.clear()

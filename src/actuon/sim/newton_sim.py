@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Newton, with its MuJoCo solver: one world for each environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..errors import MissingExtraError, RobotFileError
+from .simulation import CONTROL, STATE, Robot, Simulation
+
+_DEFAULT_DT = 0.002
+
+
+class NewtonSimulation(Simulation):
+    """Newton with one or many copies of a USD stage.
+
+    A robot is named by its articulation root: its path in the stage, or ``"/World/envs/env_3/Robot"`` with several
+    environments. It starts as its links stand in the stage. On the CPU one environment is stepped by MuJoCo itself, and
+    several by MuJoCo Warp, which also serves GPUs; both with the Euler integrator.
+
+    Args:
+        stage_or_path: A ``Usd.Stage`` or a USD file.
+        num_envs: Number of copies.
+        dt: Time step [s]. Default: that of the stage's physics scene.
+        device: Where to run. Default: Warp's current device.
+    """
+
+    def __init__(self, stage_or_path: Any, num_envs: int = 1, dt: float | None = None, device: Any = None):
+        self._check_arguments(num_envs, dt)
+        self._newton = newton = _import_newton()
+        from ..usd.stage import provide_stage
+
+        self.stage = self._open(stage_or_path)
+        template = newton.ModelBuilder()
+        newton.solvers.SolverMuJoCo.register_custom_attributes(template)
+        try:
+            found = template.add_usd(self.stage, ignore_paths=self._own_prims())
+        except (ValueError, RuntimeError, KeyError) as error:
+            raise RobotFileError(f"'{self._name()}' cannot be simulated: {' '.join(str(error).split())}") from error
+        builder = template
+        if num_envs > 1:
+            builder = newton.ModelBuilder()
+            newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
+            builder.replicate(template, num_envs)
+        super().__init__(num_envs, float(dt or found["physics_dt"] or _DEFAULT_DT), device)
+        self.model = builder.finalize(device=self.device)
+        native = self.device.is_cpu and num_envs == 1
+        self.solver = newton.solvers.SolverMuJoCo(self.model, use_mujoco_cpu=native, integrator="euler")
+        self.state, self.control = self.model.state(), self.model.control()
+        newton.eval_ik(self.model, self.state, self.state.joint_q, self.state.joint_qd)
+        self._first = {kind: wp.clone(getattr(self.state, kind)) for kind in STATE}
+        self._first |= {kind: wp.clone(getattr(self.control, kind)) for kind in CONTROL}
+        self.arrays = SimpleNamespace(
+            **{kind: getattr(self.state, kind) for kind in STATE},
+            **{kind: getattr(self.control, kind) for kind in CONTROL},
+        )
+        self.robots = self._find_robots(template)
+        provide_stage(self._current_stage)
+
+    @staticmethod
+    def _current_stage() -> Any:
+        from .simulation import _live
+
+        return next((simulation.stage for simulation in reversed(_live) if simulation.stage is not None), None)
+
+    def _open(self, stage_or_path: Any) -> Any:
+        if not isinstance(stage_or_path, (str, Path)):
+            return stage_or_path
+        from ..usd.stage import open_stage
+
+        self.source = Path(stage_or_path)
+        return open_stage(self.source)
+
+    def _name(self) -> str:
+        return Path(self.stage.GetRootLayer().identifier).name
+
+    def _own_prims(self) -> list[str]:
+        """Paths that Newton shall not read: actuators are ours."""
+        from ..usd.attributes import ACTUATOR
+        from ..usd.stage import everything_below
+
+        prims = everything_below(self.stage.GetPseudoRoot())
+        return [str(prim.GetPath()) for prim in prims if prim.GetTypeName() == ACTUATOR]
+
+    def _find_robots(self, template: Any) -> list[Robot]:
+        newton = self._newton
+        single = (newton.JointType.REVOLUTE, newton.JointType.PRISMATIC)
+        starts = [*template.articulation_start, template.joint_count]
+        found = []
+        for label, first, last in zip(template.articulation_label, starts, starts[1:], strict=False):
+            joints = [j for j in range(first, last) if template.joint_type[j] in single]
+            if joints:
+                found.append((label, joints))
+        if not found:
+            raise RobotFileError(f"'{self._name()}' holds no articulation with a revolute or prismatic joint")
+        ends = [label.rsplit("/", 1)[-1] for label, _ in found]
+        names_of = {
+            label: end if ends.count(end) == 1 else label[1:] for (label, _), end in zip(found, ends, strict=True)
+        }
+        coordinates, dofs = template.joint_coord_count, template.joint_dof_count
+        robots = []
+        for env in range(self.num_envs):
+            for label, joints in found:
+                path = label if self.num_envs == 1 else f"/World/envs/env_{env}/{names_of[label]}"
+                paths = tuple(path + template.joint_label[j].removeprefix(label) for j in joints)
+                names = tuple(template.joint_label[j].rsplit("/", 1)[-1] for j in joints)
+                q = env * coordinates + np.array([template.joint_q_start[j] for j in joints])
+                qd = env * dofs + np.array([template.joint_qd_start[j] for j in joints])
+                targets = q if self.model.use_coord_layout_targets else qd
+                robots.append(Robot(path, env, label, names, paths, q, qd, targets))
+        return robots
+
+    def refresh(self) -> None:
+        """The arrays are the engine's own."""
+
+    def _advance(self) -> None:
+        self.solver.step(self.state, self.state, self.control, None, self.dt)
+
+    def _reset(self, env_ids: np.ndarray) -> None:
+        for kind, first in self._first.items():
+            target = getattr(self.arrays, kind)
+            width = len(target) // self.num_envs
+            if len(env_ids) == self.num_envs:
+                wp.copy(target, first)
+                continue
+            for env in env_ids:
+                wp.copy(target, first, dest_offset=int(env) * width, src_offset=int(env) * width, count=width)
+        mask = np.zeros(self.model.world_count + 1, dtype=bool)
+        mask[env_ids] = True
+        flags = 0  # the joints are reset already; the rest is the solver's own memory
+        self.solver.reset(self.state, wp.array(mask, device=self.device) if self.num_envs > 1 else None, flags)
+        self._newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
+
+    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> None:
+        at = np.stack([self.robots[i].indices(kind)[dofs] for i in robots])
+        scatter(values, at, getattr(self.arrays, kind))
+        if kind in STATE:
+            self._newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
+
+    def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
+        at = np.stack([self.robots[i].dofs[dofs] for i in robots]).astype(np.int32)
+        indices, columns = (wp.array(x, device=self.device) for x in (at, dofs.astype(np.int32)))
+        command = wp.launch(
+            _scatter_columns,
+            at.shape,
+            [efforts, columns, indices, self.arrays.joint_f],
+            device=self.device,
+            record_cmd=True,
+        )
+        return command.launch
+
+    def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        at = np.stack([self.robots[i].dofs for i in robots])
+        return self.model.joint_target_ke.numpy()[at], self.model.joint_target_kd.numpy()[at]
+
+    def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
+        at = np.stack([self.robots[i].dofs[dofs] for i in robots])
+        for array, values in ((self.model.joint_target_ke, stiffness), (self.model.joint_target_kd, damping)):
+            numbers = array.numpy().copy()
+            numbers[at] = values
+            array.assign(numbers)
+        self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
+
+    def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        stiffness, damping = (values[:, dofs] for values in self.gains(robots))
+        self.set_gains(robots, dofs, np.zeros_like(stiffness), np.zeros_like(damping))
+        return lambda: self.set_gains(robots, dofs, stiffness, damping)
+
+    def silent_drives(self, robots: np.ndarray) -> np.ndarray:
+        """Read back from the solver's own model, not from the one that it was told about."""
+        held = self.solver.mj_model if self.solver.use_mujoco_cpu else self.solver.mjw_model
+        gain, bias = (np.asarray(getattr(held, f"actuator_{name}prm")) for name in ("gain", "bias"))
+        if gain.ndim == 2:
+            gain, bias = gain[None], bias[None]
+        loud = gain.any(axis=2) | bias.any(axis=2)
+        width = self.model.joint_dof_count // self.num_envs
+        pushed = np.zeros((self.num_envs, width), dtype=bool)
+        if self.solver.mjc_actuator_to_newton_idx is not None:
+            sources = self.solver.mjc_actuator_ctrl_source.numpy()
+            for i, dof in enumerate(self.solver.mjc_actuator_to_newton_idx.numpy()):
+                if sources[i] == 0 and dof != -1:
+                    pushed[:, dof if dof >= 0 else -(dof + 2)] |= loud[:, i]
+        return ~pushed.ravel()[np.stack([self.robots[i].dofs for i in robots])]
+
+
+@wp.kernel
+def _scatter_columns(
+    values: wp.array2d(dtype=float),
+    columns: wp.array(dtype=int),
+    at: wp.array2d(dtype=int),
+    target: wp.array(dtype=float),
+):
+    i, j = wp.tid()
+    target[at[i, j]] = values[i, columns[j]]
+
+
+@wp.kernel
+def _scatter(values: wp.array2d(dtype=float), at: wp.array2d(dtype=int), target: wp.array(dtype=float)):
+    i, j = wp.tid()
+    target[at[i, j]] = values[i, j]
+
+
+def scatter(values: wp.array, at: np.ndarray, target: wp.array) -> None:
+    """Write ``values`` of shape (n, d) to the indices ``at`` of a flat array."""
+    indices = wp.array(at.astype(np.int32), dtype=wp.int32, device=target.device)
+    wp.launch(_scatter, values.shape, [values, indices, target], device=target.device)
+
+
+def _import_newton() -> Any:
+    try:
+        import newton
+    except ImportError as error:
+        raise MissingExtraError("newton", "newton", "simulating with Newton") from error
+    return newton

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Simulation`: what all engines have in common."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..errors import SimulationError
+from .events import Event, Events, Subscription
+
+STATE = ("joint_q", "joint_qd")
+CONTROL = ("joint_target_q", "joint_target_qd", "joint_f")
+_live: list[Simulation] = []
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """A robot in a simulation: its joints of one DOF, by name, and where their values lie."""
+
+    path: str
+    env: int
+    source_path: str
+    """Its path in the file, which all its copies share."""
+    dof_names: tuple[str, ...]
+    dof_paths: tuple[str, ...]
+    coordinates: np.ndarray
+    """Indices into ``joint_q``, shape (D,)."""
+    dofs: np.ndarray
+    """Indices into ``joint_qd``, ``joint_target_qd`` and ``joint_f``, shape (D,)."""
+    targets: np.ndarray
+    """Indices into ``joint_target_q``, shape (D,)."""
+
+    def indices(self, kind: str) -> np.ndarray:
+        """Where the values of ``kind`` lie, shape (D,)."""
+        return {"joint_q": self.coordinates, "joint_target_q": self.targets}.get(kind, self.dofs)
+
+
+class Simulation(abc.ABC):
+    """A physics engine with one or many copies of what a file holds.
+
+    The newest is the current one, which is found where none is named; ``with simulation:`` makes it the current one, and
+    closes it at the end.
+    """
+
+    robots: list[Robot]
+    """All robots, environment by environment."""
+    arrays: SimpleNamespace
+    """Positions, velocities, targets and efforts of all joints, flat Warp arrays, as actuators read them."""
+    source: Path | None = None
+    """The file that it was made from."""
+    stage: Any = None
+    """The USD stage that it was made from."""
+
+    def __init__(self, num_envs: int, dt: float, device: Any):
+        self.num_envs = num_envs
+        self.dt = dt
+        self.device = wp.get_device(device)
+        self._events = Events()
+        self._time = 0.0
+        self._running = False
+        self._stopped = False
+        self._closed = False
+        _live.append(self)
+
+    @staticmethod
+    def _check_arguments(num_envs: Any, dt: Any) -> None:
+        if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
+            raise SimulationError(f"num_envs: got {num_envs!r}; must be a whole number ≥ 1")
+        if dt is not None and not (isinstance(dt, (int, float)) and 0.0 < dt < math.inf):
+            raise SimulationError(f"dt: got {dt!r}; must be a finite number > 0 [s]")
+
+    @property
+    def time(self) -> float:
+        """Simulated time since the start or the last reset of everything [s]."""
+        return self._time
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def is_running(self) -> bool:
+        """Whether physics is ready: from the first step or `start` until `stop`."""
+        return self._running
+
+    def subscribe(self, event: Event, callback: Callable[..., Any]) -> Subscription:
+        """Call ``callback(simulation, ...)`` at each ``event``. See `Event` for what else it gets.
+
+        Returns:
+            What to `cancel` to be called no more.
+        """
+        return self._events.subscribe(event, callback)
+
+    def start(self) -> None:
+        """Make physics ready. The first step does so too."""
+        self._check_open()
+        if self._running:
+            return
+        self._running = True
+        if self._stopped:
+            self._rewind()
+        self._events.fire(Event.PHYSICS_READY, self)
+
+    def stop(self) -> None:
+        """End the run. The next start begins anew, from the first state."""
+        if self._running:
+            self._running, self._stopped = False, True
+            self._events.fire(Event.STOP, self)
+
+    def step(self, n: int = 1) -> None:
+        """Advance by ``n`` time steps.
+
+        Raises:
+            SimulationError: A position or velocity is NaN or infinite. Nothing is stepped or written from then on.
+        """
+        self.start()
+        for _ in range(n):
+            self.refresh()
+            self._check_finite()
+            self._events.fire(Event.PRE_STEP, self, self.dt)
+            self._advance()
+            self._time += self.dt
+            self._events.fire(Event.POST_STEP, self, self.dt)
+
+    def reset(self, env_ids: Any = None) -> None:
+        """Bring environments back to their first state. The others are not touched.
+
+        Args:
+            env_ids: Which ones. Default: all, and the time too.
+        """
+        self._check_open()
+        ids = self.check_ids("env_ids", env_ids, self.num_envs)
+        if env_ids is None:
+            self._rewind()
+        else:
+            self._reset(ids)
+        self._events.fire(Event.RESET, self, ids)
+
+    def _rewind(self) -> None:
+        self._time = 0.0
+        self._reset(np.arange(self.num_envs))
+
+    @staticmethod
+    def check_ids(name: str, ids: Any, count: int) -> np.ndarray:
+        """Return ids as an array of whole numbers from 0 to ``count``, all of them where they are None."""
+        if ids is None:
+            return np.arange(count)
+        numbers = np.atleast_1d(ids.numpy() if hasattr(ids, "numpy") else np.asarray(ids))
+        if numbers.dtype == bool and numbers.shape == (count,):
+            return np.flatnonzero(numbers)
+        if numbers.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= count:
+            raise SimulationError(f"{name}: got {ids!r}; must be whole numbers from 0 to {count - 1}")
+        return numbers.astype(np.int64)
+
+    def close(self) -> None:
+        """Stop, and let go of the engine. May be called again."""
+        if self._closed:
+            return
+        self.stop()
+        self._closed = True
+        self._events.clear()
+        if self in _live:
+            _live.remove(self)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SimulationError("the simulation is closed")
+
+    def __enter__(self) -> Simulation:
+        self._check_open()
+        _live.remove(self)
+        _live.append(self)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def _check_finite(self) -> None:
+        """Stop at the first NaN or infinity in the state, and say where it is."""
+        if not self.device.is_cpu:
+            return
+        for kind in STATE:
+            values = getattr(self.arrays, kind).numpy()
+            if not math.isfinite(values.sum(dtype=np.float64)):
+                bad = int(np.flatnonzero(~np.isfinite(values))[0])
+                raise SimulationError(f"t = {self._time:.6g} s: {self._describe(kind, bad)} is {values[bad]}")
+
+    def _describe(self, kind: str, index: int) -> str:
+        what = "position" if kind == "joint_q" else "velocity"
+        for robot in self.robots:
+            (found,) = np.nonzero(robot.indices(kind) == index)
+            if found.size:
+                return f"the {what} of joint '{robot.dof_names[found[0]]}' of '{robot.path}'"
+        return f"{kind}[{index}], of a free base or ball joint,"
+
+    @abc.abstractmethod
+    def refresh(self) -> None:
+        """Bring ``arrays`` up to date with the engine."""
+
+    @abc.abstractmethod
+    def _advance(self) -> None:
+        """Let the engine take one step."""
+
+    @abc.abstractmethod
+    def _reset(self, env_ids: np.ndarray) -> None:
+        """Bring environments back to their first state and targets."""
+
+    @abc.abstractmethod
+    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> None:
+        """Set values in the engine.
+
+        Args:
+            kind: One of `STATE` or `CONTROL`.
+            robots: Which robots, indices into ``robots``, shape (n,).
+            dofs: Which DOFs of each, shape (d,).
+            values: float32 of shape (n, d), on the simulation's device.
+        """
+
+    @abc.abstractmethod
+    def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
+        """Return what hands ``efforts``, float32 of shape (n, D), to the engine again and again, for these DOFs only."""
+
+    @abc.abstractmethod
+    def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        """Make the engine's own drives push no more on these DOFs.
+
+        Returns:
+            What gives them back as they were.
+        """
+
+    @abc.abstractmethod
+    def silent_drives(self, robots: np.ndarray) -> np.ndarray:
+        """Whether the engine holds no drive that pushes on a DOF, read back from it, shape (n, D)."""
+
+    @abc.abstractmethod
+    def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Stiffness and damping of the drives that the engine holds, each of shape (n, D)."""
+
+    @abc.abstractmethod
+    def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
+        """Set stiffness and damping of the engine's drives, each of shape (n, d)."""
+
+
+def current_simulation() -> Simulation:
+    """The simulation that is meant where none is named: the newest one, or that of the innermost ``with`` block.
+
+    Raises:
+        SimulationError: There is none.
+    """
+    if not _live:
+        raise SimulationError(
+            "there is no simulation; make one, such as MujocoSimulation('robot.xml'), or pass simulation="
+        )
+    return _live[-1]
+
+
+def flat_indices(robots: Iterable[Robot], kind: str) -> np.ndarray:
+    """Where the values of ``kind`` lie for each robot, shape (N, D)."""
+    return np.stack([robot.indices(kind) for robot in robots])
