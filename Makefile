@@ -4,8 +4,8 @@ BIN := .venv/bin
 
 .PHONY: demo test lint bench format clean
 
-demo: .venv/.plot .venv/.cli
-	$(BIN)/python -m actuon.tools.demo
+demo: .venv/.demo
+	$(BIN)/actuon run assets/quadruped.xml
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2

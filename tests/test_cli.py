@@ -116,7 +116,7 @@ def test_author_keeps_references_and_finds_them_from_another_folder(tmp_path):
     actuon.save_actuators(tmp_path / "a.yaml", [actuon.ActuatorEntry("legs", "hip|knee", EXAMPLES["pd"])])
     written = tmp_path / "out" / "deep" / "robot.usda"
     command("author", tmp_path / "assets" / "robot.usda", tmp_path / "a.yaml", "-o", written)
-    assert "@../../assets/body.usda@" in written.read_text()
+    assert "@../../assets/robot.usda@" in written.read_text()
     assert [p.prim_path for p in actuon.parse_actuators(written)] == ["/Robot/Actuators/hip", "/Robot/Actuators/knee"]
 
 
@@ -134,7 +134,7 @@ def test_author_keeps_references_and_finds_them_from_another_folder(tmp_path):
         (("author", "robot.usda", "half.yaml", "-o", "x.usda"), "half.yaml"),
         (("author", "half.usda", "actuon.yaml", "-o", "x.usda"), "cannot be read"),
         (("author", "robot.usda", "actuon.yaml", "-o", "x.txt"), "format '.txt'"),
-        (("author", "robot.usda", "actuon.yaml", "-o", "nowhere/x.usda"), "folder does not exist"),
+        (("author", "robot.usda", "actuon.yaml", "-o", "nowhere/x.usda"), "its folder does not exist"),
         (("author", "robot.usda", "actuon.yaml", "-o", "x.usda"), "already"),
         (("author", "bare.usda", "wrong.yaml", "-o", "x.usda"), "'elbow' matches no joint"),
         (("author", "bare.usda", "net.yaml", "-o", "x.usda"), "none.onnx' does not exist"),

@@ -17,6 +17,7 @@ SOURCE = Path(actuon.__file__).parent
 ORDER = [
     "errors",
     "fields",
+    "files",
     "arrays",
     "memory",
     "pipeline",
@@ -32,12 +33,13 @@ ORDER = [
     "usd",
     "sim",
     "articulation_actuators",
+    "recorder",
     "graph",
     "newton",
     "lab",
 ]
 ORDER += ["__init__", "tools"]
-ROOMS_OF = {"usd": ("pxr",), "commands": ("typer", "rich")}
+ROOMS_OF = {"usd": ("pxr",), "newton": ("newton",), "commands": ("typer", "rich")}
 """Rooms that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
 

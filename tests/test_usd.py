@@ -392,7 +392,7 @@ def test_bad_values_name_the_prim_and_the_parameter():
             actuon.parse_actuator_prim(prim)
     attribute.Clear()
     attribute.Set(5.0, 1.0)
-    with pytest.raises(ValueError, match="time samples only"):
+    with pytest.raises(ValueError, match="varies over time"):
         actuon.parse_actuator_prim(prim)
     prim.RemoveProperty("newton:kp")
     write_raw(prim, "newton:kp", Sdf.ValueTypeNames.String, "40")

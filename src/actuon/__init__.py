@@ -29,6 +29,7 @@ from .errors import (
     MissingExtraError,
     ParameterError,
     RobotFileError,
+    SimulationError,
     StateError,
     StructureError,
 )
@@ -43,7 +44,12 @@ __version__ = "0.1.0"
 
 _announce_schemas()
 
-_LAZY = {
+_LAZY: dict[str, tuple[str, ...]] = {
+    "articulation_actuators": ("ArticulationActuators", "Telemetry"),
+    "recorder": ("Recorder",),
+    "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
+    "newton": (),
+    "graph": (),
     "usd": (
         "add_actuator",
         "author_actuators",

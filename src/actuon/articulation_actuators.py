@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import warp as wp
@@ -46,8 +47,8 @@ class ArticulationActuators:
     """Drives robots with the actuators of their file: before each step of physics, without further code.
 
     The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` beside its file
-    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are made silent on the DOFs that
-    have an actuator, and read back; the other DOFs keep theirs.
+    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are made silent on the DOFs
+    that have an actuator, and read back; the other DOFs keep theirs.
 
     Args:
         paths: As for `Articulation`.
@@ -111,6 +112,8 @@ class ArticulationActuators:
             raise SimulationError(f"device: got '{device}'; must be '{simulation.device}', where the simulation runs")
         self.articulation = articulation
         """The robots."""
+        self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
+        """What each DOF was built from, by name."""
         self.actuated_dof_indices = np.array(sorted(found), dtype=np.int64)
         """Columns of the DOFs that have an actuator."""
         shape = (len(articulation), articulation.num_dofs)
@@ -143,8 +146,8 @@ class ArticulationActuators:
             robot, column = np.argwhere(~silent)[0]
             name = self.articulation.dof_names[self.actuated_dof_indices[column]]
             raise SimulationError(
-                f"the engine's own drive of joint '{name}' of '{self.articulation.paths[robot]}' is still there after its "
-                "gains were set to zero: two would pull at one joint"
+                f"the engine's own drive of joint '{name}' of '{self.articulation.paths[robot]}' is still there after "
+                "its gains were set to zero: two would pull at one joint"
             )
         return give_back
 
@@ -259,10 +262,8 @@ class ArticulationActuators:
         self.close()
 
     def __del__(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # at the end of a process anything may be gone already
             self.close()
-        except Exception:  # at the end of a process anything may be gone already
-            pass
 
     def __repr__(self) -> str:
         robots, dofs = len(self.articulation), len(self.actuated_dof_indices)
@@ -280,10 +281,10 @@ def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorCo
     if path is None:
         where = f"'{simulation.source}'" if simulation.source else "a model without a file"
         raise RobotFileError(
-            f"'{robot.path}' has no actuators: no NewtonActuator prim, and no actuon.yaml beside {where}. Write some with "
-            "add_actuator(), or use ArticulationActuators.from_actuators()"
+            f"'{robot.path}' has no actuators: no NewtonActuator prim, and no actuon.yaml beside {where}. Write some "
+            "with add_actuator(), or use ArticulationActuators.from_actuators()"
         )
-    columns = {}
+    columns: dict[int, ActuatorConfig] = {}
     try:
         for entry, names in match_joints(load_actuators(path), articulation.dof_names):
             columns |= {int(articulation.get_dof_indices(name)[0]): entry.actuator for name in names}
@@ -335,7 +336,7 @@ def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[
             columns = [_of_part(where, part, len(robots)) for part in parts]
             groups = [(np.array([i]), [(cls, rows[i]) for cls, rows in columns]) for i in range(len(robots))]
         for rows, resolved in groups:
-            (controller, values), *others = resolved
+            (controller, values), *others = cast(list[tuple[Any, dict[str, Any]]], resolved)
             lags = [kwargs["delay_steps"] for cls, kwargs in others if issubclass(cls, Delay)]
             try:
                 builder.add_actuator(

@@ -65,7 +65,8 @@ class Field:
             values: A scalar or an array of any shape.
         """
         if self.path:
-            if not isinstance(values, (str, os.PathLike)) or not os.fspath(values) or "\0" in str(os.fspath(values)):
+            text = os.fspath(values) if isinstance(values, (str, os.PathLike)) else ""
+            if not isinstance(text, str) or not text or not text.isprintable():
                 raise ParameterError(f"{where}: got {values!r}; must be {self.range}")
             return
         numbers = _as_numbers(where, values, self.integer)
@@ -90,7 +91,8 @@ def _as_numbers(where: str, values: Any, integer: bool) -> np.ndarray:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise ParameterError(f"{where}: got {values!r}; must be a number or a flat list of numbers") from error
-    if array.dtype.kind not in "iuf":
+    has_bools = isinstance(values, (list, tuple)) and any(isinstance(value, bool) for value in values)
+    if array.dtype.kind not in "iuf" or has_bools:
         raise ParameterError(f"{where}: got {values!r}; must be a number or a flat list of numbers")
     if integer and array.dtype.kind == "f" and array.size:
         raise ParameterError(f"{where}: got {values!r}; must be a whole number")

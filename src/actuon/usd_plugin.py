@@ -18,12 +18,15 @@ _VARIABLE = "PXR_PLUGINPATH_NAME"
 
 def announce_schemas() -> None:
     """Let USD find the Newton schema, where it is installed."""
-    found = importlib.util.find_spec(_PACKAGE)
+    try:
+        found = importlib.util.find_spec(_PACKAGE)
+    except ValueError:  # it is being loaded, or replaced
+        return
     if found is None or not found.submodule_search_locations:
         return
     folder = found.submodule_search_locations[0]
     paths = [path for path in os.environ.get(_VARIABLE, "").split(os.pathsep) if path]
     if folder not in paths:
         os.environ[_VARIABLE] = os.pathsep.join([*paths, folder])
-    if "pxr" in sys.modules:
+    if sys.modules.get("pxr") is not None:
         importlib.import_module(_PACKAGE)

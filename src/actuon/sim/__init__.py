@@ -3,6 +3,6 @@
 
 from .articulation import Articulation
 from .events import Event, Subscription
-from .simulation import Robot, Simulation, current_simulation
 from .mujoco_sim import MujocoSimulation
 from .newton_sim import NewtonSimulation
+from .simulation import Robot, Simulation, current_simulation

@@ -18,8 +18,8 @@ class Articulation:
     """One robot, or many of the same kind.
 
     Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
-    broadcast. Both work on a subset: ``indices`` of robots, ``dof_indices`` of DOFs. Joints of more than one DOF, such as a
-    free base, are not among the DOFs.
+    broadcast. Both work on a subset: ``indices`` of robots, ``dof_indices`` of DOFs. Joints of more than one DOF, such
+    as a free base, are not among the DOFs.
 
     Args:
         paths: Path of a robot, a regex that matches the paths of several, or a list of these. The name of a robot alone
@@ -128,7 +128,7 @@ class Articulation:
         return self._get("joint_f", indices, dof_indices)
 
     def set_dof_efforts(self, efforts: Any, indices: Any = None, dof_indices: Any = None) -> None:
-        """Apply ``efforts`` [N·m or N] from the next step on. Those of actuated DOFs are overwritten by the actuators."""
+        """Apply ``efforts`` [N·m or N] from the next step on. On actuated DOFs the actuators overwrite them."""
         self._set("joint_f", efforts, indices, dof_indices)
 
     def get_dof_gains(self, indices: Any = None, dof_indices: Any = None) -> tuple[wp.array, wp.array]:
@@ -150,6 +150,11 @@ class Articulation:
             for name, given, now in zip(("stiffnesses", "dampings"), (stiffnesses, dampings), before, strict=True)
         ]
         self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
+
+    def push(self, forces: Any, indices: Any = None) -> None:
+        """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until told otherwise."""
+        robots = Simulation.check_ids("indices", indices, len(self))
+        self.simulation.push(self.robot_ids[robots], self._numbers("forces", forces, (len(robots), 3)))
 
     def _subset(self, indices: Any, dof_indices: Any) -> tuple[np.ndarray, np.ndarray]:
         robots = Simulation.check_ids("indices", indices, len(self))

@@ -21,9 +21,9 @@ _HOME = "home"
 class MujocoSimulation(Simulation):
     """MuJoCo with one or many copies of a model. MJCF and URDF.
 
-    A robot is named by its root body: ``"/base"``, or ``"/World/envs/env_3/base"`` with several environments. It starts at
-    the keyframe ``home`` where the model has one. Position targets are the ``ctrl`` of a joint's position servo where it
-    has one. Efforts go to ``qfrc_applied``.
+    A robot is named by its root body: ``"/base"``, or ``"/World/envs/env_3/base"`` with several environments. It starts
+    at the keyframe ``home`` where the model has one. Position targets are the ``ctrl`` of a joint's position servo where
+    it has one. Efforts go to ``qfrc_applied``.
 
     Args:
         path_or_model: An ``.xml`` or ``.urdf`` file, or an ``MjModel``, which is copied.
@@ -111,7 +111,7 @@ class MujocoSimulation(Simulation):
                 dofs = env * model.nv + model.jnt_dofadr[joints]
                 paths = tuple(f"{path}/{n}" for n in names)
                 coordinates = env * model.nq + model.jnt_qposadr[joints]
-                robots.append(Robot(path, env, f"/{name}", names, paths, coordinates, dofs, dofs))
+                robots.append(Robot(path, env, f"/{name}", names, paths, coordinates, dofs, dofs, root))
         return robots
 
     def refresh(self) -> None:
@@ -183,6 +183,10 @@ class MujocoSimulation(Simulation):
                 applied[at] = row[columns]
 
         return write
+
+    def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
+        for robot, force in zip((self.robots[i] for i in robots), forces, strict=True):
+            self.data[robot.env].xfrc_applied[robot.root_body, :3] = force
 
     def _model_drives(self, robots: np.ndarray) -> Iterator[tuple[Any, Robot, list[list[int]]]]:
         """Model, robot, and the actuators on each of its DOFs."""

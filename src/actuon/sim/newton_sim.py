@@ -12,9 +12,12 @@ import numpy as np
 import warp as wp
 
 from ..errors import MissingExtraError, RobotFileError
+from ..memory import Floats, Ints
 from .simulation import CONTROL, STATE, Robot, Simulation
 
 _DEFAULT_DT = 0.002
+Table: Any = wp.array2d(dtype=wp.float32)
+Places: Any = wp.array2d(dtype=wp.int32)
 
 
 class NewtonSimulation(Simulation):
@@ -93,10 +96,12 @@ class NewtonSimulation(Simulation):
         single = (newton.JointType.REVOLUTE, newton.JointType.PRISMATIC)
         starts = [*template.articulation_start, template.joint_count]
         found = []
+        roots = {}
         for label, first, last in zip(template.articulation_label, starts, starts[1:], strict=False):
             joints = [j for j in range(first, last) if template.joint_type[j] in single]
             if joints:
                 found.append((label, joints))
+                roots[label] = template.joint_child[first]
         if not found:
             raise RobotFileError(f"'{self._name()}' holds no articulation with a revolute or prismatic joint")
         ends = [label.rsplit("/", 1)[-1] for label, _ in found]
@@ -113,7 +118,9 @@ class NewtonSimulation(Simulation):
                 q = env * coordinates + np.array([template.joint_q_start[j] for j in joints])
                 qd = env * dofs + np.array([template.joint_qd_start[j] for j in joints])
                 targets = q if self.model.use_coord_layout_targets else qd
-                robots.append(Robot(path, env, label, names, paths, q, qd, targets))
+                robots.append(
+                    Robot(path, env, label, names, paths, q, qd, targets, env * template.body_count + roots[label])
+                )
         return robots
 
     def refresh(self) -> None:
@@ -131,6 +138,7 @@ class NewtonSimulation(Simulation):
                 continue
             for env in env_ids:
                 wp.copy(target, first, dest_offset=int(env) * width, src_offset=int(env) * width, count=width)
+        self.push(np.flatnonzero([robot.env in env_ids for robot in self.robots]), np.zeros((1, 3), np.float32))
         mask = np.zeros(self.model.world_count + 1, dtype=bool)
         mask[env_ids] = True
         flags = 0  # the joints are reset already; the rest is the solver's own memory
@@ -154,6 +162,11 @@ class NewtonSimulation(Simulation):
             record_cmd=True,
         )
         return command.launch
+
+    def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
+        wrenches = self.state.body_f.numpy()
+        wrenches[[self.robots[i].root_body for i in robots], :3] = forces
+        self.state.body_f.assign(wrenches)
 
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         at = np.stack([self.robots[i].dofs for i in robots])
@@ -191,17 +204,17 @@ class NewtonSimulation(Simulation):
 
 @wp.kernel
 def _scatter_columns(
-    values: wp.array2d(dtype=float),
-    columns: wp.array(dtype=int),
-    at: wp.array2d(dtype=int),
-    target: wp.array(dtype=float),
+    values: Table,
+    columns: Ints,
+    at: Places,
+    target: Floats,
 ):
     i, j = wp.tid()
     target[at[i, j]] = values[i, columns[j]]
 
 
 @wp.kernel
-def _scatter(values: wp.array2d(dtype=float), at: wp.array2d(dtype=int), target: wp.array(dtype=float)):
+def _scatter(values: Table, at: Places, target: Floats):
     i, j = wp.tid()
     target[at[i, j]] = values[i, j]
 

@@ -38,6 +38,8 @@ class Robot:
     """Indices into ``joint_qd``, ``joint_target_qd`` and ``joint_f``, shape (D,)."""
     targets: np.ndarray
     """Indices into ``joint_target_q``, shape (D,)."""
+    root_body: int = 0
+    """The engine's number of its root body."""
 
     def indices(self, kind: str) -> np.ndarray:
         """Where the values of ``kind`` lie, shape (D,)."""
@@ -47,8 +49,8 @@ class Robot:
 class Simulation(abc.ABC):
     """A physics engine with one or many copies of what a file holds.
 
-    The newest is the current one, which is found where none is named; ``with simulation:`` makes it the current one, and
-    closes it at the end.
+    The newest is the current one, which is found where none is named; ``with simulation:`` makes it the current one,
+    and closes it at the end.
     """
 
     robots: list[Robot]
@@ -230,7 +232,7 @@ class Simulation(abc.ABC):
 
     @abc.abstractmethod
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
-        """Return what hands ``efforts``, float32 of shape (n, D), to the engine again and again, for these DOFs only."""
+        """Return what hands ``efforts``, float32 of shape (n, D), to the engine at each call, for these DOFs only."""
 
     @abc.abstractmethod
     def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
@@ -243,6 +245,10 @@ class Simulation(abc.ABC):
     @abc.abstractmethod
     def silent_drives(self, robots: np.ndarray) -> np.ndarray:
         """Whether the engine holds no drive that pushes on a DOF, read back from it, shape (n, D)."""
+
+    @abc.abstractmethod
+    def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
+        """Push at the centre of mass of root bodies with ``forces`` [N] of shape (n, 3), until told otherwise."""
 
     @abc.abstractmethod
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -139,7 +139,7 @@ def by_config(config: Config) -> Registered:
 def by_type(where: str, kind: ComponentKind, type_name: Any) -> Registered:
     """The component of a ``type`` in YAML."""
     known = {entry.type_name: entry for entry in _of_kind(kind)}
-    if type_name not in known:
+    if not isinstance(type_name, str) or type_name not in known:
         raise RobotFileError(f"{where}: got type {type_name!r}; {listed(str(type_name), known, 'types')}")
     return known[type_name]
 

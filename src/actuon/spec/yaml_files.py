@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import ActuonError, MissingExtraError, RobotFileError, listed
 from ..fields import Config
+from ..files import replacing
 from .actuator_config import ActuatorConfig
 from .registry import ComponentKind, by_config, by_type
 
@@ -60,6 +61,9 @@ def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list
         RobotFileError: A name or regex matches nothing, a regex is broken, or two entries claim a joint.
     """
     names = list(names)
+    entries = list(entries)
+    if not entries:
+        raise RobotFileError("there are no actuators")
     owner: dict[str, str] = {}
     matched = []
     for entry in entries:
@@ -100,8 +104,10 @@ def load_actuators(path: str | Path) -> list[ActuatorEntry]:
         raise RobotFileError(f"'{path}' cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise RobotFileError(f"'{path}' is no text: {error}") from error
-    except (MissingExtraError, RecursionError):
+    except MissingExtraError:
         raise
+    except RecursionError as error:
+        raise RobotFileError(f"'{path}' is nested too deeply") from error
     except Exception as error:  # ruamel has a tree of its own
         mark = getattr(error, "problem_mark", None)
         at = f":{mark.line + 1}" if mark else ""
@@ -127,11 +133,12 @@ def _yaml() -> Any:
 
 def _entries(document: Any, folder: Path) -> list[ActuatorEntry]:
     document = _mapping("the file", document, ("version", "actuators"))
-    if document.get("version", _VERSION) != _VERSION:
-        raise RobotFileError(f"version: got {document['version']!r}; this Actuon reads version {_VERSION}")
+    version = document.get("version", _VERSION)
+    if type(version) is not int or version != _VERSION:
+        raise RobotFileError(f"version: got {version!r}; this Actuon reads version {_VERSION}")
     if "actuators" not in document:
         raise RobotFileError("has no 'actuators'")
-    groups = _mapping("actuators", document["actuators"] or {})
+    groups = _mapping("actuators", document["actuators"])
     return [_entry(f"actuators.{name}", name, group, folder) for name, group in groups.items()]
 
 
@@ -140,7 +147,8 @@ def _entry(where: str, name: str, group: Any, folder: Path) -> ActuatorEntry:
     for key in ("joints", "controller"):
         if key not in group:
             raise RobotFileError(f"{where}: needs '{key}'")
-    clamping = group.get("clamping") or []
+    clamping = group.get("clamping")
+    clamping = [] if clamping is None else clamping
     if not isinstance(clamping, list):
         raise RobotFileError(f"{where}.clamping: got {clamping!r}; must be a list of clamps")
     delay = group.get("delay")
@@ -171,8 +179,9 @@ def _config(where: str, kind: ComponentKind, values: Any, folder: Path) -> Confi
     for field in dataclasses.fields(config):
         if field.default is dataclasses.MISSING and values.get(field.name) is None:
             raise RobotFileError(f"{where}: needs '{field.name}', {declared[field.name].range}")
-        if declared[field.name].path and isinstance(values.get(field.name), str):
-            values[field.name] = os.path.normpath(folder.absolute() / values[field.name])
+        if declared[field.name].path and isinstance(values.get(field.name), str) and values[field.name]:
+            path = folder.absolute() / values[field.name]
+            values[field.name] = os.path.realpath(path) if ".." in path.parts else str(path)
     try:
         return config(**values)
     except ActuonError as error:
@@ -203,17 +212,9 @@ def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry]) -> None:
         if entry.name in groups:
             raise RobotFileError(f"{path}: two entries are called '{entry.name}'")
         groups[entry.name] = _as_plain(entry, path.parent)
-    # The temporary file stands beside the target, so that renaming it cannot fail half-way.
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("w", encoding="utf-8") as stream:
-            stream.write(_HEADER)
-            _yaml().dump({"version": _VERSION, "actuators": groups}, stream)
-        partial.replace(path)
-    except OSError as error:
-        raise RobotFileError(f"'{path}' cannot be written: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
+        stream.write(_HEADER)
+        _yaml().dump({"version": _VERSION, "actuators": groups}, stream)
 
 
 def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
@@ -243,6 +244,9 @@ def _values(config: Any, folder: Path) -> dict[str, Any]:
 
 
 def relative_below(path: str, folder: Path) -> str:
-    """``path`` relative to ``folder`` where it lies in or below it; otherwise as an absolute path."""
-    absolute = Path(os.path.normpath(Path(path).absolute()))
-    return absolute.relative_to(folder).as_posix() if absolute.is_relative_to(folder) else absolute.as_posix()
+    """``path`` relative to ``folder`` where it lies in or below it, links followed; otherwise as an absolute path."""
+    absolute = Path(os.path.abspath(path))
+    for inner, outer in ((absolute, folder), (Path(os.path.realpath(absolute)), Path(os.path.realpath(folder)))):
+        if inner.is_relative_to(outer):
+            return inner.relative_to(outer).as_posix()
+    return absolute.as_posix()

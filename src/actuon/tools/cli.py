@@ -10,10 +10,13 @@ def main() -> None:
     """Run the command line. A bad file or argument ends with exit code 2 and one line."""
     from actuon.errors import ActuonError
 
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that lacks our units must not fail
     try:
         from .commands import app
     except ImportError as error:
-        sys.exit(f"actuon: the command line needs '{error.name}': install it with  pip install 'actuon[cli]'")
+        print(f"actuon: the command needs '{error.name}': install it with  pip install 'actuon[cli]'", file=sys.stderr)
+        sys.exit(2)
     try:
         app()
     except (ActuonError, OSError) as error:

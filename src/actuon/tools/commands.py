@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,9 +64,10 @@ def inspect(
     stage = open_stage(robot)
     report = actuon.inspect_actuators(find_prim(stage, root) if root else stage, allow_torch)
     if as_json:
-        print(json.dumps({"file": str(robot), **_plain(dataclasses.asdict(report))}, indent=2, ensure_ascii=False))
+        print(json.dumps({"file": str(robot), **_plain(dataclasses.asdict(report))}, indent=2))
     else:
-        _print_report(Console(), robot, report)
+        piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+        _print_report(Console(width=200 if piped else None), robot, report)
     if report.problems:
         raise typer.Exit(1)
 
@@ -87,6 +91,8 @@ def _print_report(console: Console, robot: Path, report: Any) -> None:
     if alike:
         table = Table("joints", "driven by", "parameter", "value", "unit", "source", show_lines=False)
         table.columns[3].justify = "right"
+        for column in table.columns:
+            column.overflow = "fold"
         for (has_actuator, _, parts), names in alike.items():
             _add_rows(table, names, parts, has_actuator)
             table.add_section()
@@ -128,11 +134,15 @@ def author(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the robot with its actuators.")],
     root: Root = None,
     overwrite: Annotated[bool, typer.Option(help="Replace actuators that the robot has already.")] = False,
+    allow_torch: AllowTorch = False,
 ) -> None:
-    """Write the actuators of an actuon.yaml onto a robot. The robot's own file stays as it is."""
+    """Write the actuators of an actuon.yaml onto a robot.
+
+    In the robot's own folder the output is a copy of its file, in another one a layer over it.
+    """
     from actuon.usd.transfer import author_file
 
-    prims = author_file(robot, actuators, output, root, overwrite)
+    prims = author_file(robot, actuators, output, root, overwrite, allow_torch)
     print(f"wrote {len(prims)} actuators to {output}: {', '.join(prims)}")
 
 
@@ -146,9 +156,61 @@ def export(
     """Write the actuators of a robot into an actuon.yaml."""
     from actuon.usd.stage import find_prim, open_stage
 
+    if output.suffix not in (".yaml", ".yml"):
+        raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be .yaml or .yml")
     stage = open_stage(robot)
     entries = actuon.export_actuators(find_prim(stage, root) if root else stage, allow_torch)
     if not entries:
         raise RobotFileError(f"'{robot}' has no actuators")
     actuon.save_actuators(output, entries)
     print(f"wrote {len(entries)} entries to {output}")
+
+
+def _update(progress: Any, task: Any, share: float) -> None:
+    progress.update(task, completed=share)
+
+
+@app.command()
+def run(
+    robot: Annotated[
+        Path, typer.Argument(help="A USD or MJCF file with actuators in or beside it.", show_default=False)
+    ],
+    engine: Annotated[str | None, typer.Option(help="mujoco or newton. Default: the one that reads the file.")] = None,
+    envs: Annotated[int, typer.Option(min=1, help="How many copies of the robot.")] = 1,
+    seconds: Annotated[float, typer.Option(min=0.01, help="How long to move it [s].")] = 6.0,
+    record: Annotated[Path | None, typer.Option(help="Save the run with real motors as .npz or .csv.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the plots.")] = Path("out"),
+) -> None:
+    """Move a robot with its real motors and with ideal ones: a table per joint, and plots.
+
+    A quadruped lies down, stands up, squats and is pushed. Any other robot swings its joints.
+    """
+    import warp as wp
+    from rich.progress import Progress
+
+    from .plots import save_all
+    from .run import engine_for, simulate, summary
+
+    wp.config.log_level = wp.LOG_WARNING
+    engine, path = engine_for(robot, engine)
+    console = Console()
+    runs = []
+    with Progress(console=console, transient=not console.is_terminal) as progress:
+        for ideal in (False, True):
+            task = progress.add_task(f"{'ideal PD' if ideal else 'real motor'} in {engine}, {seconds:g} s", total=1.0)
+            tick = functools.partial(_update, progress, task)
+            done, recorder = simulate(engine, path, seconds, envs, ideal, tick)
+            progress.update(task, completed=1.0)
+            runs.append(done)
+            if record is not None and not ideal:
+                recorder.save(record)
+    table = Table("joint", title=f"{path.name}: {envs} × {len(runs[0].dof_names)} joints")
+    for done in runs:
+        for column in ("error [rad]", "peak [N·m]", "at a limit"):
+            table.add_column(f"{done.title}\n{column}", justify="right")
+    for real, ideal_row in zip(*map(summary, runs), strict=True):
+        cells = [(f"{e:.4f}", f"{p:.1f}", f"{100 * c:.1f} %") for _, e, p, c in (real, ideal_row)]
+        table.add_row(real[0], *cells[0], *cells[1])
+    console.print(table)
+    for saved in [*save_all(runs, output), *([record] if record is not None else [])]:
+        print(f"saved {saved}")

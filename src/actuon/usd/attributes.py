@@ -25,10 +25,11 @@ def attribute_names(schema: Registered) -> dict[str, str]:
     known = {}
     for name in definition.GetPropertyNames() if definition is not None else ():
         if definition.GetSpecType(name) == Sdf.SpecTypeAttribute:
-            known[snake_case(name.rpartition(":")[2])] = name
+            known[name.rpartition(":")[2]] = name
     if schema.config is None:
-        return known
-    return {name: known.get(name, f"newton:{camel_case(name)}") for name in schema.config.declared()}
+        return {snake_case(name): attribute for name, attribute in known.items()}
+    names = {name: camel_case(name) for name in schema.config.declared()}
+    return {name: known.get(camel, f"newton:{camel}") for name, camel in names.items()}
 
 
 def value_type(declared: Field) -> Any:
@@ -51,14 +52,16 @@ def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapp
     """Values of a schema's attributes by parameter name, defaults included, and where each comes from."""
     names = attribute_names(schema)
     if schema.config is None and not names:  # USD does not know the schema: what is authored is all there is
-        authored = prim.GetAuthoredPropertiesInNamespace("newton")
-        names = {snake_case(p.GetName().removeprefix("newton:")): p.GetName() for p in authored if p != TARGETS}
+        authored = [
+            p.GetName() for p in prim.GetAuthoredPropertiesInNamespace("newton") if isinstance(p, Usd.Attribute)
+        ]
+        names = {snake_case(name.removeprefix("newton:")): name for name in authored}
     declared = schema.config.declared() if schema.config is not None else {}
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for name, attribute_name in names.items():
         attribute = prim.GetAttribute(attribute_name)
-        value = _value(prim, attribute) if attribute else None
+        value = _value(attribute) if attribute else None
         if value is None:
             value = declared[name].fallback if name in declared else None
         if value is None:
@@ -68,11 +71,11 @@ def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapp
     return values, sources
 
 
-def _value(prim: Any, attribute: Any) -> Any:
+def _value(attribute: Any) -> Any:
     value = attribute.Get()
     plain = attribute.GetResolveInfo(Usd.TimeCode.Default()).GetSource() == Usd.ResolveInfoSourceDefault
     if not plain and attribute.HasAuthoredValue():
-        raise RobotFileError(f"{prim.GetPath()}: {attribute.GetName()} has time samples only; must be one plain value")
+        raise RobotFileError(f"{attribute.GetName()} varies over time; must be one plain value")
     if isinstance(value, Sdf.AssetPath):
         return _resolved(attribute, value)
     if isinstance(value, float):

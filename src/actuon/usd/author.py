@@ -53,22 +53,29 @@ def add_actuator(
         RobotFileError: The root, a joint or the name cannot be used, or a prim is there already.
         StructureError: A part is of the wrong kind, or a clamp is there twice.
     """
-    stage = stage_or_current(stage)
-    actuator = ActuatorConfig(controller, clamping, delay)  # type: ignore[arg-type]
-    return _add(stage, find_prim(stage, articulation_root), target_names, name, actuator, overwrite_existing)
-
-
-def _add(stage: Any, root: Any, target_names: Any, name: str, actuator: ActuatorConfig, overwrite: bool) -> Any:
+    stage = stage_or_current(stage, articulation_root)
+    root = find_prim(stage, articulation_root)
     path = _path_for(root, name)
     try:
-        names = [target_names] if isinstance(target_names, str) else list(target_names)
-        joints = [find_joint(root, target) for target in names]
+        actuator = ActuatorConfig(controller, clamping, delay)  # type: ignore[arg-type]
+        names = [target_names] if isinstance(target_names, str) else target_names
+        joints = [find_joint(root, target) for target in names] if isinstance(names, Sequence) else []
         if not joints or len(set(joints)) < len(joints):
             raise RobotFileError(f"target_names: got {target_names!r}; must be one joint or several different ones")
+    except ActuonError as error:
+        raise type(error)(f"{path}: {error}") from error
+    return _add(stage, path, joints, actuator, overwrite_existing)
+
+
+def _add(stage: Any, path: Any, joints: Sequence[str], actuator: ActuatorConfig, overwrite: bool) -> Any:
+    try:
         parts = actuator.parts()
         old = stage.GetPrimAtPath(path)
         if old and not overwrite:
-            raise RobotFileError(f"there is a {old.GetTypeName() or 'prim'} already; pass overwrite_existing=True")
+            kind = old.GetTypeName() or "prim"
+            raise RobotFileError(f"there is a {kind} already; overwrite_existing=True, or --overwrite, replaces it")
+        if str(path) in joints:
+            raise RobotFileError("it would replace the joint that it drives; give it another name")
         _write(stage, path, parts, joints)
     except ActuonError as error:
         raise type(error)(f"{path}: {error}") from error
@@ -91,9 +98,7 @@ def _path_for(root: Any, name: Any) -> Any:
 def _write(stage: Any, path: Any, parts: Sequence[Config], joints: Sequence[str]) -> None:
     """Put the prim together in a layer of its own, then copy it over in one piece, or leave everything as it was."""
     edit = stage.GetEditTarget()
-    layer, at = edit.GetLayer(), edit.MapToSpecPath(path)
-    if not layer.permissionToEdit or at.isEmpty:
-        raise RobotFileError(f"the layer '{layer.GetDisplayName()}' cannot be edited there")
+    layer, at = _edited(stage, path)
     scratch = Sdf.Layer.CreateAnonymous()
     spec = Sdf.PrimSpec(scratch, path.name, Sdf.SpecifierDef, ACTUATOR)
     schemas = []
@@ -114,19 +119,36 @@ def _write(stage: Any, path: Any, parts: Sequence[Config], joints: Sequence[str]
     spec.SetInfo("apiSchemas", kind(schemas))
     with _undone_on_failure(layer, at):
         parent = Sdf.CreatePrimInLayer(layer, at.GetParentPath())
-        if not stage.GetPrimAtPath(path.GetParentPath()).IsDefined():
+        scope = stage.GetPrimAtPath(path.GetParentPath())
+        if not scope or not scope.IsDefined():
             parent.specifier, parent.typeName = Sdf.SpecifierDef, "Scope"
         if not Sdf.CopySpec(scratch, spec.path, layer, at):
             raise RobotFileError(f"the layer '{layer.GetDisplayName()}' refuses the prim")
         _check_written(stage.GetPrimAtPath(path), spec, schemas, joints)
 
 
+def _edited(stage: Any, path: Any) -> tuple[Any, Any]:
+    """The layer that is written to, and the place of ``path`` in it."""
+    edit = stage.GetEditTarget()
+    layer, at = edit.GetLayer(), edit.MapToSpecPath(path)
+    if not layer.permissionToEdit or at.isEmpty:
+        raise RobotFileError(f"{path}: the layer '{layer.GetDisplayName()}' cannot be edited there")
+    return layer, at
+
+
 def _hide(specs: Iterable[Any], spec: Any) -> None:
     """Block what other layers say about the prim and the new one does not."""
     for other in specs:
+        spec.active = True
+        if other.documentation:
+            spec.documentation = ""
+        for child in other.nameChildren:
+            Sdf.PrimSpec(spec, child.name, Sdf.SpecifierOver).active = False
         for attribute in other.attributes:
             if attribute.name not in spec.attributes:
                 Sdf.AttributeSpec(spec, attribute.name, attribute.typeName).default = Sdf.ValueBlock()
+            if attribute.HasInfo("connectionPaths"):
+                spec.attributes[attribute.name].connectionPathList.ClearEditsAndMakeExplicit()
         for relationship in other.relationships:
             if relationship.name not in spec.relationships:
                 Sdf.RelationshipSpec(spec, relationship.name, False).targetPathList.ClearEditsAndMakeExplicit()
@@ -158,12 +180,11 @@ def _undone_on_failure(layer: Any, at: Any) -> Iterator[None]:
         Sdf.CopySpec(layer, at, backup, kept)
     try:
         yield
-    except (ActuonError, Tf.ErrorException) as error:
-        if missing:
-            parent = layer.GetPrimAtPath(missing[0].GetParentPath())
-            del parent.nameChildren[missing[0].name]
-        else:
+    except BaseException as error:
+        if not missing:
             Sdf.CopySpec(backup, kept, layer, at)
+        elif made := layer.GetPrimAtPath(missing[0]):
+            del (made.nameParent or layer.pseudoRoot).nameChildren[made.name]
         if isinstance(error, Tf.ErrorException):
             raise RobotFileError(f"the layer '{layer.GetDisplayName()}' refuses the prim: {error}") from error
         raise
@@ -173,7 +194,7 @@ def _stored_path(layer: Any, path: str) -> str:
     """How a layer refers to a file: relative where that lies beside or below it, so that both travel together."""
     if layer.anonymous or not layer.realPath:
         return os.path.abspath(path) if os.path.exists(path) else path
-    folder = Path(layer.realPath).parent
+    folder = Path(os.path.abspath(layer.realPath)).parent
     if not os.path.isabs(path):
         if (folder / path).exists() or not os.path.exists(path):
             return path if path.startswith(".") else f"./{path}"
@@ -202,10 +223,11 @@ def author_actuators(
     Returns:
         The prims.
     """
-    stage = stage_or_current(stage)
+    stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)
+    paths = joint_paths(root)
     prims: dict[str, tuple[ActuatorEntry, list[str]]] = {}
-    for entry, joints in match_joints(entries, joint_paths(root)):
+    for entry, joints in match_joints(entries, paths):
         if entry.one_prim or len(joints) == 1:
             named = {entry.name: joints}
         else:
@@ -214,9 +236,8 @@ def author_actuators(
             if name in prims:
                 raise RobotFileError(f"'{entry.name}' and '{prims[name][0].name}' both make a prim called '{name}'")
             prims[name] = (entry, targets)
-    edit = stage.GetEditTarget()
-    with _undone_on_failure(edit.GetLayer(), edit.MapToSpecPath(root.GetPath().AppendChild(SCOPE))):
+    with _undone_on_failure(*_edited(stage, root.GetPath().AppendChild(SCOPE))):
         return [
-            _add(stage, root, targets, name, entry.actuator, overwrite_existing)
+            _add(stage, _path_for(root, name), [paths[t] for t in targets], entry.actuator, overwrite_existing)
             for name, (entry, targets) in prims.items()
         ]

@@ -157,12 +157,17 @@ def export_actuators(stage_or_root: Any, allow_unsafe_torch_checkpoints: bool = 
     names = {path: name for name, path in joint_paths(root).items()}
     entries: dict[str, ActuatorEntry] = {}
     alike: dict[Any, list[str]] = {}
+    owners: dict[str, str] = {}
     for parsed in parse_actuators(root, allow_unsafe_torch_checkpoints):
         if parsed.target_path != parsed.target_paths[0]:
             continue
         outside = [path for path in parsed.target_paths if path not in names]
         if outside:
             raise RobotFileError(f"{parsed.prim_path}: its target '{outside[0]}' is not below '{root.GetPath()}'")
+        for path in parsed.target_paths:
+            if path in owners:
+                raise RobotFileError(f"'{path}' is driven by {owners[path]} and by {parsed.prim_path}; must be by one")
+            owners[path] = parsed.prim_path
         joints = tuple(names[path] for path in parsed.target_paths)
         name = unique_name(Sdf.Path(parsed.prim_path).name, entries)
         entries[name] = ActuatorEntry(name, joints, parsed.config, one_prim=len(joints) > 1)

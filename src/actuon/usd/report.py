@@ -138,7 +138,7 @@ def _drive(joint: Any) -> Part | None:
     for name, (unit, default) in _DRIVE.items():
         attribute = joint.GetAttribute(f"drive:{axis}:physics:{name}")
         value = attribute.Get() if attribute else None
-        value = default if value is None else value
+        value = value if isinstance(value, (int, float)) else default
         if not linear and name != "maxForce":
             value = math.degrees(value)
         source = AUTHORED if attribute and attribute.HasAuthoredValue() else SCHEMA_DEFAULT

@@ -15,7 +15,6 @@ from ..errors import RobotFileError, listed
 
 JOINT_TYPES = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
 """Joints that an actuator can drive: those of one DOF."""
-_OTHER_JOINT_TYPES = ("PhysicsJoint", "PhysicsFixedJoint", "PhysicsSphericalJoint", "PhysicsDistanceJoint")
 FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 
 _current: contextvars.ContextVar[Any] = contextvars.ContextVar("actuon_stage", default=None)
@@ -62,8 +61,10 @@ def _check_stage(stage: Any) -> Any:
     return stage
 
 
-def stage_or_current(stage: Any) -> Any:
-    """``stage``, or the current one where it is None."""
+def stage_or_current(stage: Any, prim: Any = None) -> Any:
+    """``stage``; where it is None, that of ``prim`` if this is one, or the current one."""
+    if stage is None and isinstance(prim, Usd.Prim) and prim:
+        return prim.GetStage()
     return current_stage() if stage is None else _check_stage(stage)
 
 
@@ -74,7 +75,7 @@ def open_stage(path: str | Path) -> Any:
         RobotFileError: It is missing, or is no USD.
     """
     path = Path(path)
-    if path.suffix not in FORMATS:
+    if path.suffix.lower() not in FORMATS:
         raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(FORMATS)}")
     if not path.is_file():
         raise RobotFileError(f"'{path}' does not exist")
@@ -90,7 +91,7 @@ def open_stage(path: str | Path) -> Any:
 
 
 def _first_problem(error: Exception) -> str:
-    """The line of USD's report that says what is wrong."""
+    """What USD reports, on one line."""
     entries = [str(getattr(entry, "commentary", entry)) for entry in error.args]
     return " ".join(" ".join(entries).split()) or "it is no USD"
 
@@ -101,6 +102,8 @@ def find_prim(stage: Any, path: Any) -> Any:
     Raises:
         RobotFileError: There is none.
     """
+    if isinstance(path, Usd.Prim) and path and path.GetStage() != stage:
+        raise RobotFileError(f"'{path.GetPath()}' is a prim of another stage")
     text = str(path.GetPath() if isinstance(path, Usd.Prim) else path)
     if not Sdf.Path.IsValidPathString(text) or not (sdf := Sdf.Path(text)).IsAbsoluteRootOrPrimPath():
         raise RobotFileError(f"got {text!r}; must be an absolute prim path such as '/World/Robot'")
@@ -167,7 +170,9 @@ def find_joint(root: Any, name: Any) -> str:
         raise RobotFileError(f"target_names: got {name!r}; must be the name of a joint, or a list of them")
     ending = "/" + name.lstrip("/")
     joints = joint_paths(root)
-    found = [path for path in joints.values() if path == name or path.endswith(ending)]
+    if name in joints.values():
+        return name
+    found = [path for path in joints.values() if path.endswith(ending)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -183,8 +188,3 @@ def find_joint(root: Any, name: Any) -> str:
     unloaded = [p for p in Usd.PrimRange(root, Usd.PrimIsActive & Usd.PrimIsDefined) if not p.IsLoaded()]
     hint = f". The payload of {unloaded[0].GetPath()} is not loaded" if unloaded else ""
     raise RobotFileError(f"there is no joint '{name}' below {where}; {listed(name, joints, 'joints')}{hint}")
-
-
-def is_joint(prim: Any) -> bool:
-    """Whether a prim is a joint of any kind."""
-    return prim.GetTypeName() in (*JOINT_TYPES, *_OTHER_JOINT_TYPES)

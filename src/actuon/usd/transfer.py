@@ -7,15 +7,21 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pxr import Sdf, Tf, Usd, UsdUtils
+from pxr import Sdf, Tf, Usd
 
 from ..errors import RobotFileError
+from ..files import replacing
 from ..spec.yaml_files import load_actuators
 from .author import author_actuators
-from .parse import parse_actuators
+from .parse import parse_actuator_prim
 from .stage import default_root, find_prim, open_stage
 
 _WRITABLE = (".usda", ".usd", ".usdc")
+_STAGE_KEYS = (
+    "defaultPrim", "upAxis", "metersPerUnit", "kilogramsPerUnit", "timeCodesPerSecond", "framesPerSecond",
+    "startTimeCode", "endTimeCode",
+)  # fmt: skip
+"""What a stage takes from its root layer only."""
 
 
 def author_file(
@@ -24,8 +30,12 @@ def author_file(
     output: str | Path,
     root: str | None = None,
     overwrite_existing: bool = False,
+    allow_unsafe_torch_checkpoints: bool = False,
 ) -> list[str]:
-    """Write a copy of a robot's file with the actuators of an ``actuon.yaml``. References in it stay references.
+    """Write a robot's file with the actuators of an ``actuon.yaml``.
+
+    In the robot's own folder the output is a copy of its file. In another one it is a layer over it, so that nothing of
+    the robot has to be rewritten: the robot's file must stay where it is.
 
     Args:
         robot: A USD file. It is not changed, unless it is ``output`` too.
@@ -33,49 +43,45 @@ def author_file(
         output: The file to write. It is written whole, or not at all.
         root: Path of the robot's root prim. Default: the file's default prim.
         overwrite_existing: Replace actuators that the robot has already.
+        allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`.
 
     Returns:
         Paths of the actuators.
     """
     robot, output = Path(robot), Path(output)
-    if output.suffix not in _WRITABLE:
+    if output.suffix.lower() not in _WRITABLE:
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(_WRITABLE)}")
-    if not output.parent.is_dir():
-        raise RobotFileError(f"'{output}': its folder does not exist")
     entries = load_actuators(actuators)
     source = open_stage(robot)
-    # Beside the target, so that relative paths mean the same in it, and renaming cannot fail half-way.
-    partial = output.with_name(f".{output.stem}.partial{output.suffix}")
-    try:
-        layer = _copy(source.GetRootLayer(), partial)
-        stage = Usd.Stage.Open(layer)
-        prim = find_prim(stage, root) if root else default_root(stage)
-        prims = author_actuators(prim, entries, overwrite_existing=overwrite_existing, stage=stage)
-        parse_actuators(prim, allow_unsafe_torch_checkpoints=True)
-        paths = [str(prim.GetPath()) for prim in prims]
-        layer.Save()
-        os.replace(partial, output)
-    except (Tf.ErrorException, OSError) as error:
-        raise RobotFileError(f"'{output}' cannot be written: {' '.join(str(error).split())}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(output) as partial:
+        try:
+            layer = Sdf.Layer.CreateAnonymous(output.suffix)
+            _take_over(source.GetRootLayer(), partial, layer)
+            # Saved first, so that the layer has a folder, relative to which networks are stored.
+            layer.Export(str(partial))
+            layer = Sdf.Layer.FindOrOpen(str(partial))
+            stage = Usd.Stage.Open(layer)
+            prim = find_prim(stage, root) if root else default_root(stage)
+            prims = author_actuators(prim, entries, overwrite_existing=overwrite_existing, stage=stage)
+            for written in prims:
+                parse_actuator_prim(written, allow_unsafe_torch_checkpoints)
+            paths = [str(prim.GetPath()) for prim in prims]
+            layer.Save()
+        except Tf.ErrorException as error:
+            raise RobotFileError(f"'{output}' cannot be written: {' '.join(str(error).split())}") from error
+    open_already = Sdf.Layer.Find(os.path.realpath(output))
+    if open_already:
+        open_already.Reload(True)
     return paths
 
 
-def _copy(source: Any, path: Path) -> Any:
-    """A copy of a layer in another place, which refers to the same files."""
-    path.unlink(missing_ok=True)
-    layer = Sdf.Layer.CreateNew(str(path))
-    if layer is None:
-        raise RobotFileError(f"'{path.parent}' cannot be written to")
-    layer.TransferContent(source)
-    from_folder, to_folder = Path(source.realPath).parent.absolute(), path.parent.absolute()
-    if from_folder != to_folder:
-
-        def moved(asset: str) -> str:
-            is_relative = asset and not os.path.isabs(asset) and "://" not in asset
-            found = is_relative and (from_folder / asset.split("[")[0].split(":SDF_FORMAT_ARGS")[0]).exists()
-            return os.path.relpath(from_folder / asset, to_folder) if found else asset
-
-        UsdUtils.ModifyAssetPaths(layer, moved)
-    return layer
+def _take_over(source: Any, path: Path, layer: Any) -> None:
+    """Fill ``layer``, to be stored at ``path``, with the robot: a copy of ``source``, or a layer over it."""
+    original = Path(os.path.realpath(source.realPath))
+    if original.parent == path.parent and original.suffix.lower() in _WRITABLE:
+        layer.TransferContent(source)
+        return
+    layer.subLayerPaths.append(Path(os.path.relpath(original, path.parent)).as_posix())
+    for key in _STAGE_KEYS:
+        if source.pseudoRoot.HasInfo(key):
+            layer.pseudoRoot.SetInfo(key, source.pseudoRoot.GetInfo(key))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Recorder`: time series of robots and their actuators."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .articulation_actuators import ArticulationActuators
+from .errors import SimulationError
+from .files import replacing
+from .sim import Event
+
+FORMATS = (".npz", ".csv")
+
+
+class Recorder:
+    """Records, at each step of physics, what the actuators saw and what they gave.
+
+    Args:
+        actuators: Whose robots to record. Use it as a context manager, or `close` it.
+    """
+
+    def __init__(self, actuators: ArticulationActuators):
+        self.actuators = actuators
+        self._series: dict[str, list[Any]] = {}
+        simulation = actuators.articulation.simulation
+        self._subscription = simulation.subscribe(Event.PRE_STEP, lambda sim, _: self._record(sim.time))
+
+    def _record(self, time: float) -> None:
+        robots, telemetry = self.actuators.articulation, self.actuators.telemetry()
+        row = {
+            "time": time,
+            "position": robots.get_dof_positions().numpy(),
+            "velocity": robots.get_dof_velocities().numpy(),
+            "position_target": robots.get_dof_position_targets().numpy(),
+            "velocity_target": robots.get_dof_velocity_targets().numpy(),
+            "computed_effort": telemetry.computed_effort,
+            "applied_effort": telemetry.applied_effort,
+            "clipped": telemetry.clipped,
+        }
+        for name, value in row.items():
+            self._series.setdefault(name, []).append(value)
+
+    def __len__(self) -> int:
+        return len(self._series.get("time", ()))
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, and whether a
+        limit clipped it, each of shape (T, N, D)."""
+        return {name: np.array(values) for name, values in self._series.items()}
+
+    def save(self, path: str | Path) -> None:
+        """Write everything so far to an ``.npz`` or a ``.csv`` file.
+
+        The first also holds ``dof_names`` and ``paths``. The second has a row per time and columns such as
+        ``position/knee``, or ``position/3/knee`` for the fourth of several robots.
+        """
+        path = Path(path)
+        if path.suffix not in FORMATS:
+            raise SimulationError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(FORMATS)}")
+        if not len(self):
+            raise SimulationError(f"'{path}': there is nothing to write yet; step the simulation first")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            (self._save_npz if path.suffix == ".npz" else self._save_csv)(partial)
+
+    def _save_npz(self, path: Path) -> None:
+        robots = self.actuators.articulation
+        everything: dict[str, Any] = self.data
+        np.savez_compressed(path, dof_names=np.array(robots.dof_names), paths=np.array(robots.paths), **everything)
+
+    def _save_csv(self, path: Path) -> None:
+        names, count = self.actuators.articulation.dof_names, len(self.actuators.articulation)
+        columns = {"time": self.data["time"]}
+        for kind, values in self.data.items():
+            if kind != "time":
+                for robot in range(count):
+                    for dof, name in enumerate(names):
+                        key = f"{kind}/{name}" if count == 1 else f"{kind}/{robot}/{name}"
+                        columns[key] = values[:, robot, dof].astype(np.float64)
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(columns)
+            writer.writerows([f"{value:.9g}" for value in row] for row in zip(*columns.values(), strict=True))
+
+    def close(self) -> None:
+        """Stop recording. What is there stays."""
+        self._subscription.cancel()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
