@@ -136,7 +136,7 @@ class Articulation:
         robots, dofs = self._subset(indices, dof_indices)
         stiffness, damping = self.simulation.gains(self.robot_ids[robots])
         device = self.simulation.device
-        return tuple(wp.array(v[:, dofs].astype(np.float32), device=device) for v in (stiffness, damping))  # type: ignore[return-value]
+        return tuple(wp.array(v[:, dofs].astype(np.float32), device=device) for v in (stiffness, damping))
 
     def set_dof_gains(
         self, stiffnesses: Any = None, dampings: Any = None, indices: Any = None, dof_indices: Any = None

@@ -22,8 +22,8 @@ class MujocoSimulation(Simulation):
     """MuJoCo with one or many copies of a model. MJCF and URDF.
 
     A robot is named by its root body: ``"/base"``, or ``"/World/envs/env_3/base"`` with several environments. It starts
-    at the keyframe ``home`` where the model has one. Position targets are the ``ctrl`` of a joint's position servo where
-    it has one. Efforts go to ``qfrc_applied``.
+    at the keyframe ``home`` where the model has one. Position targets are the ``ctrl`` of a joint's position servo
+    where it has one. Efforts go to ``qfrc_applied``.
 
     Args:
         path_or_model: An ``.xml`` or ``.urdf`` file, or an ``MjModel``, which is copied.

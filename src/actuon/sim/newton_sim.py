@@ -191,7 +191,7 @@ class NewtonSimulation(Simulation):
         gain, bias = (np.asarray(getattr(held, f"actuator_{name}prm")) for name in ("gain", "bias"))
         if gain.ndim == 2:
             gain, bias = gain[None], bias[None]
-        loud = gain.any(axis=2) | bias.any(axis=2)
+        loud: np.ndarray = gain.any(axis=2) | bias.any(axis=2)
         width = self.model.joint_dof_count // self.num_envs
         pushed = np.zeros((self.num_envs, width), dtype=bool)
         if self.solver.mjc_actuator_to_newton_idx is not None:
@@ -199,7 +199,8 @@ class NewtonSimulation(Simulation):
             for i, dof in enumerate(self.solver.mjc_actuator_to_newton_idx.numpy()):
                 if sources[i] == 0 and dof != -1:
                     pushed[:, dof if dof >= 0 else -(dof + 2)] |= loud[:, i]
-        return ~pushed.ravel()[np.stack([self.robots[i].dofs for i in robots])]
+        at = np.stack([self.robots[i].dofs for i in robots])
+        return np.logical_not(pushed.ravel()[at])
 
 
 @wp.kernel
