@@ -191,7 +191,7 @@ class NewtonSimulation(Simulation):
         gain, bias = (np.asarray(getattr(held, f"actuator_{name}prm")) for name in ("gain", "bias"))
         if gain.ndim == 2:
             gain, bias = gain[None], bias[None]
-        loud: np.ndarray = gain.any(axis=2) | bias.any(axis=2)
+        loud = np.logical_or(gain.any(axis=2), bias.any(axis=2))
         width = self.model.joint_dof_count // self.num_envs
         pushed = np.zeros((self.num_envs, width), dtype=bool)
         if self.solver.mjc_actuator_to_newton_idx is not None:
