@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 from pxr import Usd, UsdPhysics
 from robot_files import EXAMPLES, add, robot, save_robot
@@ -155,6 +158,68 @@ def test_a_bad_file_is_one_line_and_exit_code_2(file, arguments, match):
     assert error.startswith("actuon: ")
     assert len(error.strip().splitlines()) == 1
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+ASSETS = Path(__file__).parents[1] / "assets"
+
+
+@pytest.mark.parametrize(
+    ("robot_file", "engine"), [("quadruped.xml", None), ("quadruped.usda", None), ("arm.usda", "mujoco")]
+)
+def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
+    options = ["--engine", engine] if engine else []
+    out = command(
+        "run",
+        ASSETS / robot_file,
+        "--seconds",
+        0.4,
+        "--envs",
+        2,
+        "-o",
+        tmp_path,
+        "--record",
+        tmp_path / "r.csv",
+        *options,
+    )
+    names = [line.split("│")[1].strip() for line in out.splitlines() if "│" in line]
+    assert [name for name in names if name][-1] in ("RR_calf_joint", "joint7")
+    assert "real motor" in out
+    assert "ideal PD" in out
+    for name in ("tracking.png", "effort.png", "torque_speed.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+    assert (tmp_path / "r.csv").read_text().startswith("time,position/0/")
+
+
+def test_run_shows_what_limits_do(tmp_path):
+    """In six seconds the quadruped stands up against the limits of its calves, and is still up after the push."""
+    from actuon.tools.run import simulate, summary
+
+    real, ideal = (simulate("mujoco", ASSETS / "quadruped.xml", 6.0, 1, ideal)[0] for ideal in (False, True))
+    rows = {name: row for name, *row in summary(real)}
+    assert rows["FL_calf_joint"][2] > 0.005
+    assert rows["FL_calf_joint"][1] <= 35.55
+    assert {name: row for name, *row in summary(ideal)}["FL_calf_joint"][1] > 40.0
+    assert not ideal.data["clipped"].any()
+    assert np.abs(real.data["position"][-1] - real.data["position_target"][-1]).max() < 0.2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (("run", "none.xml"), "'none.xml' cannot be read by mujoco"),
+        (("run", "robot.txt"), "must be one of .xml"),
+        (("run", "robot.usda", "--engine", "bullet"), "must be one of mujoco, newton"),
+        (("run", "robot.usda", "--engine", "mujoco"), "there is no robot.xml beside it"),
+        (("run", "arm.xml"), "has no actuators"),
+    ],
+)
+def test_run_with_bad_arguments(arguments, match, tmp_path):
+    save_robot(tmp_path / "robot.usda")
+    shutil.copy(ASSETS / "arm.xml", tmp_path)
+    lines = command(*arguments, code=2, cwd=tmp_path).strip().splitlines()
+    lines = [line for line in lines if "CUDA" not in line]  # Warp itself says that there is no driver
+    assert len(lines) == 1
+    assert match in lines[0]
 
 
 def test_version_and_help():

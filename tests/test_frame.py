@@ -121,13 +121,6 @@ def test_errors_are_actuon_errors_and_built_in_errors():
             assert issubclass(value, (ValueError, TypeError, ImportError))
 
 
-def test_demo_runs(tmp_path):
-    out = run(f"import sys; sys.argv = ['demo', '--output', {str(tmp_path / 'demo.png')!r}]\n"
-              "from actuon.tools.demo import main; main()")  # fmt: skip
-    assert "late and limited" in out
-    assert (tmp_path / "demo.png").stat().st_size > 10_000
-
-
 def test_a_step_works_in_a_forked_process():
     """Threads of the parent are not waited for in the child."""
     code = """

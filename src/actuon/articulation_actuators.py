@@ -333,7 +333,10 @@ def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[
         if all(isinstance(part, Config) for part in parts):
             groups = [(np.arange(len(robots)), [_of_config(part) for part in parts])]
         else:
-            columns = [_of_part(where, part, len(robots)) for part in parts]
+            try:
+                columns = [_of_part(part, len(robots)) for part in parts]
+            except ActuonError as error:
+                raise type(error)(f"{where}: {error}") from error
             groups = [(np.array([i]), [(cls, rows[i]) for cls, rows in columns]) for i in range(len(robots))]
         for rows, resolved in groups:
             (controller, values), *others = cast(list[tuple[Any, dict[str, Any]]], resolved)
@@ -360,15 +363,13 @@ def _of_config(config: Config) -> tuple[type[Component], dict[str, Any]]:
     return entry.resolve_class(values), values
 
 
-def _of_part(where: str, part: Config | Component, count: int) -> tuple[type[Component], list[dict[str, Any]]]:
+def _of_part(part: Config | Component, count: int) -> tuple[type[Component], list[dict[str, Any]]]:
     """The class of a part, and its parameters for each robot."""
     if isinstance(part, Config):
         cls, values = _of_config(part)
         return cls, [values] * count
     if part.config is None:
-        raise StructureError(
-            f"{where}: {type(part).__name__} declares no config, so that its values cannot be fanned out"
-        )
+        raise StructureError(f"{type(part).__name__} declares no config, so that its values cannot be fanned out")
     part.check_fits(count)
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, declared in part.config.declared().items():

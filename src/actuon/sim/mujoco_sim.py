@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 
 from ..errors import MissingExtraError, RobotFileError, SimulationError
-from .simulation import Robot, Simulation
+from .simulation import CONTROL, STATE, Robot, Simulation
 
 _HOME = "home"
 
@@ -49,6 +49,7 @@ class MujocoSimulation(Simulation):
         self._make_arrays(model)
         self.robots = self._find_robots(model)
         self._reset(np.arange(num_envs))
+        self._be_current()
 
     def _load(self, path_or_model: Any) -> Any:
         if isinstance(path_or_model, self._mujoco.MjModel):
@@ -116,10 +117,11 @@ class MujocoSimulation(Simulation):
 
     def refresh(self) -> None:
         rows = self._rows
-        q, qd, target, target_velocity = (rows[k] for k in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd"))
-        for env, (qpos, qvel, ctrl, _) in enumerate(self._views):
+        q, qd, target, target_velocity, effort = (rows[kind] for kind in (*STATE, *CONTROL))
+        for env, (qpos, qvel, ctrl, applied) in enumerate(self._views):
             q[env] = qpos
             qd[env] = qvel
+            effort[env] = applied
             if self._servo_ids.size:
                 target[env, self._servo_dofs] = ctrl[self._servo_ids]
             if self._velocity_ids.size:

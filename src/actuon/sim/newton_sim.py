@@ -46,6 +46,8 @@ class NewtonSimulation(Simulation):
             found = template.add_usd(self.stage, ignore_paths=self._own_prims())
         except (ValueError, RuntimeError, KeyError) as error:
             raise RobotFileError(f"'{self._name()}' cannot be simulated: {' '.join(str(error).split())}") from error
+        if not any(kind in self._single() for kind in template.joint_type):
+            raise RobotFileError(f"'{self._name()}' holds no robot: no articulation with a revolute or prismatic joint")
         builder = template
         if num_envs > 1:
             builder = newton.ModelBuilder()
@@ -65,6 +67,7 @@ class NewtonSimulation(Simulation):
         )
         self.robots = self._find_robots(template)
         provide_stage(self._current_stage)
+        self._be_current()
 
     @staticmethod
     def _current_stage() -> Any:
@@ -91,19 +94,19 @@ class NewtonSimulation(Simulation):
         prims = everything_below(self.stage.GetPseudoRoot())
         return [str(prim.GetPath()) for prim in prims if prim.GetTypeName() == ACTUATOR]
 
+    def _single(self) -> tuple[Any, Any]:
+        """Types of joints that have one DOF."""
+        return self._newton.JointType.REVOLUTE, self._newton.JointType.PRISMATIC
+
     def _find_robots(self, template: Any) -> list[Robot]:
-        newton = self._newton
-        single = (newton.JointType.REVOLUTE, newton.JointType.PRISMATIC)
         starts = [*template.articulation_start, template.joint_count]
         found = []
         roots = {}
         for label, first, last in zip(template.articulation_label, starts, starts[1:], strict=False):
-            joints = [j for j in range(first, last) if template.joint_type[j] in single]
+            joints = [j for j in range(first, last) if template.joint_type[j] in self._single()]
             if joints:
                 found.append((label, joints))
                 roots[label] = template.joint_child[first]
-        if not found:
-            raise RobotFileError(f"'{self._name()}' holds no articulation with a revolute or prismatic joint")
         ends = [label.rsplit("/", 1)[-1] for label, _ in found]
         names_of = {
             label: end if ends.count(end) == 1 else label[1:] for (label, _), end in zip(found, ends, strict=True)

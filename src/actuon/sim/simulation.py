@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..errors import SimulationError
+from ..errors import RobotFileError, SimulationError
 from .events import Event, Events, Subscription
 
 STATE = ("joint_q", "joint_qd")
@@ -71,6 +71,11 @@ class Simulation(abc.ABC):
         self._running = False
         self._stopped = False
         self._closed = False
+
+    def _be_current(self) -> None:
+        """To be called when everything is there: one that could not be made is no simulation."""
+        if not self.robots:
+            raise RobotFileError("holds no robot: no articulation with a revolute or prismatic joint")
         _live.append(self)
 
     @staticmethod

@@ -191,7 +191,7 @@ def run(
     from .plots import save_all
     from .run import engine_for, simulate, summary
 
-    wp.config.log_level = wp.LOG_WARNING
+    wp.config.log_level = wp.LOG_ERROR  # a machine without a GPU is nothing to warn of
     engine, path = engine_for(robot, engine)
     console = Console()
     runs = []
