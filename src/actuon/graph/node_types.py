@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node types that `GraphRunner` knows: what starts a graph, constants, and our own node.
+
+A node type is a class with ``OGN``, what an ``.ogn`` file would say about its inputs and outputs, and a static method
+``compute(db)``. One with ``event`` starts a pulse. One without an execution input is computed when its value is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .OgnArticulationActuators import NODE_TYPE, OgnArticulationActuators
+
+EXECUTION = "execution"
+TICK = "tick"
+PHYSICS_STEP = "physics step"
+
+
+def _ogn(inputs: dict[str, tuple[str, Any]], outputs: dict[str, str]) -> dict[str, Any]:
+    return {
+        "inputs": {name: {"type": kind, "default": default} for name, (kind, default) in inputs.items()},
+        "outputs": {name: {"type": kind} for name, kind in outputs.items()},
+    }
+
+
+class OnPlaybackTick:
+    """Starts a pulse at each `GraphRunner.tick`."""
+
+    event = TICK
+    OGN = _ogn({}, {"tick": EXECUTION, "deltaSeconds": "double", "time": "double", "frame": "double"})
+
+    @staticmethod
+    def compute(db: Any) -> bool:
+        """Send the pulse on, with the simulated time [s], that since the last tick [s], and the count of ticks."""
+        db.outputs.deltaSeconds, db.outputs.time = db.pulse.dt, db.pulse.time
+        db.outputs.frame = float(db.pulse.frame)
+        db.outputs.tick = 1
+        return True
+
+
+class OnTick:
+    """Starts a pulse at each `GraphRunner.tick`, or at every few."""
+
+    event = TICK
+    OGN = _ogn(
+        {"framePeriod": ("uint", 0), "onlyPlayback": ("bool", True)},
+        {
+            "tick": EXECUTION,
+            "isPlaying": "bool",
+            "deltaSeconds": "double",
+            "time": "double",
+            "timeSinceStart": "double",
+            "absoluteSimTime": "double",
+            "frame": "double",
+        },
+    )
+
+    @staticmethod
+    def compute(db: Any) -> bool:
+        """Send the pulse on after skipping ``framePeriod`` of them. All times are simulated ones."""
+        OnPlaybackTick.compute(db)
+        db.outputs.isPlaying = True
+        db.outputs.timeSinceStart = db.outputs.absoluteSimTime = db.pulse.time
+        db.outputs.tick = int(db.pulse.frame % (int(db.inputs.framePeriod) + 1) == 0)
+        return True
+
+
+class OnPhysicsStep:
+    """Starts a pulse just before each step of physics."""
+
+    event = PHYSICS_STEP
+    OGN = _ogn({}, {"step": EXECUTION, "deltaSimulationTime": "double", "deltaSystemTime": "double"})
+
+    @staticmethod
+    def compute(db: Any) -> bool:
+        """Send the pulse on, with the time step [s] and the time on the clock since the last one [s]."""
+        db.outputs.deltaSimulationTime, db.outputs.deltaSystemTime = db.pulse.dt, db.pulse.system_dt
+        db.outputs.step = 1
+        return True
+
+
+class Constant:
+    """Holds a value in ``inputs:value``, which others connect to."""
+
+    OGN = _ogn({"value": ("any", None)}, {})
+
+    @staticmethod
+    def compute(db: Any) -> bool:
+        """Nothing to do."""
+        return True
+
+
+class ConstructArray:
+    """Makes an array of values, in the order of the inputs ``input0``, ``input1``, ..."""
+
+    dynamic_inputs = True
+    OGN = _ogn({"arraySize": ("int", 1), "arrayType": ("token", "auto")}, {"array": "any"})
+
+    @staticmethod
+    def compute(db: Any) -> bool:
+        """Take the first ``arraySize`` values. Where there are fewer, the last is repeated."""
+        names = {int(name[5:]): name for name in vars(db.inputs) if name.startswith("input") and name[5:].isdigit()}
+        values = [getattr(db.inputs, names[number]) for number in sorted(names)]
+        size = int(db.inputs.arraySize)
+        if size > 0 and not values:
+            db.log_error(f"inputs:arraySize: got {size}, but there is no inputs:input0")
+            return False
+        db.outputs.array = np.array((values + values[-1:] * size)[:size])
+        return True
+
+
+_CONSTANTS = (
+    *("Bool", "UChar", "Int", "Int2", "Int3", "Int4", "Int64", "UInt", "UInt64"),
+    *("Half", "Float", "Float2", "Float3", "Float4", "Double", "Double2", "Double3", "Double4"),
+    *("String", "Token", "Path"),
+)
+NODE_TYPES: dict[str, Any] = {
+    NODE_TYPE: OgnArticulationActuators,
+    "isaacsim.core.nodes.OnPhysicsStep": OnPhysicsStep,
+    "omni.graph.action.OnPlaybackTick": OnPlaybackTick,
+    "omni.graph.action.OnTick": OnTick,
+    "omni.graph.nodes.ConstructArray": ConstructArray,
+} | {f"omni.graph.nodes.Constant{name}": Constant for name in _CONSTANTS}
+"""Node types by name. Pass ``node_types=NODE_TYPES | {"my.Node": MyNode}`` to `GraphRunner` for others."""
