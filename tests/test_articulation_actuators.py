@@ -426,8 +426,6 @@ def test_it_goes_away_with_its_last_reference():
         before = simulation.models[0].actuator_gainprm.copy()
         actuators = ArticulationActuators("/link0")
         assert not simulation.models[0].actuator_gainprm.any()
-        with ArticulationActuators.from_actuators("/link0", [(pd(), "joint1")]):
-            pass
         del actuators
         gc.collect()
         np.testing.assert_array_equal(simulation.models[0].actuator_gainprm, before)
@@ -503,3 +501,23 @@ def test_feedforward_goes_through_delay_and_limits_of_its_own_joint():
         assert actuators.telemetry().clipped[:, 1].tolist() == [False, True]
         with pytest.raises(ValueError, match="values"):
             actuators.set_dof_feedforward_effort_targets(np.nan)
+
+
+def test_a_joint_has_one_owner_at_a_time():
+    with MujocoSimulation(ARM, num_envs=2) as simulation:
+        before = simulation.models[0].actuator_gainprm.copy()
+        first = ArticulationActuators.from_actuators("link0", [(pd(), "joint1"), (pd(), "joint2")])
+        with pytest.raises(
+            ValueError, match="joint 'joint2' of '/World/envs/env_1/link0' is driven by other actuators"
+        ):
+            ArticulationActuators.from_actuators("/World/envs/env_1/link0", [(pd(), "joint2"), (pd(), "joint3")])
+        second = ArticulationActuators.from_actuators("link0", [(pd(), "joint3")])
+        first.close()
+        third = ArticulationActuators.from_actuators("link0", [(pd(), "joint2")])
+        assert not third.articulation.get_dof_gains()[0].numpy()[:, 1:3].any()
+        third.close()
+        second.close()
+        np.testing.assert_array_equal(simulation.models[0].actuator_gainprm, before)
+        for names in (["joint1", "joint2"], 3, None):
+            with pytest.raises(ValueError, match="must be one name"):
+                ArticulationActuators.from_actuators("link0", [(pd(), names)])

@@ -96,6 +96,8 @@ class ArticulationActuators:
         for pair in actuators:
             if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[0], ActuatorConfig):
                 raise StructureError(f"got {pair!r}; must be pairs of an ActuatorConfig and the name of a DOF")
+            if not isinstance(pair[1], str):
+                raise StructureError(f"got {pair[1]!r} as the name of a DOF; must be one name, so make a pair for each")
             (dof,) = articulation.get_dof_indices(pair[1])
             if dof in found:
                 raise SimulationError(f"DOF '{pair[1]}' is given two actuators; must be one")
@@ -132,8 +134,13 @@ class ArticulationActuators:
         self._states = [actuator.state() for actuator in self.actuators]
         self._robot_of = [actuator.effort_indices.numpy() // articulation.num_dofs for actuator in self.actuators]
         self._auto_step = bool(auto_step)
+        simulation.claim(articulation.robot_ids, self.actuated_dof_indices, self)
+        try:
+            self._give_back = self._silence()
+        except BaseException:
+            simulation.release(self)
+            raise
         self._closed = False
-        self._give_back = self._silence()
         self._write = simulation.effort_writer(articulation.robot_ids, self.actuated_dof_indices, self._effort)
         self._subscriptions = self._subscribe()
 
@@ -224,7 +231,7 @@ class ArticulationActuators:
         self._check_open()
         robots, dofs = self.articulation._subset(indices, dof_indices)
         numbers = self.articulation._numbers("values", values, (len(robots), len(dofs)))
-        at = np.array([self.articulation.robots[i].dofs[dofs] for i in robots], dtype=np.int64).reshape(numbers.shape)
+        at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
         feedforward = self._control.joint_act
         if feedforward.device.is_cpu:
             feedforward.numpy()[at] = numbers
@@ -246,6 +253,7 @@ class ArticulationActuators:
         self._closed = True
         for subscription in self._subscriptions:
             subscription.cancel()
+        self.articulation.simulation.release(self)
         if not self.articulation.simulation.is_closed:
             self._effort.zero_()
             self._write()

@@ -32,12 +32,13 @@ class Recorder:
 
     def _record(self, time: float) -> None:
         robots, telemetry = self.actuators.articulation, self.actuators.telemetry()
+        robots.simulation.refresh()
         row = {
             "time": time,
-            "position": robots.get_dof_positions().numpy(),
-            "velocity": robots.get_dof_velocities().numpy(),
-            "position_target": robots.get_dof_position_targets().numpy(),
-            "velocity_target": robots.get_dof_velocity_targets().numpy(),
+            "position": robots.values("joint_q"),
+            "velocity": robots.values("joint_qd"),
+            "position_target": robots.values("joint_target_q"),
+            "velocity_target": robots.values("joint_target_qd"),
             "computed_effort": telemetry.computed_effort,
             "applied_effort": telemetry.applied_effort,
             "clipped": telemetry.clipped,

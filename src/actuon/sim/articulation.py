@@ -30,6 +30,7 @@ class Articulation:
     def __init__(self, paths: str | Sequence[str], simulation: Simulation | None = None):
         self.simulation = simulation or current_simulation()
         self._robots = self._find(paths)
+        self._flat: dict[str, np.ndarray] = {}
         self.robot_ids = np.array(self._robots)
         """Indices of the robots in ``simulation.robots``, shape (N,)."""
         first = self.robots[0]
@@ -160,12 +161,22 @@ class Articulation:
         robots = Simulation.check_ids("indices", indices, len(self))
         return robots, Simulation.check_ids("dof_indices", dof_indices, self.num_dofs)
 
+    def values(self, kind: str) -> np.ndarray:
+        """Values of ``kind``, such as ``"joint_q"``, of all robots and DOFs as NumPy, shape (N, D). Does not refresh."""
+        return getattr(self.simulation.arrays, kind).numpy()[self.flat_indices(kind)]
+
+    def flat_indices(self, kind: str) -> np.ndarray:
+        """Where the values of ``kind`` lie in the simulation's arrays, shape (N, D)."""
+        if kind not in self._flat:
+            self._flat[kind] = np.stack([robot.indices(kind) for robot in self.robots])
+        return self._flat[kind]
+
     def _get(self, kind: str, indices: Any, dof_indices: Any) -> wp.array:
-        robots, dofs = self._subset(indices, dof_indices)
         self.simulation.refresh()
-        at = np.array([self.simulation.robots[self._robots[i]].indices(kind)[dofs] for i in robots], dtype=np.int64)
-        flat = getattr(self.simulation.arrays, kind)
-        return wp.array(flat.numpy()[at.reshape(len(robots), len(dofs))], dtype=wp.float32, device=flat.device)
+        values = self.values(kind)
+        if indices is not None or dof_indices is not None:
+            values = values[np.ix_(*self._subset(indices, dof_indices))]
+        return wp.array(values, dtype=wp.float32, device=self.simulation.device)
 
     def _set(self, kind: str, values: Any, indices: Any, dof_indices: Any) -> None:
         robots, dofs = self._subset(indices, dof_indices)

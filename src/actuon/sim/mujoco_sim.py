@@ -152,23 +152,19 @@ class MujocoSimulation(Simulation):
 
     def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> None:
         numbers = values.numpy()
-        flat = self._rows[kind].ravel()
-        for robot, row in zip((self.robots[i] for i in robots), numbers, strict=True):
-            at = robot.indices(kind)[dofs]
-            flat[at] = row
-            at = at - robot.env * self._rows[kind].shape[1]
-            qpos, qvel, ctrl, applied = self._views[robot.env]
-            if kind == "joint_q":
-                qpos[at] = row
-            elif kind == "joint_qd":
-                qvel[at] = row
-            elif kind == "joint_f":
-                applied[at] = row
-            else:
-                servos = (self._servo if kind == "joint_target_q" else self._velocity_servo)[at]
-                has = servos >= 0
-                ctrl[servos[has]] = row[has]
-        if kind in ("joint_q", "joint_qd"):
+        width = self._rows[kind].shape[1]
+        place = {"joint_q": 0, "joint_qd": 1, "joint_f": 3}.get(kind, 2)
+        servos = {"joint_target_q": self._servo, "joint_target_qd": self._velocity_servo}.get(kind)
+        for i, row in zip(robots, numbers, strict=True):
+            robot = self.robots[i]
+            at = robot.indices(kind)[dofs] - robot.env * width
+            self._rows[kind][robot.env, at] = row
+            if servos is not None:
+                at = servos[at]
+                if (at < 0).any():
+                    at, row = at[at >= 0], row[at >= 0]
+            self._views[robot.env][place][at] = row
+        if kind in STATE:
             for env in {self.robots[i].env for i in robots}:
                 self._mujoco.mj_forward(self.models[env], self.data[env])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,6 +70,7 @@ class Simulation(abc.ABC):
         self._time = 0.0
         self._running = False
         self._stopped = False
+        self._claims: dict[tuple[int, int], Any] = {}
         self._closed = False
 
     def _be_current(self) -> None:
@@ -212,6 +213,25 @@ class Simulation(abc.ABC):
                 return f"the {what} of joint '{robot.dof_names[found[0]]}' of '{robot.path}'"
         return f"{kind}[{index}], of a free base or ball joint,"
 
+    def claim(self, robots: np.ndarray, dofs: np.ndarray, owner: Any) -> None:
+        """Let ``owner`` alone drive these DOFs, until `release`.
+
+        Raises:
+            SimulationError: Another one drives one of them.
+        """
+        pairs = [(int(robot), int(dof)) for robot in robots for dof in dofs]
+        for robot, dof in pairs:
+            if (robot, dof) in self._claims:
+                name, path = self.robots[robot].dof_names[dof], self.robots[robot].path
+                raise SimulationError(
+                    f"joint '{name}' of '{path}' is driven by other actuators already; close() them first"
+                )
+        self._claims |= dict.fromkeys(pairs, id(owner))
+
+    def release(self, owner: Any) -> None:
+        """Let others drive what ``owner`` did."""
+        self._claims = {pair: claimed for pair, claimed in self._claims.items() if claimed != id(owner)}
+
     @abc.abstractmethod
     def refresh(self) -> None:
         """Bring ``arrays`` up to date with the engine."""
@@ -275,8 +295,3 @@ def current_simulation() -> Simulation:
             "there is no simulation; make one, such as MujocoSimulation('robot.xml'), or pass simulation="
         )
     return _live[-1]
-
-
-def flat_indices(robots: Iterable[Robot], kind: str) -> np.ndarray:
-    """Where the values of ``kind`` lie for each robot, shape (N, D)."""
-    return np.stack([robot.indices(kind) for robot in robots])
