@@ -534,8 +534,7 @@ def test_a_node_that_fails_is_logged_once_and_the_rest_goes_on(arms, caplog):
         set_input(stage, "robotPath", "/right", "other")
         stage.GetPrimAtPath("/ActionGraph/bad").GetAttribute("inputs:robotPath").Set("/left")
         arms.step()
-        assert runner.errors == {}
-        assert runner.nodes["/ActionGraph/after"].state.actuators is not None
+        assert list(runner.errors) == ["/ActionGraph/after"]  # it runs now, and finds that a joint has one owner
 
 
 def test_tick_returns_whether_all_went_well(arms):
