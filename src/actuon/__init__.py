@@ -50,6 +50,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
     "newton": (),
     "graph": (),
+    "lab": (),
     "usd": (
         "add_actuator",
         "author_actuators",

@@ -162,7 +162,7 @@ class Articulation:
         return robots, Simulation.check_ids("dof_indices", dof_indices, self.num_dofs)
 
     def values(self, kind: str) -> np.ndarray:
-        """Values of ``kind``, such as ``"joint_q"``, of all robots and DOFs as NumPy, shape (N, D). Does not refresh."""
+        """Values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
         return getattr(self.simulation.arrays, kind).numpy()[self.flat_indices(kind)]
 
     def flat_indices(self, kind: str) -> np.ndarray:

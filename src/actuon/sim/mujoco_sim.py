@@ -16,6 +16,7 @@ from ..errors import MissingExtraError, RobotFileError, SimulationError
 from .simulation import CONTROL, STATE, Robot, Simulation
 
 _HOME = "home"
+_PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
 
 
 class MujocoSimulation(Simulation):
@@ -191,6 +192,36 @@ class MujocoSimulation(Simulation):
         for robot in (self.robots[i] for i in robots):
             model = self.models[robot.env]
             yield model, robot, [self._drives.get(int(dof), []) for dof in robot.dofs - robot.env * model.nv]
+
+    def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
+        """The effort limit is that of a joint's servo; a limit of the speed MuJoCo has not."""
+        if name == "velocity_limit":
+            return None
+        rows = []
+        for model, robot, _ in self._model_drives(robots):
+            dofs = robot.dofs - robot.env * model.nv
+            if name == "effort_limit":
+                servos = self._servo[dofs]
+                limited = (servos >= 0) & (model.actuator_forcelimited[servos] != 0)
+                rows.append(np.where(limited, model.actuator_forcerange[servos, 1], np.inf))
+            else:
+                rows.append(getattr(model, _PROPERTIES[name])[dofs])
+        return np.array(rows, np.float32)
+
+    def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
+        alike = bool((values == values[:1]).all())
+        for row, robot in self._to_change(robots, alike):
+            model = self.models[robot.env]
+            at = robot.dofs[dofs] - robot.env * model.nv
+            if name == "effort_limit":
+                has = self._servo[at] >= 0
+                servos, limits = self._servo[at][has], values[row][has]
+                model.actuator_forcelimited[servos] = np.isfinite(limits)
+                model.actuator_forcerange[servos] = np.stack([-limits, limits], axis=1)
+                continue
+            getattr(model, _PROPERTIES[name])[at] = values[row]
+            if name == "armature":  # constants of the constraint solver follow from it
+                self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
 
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of position servos, ``kp`` and ``kv``, and of velocity servos ``kv``; zero where a DOF has none."""

@@ -16,6 +16,13 @@ from ..memory import Floats, Ints
 from .simulation import CONTROL, STATE, Robot, Simulation
 
 _DEFAULT_DT = 0.002
+_PROPERTIES = {
+    "armature": "joint_armature",
+    "friction": "joint_friction",
+    "viscous_friction": "joint_damping",
+    "effort_limit": "joint_effort_limit",
+    "velocity_limit": "joint_velocity_limit",
+}
 Table: Any = wp.array2d(dtype=wp.float32)
 Places: Any = wp.array2d(dtype=wp.int32)
 
@@ -171,16 +178,27 @@ class NewtonSimulation(Simulation):
         wrenches[[self.robots[i].root_body for i in robots], :3] = forces
         self.state.body_f.assign(wrenches)
 
+    def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
+        at = np.stack([self.robots[i].dofs for i in robots])
+        return getattr(self.model, _PROPERTIES[name]).numpy()[at]
+
+    def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
+        self._set_model(_PROPERTIES[name], robots, dofs, values)
+        self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
+
+    def _set_model(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
+        array = getattr(self.model, name)
+        numbers = array.numpy().copy()
+        numbers[np.stack([self.robots[i].dofs[dofs] for i in robots])] = values
+        array.assign(numbers)
+
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         at = np.stack([self.robots[i].dofs for i in robots])
         return self.model.joint_target_ke.numpy()[at], self.model.joint_target_kd.numpy()[at]
 
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        at = np.stack([self.robots[i].dofs[dofs] for i in robots])
-        for array, values in ((self.model.joint_target_ke, stiffness), (self.model.joint_target_kd, damping)):
-            numbers = array.numpy().copy()
-            numbers[at] = values
-            array.assign(numbers)
+        self._set_model("joint_target_ke", robots, dofs, stiffness)
+        self._set_model("joint_target_kd", robots, dofs, damping)
         self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
 
     def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:

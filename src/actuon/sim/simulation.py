@@ -276,6 +276,15 @@ class Simulation(abc.ABC):
         """Push at the centre of mass of root bodies with ``forces`` [N] of shape (n, 3), until told otherwise."""
 
     @abc.abstractmethod
+    def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
+        """``"armature"`` [kg·m²], ``"friction"`` [N·m], ``"viscous_friction"`` [N·m·s/rad], ``"effort_limit"`` [N·m] or
+        ``"velocity_limit"`` [rad/s] of joints, as the engine holds them, shape (n, D). None where it holds none."""
+
+    @abc.abstractmethod
+    def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
+        """Set such a property, for values of shape (n, d)."""
+
+    @abc.abstractmethod
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Stiffness and damping of the drives that the engine holds, each of shape (n, D)."""
 

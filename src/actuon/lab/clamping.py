@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""The limit of a joint that its motor drives through a linkage: ratio and largest effort depend on the angle.
+
+.. math:: \tau \leftarrow \mathrm{clamp}(\tau,\; \pm \min(\tau_{max}(q),\; |r(q)|\, \tau_m))
+
+with the ratio :math:`r` and the joint's limit :math:`\tau_{max}` linear between the table's entries and held at its
+ends, and :math:`\tau_m` the motor's own limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..components.base import Clamping, limit
+from ..components.position_based import PositionBasedClampingConfig, entry_before
+from ..errors import ParameterError
+from ..fields import Config, param
+from ..memory import Floats
+
+
+@dataclass(frozen=True)
+class RemotizedClampingConfig(Config):
+    """A table over the joint's angle, and the motor's limit."""
+
+    lookup_positions: tuple[float, ...] = param("rad", "Angles of the entries, in rising order.", shared=True)
+    lookup_ratios: tuple[float, ...] = param("1", "Turns of the motor per turn of the joint.", shared=True)
+    lookup_efforts: tuple[float, ...] = param("N·m", "Largest effort at the joint.", shared=True, minimum=0.0)
+    motor_effort_limit: float = param(
+        "N·m", "Largest effort of the motor, before the ratio.", default=float("inf"), minimum=0.0, finite=False
+    )
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        PositionBasedClampingConfig.check_together(
+            where, {name: values[name] for name in ("lookup_positions", "lookup_efforts")}
+        )
+        if np.ndim(values["lookup_ratios"]) != 1 or len(values["lookup_ratios"]) != len(values["lookup_positions"]):
+            raise ParameterError(
+                f"{where}.lookup_ratios: got {values['lookup_ratios']!r}; must be one for each position"
+            )
+
+
+@wp.func
+def remotized_law(
+    effort: float,
+    q: float,
+    lookup_positions: Floats,
+    lookup_ratios: Floats,
+    lookup_efforts: Floats,
+    motor_effort_limit: float,
+):
+    left = entry_before(q, lookup_positions)
+    right = wp.min(left + 1, lookup_positions.shape[0] - 1)
+    start = lookup_positions[left]
+    width = lookup_positions[right] - start
+    along = limit((q - start) / wp.where(width > 0.0, width, 1.0), 0.0, 1.0)
+    ratio = lookup_ratios[left] + along * (lookup_ratios[right] - lookup_ratios[left])
+    most = lookup_efforts[left] + along * (lookup_efforts[right] - lookup_efforts[left])
+    most = wp.min(most, wp.max(wp.abs(ratio), 1.0e-30) * motor_effort_limit)
+    return limit(effort, -most, most)
+
+
+class ClampingRemotized(Clamping):
+    """Holds the effort within what a motor gives through a linkage whose ratio depends on the angle.
+
+    Args:
+        lookup_positions: Angles [rad], rising, shape (K,).
+        lookup_ratios: Turns of the motor per turn of the joint [1] at those angles, shape (K,).
+        lookup_efforts: Largest efforts at the joint [N·m] at those angles, shape (K,).
+        motor_effort_limit: Largest efforts of the motors [N·m], shape (N,). inf leaves the table alone.
+    """
+
+    config = RemotizedClampingConfig
+    law = remotized_law

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ActuatorGroups`: groups of joints with a model each, on the robots of a simulation."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..errors import ActuonError, ParameterError, SimulationError, listed
+from ..sim import Articulation, Event
+from .base import ActuatorBase, ArticulationActions
+from .resolution import matching
+
+_log = logging.getLogger("actuon.lab")
+
+_HELD = {
+    "armature": "armature",
+    "friction": "friction",
+    "viscous_friction": "viscous_friction",
+    "effort_limit_sim": "effort_limit",
+    "velocity_limit_sim": "velocity_limit",
+}
+"""Parameters that the engine holds, and what it calls them."""
+
+
+class ActuatorGroups:
+    """Puts groups on robots: writes to the engine what is the engine's, and steps explicit models before physics.
+
+    An implicit group gives the engine its gains and limits. An explicit one silences the engine's drives, and gives it
+    efforts. Both give it armature and friction. What was written is read back.
+
+    Args:
+        articulation: The robots.
+        groups: Configs by name. Joints are matched by their regexes, and keep the order of the articulation.
+    """
+
+    def __init__(self, articulation: Articulation, groups: Mapping[str, Any]):
+        self.articulation = articulation
+        self._closed = True
+        columns = _columns_of(articulation, groups)
+        self.unassigned = [
+            name for i, name in enumerate(articulation.dof_names) if not any(i in chosen for chosen in columns.values())
+        ]
+        """Joints in no group. They keep the engine's drive."""
+        if self.unassigned:
+            _log.warning("joints in no group, which keep the engine's drive: %s", ", ".join(self.unassigned))
+        self._columns = columns
+        self._feedforward = np.zeros((len(articulation), articulation.num_dofs), np.float32)
+        self._effort = wp.zeros(self._feedforward.shape, dtype=wp.float32, device=articulation.simulation.device)
+        self.groups: dict[str, ActuatorBase] = {
+            name: self._make(name, cfg, columns[name]) for name, cfg in groups.items()
+        }
+        """The models, by the names of their groups."""
+        self._attach()
+
+    def _make(self, name: str, cfg: Any, columns: np.ndarray) -> ActuatorBase:
+        robots = self.articulation
+        simulation = robots.simulation
+        stiffness, damping = simulation.gains(robots.robot_ids)
+        assets = {"stiffness": stiffness[:, columns], "damping": damping[:, columns]}
+        for ours, theirs in _HELD.items():
+            held = simulation.dof_property(theirs, robots.robot_ids)
+            if held is not None:
+                assets[ours.removesuffix("_sim")] = held[:, columns]
+        names = [robots.dof_names[i] for i in columns]
+        try:
+            return cfg.class_type(cfg, names, columns, len(robots), simulation.device, **assets)
+        except ActuonError as error:
+            raise type(error)(f"group '{name}': {error}") from error
+
+    def _attach(self) -> None:
+        """Give the engine what is its own. If that fails, it is left as it was."""
+        robots, simulation = self.articulation, self.articulation.simulation
+        everything = np.sort(np.concatenate(list(self._columns.values())))
+        simulation.claim(robots.robot_ids, everything, self)
+        with contextlib.ExitStack() as undo:
+            undo.callback(simulation.release, self)
+            for name, model in self.groups.items():
+                undo.callback(self._hand_over(name, model, self._columns[name]))
+            explicit = [self._columns[n] for n, model in self.groups.items() if not model.is_implicit_model]
+            self._explicit = np.sort(np.concatenate(explicit)) if explicit else np.zeros(0, np.int64)
+            self._write = simulation.effort_writer(robots.robot_ids, everything, self._effort)
+            self._subscriptions = self._subscribe()
+            self._undo = undo.pop_all()
+        self._closed = False
+
+    def _hand_over(self, name: str, model: ActuatorBase, columns: np.ndarray) -> Any:
+        """Write gains and properties of a group to the engine, and read them back; returns what undoes it."""
+        robots, simulation = self.articulation.robot_ids, self.articulation.simulation
+        before = {held: simulation.dof_property(held, robots) for held in _HELD.values()}
+        gains = [values[:, columns] for values in simulation.gains(robots)]
+        give_back = None if model.is_implicit_model else simulation.silence_drives(robots, columns)
+
+        def undo() -> None:
+            model._on_change = None
+            if give_back is not None:
+                give_back()
+            else:
+                simulation.set_gains(robots, columns, *gains)
+            for held, values in before.items():
+                if values is not None and np.isfinite(values[:, columns]).all():
+                    simulation.set_dof_property(held, robots, columns, values[:, columns])
+
+        try:
+            for parameter in (*_HELD, *(("stiffness", "damping") if model.is_implicit_model else ())):
+                if getattr(model.cfg, parameter, None) is not None or parameter == "effort_limit_sim":
+                    self._push(name, parameter)
+            if not model.is_implicit_model and not simulation.silent_drives(robots)[:, columns].all():
+                raise SimulationError(f"group '{name}': the engine still holds drives on joints of an explicit group")
+        except BaseException:
+            undo()
+            raise
+        model._on_change = functools.partial(self._push, name)
+        return undo
+
+    def _push(self, name: str, parameter: str) -> None:
+        """Write one parameter of a group to the engine, and read it back."""
+        model, columns = self.groups[name], self._columns[name]
+        robots, simulation = self.articulation.robot_ids, self.articulation.simulation
+        values = model.numbers(parameter)
+        if parameter in ("stiffness", "damping"):
+            if not model.is_implicit_model:
+                return
+            simulation.set_gains(robots, columns, model.numbers("stiffness"), model.numbers("damping"))
+            held: np.ndarray | None = simulation.gains(robots)[parameter == "damping"]
+        elif parameter in _HELD:
+            if not np.isfinite(values).all():
+                return
+            if simulation.dof_property(_HELD[parameter], robots) is None:
+                if getattr(model.cfg, parameter, None) is not None:
+                    _log.warning("group '%s': %s holds no %s", name, type(simulation).__name__, _HELD[parameter])
+                return
+            simulation.set_dof_property(_HELD[parameter], robots, columns, values)
+            held = simulation.dof_property(_HELD[parameter], robots)
+        else:
+            return
+        assert held is not None
+        if not np.allclose(held[:, columns], values, rtol=1e-5):
+            raise SimulationError(f"group '{name}': the engine holds another {parameter} than was written")
+
+    def _subscribe(self) -> list[Any]:
+        weak = weakref.ref(self)
+
+        def forward(method: str, *arguments: Any) -> None:
+            groups = weak()
+            if groups is not None:
+                getattr(groups, method)(*arguments)
+
+        subscribe = self.articulation.simulation.subscribe
+        return [
+            subscribe(Event.PRE_STEP, lambda *_: forward("step")),
+            subscribe(Event.PHYSICS_READY, lambda _: forward("reset")),
+            subscribe(Event.RESET, lambda _, env_ids: forward("_on_reset", env_ids)),
+        ]
+
+    def _on_reset(self, env_ids: np.ndarray) -> None:
+        envs = np.array([robot.env for robot in self.articulation.robots])
+        self.reset(np.flatnonzero(np.isin(envs, env_ids)))
+
+    def step(self) -> None:
+        """Compute all groups, and give the engine the efforts. Called before each step of physics."""
+        robots = self.articulation
+        robots.simulation.refresh()
+        kinds = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
+        q, qd, target_q, target_qd = (robots.values(kind) for kind in kinds)
+        efforts = self._feedforward.copy()
+        for name, model in self.groups.items():
+            at = self._columns[name]
+            action = ArticulationActions(target_q[:, at], target_qd[:, at], self._feedforward[:, at], at)
+            model.compute(action, q[:, at], qd[:, at])
+            if not model.is_implicit_model:
+                efforts[:, at] = action.joint_efforts
+        if self._effort.device.is_cpu:
+            self._effort.numpy()[:] = efforts
+        else:
+            self._effort.assign(efforts)
+        self._write()
+
+    def set_dof_feedforward_effort_targets(self, values: Any, indices: Any = None, dof_indices: Any = None) -> None:
+        """Set what is added to the efforts [N·m]: through the limits of explicit groups, as it is for implicit ones."""
+        robots, dofs = self.articulation._subset(indices, dof_indices)
+        numbers = self.articulation._numbers("values", values, (len(robots), len(dofs)))
+        self._feedforward[np.ix_(robots, dofs)] = numbers
+
+    def reset(self, env_ids: Any = None) -> None:
+        """Let robots forget the past, and draw their lags anew."""
+        for model in self.groups.values():
+            model.reset(env_ids)
+
+    def __getitem__(self, name: str) -> ActuatorBase:
+        if name not in self.groups:
+            raise ParameterError(f"there is no group '{name}'; {listed(name, self.groups, 'groups')}")
+        return self.groups[name]
+
+    def resolution_table(self) -> str:
+        """Print, and return: per joint and parameter the asset's value, the config's, the one used, unit and source."""
+        parts = [f"{name}: {type(model).__name__}\n{model._table_text()}" for name, model in self.groups.items()]
+        if self.unassigned:
+            parts.append(f"in no group: {', '.join(self.unassigned)}")
+        text = "\n\n".join(parts)
+        print(text)
+        return text
+
+    def close(self) -> None:
+        """Give the engine back what it held. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription.cancel()
+        if self.articulation.simulation.is_closed:
+            return
+        self._effort.zero_()
+        self._write()
+        self._undo.close()
+
+    def __enter__(self) -> ActuatorGroups:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+
+def _columns_of(articulation: Articulation, groups: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The columns of each group's joints, in the order of the articulation."""
+    names = articulation.dof_names
+    owner: dict[str, str] = {}
+    columns = {}
+    for group, cfg in groups.items():
+        expressions = [cfg.joint_names_expr] if isinstance(cfg.joint_names_expr, str) else list(cfg.joint_names_expr)
+        if not expressions:
+            raise ParameterError(f"group '{group}': joint_names_expr is empty")
+        found = {name for pattern in expressions for name in matching(f"group '{group}'", pattern, names)}
+        for name in sorted(found, key=names.index):
+            if name in owner:
+                raise ParameterError(f"joint '{name}' is in the groups '{owner[name]}' and '{group}'; must be in one")
+            owner[name] = group
+        columns[group] = np.array(sorted(names.index(name) for name in found), dtype=np.int64)
+    if not columns:
+        raise ParameterError("got no groups")
+    return columns
