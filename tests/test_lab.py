@@ -209,7 +209,7 @@ def test_the_lstm_is_clipped_at_the_real_velocity(tmp_path):
         with torch.inference_mode():
             x = torch.stack([(target - q).view(-1), qd.view(-1)], dim=-1)[:, None]
             effort, state = network(x, state)
-            state = tuple(part.clone() for part in state)
+        state = tuple(part.clone() for part in state)
         wanted = effort.view(E, J).clone()
         action = model.compute(ArticulationActions(target, None, None), q, qd)
         expected = dc_clip(wanted, qd, 12.0, 8.0, 9.0)

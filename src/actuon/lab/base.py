@@ -106,10 +106,11 @@ class ActuatorBase:
         self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
         self._baseline = {name: array.numpy().copy() for name, array in self._values.items()}
         self._rng = np.random.default_rng(getattr(cfg, "seed", None))
-        self._buffers = {
-            name: wp.zeros(self.num_envs * self.num_joints, dtype=wp.float32, device=self.device)
-            for name in ("joint_f", "computed", "zeros")
-        }
+        names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", "computed")
+        count = self.num_envs * self.num_joints
+        self._buffers = {name: wp.zeros(count, dtype=wp.float32, device=self.device) for name in names}
+        if self.device.is_cpu:
+            self._host = {name: array.numpy().reshape(self.shape) for name, array in self._buffers.items()}
         self._actuator = self._build()
         self._state = self._actuator.state()
 
@@ -226,34 +227,35 @@ class ActuatorBase:
         return control_action
 
     def _step(self, action: ArticulationActions, joint_pos: Any, joint_vel: Any) -> None:
-        sim = {
-            "joint_q": self._flat("joint_pos", joint_pos),
-            "joint_qd": self._flat("joint_vel", joint_vel),
-            "joint_target_q": self._flat("joint_positions", action.joint_positions),
-            "joint_target_qd": self._flat("joint_velocities", action.joint_velocities),
-            "joint_act": self._flat("joint_efforts", action.joint_efforts),
-            "joint_f": self._buffers["joint_f"],
-            "computed": self._buffers["computed"],
-        }
+        self._load("joint_q", "joint_pos", joint_pos)
+        self._load("joint_qd", "joint_vel", joint_vel)
+        self._load("joint_target_q", "joint_positions", action.joint_positions)
+        self._load("joint_target_qd", "joint_velocities", action.joint_velocities)
+        self._load("joint_act", "joint_efforts", action.joint_efforts)
         self._buffers["joint_f"].zero_()
         self._buffers["computed"].zero_()
-        self._actuator.step(sim, sim, self._state, self._state, dt=self._dt())
+        self._actuator.step(self._buffers, self._buffers, self._state, self._state)
 
-    def _dt(self) -> float | None:
-        return None
+    def _load(self, buffer: str, name: str, tensor: Any) -> None:
+        """Copy a tensor of shape (environments, joints) to where the kernel reads it.
 
-    def _flat(self, name: str, tensor: Any) -> Any:
-        """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
+        A copy of a few microseconds is cheaper than binding the kernel to another address at each step, and takes
+        any layout and precision.
+        """
+        target = self._buffers[buffer]
         if tensor is None:
-            return self._buffers["zeros"]
+            target.zero_()
+            return
         if tuple(getattr(tensor, "shape", ())) != self.shape:
             got = tuple(getattr(tensor, "shape", ())) or tensor
             raise ParameterError(f"{self._where}: {name}: got {got}; must have the shape {self.shape}")
-        if isinstance(tensor, wp.array):
-            return tensor.flatten() if tensor.is_contiguous else tensor.contiguous().flatten()
-        if hasattr(tensor, "detach"):
-            return tensor.detach().contiguous().view(-1).float()
-        return np.ascontiguousarray(tensor, dtype=np.float32).ravel()
+        if self.device.is_cpu:
+            tensor = tensor.detach().cpu() if hasattr(tensor, "detach") else tensor
+            np.copyto(self._host[buffer], tensor.numpy() if hasattr(tensor, "numpy") else tensor, casting="same_kind")
+        elif hasattr(tensor, "detach"):
+            wp.to_torch(target).view(self.shape).copy_(tensor.detach())
+        else:
+            target.assign(np.ascontiguousarray(tensor, dtype=np.float32).ravel())
 
     def reset(self, env_ids: Any = None) -> None:
         """Let environments forget the past. None, or ``slice(None)``, means all."""

@@ -27,7 +27,7 @@ import warp as wp
 
 import actuon
 
-from . import bench_networks
+from . import bench_lab, bench_networks
 
 DEPTH = 5
 JOINTS = 12
@@ -328,6 +328,18 @@ def measure_networks(seconds: float) -> list[tuple[str, ...]]:
     return rows
 
 
+def measure_groups(seconds: float) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for envs, joints in bench_lab.SIZES:
+        print(f"  {envs} × {joints} joints in groups …", file=sys.stderr, flush=True)
+        both = bench_lab.contenders(envs, joints)
+        times = best_times(both, envs * joints, seconds)
+        for contender, best in zip(both, times, strict=True):
+            cells = (f"{envs:,} × {joints}".replace(",", " "), contender.label, f"{best * 1e6:.1f}")
+            rows.append((*cells, f"{times[0] / best:.1f} ×"))
+    return rows
+
+
 _FIRST_USE = {
     "import warp": "import warp",
     "import actuon": "import actuon",
@@ -384,6 +396,7 @@ def main() -> None:
     wp.config.log_level = wp.LOG_WARNING
     rows = measure_steps(options.seconds)
     networks = measure_networks(options.seconds)
+    groups = measure_groups(options.seconds)
     print("  first use …", file=sys.stderr, flush=True)
     first = measure_first_use()
     print(f"\n{machine()}\n")
@@ -391,6 +404,9 @@ def main() -> None:
     print()
     header = ("DOFs", "network", "who", "µs per step", "ns per DOF", "faster than PyTorch")
     print_table(header, networks, options.markdown)
+    print()
+    print("DelayedPDActuator with the limits of a DC motor, through compute():\n")
+    print_table(("environments × joints", "who", "µs per step", "faster than PyTorch"), groups, options.markdown)
     print()
     imports = (f"{first[name]:.2f}" for name in ("import warp", "import actuon"))
     efforts = (f"{first[name]:.2f}" for name in ("Newton", "Actuon"))
