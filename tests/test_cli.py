@@ -206,7 +206,7 @@ def test_run_shows_what_limits_do(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        (("run", "none.xml"), "'none.xml' cannot be read by mujoco"),
+        (("run", "none.xml"), "'none.xml' does not exist"),
         (("run", "robot.txt"), "must be one of .xml"),
         (("run", "robot.usda", "--engine", "bullet"), "must be one of mujoco, newton"),
         (("run", "robot.usda", "--engine", "mujoco"), "there is no robot.xml beside it"),

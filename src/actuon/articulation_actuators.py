@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from .spec.yaml_files import load_actuators, match_joints
 
 _COMPUTED = "computed"
 _CLIPPED = 1e-6
-"""Relative difference between wanted and given effort from which on a limit is said to have clipped it."""
+"""Share of the wanted effort that must be missing for a limit to have clipped it."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,8 @@ class ArticulationActuators:
 
     def _on_pre_step(self, dt: float) -> None:
         if self._auto_step:
-            self.step_actuators(dt)
+            self.articulation.simulation.refresh_targets()
+            self._step(dt)
 
     def _on_reset(self, env_ids: np.ndarray) -> None:
         envs = np.array([robot.env for robot in self.articulation.robots])
@@ -190,13 +192,28 @@ class ArticulationActuators:
             context: Ignored: physics callbacks of some engines pass one.
         """
         self._check_open()
+        self.articulation.simulation.check_open()
+        self.articulation.simulation.refresh()
+        self._step(step_dt)
+
+    def _step(self, step_dt: float) -> None:
         simulation = self.articulation.simulation
-        simulation.refresh()
         self._effort.zero_()
         self._computed.zero_()
         for actuator, state in zip(self.actuators, self._states, strict=True):
             actuator.step(simulation.arrays, self._control, state, state, dt=step_dt)
+        self._check_finite()
         self._write()
+
+    def _check_finite(self) -> None:
+        """Hand no effort to the engine that is NaN, as a target or parameter of NaN makes it."""
+        if self._effort.device.is_cpu and not math.isfinite(self._effort.numpy().sum(dtype=np.float64)):
+            robot, dof = np.argwhere(~np.isfinite(self._effort.numpy()))[0]
+            robots = self.articulation
+            raise SimulationError(
+                f"t = {robots.simulation.time:.6g} s: the effort of joint '{robots.dof_names[dof]}' of "
+                f"'{robots.paths[robot]}' is {self._effort.numpy()[robot, dof]}; look at its target and parameters"
+            )
 
     def reset(self, env_ids: Any = None) -> None:
         """Let actuators forget the past: delayed commands, integrals, hidden states. Feedforward stays.
@@ -207,6 +224,11 @@ class ArticulationActuators:
         self._check_open()
         chosen = Simulation.check_ids("env_ids", env_ids, len(self.articulation))
         everyone = len(chosen) == len(self.articulation)
+        for array in (self._effort, self._computed):
+            rows = array.numpy()
+            rows[chosen] = 0.0
+            if not array.device.is_cpu:
+                array.assign(rows)
         for state, robots in zip(self._states, self._robot_of, strict=True):
             if state is not None:
                 mask = np.isin(robots, chosen)
@@ -243,7 +265,7 @@ class ArticulationActuators:
     def telemetry(self) -> Telemetry:
         """What the actuators did in the last step."""
         computed, applied = self._computed.numpy().copy(), self._effort.numpy().copy()
-        clipped = np.abs(computed - applied) > _CLIPPED * np.maximum(np.abs(computed), 1.0)
+        clipped = np.abs(computed - applied) > _CLIPPED * np.abs(computed)
         return Telemetry(self.articulation.dof_names, computed, applied, clipped)
 
     def close(self) -> None:
@@ -258,6 +280,11 @@ class ArticulationActuators:
             self._effort.zero_()
             self._write()
             self._give_back()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
 
     def _check_open(self) -> None:
         if self._closed:
@@ -294,8 +321,10 @@ def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorCo
         )
     columns: dict[int, ActuatorConfig] = {}
     try:
-        for entry, names in match_joints(load_actuators(path), articulation.dof_names):
-            columns |= {int(articulation.get_dof_indices(name)[0]): entry.actuator for name in names}
+        everyone = dict.fromkeys(name for other in simulation.robots for name in other.dof_names)
+        for entry, names in match_joints(load_actuators(path), everyone):
+            own = [name for name in names if name in articulation.dof_names]
+            columns |= {int(articulation.get_dof_indices(name)[0]): entry.actuator for name in own}
     except ActuonError as error:
         raise RobotFileError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
     return columns

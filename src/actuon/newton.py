@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from .builder import ActuatorBuilder
 from .components.base import Controller
-from .errors import MissingExtraError, RobotFileError
+from .errors import MissingExtraError, ParameterError, RobotFileError, StructureError
 
 try:
     import newton
@@ -26,29 +28,36 @@ class ModelBuilder(newton.ModelBuilder):
 
     def add_actuator(
         self,
-        controller_class: Any = None,
+        drive_class: Any = None,
         index: int | None = None,
         clamping: Any = None,
         delay_steps: int | None = None,
         pos_index: int | None = None,
+        *,
+        controller_class: Any = None,
         **kwargs: Any,
     ) -> None:
         """Describe the actuator of one DOF. See `ActuatorBuilder.add_actuator`.
 
         Args:
-            controller_class: E.g. `actuon.ControllerPD`.
+            drive_class: E.g. `actuon.ControllerPD`.
             index: DOF index.
             clamping: Clamps in order, each as a class and its scalar parameters.
             delay_steps: Lag of the commands [steps]. None means no delay.
             pos_index: Coordinate index. Default: ``index``.
+            controller_class: The same as ``drive_class``.
             kwargs: Scalar parameters of the controller.
         """
-        if _is_ours(controller_class):
+        if controller_class is not None:
+            if drive_class is not None:
+                raise StructureError("add_actuator: got drive_class and controller_class, which mean the same")
+            drive_class = controller_class
+        if _is_ours(drive_class):
             described = ActuatorBuilder()  # checks everything, with errors that say where
             described.add_actuator(
-                controller_class, index, clamping=clamping, delay_steps=delay_steps, pos_index=pos_index, **kwargs
+                drive_class, index, clamping=clamping, delay_steps=delay_steps, pos_index=pos_index, **kwargs
             )
-        super().add_actuator(controller_class, index, clamping, delay_steps, pos_index, **kwargs)
+        super().add_actuator(drive_class, index, clamping, delay_steps, pos_index, **kwargs)
 
     def add_usd(self, source: Any, **options: Any) -> dict[str, Any]:
         """As Newton's, but actuators are read by Actuon: all targets of a prim, and the schema's defaults."""
@@ -56,7 +65,7 @@ class ModelBuilder(newton.ModelBuilder):
         from .usd.parse import parse_actuators
         from .usd.stage import everything_below, open_stage
 
-        stage = open_stage(source) if isinstance(source, str) else source
+        stage = open_stage(source) if isinstance(source, (str, Path)) else source
         root = stage.GetPrimAtPath(options.get("root_path", "/"))
         if not root:
             raise RobotFileError(f"there is no prim '{options['root_path']}' to start from")
@@ -65,6 +74,11 @@ class ModelBuilder(newton.ModelBuilder):
         result = super().add_usd(stage, ignore_paths=[*ignored, *prims], **options)
         joints = result["path_joint_map"]
         actuators = parse_actuators(root, options.get("allow_unsafe_torch_checkpoints", False))
+        actuators = [
+            parsed
+            for parsed in actuators
+            if not any(re.match(p, path) for p in ignored for path in (parsed.prim_path, parsed.target_path))
+        ]
         for parsed in actuators:
             if parsed.target_path not in joints:
                 raise RobotFileError(f"{parsed.prim_path}: its target '{parsed.target_path}' is no joint of the model")
@@ -93,6 +107,8 @@ class ModelBuilder(newton.ModelBuilder):
         for entry in ours.values():
             for i, (index, pos_index) in enumerate(zip(entry.indices, entry.pos_indices, strict=True)):
                 shared = zip(entry.clamping_classes, entry.clamping_shared_kwargs, entry.clamping_args[i], strict=True)
+                if index >= model.joint_dof_count or pos_index >= model.joint_coord_count:
+                    raise ParameterError(f"DOF {index}: the model has {model.joint_dof_count} DOFs")
                 builder.add_actuator(
                     entry.drive_class,
                     index,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,39 @@ class Recorder:
     def __init__(self, actuators: ArticulationActuators):
         self.actuators = actuators
         self._series: dict[str, list[Any]] = {}
-        simulation = actuators.articulation.simulation
-        self._subscription = simulation.subscribe(Event.PRE_STEP, lambda sim, _: self._record(sim.time))
+        self._row: dict[str, Any] = {}
+        weak = weakref.ref(self)
 
-    def _record(self, time: float) -> None:
-        robots, telemetry = self.actuators.articulation, self.actuators.telemetry()
-        robots.simulation.refresh()
-        row = {
-            "time": time,
+        def forward(method: str) -> None:
+            recorder = weak()
+            if recorder is not None and not recorder.actuators.is_closed:
+                getattr(recorder, method)()
+
+        subscribe = actuators.articulation.simulation.subscribe
+        self._subscriptions = [
+            subscribe(Event.PRE_STEP, lambda *_: forward("_before")),
+            subscribe(Event.POST_STEP, lambda *_: forward("_after")),
+        ]
+
+    def _before(self) -> None:
+        """Keep what the actuators see. Targets are taken afterwards: others may still set them."""
+        robots = self.actuators.articulation
+        self._row = {
+            "time": robots.simulation.time,
             "position": robots.values("joint_q"),
             "velocity": robots.values("joint_qd"),
+        }
+
+    def _after(self) -> None:
+        robots, telemetry = self.actuators.articulation, self.actuators.telemetry()
+        self._row |= {
             "position_target": robots.values("joint_target_q"),
             "velocity_target": robots.values("joint_target_qd"),
             "computed_effort": telemetry.computed_effort,
             "applied_effort": telemetry.applied_effort,
             "clipped": telemetry.clipped,
         }
-        for name, value in row.items():
+        for name, value in self._row.items():
             self._series.setdefault(name, []).append(value)
 
     def __len__(self) -> int:
@@ -91,7 +108,8 @@ class Recorder:
 
     def close(self) -> None:
         """Stop recording. What is there stays."""
-        self._subscription.cancel()
+        for subscription in self._subscriptions:
+            subscription.cancel()
 
     def __enter__(self) -> Recorder:
         return self

@@ -49,12 +49,10 @@ class Articulation:
     def _find(self, paths: str | Sequence[str]) -> list[int]:
         robots = self.simulation.robots
         found: dict[int, None] = {}
+        if not isinstance(paths, (str, Sequence)) or not all(isinstance(pattern, str) for pattern in paths):
+            raise SimulationError(f"paths: got {paths!r}; must be the path of a robot, a regex, or a list of these")
         for pattern in [paths] if isinstance(paths, str) else list(paths):
-            try:
-                regex = re.compile(str(pattern))
-            except re.error as error:
-                raise SimulationError(f"'{pattern}' is no path, and no regex: {error}") from error
-            matched = [i for i, robot in enumerate(robots) if _is_meant(robot, str(pattern), regex)]
+            matched = [i for i, robot in enumerate(robots) if str(pattern) in _names(robot)] or self._matching(pattern)
             if not matched:
                 raise SimulationError(
                     f"there is no robot at '{pattern}'; {listed(str(pattern), self._known(), 'robots')}"
@@ -63,6 +61,16 @@ class Articulation:
         if not found:
             raise SimulationError(f"paths: got none; {listed('', self._known(), 'robots')}")
         return sorted(found)
+
+    def _matching(self, pattern: Any) -> list[int]:
+        try:
+            regex = re.compile(str(pattern))
+        except re.error as error:
+            raise SimulationError(
+                f"'{pattern}' is no robot, and no regex: {error}; {listed(str(pattern), self._known(), 'robots')}"
+            ) from error
+        robots = enumerate(self.simulation.robots)
+        return [i for i, robot in robots if any(regex.fullmatch(path) for path in _names(robot)[:-1])]
 
     def _known(self) -> list[str]:
         return [robot.path for robot in self.simulation.robots]
@@ -144,6 +152,7 @@ class Articulation:
     ) -> None:
         """Set the gains of the engine's own drives. None keeps what they are."""
         robots, dofs = self._subset(indices, dof_indices)
+        self.simulation.check_free(self.robot_ids[robots], dofs)
         before = self.simulation.gains(self.robot_ids[robots])
         shape = (len(robots), len(dofs))
         values = [
@@ -172,6 +181,7 @@ class Articulation:
         return self._flat[kind]
 
     def _get(self, kind: str, indices: Any, dof_indices: Any) -> wp.array:
+        self.simulation.check_open()
         self.simulation.refresh()
         values = self.values(kind)
         if indices is not None or dof_indices is not None:
@@ -179,6 +189,7 @@ class Articulation:
         return wp.array(values, dtype=wp.float32, device=self.simulation.device)
 
     def _set(self, kind: str, values: Any, indices: Any, dof_indices: Any) -> None:
+        self.simulation.check_open()
         robots, dofs = self._subset(indices, dof_indices)
         if not len(robots) or not len(dofs):
             return
@@ -199,5 +210,7 @@ class Articulation:
         return np.ascontiguousarray(numbers)
 
 
-def _is_meant(robot: Robot, pattern: str, regex: re.Pattern[str]) -> bool:
-    return pattern in (robot.path, robot.path.rsplit("/", 1)[-1]) or regex.fullmatch(robot.path) is not None
+def _names(robot: Robot) -> list[str]:
+    """Paths by which a robot may be called, and last its name alone."""
+    name = robot.path.rsplit("/", 1)[-1]
+    return [robot.path, *robot.aliases, f"/World/envs/env_{robot.env}/{name}", name]

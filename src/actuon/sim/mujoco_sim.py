@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ import numpy as np
 import warp as wp
 
 from ..errors import MissingExtraError, RobotFileError, SimulationError
-from .simulation import CONTROL, STATE, Robot, Simulation
+from .mujoco_drives import Drives
+from .simulation import STATE, Robot, Simulation
 
 _HOME = "home"
 _PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
@@ -46,7 +48,7 @@ class MujocoSimulation(Simulation):
         self.data = [self._mujoco.MjData(model) for _ in range(num_envs)]
         """The state of each environment."""
         self._keyframe = self._mujoco.mj_name2id(model, self._mujoco.mjtObj.mjOBJ_KEY, _HOME)
-        self._find_drives(model)
+        self._drives = Drives(self._mujoco, model)
         self._make_arrays(model)
         self.robots = self._find_robots(model)
         self._reset(np.arange(num_envs))
@@ -55,6 +57,8 @@ class MujocoSimulation(Simulation):
     def _load(self, path_or_model: Any) -> Any:
         if isinstance(path_or_model, self._mujoco.MjModel):
             return copy.copy(path_or_model)
+        if not isinstance(path_or_model, (str, Path)):
+            raise RobotFileError(f"got {path_or_model!r}; must be the path of a model, or an MjModel")
         path = Path(path_or_model)
         if path.suffix not in (".xml", ".urdf", ".mjb"):
             raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be one of .xml, .urdf, .mjb")
@@ -64,23 +68,13 @@ class MujocoSimulation(Simulation):
         try:
             if path.suffix == ".mjb":
                 return self._mujoco.MjModel.from_binary_path(str(path))
+            if path.suffix == ".urdf":  # whose fixed base would be melted into the world, and its name with it
+                spec = self._mujoco.MjSpec.from_file(str(path))
+                spec.compiler.fusestatic = False
+                return spec.compile()
             return self._mujoco.MjModel.from_xml_path(str(path))
         except (ValueError, RuntimeError) as error:
             raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
-
-    def _find_drives(self, model: Any) -> None:
-        """For each DOF, the actuators that act on its joint alone, and among them the servo for positions."""
-        joint_types = (int(self._mujoco.mjtTrn.mjTRN_JOINT), int(self._mujoco.mjtTrn.mjTRN_JOINTINPARENT))
-        self._drives: dict[int, list[int]] = {}
-        self._servo = np.full(model.nv, -1)
-        self._velocity_servo = np.full(model.nv, -1)
-        for i in range(model.nu):
-            if model.actuator_trntype[i] in joint_types:
-                dof = int(model.jnt_dofadr[model.actuator_trnid[i, 0]])
-                self._drives.setdefault(dof, []).append(i)
-                holds, brakes = model.actuator_biasprm[i, 1:3] != 0.0
-                if model.actuator_biastype[i] == int(self._mujoco.mjtBias.mjBIAS_AFFINE):
-                    (self._velocity_servo if brakes and not holds else self._servo)[dof] = i
 
     def _make_arrays(self, model: Any) -> None:
         widths = {"joint_q": model.nq} | dict.fromkeys(
@@ -91,10 +85,12 @@ class MujocoSimulation(Simulation):
             **{kind: wp.array(rows.ravel(), copy=False, device="cpu") for kind, rows in self._rows.items()}
         )
         self._views = [(data.qpos, data.qvel, data.ctrl, data.qfrc_applied) for data in self.data]
-        self._servo_dofs = np.flatnonzero(self._servo >= 0)
-        self._servo_ids = self._servo[self._servo_dofs]
-        self._velocity_dofs = np.flatnonzero(self._velocity_servo >= 0)
-        self._velocity_ids = self._velocity_servo[self._velocity_dofs]
+        self._told = []
+        for kind, servos in (("joint_target_q", self._drives.position), ("joint_target_qd", self._drives.velocity)):
+            dofs = np.flatnonzero(servos >= 0)
+            if dofs.size:
+                ids = servos[dofs]
+                self._told.append((self._rows[kind], _as_slice(dofs), _as_slice(ids), self._drives.gear[ids]))
 
     def _find_robots(self, model: Any) -> list[Robot]:
         mujoco = self._mujoco
@@ -104,12 +100,14 @@ class MujocoSimulation(Simulation):
             root = int(model.body_rootid[model.jnt_bodyid[joint]])
             if model.jnt_type[joint] in single:
                 by_root.setdefault(root, []).append(joint)
+        everyone = [joint for joints in by_root.values() for joint in joints]
+        self._single_dofs, self._single_coordinates = model.jnt_dofadr[everyone], model.jnt_qposadr[everyone]
         robots = []
         for env in range(self.num_envs):
             for root, joints in by_root.items():
-                name = model.body(root).name or f"body{root}"
+                name = _unique(model.body(root).name, f"body{root}", model, "body")
                 path = f"/{name}" if self.num_envs == 1 else f"/World/envs/env_{env}/{name}"
-                names = tuple(model.joint(joint).name or f"joint{joint}" for joint in joints)
+                names = tuple(_unique(model.joint(j).name, f"joint{j}", model, "jnt") for j in joints)
                 dofs = env * model.nv + model.jnt_dofadr[joints]
                 paths = tuple(f"{path}/{n}" for n in names)
                 coordinates = env * model.nq + model.jnt_qposadr[joints]
@@ -117,16 +115,17 @@ class MujocoSimulation(Simulation):
         return robots
 
     def refresh(self) -> None:
-        rows = self._rows
-        q, qd, target, target_velocity, effort = (rows[kind] for kind in (*STATE, *CONTROL))
-        for env, (qpos, qvel, ctrl, applied) in enumerate(self._views):
+        q, qd, effort = (self._rows[kind] for kind in (*STATE, "joint_f"))
+        for env, (qpos, qvel, _, applied) in enumerate(self._views):
             q[env] = qpos
             qd[env] = qvel
             effort[env] = applied
-            if self._servo_ids.size:
-                target[env, self._servo_dofs] = ctrl[self._servo_ids]
-            if self._velocity_ids.size:
-                target_velocity[env, self._velocity_dofs] = ctrl[self._velocity_ids]
+        self.refresh_targets()
+
+    def refresh_targets(self) -> None:
+        for rows, dofs, ids, gear in self._told:
+            for env, view in enumerate(self._views):
+                rows[env, dofs] = view[2][ids] / gear
 
     def _advance(self) -> None:
         step = self._mujoco.mj_step
@@ -141,29 +140,25 @@ class MujocoSimulation(Simulation):
             else:
                 self._mujoco.mj_resetData(model, data)
             self._mujoco.mj_forward(model, data)
-            self._rows["joint_target_q"][env] = 0.0
+            # A joint without a servo is told to stay where it is.
+            self._rows["joint_target_q"][env, self._single_dofs] = data.qpos[self._single_coordinates]
             self._rows["joint_target_qd"][env] = 0.0
         self.refresh()
-        for robot in self.robots:
-            if robot.env in env_ids:
-                own = self._servo[robot.dofs - robot.env * self._rows["joint_qd"].shape[1]] < 0
-                self._rows["joint_target_q"].ravel()[robot.dofs[own]] = self._rows["joint_q"].ravel()[
-                    robot.coordinates[own]
-                ]
 
     def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> None:
         numbers = values.numpy()
         width = self._rows[kind].shape[1]
         place = {"joint_q": 0, "joint_qd": 1, "joint_f": 3}.get(kind, 2)
-        servos = {"joint_target_q": self._servo, "joint_target_qd": self._velocity_servo}.get(kind)
+        servos = {"joint_target_q": self._drives.position, "joint_target_qd": self._drives.velocity}.get(kind)
         for i, row in zip(robots, numbers, strict=True):
             robot = self.robots[i]
             at = robot.indices(kind)[dofs] - robot.env * width
             self._rows[kind][robot.env, at] = row
             if servos is not None:
                 at = servos[at]
-                if (at < 0).any():
-                    at, row = at[at >= 0], row[at >= 0]
+                has = at >= 0
+                at, row = (at, row) if has.all() else (at[has], row[has])
+                row = row * self._drives.gear[at]
             self._views[robot.env][place][at] = row
         if kind in STATE:
             for env in {self.robots[i].env for i in robots}:
@@ -187,21 +182,20 @@ class MujocoSimulation(Simulation):
         for robot, force in zip((self.robots[i] for i in robots), forces, strict=True):
             self.data[robot.env].xfrc_applied[robot.root_body, :3] = force
 
-    def _model_drives(self, robots: np.ndarray) -> Iterator[tuple[Any, Robot, list[list[int]]]]:
-        """Model, robot, and the actuators on each of its DOFs."""
+    def _with_models(self, robots: np.ndarray) -> Iterator[tuple[Any, Robot, np.ndarray]]:
+        """Model, robot, and its DOFs in the model."""
         for robot in (self.robots[i] for i in robots):
             model = self.models[robot.env]
-            yield model, robot, [self._drives.get(int(dof), []) for dof in robot.dofs - robot.env * model.nv]
+            yield model, robot, robot.dofs - robot.env * model.nv
 
     def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
         """The effort limit is that of a joint's servo; a limit of the speed MuJoCo has not."""
         if name == "velocity_limit":
             return None
         rows = []
-        for model, robot, _ in self._model_drives(robots):
-            dofs = robot.dofs - robot.env * model.nv
+        for model, _, dofs in self._with_models(robots):
             if name == "effort_limit":
-                servos = self._servo[dofs]
+                servos = self._drives.position[dofs]
                 limited = (servos >= 0) & (model.actuator_forcelimited[servos] != 0)
                 rows.append(np.where(limited, model.actuator_forcerange[servos, 1], np.inf))
             else:
@@ -214,8 +208,8 @@ class MujocoSimulation(Simulation):
             model = self.models[robot.env]
             at = robot.dofs[dofs] - robot.env * model.nv
             if name == "effort_limit":
-                has = self._servo[at] >= 0
-                servos, limits = self._servo[at][has], values[row][has]
+                has = self._drives.position[at] >= 0
+                servos, limits = self._drives.position[at][has], values[row][has]
                 model.actuator_forcelimited[servos] = np.isfinite(limits)
                 model.actuator_forcerange[servos] = np.stack([-limits, limits], axis=1)
                 continue
@@ -224,69 +218,57 @@ class MujocoSimulation(Simulation):
                 self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
 
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of position servos, ``kp`` and ``kv``, and of velocity servos ``kv``; zero where a DOF has none."""
-        stiffness = [
-            [sum(-model.actuator_biasprm[i, 1] for i in ids) for ids in drives]
-            for model, _, drives in self._model_drives(robots)
-        ]
-        damping = [
-            [sum(-model.actuator_biasprm[i, 2] for i in ids) for ids in drives]
-            for model, _, drives in self._model_drives(robots)
-        ]
-        return np.array(stiffness, np.float32) + 0.0, np.array(damping, np.float32) + 0.0
+        pairs = [self._drives.gains(model, dofs) for model, _, dofs in self._with_models(robots)]
+        return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
 
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        for robot in (self.robots[i] for i in robots):
-            own = robot.dofs[dofs] - robot.env * self.models[robot.env].nv
-            missing = self._servo[own] < 0
-            if missing.any():
-                name = robot.dof_names[int(dofs[np.argmax(missing)])]
-                raise SimulationError(f"joint '{name}' of '{robot.path}' has no position servo in the model")
+        for row, (_, robot, own) in enumerate(self._with_models(robots)):
+            for column, dof in enumerate(own[dofs]):
+                kp, kd = stiffness[row, column], damping[row, column]
+                why = self._drives.why_not(int(dof), float(kp)) if kp or kd else None
+                if why:
+                    raise SimulationError(f"joint '{robot.dof_names[int(dofs[column])]}' of '{robot.path}' {why}")
         alike = bool((stiffness == stiffness[:1]).all() and (damping == damping[:1]).all())
         for row, robot in self._to_change(robots, alike):
             model = self.models[robot.env]
-            servos = self._servo[robot.dofs[dofs] - robot.env * model.nv]
-            model.actuator_gainprm[servos, 0] = stiffness[row]
-            model.actuator_biasprm[servos, 1] = -stiffness[row]
-            model.actuator_biasprm[servos, 2] = -damping[row]
+            own = robot.dofs[dofs] - robot.env * model.nv
+            self._drives.set_gains(model, own, stiffness[row], damping[row])
 
     def _to_change(self, robots: np.ndarray, alike: bool) -> Iterator[tuple[int, Robot]]:
         """Robots whose models to change, with their row. Environments that differ get a model of their own first."""
         chosen = [(row, self.robots[i]) for row, i in enumerate(robots)]
-        shared = all(model is self.models[0] for model in self.models)
-        if shared and alike and len({robot.env for _, robot in chosen}) == self.num_envs:
+        sharing = Counter(id(model) for model in self.models)
+        if len(sharing) == 1 and alike and len({robot.env for _, robot in chosen}) == self.num_envs:
             yield from ((row, robot) for row, robot in chosen if robot.env == 0)
             return
         for row, robot in chosen:
-            if sum(model is self.models[robot.env] for model in self.models) > 1:
-                self.models[robot.env] = copy.copy(self.models[robot.env])
+            model = self.models[robot.env]
+            if sharing[id(model)] > 1:
+                sharing[id(model)] -= 1
+                self.models[robot.env] = copy.copy(model)
+                sharing[id(self.models[robot.env])] = 1
             yield row, robot
 
     def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
-        fields = ("actuator_gaintype", "actuator_biastype", "actuator_gainprm", "actuator_biasprm")
         kept = []
+        for model, robot, own in self._with_models(robots):
+            ids = self._drives.ids(own[dofs])
+            kept.append((robot.env, ids, self._drives.keep(model, ids)))
         for _, robot in self._to_change(robots, alike=True):
             model = self.models[robot.env]
-            own = robot.dofs[dofs] - robot.env * model.nv
-            ids = [i for dof in own for i in self._drives.get(int(dof), [])]
-            kept.append((model, ids, [getattr(model, field)[ids].copy() for field in fields]))
-            model.actuator_gaintype[ids] = int(self._mujoco.mjtGain.mjGAIN_FIXED)
-            model.actuator_biastype[ids] = int(self._mujoco.mjtBias.mjBIAS_AFFINE)
-            model.actuator_gainprm[ids] = 0.0
-            model.actuator_biasprm[ids] = 0.0
+            self._drives.silence(model, self._drives.ids(robot.dofs[dofs] - robot.env * model.nv))
 
         def give_back() -> None:
-            for model, ids, values in kept:
-                for field, value in zip(fields, values, strict=True):
-                    getattr(model, field)[ids] = value
+            for env, ids, values in kept:
+                self._drives.put_back(self.models[env], ids, values)
 
         return give_back
 
     def silent_drives(self, robots: np.ndarray) -> np.ndarray:
-        def is_silent(model: Any, ids: list[int]) -> bool:
-            return not model.actuator_gainprm[ids].any() and not model.actuator_biasprm[ids].any()
-
-        return np.array([[is_silent(model, ids) for ids in drives] for model, _, drives in self._model_drives(robots)])
+        """A tendon that moves the joint is a drive too."""
+        return np.array(
+            [self._drives.silent(model, self.data[robot.env], dofs) for model, robot, dofs in self._with_models(robots)]
+        )
 
 
 def _as_slice(indices: np.ndarray) -> Any:
@@ -294,6 +276,17 @@ def _as_slice(indices: np.ndarray) -> Any:
     if indices.size and (np.diff(indices) == 1).all():
         return slice(int(indices[0]), int(indices[-1]) + 1)
     return indices
+
+
+def _unique(name: str, fallback: str, model: Any, kind: str) -> str:
+    """The name of a body or joint; for one without, a name that no other has."""
+    if name:
+        return name
+    count = {"body": model.nbody, "jnt": model.njnt}[kind]
+    taken = {getattr(model, {"body": "body", "jnt": "joint"}[kind])(i).name for i in range(count)}
+    while fallback in taken:
+        fallback += "_"
+    return fallback
 
 
 def _import_mujoco() -> Any:

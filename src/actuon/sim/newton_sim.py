@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..errors import MissingExtraError, RobotFileError
+from ..errors import MissingExtraError, RobotFileError, SimulationError
 from ..memory import Floats, Ints
-from .simulation import CONTROL, STATE, Robot, Simulation
+from ..spec.names import shortest_endings
+from .simulation import CONTROL, STATE, Robot, Simulation, live_simulations
 
 _DEFAULT_DT = 0.002
 _PROPERTIES = {
@@ -53,7 +54,8 @@ class NewtonSimulation(Simulation):
             found = template.add_usd(self.stage, ignore_paths=self._own_prims())
         except (ValueError, RuntimeError, KeyError) as error:
             raise RobotFileError(f"'{self._name()}' cannot be simulated: {' '.join(str(error).split())}") from error
-        if not any(kind in self._single() for kind in template.joint_type):
+        in_robots = [j for j in range(template.joint_count) if template.joint_articulation[j] >= 0]
+        if not any(template.joint_type[j] in self._single() for j in in_robots):
             raise RobotFileError(f"'{self._name()}' holds no robot: no articulation with a revolute or prismatic joint")
         builder = template
         if num_envs > 1:
@@ -78,14 +80,14 @@ class NewtonSimulation(Simulation):
 
     @staticmethod
     def _current_stage() -> Any:
-        from .simulation import _live
-
-        return next((simulation.stage for simulation in reversed(_live) if simulation.stage is not None), None)
+        stages = [simulation.stage for simulation in live_simulations() if simulation.stage is not None]
+        return stages[-1] if stages else None
 
     def _open(self, stage_or_path: Any) -> Any:
+        from ..usd.stage import check_stage, open_stage
+
         if not isinstance(stage_or_path, (str, Path)):
-            return stage_or_path
-        from ..usd.stage import open_stage
+            return check_stage(stage_or_path)
 
         self.source = Path(stage_or_path)
         return open_stage(self.source)
@@ -106,35 +108,38 @@ class NewtonSimulation(Simulation):
         return self._newton.JointType.REVOLUTE, self._newton.JointType.PRISMATIC
 
     def _find_robots(self, template: Any) -> list[Robot]:
-        starts = [*template.articulation_start, template.joint_count]
-        found = []
-        roots = {}
-        for label, first, last in zip(template.articulation_label, starts, starts[1:], strict=False):
-            joints = [j for j in range(first, last) if template.joint_type[j] in self._single()]
+        found: list[tuple[str, str, list[int], int]] = []
+        for number, label in enumerate(template.articulation_label):
+            members = [j for j in range(template.joint_count) if template.joint_articulation[j] == number]
+            joints = [j for j in members if template.joint_type[j] in self._single()]
             if joints:
-                found.append((label, joints))
-                roots[label] = template.joint_child[first]
-        ends = [label.rsplit("/", 1)[-1] for label, _ in found]
-        names_of = {
-            label: end if ends.count(end) == 1 else label[1:] for (label, _), end in zip(found, ends, strict=True)
-        }
+                bodies = [template.body_label[template.joint_child[j]] for j in members]
+                root = _common_root([label, *bodies, *(template.joint_label[j] for j in joints)]) or label
+                found.append((root, label, joints, template.joint_child[members[0]]))
+        roots = [root for root, *_ in found]
+        found = [(r if roots.count(r) == 1 else label, label, joints, body) for r, label, joints, body in found]
+        ends = [root.rsplit("/", 1)[-1] for root, *_ in found]
         coordinates, dofs = template.joint_coord_count, template.joint_dof_count
         robots = []
         for env in range(self.num_envs):
-            for label, joints in found:
-                path = label if self.num_envs == 1 else f"/World/envs/env_{env}/{names_of[label]}"
-                paths = tuple(path + template.joint_label[j].removeprefix(label) for j in joints)
-                names = tuple(template.joint_label[j].rsplit("/", 1)[-1] for j in joints)
+            for (root, label, joints, body), end in zip(found, ends, strict=True):
+                name = end if ends.count(end) == 1 else root[1:]
+                path = root if self.num_envs == 1 else f"/World/envs/env_{env}/{name}"
+                labels = [template.joint_label[j] for j in joints]
+                paths = tuple(path + label.removeprefix(root) for label in labels)
                 q = env * coordinates + np.array([template.joint_q_start[j] for j in joints])
                 qd = env * dofs + np.array([template.joint_qd_start[j] for j in joints])
                 targets = q if self.model.use_coord_layout_targets else qd
-                robots.append(
-                    Robot(path, env, label, names, paths, q, qd, targets, env * template.body_count + roots[label])
-                )
+                body = env * template.body_count + body
+                aliases = (label,) if self.num_envs == 1 else ()
+                robots.append(Robot(path, env, root, shortest_endings(labels), paths, q, qd, targets, body, aliases))
         return robots
 
     def refresh(self) -> None:
         """The arrays are the engine's own."""
+
+    def refresh_targets(self) -> None:
+        """So are the targets."""
 
     def _advance(self) -> None:
         self.solver.step(self.state, self.state, self.control, None, self.dt)
@@ -163,6 +168,8 @@ class NewtonSimulation(Simulation):
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
         at = np.stack([self.robots[i].dofs[dofs] for i in robots]).astype(np.int32)
+        if not at.size:
+            return lambda: None
         indices, columns = (wp.array(x, device=self.device) for x in (at, dofs.astype(np.int32)))
         command = wp.launch(
             _scatter_columns,
@@ -197,6 +204,13 @@ class NewtonSimulation(Simulation):
         return self.model.joint_target_ke.numpy()[at], self.model.joint_target_kd.numpy()[at]
 
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
+        driven = set(self._driven_dofs().values())
+        width = self.model.joint_dof_count // self.num_envs
+        for row, robot in enumerate(self.robots[i] for i in robots):
+            for column, dof in enumerate(robot.dofs[dofs] % width):
+                if int(dof) not in driven and (stiffness[row, column] or damping[row, column]):
+                    name = robot.dof_names[int(dofs[column])]
+                    raise SimulationError(f"joint '{name}' of '{robot.path}' has no drive in the stage to set gains of")
         self._set_model("joint_target_ke", robots, dofs, stiffness)
         self._set_model("joint_target_kd", robots, dofs, damping)
         self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
@@ -205,6 +219,15 @@ class NewtonSimulation(Simulation):
         stiffness, damping = (values[:, dofs] for values in self.gains(robots))
         self.set_gains(robots, dofs, np.zeros_like(stiffness), np.zeros_like(damping))
         return lambda: self.set_gains(robots, dofs, stiffness, damping)
+
+    def _driven_dofs(self) -> dict[int, int]:
+        """The solver's actuators that follow joint targets, and the DOF of each in the first world."""
+        if self.solver.mjc_actuator_to_newton_idx is None:
+            return {}
+        numbers = self.solver.mjc_actuator_to_newton_idx.numpy()
+        sources = self.solver.mjc_actuator_ctrl_source.numpy()
+        follows = [i for i, dof in enumerate(numbers) if sources[i] == 0 and dof != -1]
+        return {i: int(numbers[i] if numbers[i] >= 0 else -(numbers[i] + 2)) for i in follows}
 
     def silent_drives(self, robots: np.ndarray) -> np.ndarray:
         """Read back from the solver's own model, not from the one that it was told about."""
@@ -215,13 +238,21 @@ class NewtonSimulation(Simulation):
         loud = np.logical_or(gain.any(axis=2), bias.any(axis=2))
         width = self.model.joint_dof_count // self.num_envs
         pushed = np.zeros((self.num_envs, width), dtype=bool)
-        if self.solver.mjc_actuator_to_newton_idx is not None:
-            sources = self.solver.mjc_actuator_ctrl_source.numpy()
-            for i, dof in enumerate(self.solver.mjc_actuator_to_newton_idx.numpy()):
-                if sources[i] == 0 and dof != -1:
-                    pushed[:, dof if dof >= 0 else -(dof + 2)] |= loud[:, i]
+        for i, dof in self._driven_dofs().items():
+            pushed[:, dof] |= loud[:, i]
         at = np.stack([self.robots[i].dofs for i in robots])
         return np.logical_not(pushed.ravel()[at])
+
+
+def _common_root(paths: list[str]) -> str:
+    """The deepest path that all of ``paths`` lie in or below; empty where there is none."""
+    split = [path.split("/") for path in paths if path.startswith("/")]
+    common = []
+    for parts in zip(*split, strict=False):
+        if len(set(parts)) > 1:
+            break
+        common.append(parts[0])
+    return "/".join(common)
 
 
 @wp.kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import math
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from .events import Event, Events, Subscription
 
 STATE = ("joint_q", "joint_qd")
 CONTROL = ("joint_target_q", "joint_target_qd", "joint_f")
-_live: list[Simulation] = []
+_live: list[weakref.ref[Simulation]] = []
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,8 @@ class Robot:
     """Indices into ``joint_target_q``, shape (D,)."""
     root_body: int = 0
     """The engine's number of its root body."""
+    aliases: tuple[str, ...] = ()
+    """Other paths by which it may be called."""
 
     def indices(self, kind: str) -> np.ndarray:
         """Where the values of ``kind`` lie, shape (D,)."""
@@ -64,7 +67,7 @@ class Simulation(abc.ABC):
 
     def __init__(self, num_envs: int, dt: float, device: Any):
         self.num_envs = num_envs
-        self.dt = dt
+        self._dt = dt
         self.device = wp.get_device(device)
         self._events = Events()
         self._time = 0.0
@@ -72,19 +75,26 @@ class Simulation(abc.ABC):
         self._stopped = False
         self._claims: dict[tuple[int, int], Any] = {}
         self._closed = False
+        self._stepping = False
 
     def _be_current(self) -> None:
         """To be called when everything is there: one that could not be made is no simulation."""
         if not self.robots:
             raise RobotFileError("holds no robot: no articulation with a revolute or prismatic joint")
-        _live.append(self)
+        _live.append(weakref.ref(self))
 
     @staticmethod
     def _check_arguments(num_envs: Any, dt: Any) -> None:
         if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
             raise SimulationError(f"num_envs: got {num_envs!r}; must be a whole number ≥ 1")
-        if dt is not None and not (isinstance(dt, (int, float)) and 0.0 < dt < math.inf):
+        is_number = isinstance(dt, (int, float, np.number)) and not isinstance(dt, bool)
+        if dt is not None and not (is_number and 0.0 < dt < math.inf):
             raise SimulationError(f"dt: got {dt!r}; must be a finite number > 0 [s]")
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self._dt
 
     @property
     def time(self) -> float:
@@ -107,17 +117,22 @@ class Simulation(abc.ABC):
         Returns:
             What to `cancel` to be called no more.
         """
+        self.check_open()
         return self._events.subscribe(event, callback)
 
     def start(self) -> None:
         """Make physics ready. The first step does so too."""
-        self._check_open()
+        self.check_open()
         if self._running:
             return
-        self._running = True
         if self._stopped:
             self._rewind()
-        self._events.fire(Event.PHYSICS_READY, self)
+        self._running = True
+        try:
+            self._events.fire(Event.PHYSICS_READY, self)
+        except BaseException:
+            self._running = False
+            raise
 
     def stop(self) -> None:
         """End the run. The next start begins anew, from the first state."""
@@ -126,19 +141,33 @@ class Simulation(abc.ABC):
             self._events.fire(Event.STOP, self)
 
     def step(self, n: int = 1) -> None:
-        """Advance by ``n`` time steps.
+        """Advance by ``n`` time steps, or until a callback stops the simulation.
 
         Raises:
             SimulationError: A position or velocity is NaN or infinite. Nothing is stepped or written from then on.
         """
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+            raise SimulationError(f"n: got {n!r}; must be a whole number ≥ 0")
+        if self._stepping:
+            raise SimulationError("a callback of a step cannot step the simulation")
         self.start()
-        for _ in range(n):
+        self._stepping = True
+        try:
+            for _ in range(n):
+                self.refresh()
+                self._check_finite()
+                self._events.fire(Event.PRE_STEP, self, self.dt)
+                if not self._running:
+                    return
+                self._advance()
+                self._time += self.dt
+                self._events.fire(Event.POST_STEP, self, self.dt)
+                if not self._running:
+                    return
             self.refresh()
             self._check_finite()
-            self._events.fire(Event.PRE_STEP, self, self.dt)
-            self._advance()
-            self._time += self.dt
-            self._events.fire(Event.POST_STEP, self, self.dt)
+        finally:
+            self._stepping = False
 
     def reset(self, env_ids: Any = None) -> None:
         """Bring environments back to their first state. The others are not touched.
@@ -146,7 +175,7 @@ class Simulation(abc.ABC):
         Args:
             env_ids: Which ones. Default: all, and the time too.
         """
-        self._check_open()
+        self.check_open()
         ids = self.check_ids("env_ids", env_ids, self.num_envs)
         if env_ids is None:
             self._rewind()
@@ -179,17 +208,16 @@ class Simulation(abc.ABC):
         self.stop()
         self._closed = True
         self._events.clear()
-        if self in _live:
-            _live.remove(self)
+        _live[:] = [ref for ref in _live if ref() is not self]
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuse to use what is closed."""
         if self._closed:
             raise SimulationError("the simulation is closed")
 
     def __enter__(self) -> Simulation:
-        self._check_open()
-        _live.remove(self)
-        _live.append(self)
+        self.check_open()
+        _live[:] = [*(ref for ref in _live if ref() is not self), weakref.ref(self)]
         return self
 
     def __exit__(self, *exception: Any) -> None:
@@ -228,6 +256,17 @@ class Simulation(abc.ABC):
                 )
         self._claims |= dict.fromkeys(pairs, id(owner))
 
+    def check_free(self, robots: np.ndarray, dofs: np.ndarray) -> None:
+        """Refuse to touch the engine's drives of DOFs that have an owner."""
+        for robot in robots:
+            for dof in dofs:
+                if (int(robot), int(dof)) in self._claims:
+                    found = self.robots[robot]
+                    raise SimulationError(
+                        f"joint '{found.dof_names[dof]}' of '{found.path}' is driven by actuators, and the engine's "
+                        "own drive is off: set the actuators' gains, or close() them"
+                    )
+
     def release(self, owner: Any) -> None:
         """Let others drive what ``owner`` did."""
         self._claims = {pair: claimed for pair, claimed in self._claims.items() if claimed != id(owner)}
@@ -235,6 +274,10 @@ class Simulation(abc.ABC):
     @abc.abstractmethod
     def refresh(self) -> None:
         """Bring ``arrays`` up to date with the engine."""
+
+    @abc.abstractmethod
+    def refresh_targets(self) -> None:
+        """Bring the targets in ``arrays`` up to date, as far as they may have changed since `refresh`."""
 
     @abc.abstractmethod
     def _advance(self) -> None:
@@ -299,8 +342,14 @@ def current_simulation() -> Simulation:
     Raises:
         SimulationError: There is none.
     """
-    if not _live:
+    alive = live_simulations()
+    if not alive:
         raise SimulationError(
             "there is no simulation; make one, such as MujocoSimulation('robot.xml'), or pass simulation="
         )
-    return _live[-1]
+    return alive[-1]
+
+
+def live_simulations() -> list[Simulation]:
+    """All that are open, the current one last."""
+    return [simulation for ref in _live if (simulation := ref()) is not None]

@@ -57,7 +57,8 @@ class ActuonDelayedPD:
     def __init__(self, signals: list[Any]):
         from actuon.lab import DelayedPDActuatorCfg
 
-        cfg = DelayedPDActuatorCfg(joint_names_expr=[".*"], min_delay=0, max_delay=MAX_DELAY, seed=0, **GAINS, **MOTOR)
+        values: dict[str, Any] = {**GAINS, **MOTOR, "seed": 0}
+        cfg = DelayedPDActuatorCfg(joint_names_expr=[".*"], min_delay=0, max_delay=MAX_DELAY, **values)
         self.q, self.qd, *self.commands = signals
         envs, joints = self.q.shape
         self.model = cfg.class_type(cfg, [f"joint{i}" for i in range(joints)], slice(None), envs, "cpu")

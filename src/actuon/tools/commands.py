@@ -66,10 +66,15 @@ def inspect(
     if as_json:
         print(json.dumps({"file": str(robot), **_plain(dataclasses.asdict(report))}, indent=2))
     else:
-        piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-        _print_report(Console(width=200 if piped else None), robot, report)
+        _print_report(_console(), robot, report)
     if report.problems:
         raise typer.Exit(1)
+
+
+def _console() -> Console:
+    """A console that cuts nothing off where its output goes to a file."""
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=200 if piped else None)
 
 
 def _plain(value: Any) -> Any:
@@ -177,9 +182,10 @@ def run(
     ],
     engine: Annotated[str | None, typer.Option(help="mujoco or newton. Default: the one that reads the file.")] = None,
     envs: Annotated[int, typer.Option(min=1, help="How many copies of the robot.")] = 1,
-    seconds: Annotated[float, typer.Option(min=0.01, help="How long to move it [s].")] = 6.0,
+    seconds: Annotated[float, typer.Option(min=0.01, help="How long to move it, in seconds.")] = 6.0,
     record: Annotated[Path | None, typer.Option(help="Save the run with real motors as .npz or .csv.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the plots.")] = Path("out"),
+    allow_torch: AllowTorch = False,
 ) -> None:
     """Move a robot with its real motors and with ideal ones: a table per joint, and plots.
 
@@ -188,29 +194,37 @@ def run(
     import warp as wp
     from rich.progress import Progress
 
+    from actuon.recorder import FORMATS as RECORDS
+
     from .plots import save_all
     from .run import engine_for, simulate, summary
 
     wp.config.log_level = wp.LOG_ERROR  # a machine without a GPU is nothing to warn of
     engine, path = engine_for(robot, engine)
-    console = Console()
+    if not math.isfinite(seconds):
+        raise RobotFileError(f"--seconds: got {seconds}; must be finite")
+    if output.exists() and not output.is_dir():
+        raise RobotFileError(f"'{output}' is no folder")
+    if record is not None and record.suffix not in RECORDS:
+        raise RobotFileError(f"'{record}' has the format '{record.suffix}'; must be one of {', '.join(RECORDS)}")
+    console = _console()
     runs = []
     with Progress(console=console, transient=not console.is_terminal) as progress:
         for ideal in (False, True):
             task = progress.add_task(f"{'ideal PD' if ideal else 'real motor'} in {engine}, {seconds:g} s", total=1.0)
             tick = functools.partial(_update, progress, task)
-            done, recorder = simulate(engine, path, seconds, envs, ideal, tick)
+            done, recorder = simulate(engine, path, seconds, envs, ideal, tick, allow_torch)
             progress.update(task, completed=1.0)
             runs.append(done)
             if record is not None and not ideal:
                 recorder.save(record)
     table = Table("joint", title=f"{path.name}: {envs} × {len(runs[0].dof_names)} joints")
     for done in runs:
-        for column in ("error [rad]", "peak [N·m]", "at a limit"):
-            table.add_column(f"{done.title}\n{column}", justify="right")
+        for column in ("error [rad, m]", "peak [N·m, N]", "at a limit"):
+            table.add_column(escape(f"{done.title}\n{column}"), justify="right")
     for real, ideal_row in zip(*map(summary, runs), strict=True):
         cells = [(f"{e:.4f}", f"{p:.1f}", f"{100 * c:.1f} %") for _, e, p, c in (real, ideal_row)]
-        table.add_row(real[0], *cells[0], *cells[1])
+        table.add_row(escape(real[0]), *cells[0], *cells[1])
     console.print(table)
     for saved in [*save_all(runs, output), *([record] if record is not None else [])]:
         print(f"saved {saved}")

@@ -56,9 +56,9 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
     paths = []
     for name, draw in (("tracking", _tracking), ("effort", _effort), ("torque_speed", _torque_speed)):
         names = runs[0].dof_names
-        columns = 3 if len(names) % 3 == 0 else 4
+        columns = 3 if len(names) % 3 == 0 else min(4, len(names))
         rows = -(-len(names) // columns)
-        figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 2.4 * rows + 0.6), squeeze=False)
+        figure, axes = plt.subplots(rows, columns, figsize=(max(8.0, 4.2 * columns), 2.4 * rows + 1.0), squeeze=False)
         for dof, axis in enumerate(axes.flat):
             if dof >= len(names):
                 axis.set_visible(False)
@@ -66,13 +66,13 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
             draw(axis, runs, dof)
             axis.set_title(names[dof], fontsize=9)
             axis.grid(alpha=0.3)
-        units = {"tracking": ("time [s]", "position [rad]"), "effort": ("time [s]", "effort [N·m]")}
-        horizontal, vertical = units.get(name, ("velocity [rad/s]", "effort [N·m]"))
+        units = {"tracking": ("time [s]", "position [rad, m]"), "effort": ("time [s]", "effort [N·m, N]")}
+        horizontal, vertical = units.get(name, ("velocity [rad/s, m/s]", "effort [N·m, N]"))
         figure.supxlabel(horizontal)
         figure.supylabel(vertical)
         handles, labels = axes.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="upper center", ncols=len(labels))
-        figure.tight_layout(rect=(0.01, 0.01, 1.0, 0.95))
+        figure.tight_layout(rect=(0.01, 0.01, 1.0, 1.0 - 0.5 / (2.4 * rows + 1.0)))
         paths.append(folder / f"{name}.png")
         figure.savefig(paths[-1], dpi=90)
         plt.close(figure)

@@ -47,6 +47,8 @@ def engine_for(robot: Path, engine: str | None) -> tuple[str, Path]:
     engine = engine or natural
     if engine not in ENGINES:
         raise RobotFileError(f"engine: got '{engine}'; must be one of {', '.join(ENGINES)}")
+    if not robot.is_file():
+        raise RobotFileError(f"'{robot}' does not exist")
     candidates = [robot] if engine == natural else [robot.with_suffix(ending) for ending in FORMATS[engine]]
     for path in candidates:
         if path.is_file():
@@ -85,7 +87,13 @@ def without_limits(actuator: ActuatorConfig) -> ActuatorConfig:
 
 
 def simulate(
-    engine: str, path: Path, seconds: float, num_envs: int, ideal: bool, tick: Callable[[float], None] | None = None
+    engine: str,
+    path: Path,
+    seconds: float,
+    num_envs: int,
+    ideal: bool,
+    tick: Callable[[float], None] | None = None,
+    allow_torch: bool = False,
 ) -> tuple[Run, Recorder]:
     """Move the robot, and record it.
 
@@ -96,11 +104,12 @@ def simulate(
         num_envs: How many copies.
         ideal: Take the limits and the delay off.
         tick: Told the share that is done, now and then.
+        allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
     """
     with make_simulation(engine, path, num_envs) as simulation:
         first = simulation.robots[0].source_path
         paths = [robot.path for robot in simulation.robots if robot.source_path == first]
-        actuators = ArticulationActuators(paths, simulation=simulation)
+        actuators = ArticulationActuators(paths, simulation=simulation, allow_unsafe_torch_checkpoints=allow_torch)
         configs = actuators.configs
         if ideal:
             actuators.close()
@@ -123,7 +132,7 @@ def simulate(
 
 
 def summary(run: Run) -> list[tuple[str, float, float, float]]:
-    """For each DOF: tracking error, RMS [rad]; peak effort [N·m]; share of time at a limit."""
+    """For each DOF: tracking error, RMS [rad or m]; peak effort [N·m or N]; share of time at a limit."""
     error = np.sqrt(np.mean((run.data["position_target"] - run.data["position"]) ** 2, axis=(0, 1)))
     peak = np.abs(run.data["applied_effort"]).max(axis=(0, 1))
     clipped = run.data["clipped"].mean(axis=(0, 1))

@@ -12,6 +12,7 @@ from typing import Any
 from pxr import Sdf, Tf, Usd, UsdUtils
 
 from ..errors import RobotFileError, listed
+from ..spec.names import shortest_endings
 
 JOINT_TYPES = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
 """Joints that an actuator can drive: those of one DOF."""
@@ -33,7 +34,7 @@ def use_stage(stage: Any) -> Iterator[Any]:
     Args:
         stage: A ``Usd.Stage``.
     """
-    _check_stage(stage)
+    check_stage(stage)
     token = _current.set(stage)
     try:
         yield stage
@@ -55,7 +56,8 @@ def current_stage() -> Any:
     return stage
 
 
-def _check_stage(stage: Any) -> Any:
+def check_stage(stage: Any) -> Any:
+    """Refuse what is no open stage."""
     if not isinstance(stage, Usd.Stage) or not stage:
         raise RobotFileError(f"stage: got {stage!r}; must be an open Usd.Stage")
     return stage
@@ -65,7 +67,7 @@ def stage_or_current(stage: Any, prim: Any = None) -> Any:
     """``stage``; where it is None, that of ``prim`` if this is one, or the current one."""
     if stage is None and isinstance(prim, Usd.Prim) and prim:
         return prim.GetStage()
-    return current_stage() if stage is None else _check_stage(stage)
+    return current_stage() if stage is None else check_stage(stage)
 
 
 def open_stage(path: str | Path) -> Any:
@@ -147,16 +149,7 @@ def _names(prims: list[Any]) -> str:
 def joint_paths(root: Any) -> dict[str, str]:
     """Joints that can be driven, below ``root``: as little of the end of their path as makes them unique → the path."""
     paths = [str(prim.GetPath()) for prim in everything_below(root) if prim.GetTypeName() in JOINT_TYPES]
-    ends = [tuple(reversed(path.split("/"))) for path in paths]
-    seen: dict[tuple[str, ...], int] = {}
-    for end in ends:
-        for count in range(1, len(end)):
-            seen[end[:count]] = seen.get(end[:count], 0) + 1
-    names = {}
-    for path, end in zip(paths, ends, strict=True):
-        count = next((c for c in range(1, len(end)) if seen[end[:c]] == 1), len(end))
-        names["/".join(reversed(end[:count]))] = path
-    return names
+    return dict(zip(shortest_endings(paths), paths, strict=True))
 
 
 def find_joint(root: Any, name: Any) -> str:

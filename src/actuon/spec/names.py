@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of joints from their paths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+
+def shortest_endings(paths: Sequence[str]) -> tuple[str, ...]:
+    """As little of the end of each path as tells it from the others: ``knee``, or ``left/knee``."""
+    ends = [tuple(reversed(path.split("/"))) for path in paths]
+    seen = Counter(end[:count] for end in ends for count in range(1, len(end) + 1))
+    names = []
+    for end in ends:
+        count = next((c for c in range(1, len(end)) if seen[end[:c]] == 1), len(end))
+        names.append("/".join(reversed(end[:count])))
+    return tuple(names)
