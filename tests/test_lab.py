@@ -368,6 +368,8 @@ assert "torch" not in sys.modules
 def test_parameters_are_live():
     model = build(IdealPDActuatorCfg(**COMMON))
     q, qd, target, target_vel, feedforward = signals()
+    with pytest.raises(ValueError, match="write into it"):
+        model.stiffness = torch.zeros(E, J)
     model.stiffness[2, 1] = 0.0
     model.damping.mul_(2.0)
     wanted = model.stiffness * (target - q) + 3.0 * (target_vel - qd) + feedforward

@@ -134,6 +134,13 @@ class ActuatorBase:
             return self._view(values[name])
         raise AttributeError(f"'{type(self).__name__}' has no attribute {name!r}")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__.get("_values", {}):
+            raise ParameterError(
+                f"{self._where}.{name}: is a tensor that the kernel reads; write into it: {name}[:] = ..."
+            )
+        super().__setattr__(name, value)
+
     def _view(self, array: wp.array) -> Any:
         """Memory of ours as a tensor."""
         if "torch" in sys.modules:
