@@ -21,6 +21,8 @@ ORDER = [
     "arrays",
     "memory",
     "pipeline",
+    "shards",
+    "helpers",
     "launch",
     "networks",
     "components",

@@ -7,10 +7,9 @@ it changes. On the CPU it then calls the compiled function directly, from severa
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import itertools
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,12 +17,19 @@ import warp as wp
 
 from . import memory
 from .errors import ParameterError
+from .helpers import Helper, helpers
 from .pipeline import Flavour, Program
+from .shards import Shard
 
 DOFS_PER_THREAD = 24576
 """Fewest DOFs worth a CPU thread of their own: less work than this is done before a second thread has woken."""
 
+DOFS_WORTH_WAKING = 196_608
+"""Fewest DOFs for which sleeping threads are woken. Below, work is shared only with helpers that are awake."""
+
 _pool: ThreadPoolExecutor | None = None
+_sharing = threading.Lock()
+"""Held while helpers work: they serve one step at a time."""
 
 
 def available_threads() -> int:
@@ -46,8 +52,9 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def _forget_workers() -> None:
-    global _pool
+    global _pool, _sharing
     _pool = None
+    _sharing = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -87,8 +94,10 @@ class BoundProgram:
             command = wp.launch(
                 program.kernel, dim, [inputs[name] for name in program.arguments], device=device, record_cmd=True
             )
-            self._shards.append(_Shard(command))
+            self._shards.append(Shard(command))
         self._own, *self._others = self._shards
+        self._helpers: list[Helper] | None = None
+        self._is_long = num_dofs >= DOFS_WORTH_WAKING
 
     def set(self, name: str, value: Any) -> None:
         """Change one argument for all launches to come."""
@@ -96,41 +105,45 @@ class BoundProgram:
         for shard in self._shards:
             shard.set(index, value)
 
+    def move(self, name: str, address: int) -> bool:
+        """Change where an array argument lies, for all launches to come. False where only `set` can."""
+        index = self._position[name]
+        return all(shard.move(index, address) for shard in self._shards)
+
     def launch(self) -> None:
         """Run the kernel over all DOFs, or record it where a graph is being captured."""
         if not self._device.is_cpu or self._device.is_capturing:
             for shard in self._shards:
                 shard.command.launch()
             return
+        if not self._others:
+            self._own.run()
+        elif not self._run_with_helpers():
+            self._run_in_pool() if self._is_long else self._run_alone()
+
+    def _run_alone(self) -> None:
+        for shard in self._shards:
+            shard.run()
+
+    def _run_in_pool(self) -> None:
         pending = [_workers().submit(shard.run) for shard in self._others]
         self._own.run()
         for task in pending:
             task.result()
 
-
-class _Shard:
-    """One launch over a range of DOFs.
-
-    On the CPU it keeps its own packed arguments and calls the compiled function itself. That leans on how Warp's
-    recorded launches are made; where a release of Warp makes them otherwise, the recorded launch is used as it is.
-    """
-
-    def __init__(self, command: Any):
-        self.command = command
-        self.run = command.launch
-        self._names: list[str] = []
-        if command.device.is_cpu and all(hasattr(command, name) for name in ("params", "hooks", "bounds", "kernel")):
-            self._pack(command)
-
-    def _pack(self, command: Any) -> None:
-        self._names = [argument.label for argument in command.kernel.adj.args]
-        packed = command.params[1:]
-        layout = [(name, type(value)) for name, value in zip(self._names, packed, strict=True)]
-        self._arguments = type("Arguments", (ctypes.Structure,), {"_fields_": layout})(*packed)
-        bounds, arguments = ctypes.byref(command.bounds), ctypes.byref(self._arguments)
-        self.run = functools.partial(command.hooks.forward, bounds, arguments)
-
-    def set(self, index: int, value: Any) -> None:
-        self.command.set_param_at_index(index, value)
-        if self._names:
-            setattr(self._arguments, self._names[index], self.command.params[index + 1])
+    def _run_with_helpers(self) -> bool:
+        """Share the work with helpers that are awake; False where they are not."""
+        if self._helpers is None:
+            self._helpers = helpers(self._others)
+        awake = [helper.is_awake() for helper in self._helpers]
+        if not awake or not all(awake) or not _sharing.acquire(blocking=False):
+            return False
+        try:
+            for helper, shard in zip(self._helpers, self._others, strict=True):
+                helper.post(shard)
+            self._own.run()
+            for helper, shard in zip(self._helpers, self._others, strict=True):
+                helper.wait(shard)
+        finally:
+            _sharing.release()
+        return True

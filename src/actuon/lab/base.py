@@ -106,11 +106,8 @@ class ActuatorBase:
         self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
         self._baseline = {name: array.numpy().copy() for name, array in self._values.items()}
         self._rng = np.random.default_rng(getattr(cfg, "seed", None))
-        names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", "computed")
-        count = self.num_envs * self.num_joints
-        self._buffers = {name: wp.zeros(count, dtype=wp.float32, device=self.device) for name in names}
-        if self.device.is_cpu:
-            self._host = {name: array.numpy().reshape(self.shape) for name, array in self._buffers.items()}
+        self._zeros = self._new()
+        self._computed, self._applied = (self._shaped(self._new()) for _ in range(2))
         self._actuator = self._build()
         self._state = self._actuator.state()
 
@@ -150,12 +147,12 @@ class ActuatorBase:
     @property
     def computed_effort(self) -> Any:
         """What the last `compute` wanted, before limits [N·m]."""
-        return self._view(self._buffers["computed"])
+        return self._computed
 
     @property
     def applied_effort(self) -> Any:
         """What limits left of it [N·m]."""
-        return self._view(self._buffers["joint_f"])
+        return self._applied
 
     def _resolve(self) -> dict[str, Resolved]:
         names = [name for name in PARAMETERS if name in self._assets or name in self._extra]
@@ -228,41 +225,54 @@ class ActuatorBase:
             ``control_action`` itself, with the efforts; positions and velocities are None.
         """
         self._step(control_action, joint_pos, joint_vel)
-        control_action.joint_efforts = _like(self._view(wp.clone(self._buffers["joint_f"])), joint_pos)
+        control_action.joint_efforts = _like(self._applied, joint_pos)
         control_action.joint_positions = None
         control_action.joint_velocities = None
         return control_action
 
     def _step(self, action: ArticulationActions, joint_pos: Any, joint_vel: Any) -> None:
-        self._load("joint_q", "joint_pos", joint_pos)
-        self._load("joint_qd", "joint_vel", joint_vel)
-        self._load("joint_target_q", "joint_positions", action.joint_positions)
-        self._load("joint_target_qd", "joint_velocities", action.joint_velocities)
-        self._load("joint_act", "joint_efforts", action.joint_efforts)
-        self._buffers["joint_f"].zero_()
-        self._buffers["computed"].zero_()
-        self._actuator.step(self._buffers, self._buffers, self._state, self._state)
+        computed, applied = self._new(), self._new()
+        sim = {
+            "joint_q": self._flat("joint_pos", joint_pos),
+            "joint_qd": self._flat("joint_vel", joint_vel),
+            "joint_target_q": self._flat("joint_positions", action.joint_positions),
+            "joint_target_qd": self._flat("joint_velocities", action.joint_velocities),
+            "joint_act": self._flat("joint_efforts", action.joint_efforts),
+            "joint_f": applied,
+            "computed": computed,
+        }
+        self._actuator.step(sim, sim, self._state, self._state)
+        self._computed, self._applied = (self._shaped(array) for array in (computed, applied))
 
-    def _load(self, buffer: str, name: str, tensor: Any) -> None:
-        """Copy a tensor of shape (environments, joints) to where the kernel reads it.
+    def _new(self) -> Any:
+        """Zeros for the efforts of one step, in the kind of tensor that the model has. What was given out stays."""
+        count, torch = self.num_envs * self.num_joints, sys.modules.get("torch")
+        if not self.device.is_cpu:
+            array = wp.zeros(count, wp.float32, self.device)
+            return wp.to_torch(array) if torch is not None else array
+        # Not torch.zeros: its threads would stay busy waiting on the core that the kernel is about to use.
+        zeros = np.zeros(count, np.float32)
+        return torch.from_numpy(zeros) if torch is not None else zeros
 
-        A copy of a few microseconds is cheaper than binding the kernel to another address at each step, and takes
-        any layout and precision.
-        """
-        target = self._buffers[buffer]
+    def _shaped(self, array: Any) -> Any:
+        return array.reshape(self.shape)
+
+    def _flat(self, name: str, tensor: Any) -> Any:
+        """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
         if tensor is None:
-            target.zero_()
-            return
-        if tuple(getattr(tensor, "shape", ())) != self.shape:
-            got = tuple(getattr(tensor, "shape", ())) or tensor
-            raise ParameterError(f"{self._where}: {name}: got {got}; must have the shape {self.shape}")
-        if self.device.is_cpu:
-            tensor = tensor.detach().cpu() if hasattr(tensor, "detach") else tensor
-            np.copyto(self._host[buffer], tensor.numpy() if hasattr(tensor, "numpy") else tensor, casting="same_kind")
-        elif hasattr(tensor, "detach"):
-            wp.to_torch(target).view(self.shape).copy_(tensor.detach())
-        else:
-            target.assign(np.ascontiguousarray(tensor, dtype=np.float32).ravel())
+            return self._zeros
+        shape = getattr(tensor, "shape", ())
+        if tuple(shape) != self.shape:
+            raise ParameterError(
+                f"{self._where}: {name}: got {tuple(shape) or tensor}; must have the shape {self.shape}"
+            )
+        if hasattr(tensor, "detach"):
+            plain = not tensor.requires_grad and tensor.itemsize == 4 and tensor.is_floating_point()
+            return tensor.reshape(-1) if plain else tensor.detach().reshape(-1).float()
+        if isinstance(tensor, wp.array):
+            return tensor.contiguous().flatten()
+        array = np.ascontiguousarray(tensor, dtype=np.float32).ravel()
+        return array if self.device.is_cpu else wp.array(array, device=self.device)
 
     def reset(self, env_ids: Any = None) -> None:
         """Let environments forget the past. None, or ``slice(None)``, means all."""

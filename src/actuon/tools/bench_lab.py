@@ -14,8 +14,28 @@ GAINS = {"stiffness": 40.0, "damping": 1.0}
 MAX_DELAY = 5
 
 
+class DelayBuffer:
+    """Commands of the last steps in PyTorch, with a lag and a count of steps since the reset for each environment."""
+
+    def __init__(self, shape: tuple[int, int], lags: Any):
+        import torch
+
+        self.torch, self.lags = torch, lags.long()
+        self.ring = torch.zeros(MAX_DELAY + 1, *shape)
+        self.pushes = torch.zeros(shape[0], dtype=torch.long)
+        self.envs = torch.arange(shape[0])
+        self.newest = -1
+
+    def compute(self, command: Any) -> Any:
+        self.newest = (self.newest + 1) % len(self.ring)
+        self.ring[self.newest] = command
+        late = self.torch.minimum(self.lags, self.pushes)
+        self.pushes += 1
+        return self.ring[(self.newest - late) % len(self.ring), self.envs]
+
+
 class TorchDelayedPD:
-    """Late PD through a DC motor, as one would write it in PyTorch: a ring per command, one lag per environment."""
+    """Late PD through a DC motor in PyTorch, with all that the model can: a reset of single environments included."""
 
     label = "PyTorch"
 
@@ -24,29 +44,43 @@ class TorchDelayedPD:
 
         self.torch = torch
         self.q, self.qd, *self.commands = signals
-        self.lags, self.depth = lags.long(), MAX_DELAY + 1
-        self.rings = [torch.zeros(self.depth, *self.q.shape) for _ in self.commands]
-        self.envs = torch.arange(len(self.q))
-        self.count = 0
-        values = {**GAINS, **MOTOR}
-        self.params = {name: torch.full_like(self.q, value) for name, value in values.items()}
+        self.params = {name: torch.full_like(self.q, value) for name, value in {**GAINS, **MOTOR}.items()}
+        self.buffers = [DelayBuffer(tuple(self.q.shape), lags) for _ in self.commands]
         self.effort = self.q
+
+    def late(self) -> list[Any]:
+        return [buffer.compute(command) for buffer, command in zip(self.buffers, self.commands, strict=True)]
 
     def step(self) -> None:
         torch, p = self.torch, self.params
-        late = []
-        at = self.count % self.depth
-        read = (at - torch.minimum(self.lags, torch.tensor(self.count))) % self.depth
-        for ring, command in zip(self.rings, self.commands, strict=True):
-            ring[at] = command
-            late.append(ring[read, self.envs])
-        self.count += 1
-        effort = p["stiffness"] * (late[0] - self.q) + p["damping"] * (late[1] - self.qd) + late[2]
+        late = self.late()
+        self.computed = p["stiffness"] * (late[0] - self.q) + p["damping"] * (late[1] - self.qd) + late[2]
         corner = p["velocity_limit"] * (1.0 + p["effort_limit"] / p["saturation_effort"])
         speed = torch.clip(self.qd, -corner, corner) / p["velocity_limit"]
         high = torch.minimum(p["saturation_effort"] * (1.0 - speed), p["effort_limit"])
         low = torch.maximum(p["saturation_effort"] * (-1.0 - speed), -p["effort_limit"])
-        self.effort = torch.clip(effort, low, high)
+        self.effort = torch.clip(self.computed, low, high)
+
+
+class TorchLean(TorchDelayedPD):
+    """The same with one ring for all commands and one count for all environments, which cannot be reset alone."""
+
+    label = "PyTorch, lean"
+
+    def __init__(self, signals: list[Any], lags: Any):
+        super().__init__(signals, lags)
+        self.lags, self.rings, self.count = lags.long(), [buffer.ring for buffer in self.buffers], 0
+        self.envs = self.buffers[0].envs
+
+    def late(self) -> list[Any]:
+        at = self.count % (MAX_DELAY + 1)
+        read = (at - self.lags.clamp(max=self.count)) % (MAX_DELAY + 1)
+        self.count += 1
+        late = []
+        for ring, command in zip(self.rings, self.commands, strict=True):
+            ring[at] = command
+            late.append(ring[read, self.envs])
+        return late
 
 
 class ActuonDelayedPD:
@@ -70,19 +104,22 @@ class ActuonDelayedPD:
 
 
 def contenders(envs: int, joints: int) -> list[Any]:
-    """Build both and check that they agree over several steps."""
+    """Build all and check that they agree over several steps."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
     scales = (1.0, 8.0, 1.0, 2.0, 3.0)
     signals = [torch.randn(envs, joints, generator=generator) * scale for scale in scales]
     ours = ActuonDelayedPD(signals)
-    reference = TorchDelayedPD(signals, ours.model.time_lags)
+    peers = [TorchDelayedPD(signals, ours.model.time_lags), TorchLean(signals, ours.model.time_lags)]
     for step in range(2 * MAX_DELAY):
         for command in signals[2:]:
             command += 0.1 * torch.randn(envs, joints, generator=generator)
-        reference.step()
         ours.step()
-        if not np.allclose(ours.effort.numpy(), reference.effort.numpy(), rtol=1e-4, atol=1e-4):
-            raise SystemExit(f"the group disagrees with PyTorch at step {step} of {envs} environments: no times")
-    return [reference, ours]
+        for peer in peers:
+            peer.step()
+            if not np.allclose(ours.effort.numpy(), peer.effort.numpy(), rtol=1e-4, atol=1e-4):
+                raise SystemExit(
+                    f"the group disagrees with {peer.label} at step {step} of {envs} environments: no times"
+                )
+    return [*peers, ours]
