@@ -25,7 +25,7 @@ _LOOKING, _POSTED, _DONE, _ASLEEP = range(4)
 _PATIENCE = 2_000_000
 """Ticks of the processor's clock for which a helper looks for work before it goes to sleep: somewhat below 1 ms."""
 _OFTEN = 1e-3
-"""Steps closer than this [s] are worth a helper that is awake."""
+"""Steps that follow each other within this [s] are worth a helper that is awake."""
 _MOST_HELPERS = 7
 
 Control: Any = wp.array(dtype=wp.int64)
@@ -73,7 +73,8 @@ class Helper:
         self._serve = Shard(wp.launch(serve_calls, 1, [array], device="cpu", record_cmd=True))
         self._bell = threading.Semaphore(0)
         self._rung = False
-        self._last = 0.0
+        self.last_work = 0.0
+        """When a step ended that it could have helped with."""
         threading.Thread(target=self._live, name="actuon-helper", daemon=True).start()
 
     def _live(self) -> None:
@@ -86,11 +87,9 @@ class Helper:
 
     def is_awake(self) -> bool:
         """Whether it looks for work. If it does not, and steps follow each other closely, it is woken for the next."""
-        now = time.perf_counter()
-        often, self._last = now - self._last < _OFTEN, now
         if self._control[0] == _LOOKING and not self._control[4]:
             return True
-        if often and self._control[4] and not self._rung:
+        if time.perf_counter() - self.last_work < _OFTEN and self._control[4] and not self._rung:
             self._rung = True
             self._bell.release()
         return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,8 +25,8 @@ from .shards import Shard
 DOFS_PER_THREAD = 24576
 """Fewest DOFs worth a CPU thread of their own: less work than this is done before a second thread has woken."""
 
-DOFS_WORTH_WAKING = 196_608
-"""Fewest DOFs for which sleeping threads are woken. Below, work is shared only with helpers that are awake."""
+_WORTH_WAKING = 6e-4
+"""Shortest step [s] for which sleeping threads are woken. A shorter one is shared only with helpers that are awake."""
 
 _pool: ThreadPoolExecutor | None = None
 _sharing = threading.Lock()
@@ -97,7 +98,7 @@ class BoundProgram:
             self._shards.append(Shard(command))
         self._own, *self._others = self._shards
         self._helpers: list[Helper] | None = None
-        self._is_long = num_dofs >= DOFS_WORTH_WAKING
+        self._is_long = False
 
     def set(self, name: str, value: Any) -> None:
         """Change one argument for all launches to come."""
@@ -118,12 +119,18 @@ class BoundProgram:
             return
         if not self._others:
             self._own.run()
-        elif not self._run_with_helpers():
+            return
+        if not self._run_with_helpers():
             self._run_in_pool() if self._is_long else self._run_alone()
+        end = time.perf_counter()
+        for helper in self._helpers or ():
+            helper.last_work = end
 
     def _run_alone(self) -> None:
+        start = time.perf_counter()
         for shard in self._shards:
             shard.run()
+        self._is_long = time.perf_counter() - start > _WORTH_WAKING
 
     def _run_in_pool(self) -> None:
         pending = [_workers().submit(shard.run) for shard in self._others]
