@@ -8,6 +8,7 @@ import pytest
 import warp as wp
 from chains import NAMES, Values, oracle_rollout, random_signals, rollout, simulation
 
+import actuon
 from actuon import launch, memory
 from actuon.pipeline import Flavour
 
@@ -280,3 +281,32 @@ def test_feedforward_that_comes_and_goes(rng):
         actuator.step(sim, sim, state, state)
         expected = oracle.step(*signals.values(), 0.01)[1]
         np.testing.assert_allclose(sim.joint_f.numpy(), expected, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("layout", ["contiguous", "scattered"])
+def test_writing_over_the_output_instead_of_adding(staged, layout, rng):
+    n = 200
+    values = Values.random("pid-table_dc_max-late", n, rng)
+    indices = np.arange(n) if layout == "contiguous" else rng.permutation(2 * n)[:n]
+    steps = [random_signals(2 * n, rng) for _ in range(3)]
+    efforts = []
+    for accumulate in (True, False):
+        actuator = values.actuator(indices, staged, accumulate=accumulate, control_computed_output_attr="wanted")
+        state = actuator.state()
+        log = []
+        for signals in steps:
+            sim = simulation(signals, outputs=2 * n)
+            sim.wanted = wp.zeros_like(sim.joint_f)
+            if not accumulate:
+                for array in (sim.joint_f, sim.wanted):
+                    array.numpy()[indices] = np.nan
+            actuator.step(sim, sim, state, state, dt=0.01)
+            log += [sim.joint_f.numpy().copy(), sim.wanted.numpy().copy()]
+        efforts.append(log)
+    np.testing.assert_array_equal(*efforts)
+
+
+def test_an_output_that_is_written_over_has_one_writer():
+    with pytest.raises(ValueError, match="some repeat"):
+        actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 0.0), effort_indices=[3, 3], accumulate=False)

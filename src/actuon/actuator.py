@@ -43,6 +43,8 @@ class Actuator:
         control_computed_output_attr: Name of an array in the simulation's control that the effort before clamping is
             added to.
         requires_grad: Let a `wp.Tape` differentiate through steps.
+        accumulate: Add the effort to the outputs. False writes over what is there, which the caller need not zero then;
+            no two entries of ``effort_indices`` may be the same.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class Actuator:
         control_output_attr: str = "joint_f",
         control_computed_output_attr: str | None = None,
         requires_grad: bool = False,
+        accumulate: bool = True,
     ):
+        self.accumulate = bool(accumulate)
         self.indices = index_array(indices, "indices", None)
         self.device = self.indices.device
         self.num_actuators = n = self.indices.shape[0]
@@ -127,7 +131,18 @@ class Actuator:
             f"sim_control.{self.control_computed_output_attr}",
         )
         labels = dict(zip(READ_THROUGH, names, strict=True))
-        return Chain(self.device, self.num_actuators, self.controller, self.delay, self.clamping, accesses, labels)
+        if not self.accumulate and accesses["effort"].repeats:
+            raise ParameterError("effort_indices: some repeat; with accumulate=False each output must be written once")
+        return Chain(
+            self.device,
+            self.num_actuators,
+            self.controller,
+            self.delay,
+            self.clamping,
+            accesses,
+            labels,
+            self.accumulate,
+        )
 
     @property
     def controller(self) -> Controller:

@@ -198,8 +198,6 @@ class ArticulationActuators:
 
     def _step(self, step_dt: float) -> None:
         simulation = self.articulation.simulation
-        self._effort.zero_()
-        self._computed.zero_()
         for actuator, state in zip(self.actuators, self._states, strict=True):
             actuator.step(simulation.arrays, self._control, state, state, dt=step_dt)
         self._check_finite()
@@ -391,7 +389,9 @@ def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[
                 )
             except ActuonError as error:
                 raise type(error)(f"{where}: {error}") from error
-    return builder.finalize(device=articulation.simulation.device, control_computed_output_attr=_COMPUTED)
+    return builder.finalize(
+        device=articulation.simulation.device, control_computed_output_attr=_COMPUTED, accumulate=False
+    )
 
 
 def _of_config(config: Config) -> tuple[type[Component], dict[str, Any]]:

@@ -53,6 +53,8 @@ class Chain:
     """By name of the indices: ``pos``, ``vel``, ``target_pos``, ``target_vel``, ``effort``."""
     labels: dict[str, str]
     """What to call each simulation array in an error, e.g. ``"sim_state.joint_q"``."""
+    adds: bool = True
+    """Whether efforts are added to the output, and not written over it."""
 
     @property
     def components(self) -> tuple[Component, ...]:
@@ -62,7 +64,8 @@ class Chain:
     def structure(self, flavour: Flavour) -> Structure:
         """What picks this chain's kernel."""
         clamps = (clamp._stage(f"clamping_{i}") for i, clamp in enumerate(self.clamping))
-        return Structure((self.controller._stage("controller"), *clamps), self.delay is not None, flavour)
+        stages = (self.controller._stage("controller"), *clamps)
+        return Structure(stages, self.delay is not None, flavour, adds=self.adds)
 
     def constants(self) -> dict[str, Any]:
         """Kernel arguments that stay from step to step: indices, and parameter arrays, whose values may change."""

@@ -108,6 +108,8 @@ class Structure:
     flavour: Flavour = Flavour.SCALAR
     effort_given: bool = False
     """The first stage gets its effort from an array instead of making one."""
+    adds: bool = True
+    """The effort is added to the output, and not written over it."""
 
     @functools.cached_property
     def signals(self) -> tuple[str, ...]:
@@ -318,7 +320,8 @@ def _body(structure: Structure) -> list[str]:
         lines += ["given = load(given_effort, base, count)"]
     lines += [*_block_of(in_blocks, "computed"), *_block_of(in_blocks, "effort")]
     lines += _lane(in_blocks, list(_chain(structure, values)))
-    lines += [f"scatter_add({name}, {value}, effort_indices, effort_offset, base, count)"
+    scatter = "scatter_add" if structure.adds else "scatter_set"
+    lines += [f"{scatter}({name}, {value}, effort_indices, effort_offset, base, count)"
               for name, value in (("output", "effort"), ("computed_output", "computed"))]  # fmt: skip
     for stage in structure.stages:
         lines += [f"store({stage.name}_{name}_out, {stage.name}_{name}_new, base, count)" for name in stage.states]

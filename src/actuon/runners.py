@@ -137,7 +137,7 @@ class _Plan:
         name = _SLOTS[slot]
         if name in self._argument_names and _differs_in_place_only(self._seen[slot], value):
             address = value.data_ptr()
-            if self.bound.move(name, address):
+            if address == self._addresses[slot] or self.bound.move(name, address):
                 self._seen[slot], self._addresses[slot] = value, address
                 return True
         array = self._chain.signal(name, value)
@@ -248,7 +248,8 @@ class StagedRunner:
             forces = clamped
         for target, source in ((output, forces), (computed_output, self._buffers[0])):
             if target is not None:
-                wp.launch(_scatter_add, chain.num_actuators, [source, effort], [target], device=chain.device)
+                kernel = _scatter_add if chain.adds else _scatter_set
+                wp.launch(kernel, chain.num_actuators, [source, effort], [target], device=chain.device)
         if chain.controller.is_stateful():
             chain.controller.update_state(controller_state, following.controller_state)
         if chain.delay is not None:
@@ -260,3 +261,9 @@ class StagedRunner:
 def _scatter_add(source: Floats, indices: Indices, target: Floats):
     i = wp.tid()
     wp.atomic_add(target, int(indices[i]), source[i])
+
+
+@wp.kernel
+def _scatter_set(source: Floats, indices: Indices, target: Floats):
+    i = wp.tid()
+    target[int(indices[i])] = source[i]

@@ -86,6 +86,8 @@ class ActuatorBase:
         self.joint_indices = joint_ids
         """Their indices in the articulation."""
         self.num_envs = int(num_envs)
+        self.shape = (self.num_envs, len(self.joint_names))
+        """(environments, joints)."""
         self.device = wp.get_device(_warp_device(device))
         if not self.joint_names or self.num_envs < 1:
             raise ParameterError(f"{self._where}: got {len(self.joint_names)} joints and {num_envs} environments")
@@ -106,8 +108,9 @@ class ActuatorBase:
         self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
         self._baseline = {name: array.numpy().copy() for name, array in self._values.items()}
         self._rng = np.random.default_rng(getattr(cfg, "seed", None))
-        self._zeros = self._new()
-        self._computed, self._applied = (self._shaped(self._new()) for _ in range(2))
+        self._zeros = self._view(wp.zeros(self.num_envs * self.num_joints, dtype=wp.float32, device=self.device))
+        self._flattened: dict[str, tuple[Any, Any]] = {}
+        self._efforts = [self._zeros, self._zeros]
         self._actuator = self._build()
         self._state = self._actuator.state()
 
@@ -119,11 +122,6 @@ class ActuatorBase:
     def num_joints(self) -> int:
         """Number of joints."""
         return len(self.joint_names)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(environments, joints)."""
-        return self.num_envs, self.num_joints
 
     def __getattr__(self, name: str) -> Any:
         values = self.__dict__.get("_values", {})
@@ -147,12 +145,12 @@ class ActuatorBase:
     @property
     def computed_effort(self) -> Any:
         """What the last `compute` wanted, before limits [N·m]."""
-        return self._computed
+        return self._efforts[0]
 
     @property
     def applied_effort(self) -> Any:
         """What limits left of it [N·m]."""
-        return self._applied
+        return self._efforts[1]
 
     def _resolve(self) -> dict[str, Resolved]:
         names = [name for name in PARAMETERS if name in self._assets or name in self._extra]
@@ -202,6 +200,7 @@ class ActuatorBase:
             delay=self._delay(),
             clamping=self._clamping(),
             control_computed_output_attr="computed",
+            accumulate=False,
         )
 
     def _controller(self) -> Controller:
@@ -225,7 +224,7 @@ class ActuatorBase:
             ``control_action`` itself, with the efforts; positions and velocities are None.
         """
         self._step(control_action, joint_pos, joint_vel)
-        control_action.joint_efforts = _like(self._applied, joint_pos)
+        control_action.joint_efforts = _like(self._efforts[1], joint_pos)
         control_action.joint_positions = None
         control_action.joint_velocities = None
         return control_action
@@ -242,25 +241,22 @@ class ActuatorBase:
             "computed": computed,
         }
         self._actuator.step(sim, sim, self._state, self._state)
-        self._computed, self._applied = (self._shaped(array) for array in (computed, applied))
+        self._efforts[:] = computed.reshape(self.shape), applied.reshape(self.shape)
 
     def _new(self) -> Any:
-        """Zeros for the efforts of one step, in the kind of tensor that the model has. What was given out stays."""
-        count, torch = self.num_envs * self.num_joints, sys.modules.get("torch")
-        if not self.device.is_cpu:
-            array = wp.zeros(count, wp.float32, self.device)
-            return wp.to_torch(array) if torch is not None else array
-        # Not torch.zeros: its threads would stay busy waiting on the core that the kernel is about to use.
-        zeros = np.zeros(count, np.float32)
-        return torch.from_numpy(zeros) if torch is not None else zeros
-
-    def _shaped(self, array: Any) -> Any:
-        return array.reshape(self.shape)
+        """A flat tensor for the efforts of one step, in the kind that the model has. What was given out stays."""
+        count, torch = self.shape[0] * self.shape[1], sys.modules.get("torch")
+        if torch is not None:
+            return torch.empty(count, device=wp.device_to_torch(self.device))
+        return np.empty(count, np.float32) if self.device.is_cpu else wp.empty(count, wp.float32, self.device)
 
     def _flat(self, name: str, tensor: Any) -> Any:
         """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
         if tensor is None:
-            return self._zeros
+            tensor = self._zeros
+        known, flat = self._flattened.get(name, (None, None))
+        if tensor is known and hasattr(tensor, "data_ptr") and flat.data_ptr() == tensor.data_ptr():
+            return flat
         shape = getattr(tensor, "shape", ())
         if tuple(shape) != self.shape:
             raise ParameterError(
@@ -268,7 +264,10 @@ class ActuatorBase:
             )
         if hasattr(tensor, "detach"):
             plain = not tensor.requires_grad and tensor.itemsize == 4 and tensor.is_floating_point()
-            return tensor.reshape(-1) if plain else tensor.detach().reshape(-1).float()
+            flat = tensor.reshape(-1) if plain else tensor.detach().reshape(-1).float()
+            if plain and tensor.is_contiguous():
+                self._flattened[name] = (tensor, flat)
+            return flat
         if isinstance(tensor, wp.array):
             return tensor.contiguous().flatten()
         array = np.ascontiguousarray(tensor, dtype=np.float32).ravel()

@@ -55,6 +55,7 @@ FUNCTIONS = (
     "store",
     "store_int",
     "scatter_add",
+    "scatter_set",
     "common_offset",
     "ring_read",
     "ring_carry",

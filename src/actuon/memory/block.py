@@ -72,6 +72,8 @@ if (indices.data) {
 }
 """)
 
+_SCATTER_SET = _SCATTER_ADD.replace("+=", "=")
+
 _COMMON_OFFSET = _cpp("""
 int low = offset.c[0], high = offset.c[0];
 EACH { low = offset.c[j] < low ? offset.c[j] : low; high = offset.c[j] > high ? offset.c[j] : high; }
@@ -131,6 +133,10 @@ def store_int(target: Ints, value: IntBlock, base: int, count: int): ...
 
 @wp.func_native(_SCATTER_ADD)
 def scatter_add(target: Floats, value: FloatBlock, indices: Indices, offset: int, base: int, count: int): ...
+
+
+@wp.func_native(_SCATTER_SET)
+def scatter_set(target: Floats, value: FloatBlock, indices: Indices, offset: int, base: int, count: int): ...
 
 
 @wp.func_native(_COMMON_OFFSET)

@@ -52,6 +52,15 @@ def scatter_add(target: Floats, value: float, indices: Indices, offset: int, bas
 
 
 @wp.func
+def scatter_set(target: Floats, value: float, indices: Indices, offset: int, base: int, count: int):
+    at = offset + base
+    if indices:
+        at = int(indices[base])
+    if target:
+        target[at] = value
+
+
+@wp.func
 def common_offset(offset: int):
     return offset
 
