@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from .components.delay import Delay
 from .errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
 from .fields import Config
 from .sim import Articulation, Event, Simulation
+from .sim.events import subscribe_weakly
 from .spec.actuator_config import ActuatorConfig
 from .spec.registry import by_config
 from .spec.yaml_files import load_actuators, match_joints
@@ -143,7 +143,11 @@ class ArticulationActuators:
             raise
         self._closed = False
         self._write = simulation.effort_writer(articulation.robot_ids, self.actuated_dof_indices, self._effort)
-        self._subscriptions = self._subscribe()
+        self._subscriptions = subscribe_weakly(
+            simulation,
+            self,
+            {Event.PRE_STEP: "_on_pre_step", Event.PHYSICS_READY: "reset", Event.RESET: "_on_reset"},
+        )
 
     def _silence(self) -> Any:
         simulation, robots = self.articulation.simulation, self.articulation.robot_ids
@@ -158,22 +162,6 @@ class ArticulationActuators:
                 "its gains were set to zero: two would pull at one joint"
             )
         return give_back
-
-    def _subscribe(self) -> list[Any]:
-        """Listen to the simulation, without being kept alive by it."""
-        weak = weakref.ref(self)
-
-        def forward(method: str, *arguments: Any) -> None:
-            actuators = weak()
-            if actuators is not None:
-                getattr(actuators, method)(*arguments)
-
-        subscribe = self.articulation.simulation.subscribe
-        return [
-            subscribe(Event.PRE_STEP, lambda _, dt: forward("_on_pre_step", dt)),
-            subscribe(Event.PHYSICS_READY, lambda _: forward("reset")),
-            subscribe(Event.RESET, lambda _, env_ids: forward("_on_reset", env_ids)),
-        ]
 
     def _on_pre_step(self, dt: float) -> None:
         if self._auto_step:

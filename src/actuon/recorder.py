@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import csv
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from .articulation_actuators import ArticulationActuators
 from .errors import SimulationError
 from .files import replacing
 from .sim import Event
+from .sim.events import subscribe_weakly
 
 FORMATS = (".npz", ".csv")
 
@@ -29,20 +29,11 @@ class Recorder:
         self.actuators = actuators
         self._series: dict[str, list[Any]] = {}
         self._row: dict[str, Any] = {}
-        weak = weakref.ref(self)
+        self._subscriptions = subscribe_weakly(
+            actuators.articulation.simulation, self, {Event.PRE_STEP: "_before", Event.POST_STEP: "_after"}
+        )
 
-        def forward(method: str) -> None:
-            recorder = weak()
-            if recorder is not None and not recorder.actuators.is_closed:
-                getattr(recorder, method)()
-
-        subscribe = actuators.articulation.simulation.subscribe
-        self._subscriptions = [
-            subscribe(Event.PRE_STEP, lambda *_: forward("_before")),
-            subscribe(Event.POST_STEP, lambda *_: forward("_after")),
-        ]
-
-    def _before(self) -> None:
+    def _before(self, dt: float) -> None:
         """Keep what the actuators see. Targets are taken afterwards: others may still set them."""
         robots = self.actuators.articulation
         self._row = {
@@ -51,7 +42,9 @@ class Recorder:
             "velocity": robots.values("joint_qd"),
         }
 
-    def _after(self) -> None:
+    def _after(self, dt: float) -> None:
+        if self.actuators.is_closed:
+            return
         robots, telemetry = self.actuators.articulation, self.actuators.telemetry()
         self._row |= {
             "position_target": robots.values("joint_target_q"),

@@ -70,13 +70,19 @@ def entry_before(q: float, lookup_positions: Floats):
 
 
 @wp.func
-def position_based_law(effort: float, q: float, lookup_positions: Floats, lookup_efforts: Floats):
-    left = entry_before(q, lookup_positions)
-    right = wp.min(left + 1, lookup_positions.shape[0] - 1)
-    start = lookup_positions[left]
-    width = lookup_positions[right] - start
+def looked_up(q: float, positions: Floats, values: Floats):
+    """The value at ``q``: linear between the table's entries, held at its ends."""
+    left = entry_before(q, positions)
+    right = wp.min(left + 1, positions.shape[0] - 1)
+    start = positions[left]
+    width = positions[right] - start
     along = limit((q - start) / wp.where(width > 0.0, width, 1.0), 0.0, 1.0)
-    largest = lookup_efforts[left] + along * (lookup_efforts[right] - lookup_efforts[left])
+    return values[left] + along * (values[right] - values[left])
+
+
+@wp.func
+def position_based_law(effort: float, q: float, lookup_positions: Floats, lookup_efforts: Floats):
+    largest = looked_up(q, lookup_positions, lookup_efforts)
     return limit(effort, -largest, largest)
 
 

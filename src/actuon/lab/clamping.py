@@ -17,10 +17,13 @@ import numpy as np
 import warp as wp
 
 from ..components.base import Clamping, limit
-from ..components.position_based import PositionBasedClampingConfig, entry_before
+from ..components.position_based import PositionBasedClampingConfig, looked_up
 from ..errors import ParameterError
 from ..fields import Config, param
 from ..memory import Floats
+
+SMALLEST = wp.constant(1.0e-30)
+"""Keeps a ratio of zero times an infinite limit from being NaN."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +57,8 @@ def remotized_law(
     lookup_efforts: Floats,
     motor_effort_limit: float,
 ):
-    left = entry_before(q, lookup_positions)
-    right = wp.min(left + 1, lookup_positions.shape[0] - 1)
-    start = lookup_positions[left]
-    width = lookup_positions[right] - start
-    along = limit((q - start) / wp.where(width > 0.0, width, 1.0), 0.0, 1.0)
-    ratio = lookup_ratios[left] + along * (lookup_ratios[right] - lookup_ratios[left])
-    most = lookup_efforts[left] + along * (lookup_efforts[right] - lookup_efforts[left])
-    most = wp.min(most, wp.max(wp.abs(ratio), 1.0e-30) * motor_effort_limit)
+    ratio = wp.max(wp.abs(looked_up(q, lookup_positions, lookup_ratios)), SMALLEST)
+    most = wp.min(looked_up(q, lookup_positions, lookup_efforts), ratio * motor_effort_limit)
     return limit(effort, -most, most)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import warp as wp
 
 from ..errors import ActuonError, ParameterError, SimulationError, listed
 from ..sim import Articulation, Event
+from ..sim.events import subscribe_weakly
 from .base import ActuatorBase, ArticulationActions
 from .resolution import matching
 
@@ -87,7 +87,11 @@ class ActuatorGroups:
             explicit = [self._columns[n] for n, model in self.groups.items() if not model.is_implicit_model]
             self._explicit = np.sort(np.concatenate(explicit)) if explicit else np.zeros(0, np.int64)
             self._write = simulation.effort_writer(robots.robot_ids, everything, self._effort)
-            self._subscriptions = self._subscribe()
+            self._subscriptions = subscribe_weakly(
+                simulation,
+                self,
+                {Event.PRE_STEP: "_on_pre_step", Event.PHYSICS_READY: "reset", Event.RESET: "_on_reset"},
+            )
             self._undo = undo.pop_all()
         self._closed = False
 
@@ -145,20 +149,8 @@ class ActuatorGroups:
         if not np.allclose(held[:, columns], values, rtol=1e-5):
             raise SimulationError(f"group '{name}': the engine holds another {parameter} than was written")
 
-    def _subscribe(self) -> list[Any]:
-        weak = weakref.ref(self)
-
-        def forward(method: str, *arguments: Any) -> None:
-            groups = weak()
-            if groups is not None:
-                getattr(groups, method)(*arguments)
-
-        subscribe = self.articulation.simulation.subscribe
-        return [
-            subscribe(Event.PRE_STEP, lambda *_: forward("step")),
-            subscribe(Event.PHYSICS_READY, lambda _: forward("reset")),
-            subscribe(Event.RESET, lambda _, env_ids: forward("_on_reset", env_ids)),
-        ]
+    def _on_pre_step(self, dt: float) -> None:
+        self.step()
 
     def _on_reset(self, env_ids: np.ndarray) -> None:
         envs = np.array([robot.env for robot in self.articulation.robots])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,27 @@ class Subscription:
     def cancel(self) -> None:
         """Stop being called. May be called again, and from the callback itself."""
         self._callbacks.pop(self, None)
+
+
+def subscribe_weakly(simulation: Any, owner: Any, methods: dict[Event, str]) -> list[Subscription]:
+    """Let a simulation call methods of ``owner`` by name, without keeping it alive.
+
+    Args:
+        simulation: What to listen to.
+        owner: Whose methods to call, with what a callback gets after the simulation itself.
+        methods: Name of the method for each event.
+    """
+    weak = weakref.ref(owner)
+
+    def caller(method: str) -> Callable[..., None]:
+        def call(_: Any, *arguments: Any) -> None:
+            alive = weak()
+            if alive is not None:
+                getattr(alive, method)(*arguments)
+
+        return call
+
+    return [simulation.subscribe(event, caller(method)) for event, method in methods.items()]
 
 
 class Events:
