@@ -92,6 +92,18 @@ def test_values_are_set_by_name_not_offset(simulation, kind):
     np.testing.assert_allclose(get().numpy(), values, rtol=1e-6)
 
 
+def test_root_poses(simulation):
+    robots = robots_of(simulation)
+    np.testing.assert_allclose(robots.get_root_poses().numpy(), [[0, 0, 0.286806, 0, 0, 0, 1]], atol=1e-5)
+    robots.push((0.0, 0.0, 400.0))
+    simulation.step(50)
+    assert robots.get_root_poses(indices=[0]).numpy()[0, 2] > 0.3
+    robots.push(0.0)
+    simulation.reset()
+    simulation.step()
+    assert robots.get_root_poses().numpy()[0, 2] < 0.29
+
+
 def test_tensors_are_taken(simulation):
     torch = pytest.importorskip("torch")
     robots = robots_of(simulation)

@@ -161,6 +161,14 @@ class Articulation:
         ]
         self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
 
+    def get_root_poses(self, indices: Any = None) -> wp.array:
+        """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
+        self.simulation.check_open()
+        robots = Simulation.check_ids("indices", indices, len(self))
+        return wp.array(
+            self.simulation.root_poses(self.robot_ids[robots]), dtype=wp.float32, device=self.simulation.device
+        )
+
     def push(self, forces: Any, indices: Any = None) -> None:
         """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until told otherwise."""
         robots = Simulation.check_ids("indices", indices, len(self))

@@ -178,6 +178,15 @@ class MujocoSimulation(Simulation):
 
         return write
 
+    def root_poses(self, robots: np.ndarray) -> np.ndarray:
+        rows = []
+        for robot in (self.robots[i] for i in robots):
+            data = self.data[robot.env]
+            self._mujoco.mj_kinematics(self.models[robot.env], data)  # which a step leaves at the state before it
+            w, *xyz = data.xquat[robot.root_body]
+            rows.append([*data.xpos[robot.root_body], *xyz, w])
+        return np.array(rows, np.float32)
+
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
         for robot, force in zip((self.robots[i] for i in robots), forces, strict=True):
             self.data[robot.env].xfrc_applied[robot.root_body, :3] = force

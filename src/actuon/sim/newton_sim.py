@@ -180,6 +180,9 @@ class NewtonSimulation(Simulation):
         )
         return command.launch
 
+    def root_poses(self, robots: np.ndarray) -> np.ndarray:
+        return self.state.body_q.numpy()[[self.robots[i].root_body for i in robots]]
+
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
         wrenches = self.state.body_f.numpy()
         wrenches[[self.robots[i].root_body for i in robots], :3] = forces

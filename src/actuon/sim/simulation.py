@@ -315,6 +315,10 @@ class Simulation(abc.ABC):
         """Whether the engine holds no drive that pushes on a DOF, read back from it, shape (n, D)."""
 
     @abc.abstractmethod
+    def root_poses(self, robots: np.ndarray) -> np.ndarray:
+        """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
+
+    @abc.abstractmethod
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
         """Push at the centre of mass of root bodies with ``forces`` [N] of shape (n, 3), until told otherwise."""
 

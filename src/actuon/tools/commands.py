@@ -226,5 +226,14 @@ def run(
         cells = [(f"{e:.4f}", f"{p:.1f}", f"{100 * c:.1f} %") for _, e, p, c in (real, ideal_row)]
         table.add_row(escape(real[0]), *cells[0], *cells[1])
     console.print(table)
+    for done in runs:
+        if not done.heights.std():
+            continue  # bolted down
+        highest, end, tilt = (
+            done.heights.max(),
+            done.heights[-1].mean(),
+            math.degrees(math.acos(min(1.0, done.upright[-1].min()))),
+        )
+        print(f"{done.title}: root body at {end:.3f} m at the end, {highest:.3f} m at most, tilted by {tilt:.0f}°")
     for saved in [*save_all(runs, output), *([record] if record is not None else [])]:
         print(f"saved {saved}")

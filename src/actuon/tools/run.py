@@ -20,9 +20,11 @@ from actuon.spec.actuator_config import ActuatorConfig
 
 ENGINES = ("mujoco", "newton")
 FORMATS = {"mujoco": (".xml", ".urdf", ".mjb"), "newton": (".usda", ".usd", ".usdc", ".usdz")}
-PUSH = (0.0, 120.0, 0.0)
+PUSH = (0.0, 80.0, 0.0)
 """Force on the quadruped's trunk [N], for `PUSH_SECONDS`."""
 PUSH_SECONDS = 0.12
+UP = 0.03
+"""Time in which the quadruped is told to stand up [s]."""
 
 Targets = Callable[[float], np.ndarray]
 
@@ -36,6 +38,10 @@ class Run:
     dof_names: list[str]
     actuators: dict[str, ActuatorConfig]
     """Of each DOF that has one, as its file says."""
+    heights: np.ndarray
+    """Of the root bodies over time [m], shape (T, N)."""
+    upright: np.ndarray
+    """Cosine of their tilt, shape (T, N)."""
 
 
 def engine_for(robot: Path, engine: str | None) -> tuple[str, Path]:
@@ -66,10 +72,13 @@ def choreography(dof_names: list[str], home: np.ndarray, seconds: float) -> Targ
     if not is_quadruped(dof_names):
         phase = np.arange(len(dof_names)) * 0.7
         return lambda time: home + 0.4 * np.sin(2 * np.pi * 0.5 * time + phase) * min(1.0, time)
-    fold = np.array([0.5 if "thigh" in name else -0.85 if "calf" in name else 0.0 for name in dof_names])
-    # Down slowly, up at once, as a policy would command it; twice.
-    times = np.array([0.0, 0.15, 0.22, 0.23, 0.4, 0.5, 0.55, 0.56, 1.0]) * seconds
-    depth = np.array([0.0, 1.0, 1.0, 0.0, 0.0, 0.9, 0.9, 0.0, 0.0])
+    # A knee bends twice as far as a hip, which keeps the feet below the hips.
+    fold = np.array([0.29 if "thigh" in name else -0.58 if "calf" in name else 0.0 for name in dof_names])
+    # Down slowly, up within three hundredths of a second, as a policy would command it; twice.
+    times = np.array([0.0, 0.15, 0.22, 0.22, 0.4, 0.5, 0.55, 0.55, 1.0]) * seconds + np.array(
+        [0, 0, 0, UP, 0, 0, 0, UP, 0]
+    )
+    depth = np.array([0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0])
 
     def targets(time: float) -> np.ndarray:
         return home + fold * np.interp(time, times, depth)
@@ -119,16 +128,21 @@ def simulate(
         targets = choreography(robots.dof_names, robots.get_dof_positions().numpy()[0], seconds)
         steps = max(1, round(seconds / simulation.dt))
         push = range(round(0.75 * steps), round(0.75 * steps + PUSH_SECONDS / simulation.dt))
+        poses = []
         with Recorder(actuators) as recorder:
             for step in range(steps):
                 robots.set_dof_position_targets(targets(simulation.time))
                 if is_quadruped(robots.dof_names) and step in (push.start, push.stop):
                     robots.push(PUSH if step == push.start else (0.0, 0.0, 0.0))
                 simulation.step()
+                poses.append(robots.get_root_poses().numpy())
                 if tick is not None and step % 25 == 0:
                     tick(step / steps)
         actuators.close()
-    return Run("ideal PD" if ideal else "real motor", recorder.data, robots.dof_names, configs), recorder
+    pose = np.array(poses)
+    upright = 1.0 - 2.0 * (pose[..., 3] ** 2 + pose[..., 4] ** 2)
+    title = "ideal PD" if ideal else "real motor"
+    return Run(title, recorder.data, robots.dof_names, configs, pose[..., 2], upright), recorder
 
 
 def summary(run: Run) -> list[tuple[str, float, float, float]]:
