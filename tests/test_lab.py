@@ -331,6 +331,18 @@ def test_bad_inputs():
         model.randomize("stiffness", Uniform(0.5, 1.5), relative_to="last")
 
 
+def test_configs_are_copied_and_changed():
+    cfg = DCMotorCfg(**COMMON, saturation_effort={".*": 3.0})
+    other = cfg.replace(damping=9.0)
+    assert (other.damping, cfg.damping) == (9.0, 1.5)
+    twin = cfg.copy()
+    twin.stiffness[".*_hip"] = 0.0
+    assert cfg.stiffness[".*_hip"] == 40.0
+    assert cfg.to_dict()["saturation_effort"] == {".*": 3.0}
+    with pytest.raises(ValueError, match="device: got 'tpu'; there are: cpu"):
+        cfg.class_type(cfg, JOINTS, slice(None), 1, "tpu", velocity_limit=1.0)
+
+
 def test_numpy_and_strided_tensors_are_taken():
     model = build(IdealPDActuatorCfg(**COMMON))
     q, qd, target, target_vel, feedforward = signals()
@@ -573,3 +585,136 @@ def test_the_example_runs(capsys):
     out = capsys.readouterr().out
     assert "legs: DCMotor" in out
     assert "arm: ImplicitActuator" in out
+
+
+def served(actuators="", joints=("a", "b")):
+    bodies = "".join(f'<body pos="{i} 0 0"><joint name="{n}"/><geom size=".1"/></body>' for i, n in enumerate(joints))
+    return mujoco.MjModel.from_xml_string(
+        f'<mujoco><worldbody><body name="r"><geom size=".1"/>{bodies}</body></worldbody>'
+        f"<actuator>{actuators}</actuator></mujoco>"
+    )
+
+
+@pytest.mark.parametrize(
+    "actuators",
+    [
+        "",
+        '<motor joint="a"/><motor joint="b"/>',
+        '<velocity joint="a" kv="2"/>',
+        '<position joint="a" kp="5"/><position joint="b" kp="5" forcerange="-5 20"/>',
+    ],
+)
+def test_explicit_groups_on_robots_with_any_drives(actuators):
+    with MujocoSimulation(served(actuators), 2) as simulation:
+        fields = (
+            "actuator_gainprm",
+            "actuator_biasprm",
+            "actuator_forcerange",
+            "actuator_forcelimited",
+            "dof_armature",
+        )
+        fields += ("dof_invweight0", "body_invweight0")
+        before = [[getattr(m, f).copy() for f in fields] for m in simulation.models]
+        cfg = IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness=30.0, damping=3.0, armature=0.123)
+        groups = ActuatorGroups(Articulation("r"), {"all": cfg})
+        Articulation("r").set_dof_position_targets(0.3)
+        groups["all"].randomize("armature", Uniform(0.5, 1.5), env_ids=[1])
+        simulation.step(20)
+        assert groups["all"].applied_effort.abs().max() > 1.0
+        groups.close()
+        for model, values in zip(simulation.models, before, strict=True):
+            for field, value in zip(fields, values, strict=True):
+                np.testing.assert_array_equal(getattr(model, field), value, err_msg=field)
+        with pytest.raises(ValueError, match="closed"):
+            groups.step()
+
+
+def test_implicit_limits_reach_the_engine_as_they_are():
+    gears = '<position joint="a" kp="5" gear="3" forcerange="-2 2"/><position joint="b" kp="5"/>'
+    with MujocoSimulation(served(gears)) as simulation:
+        robots = Articulation("/r")
+        asset = simulation.dof_property("effort_limit", robots.robot_ids)
+        assert asset.tolist() == [[6.0, math.inf]]
+        cfg = ImplicitActuatorCfg(
+            joint_names_expr=[".*"], stiffness=50.0, damping=5.0, effort_limit_sim={"a": math.inf, "b": 9.0}
+        )
+        groups = ActuatorGroups(robots, {"all": cfg})
+        assert simulation.dof_property("effort_limit", robots.robot_ids).tolist() == [[math.inf, 9.0]]
+        for name in ("effort_limit", "effort_limit_sim"):
+            groups["all"].randomize(name, Uniform(2.0, 2.0), relative_to="current")
+        assert groups["all"].effort_limit.tolist() == groups["all"].effort_limit_sim.tolist() == [[math.inf, 36.0]]
+        assert simulation.dof_property("effort_limit", robots.robot_ids).tolist() == [[math.inf, 36.0]]
+        groups.close()
+        assert simulation.dof_property("effort_limit", robots.robot_ids).tolist() == asset.tolist()
+        assert simulation.models[0].actuator_forcerange[0].tolist() == [-2.0, 2.0]
+
+
+def test_effort_limit_sim_of_an_explicit_group_clips_what_the_engine_gets():
+    with MujocoSimulation(ASSETS / "arm.xml") as simulation:
+        cfg = IdealPDActuatorCfg(
+            joint_names_expr=["joint1"], stiffness=600.0, damping=0.0, effort_limit=50.0, effort_limit_sim=5.0
+        )
+        groups = ActuatorGroups(Articulation("/link0"), {"a": cfg})
+        Articulation("/link0").set_dof_position_targets(1.0, dof_indices=[0])
+        simulation.step()
+        assert simulation.data[0].qfrc_applied[0] == 5.0
+        assert groups["a"].applied_effort[0, 0] == 50.0
+        del groups
+        assert not any(simulation._claims)
+
+
+def test_randomising_is_all_or_nothing(monkeypatch):
+    with MujocoSimulation(ASSETS / "arm.xml") as simulation:
+        cfg = ImplicitActuatorCfg(joint_names_expr=["joint.*"], stiffness=300.0, damping=20.0, seed=3)
+        model = ActuatorGroups(Articulation("/link0"), {"arm": cfg})
+        twin = cfg.class_type(cfg, model["arm"].joint_names, list(range(7)), 1, "cpu")
+        before = model["arm"].armature.clone()
+        monkeypatch.setattr(simulation, "set_dof_property", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model["arm"].randomize("armature", Uniform(0.5, 1.5))
+        assert torch.equal(model["arm"].armature, before)
+        model["arm"].randomize("stiffness", Uniform(0.5, 1.5))
+        twin.randomize("stiffness", Uniform(0.5, 1.5))
+        assert torch.equal(model["arm"].stiffness, twin.stiffness)
+
+
+def test_tensors_that_change_under_ones_hands():
+    cfg = IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness=1.0, damping=0.0)
+    model = cfg.class_type(cfg, JOINTS, slice(None), J, "cpu")
+    model.applied_effort.fill_(5.0)
+    model.computed_effort.fill_(7.0)
+    zeros, square = torch.zeros(J, J), torch.arange(float(J * J)).view(J, J)
+    for _ in range(2):
+        assert not model.compute(ArticulationActions(None), zeros, zeros).joint_efforts.any()
+        torch.testing.assert_close(model.compute(ArticulationActions(square), zeros, zeros).joint_efforts, square)
+        square.t_()
+    square.resize_(2, J)
+    with pytest.raises(ValueError, match="joint_positions"):
+        model.compute(ArticulationActions(square), zeros, zeros)
+    lags = build(DelayedPDActuatorCfg(**COMMON, min_delay=1, max_delay=3)).time_lags
+    lags[:] = 9
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert model.compute(ArticulationActions(None), zeros, zeros).joint_efforts.dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_joint_ids_in_every_form():
+    cfg = IdealPDActuatorCfg(joint_names_expr=[".*"])
+    for ids, expected in (
+        (slice(None), [0, 1, 2, 3]), (slice(2, 6), [2, 3, 4, 5]), (slice(4, 0, -1), [4, 3, 2, 1]),
+        ([7, 1, 2, 3], [7, 1, 2, 3]), (torch.tensor([1, 2, 3, 4]), [1, 2, 3, 4]),
+    ):  # fmt: skip
+        table = cfg.class_type(cfg, JOINTS, ids, 1, "cpu").joint_property_resolution_table
+        assert [row[1] for row in table["stiffness"]] == expected
+    with pytest.raises(ValueError, match="joint_ids"):
+        cfg.class_type(cfg, JOINTS, [1, 2], 1, "cpu")
+
+
+def test_remotised_joints_honour_the_gear_and_refuse_what_they_do_not_use():
+    cfg = RemotizedPDActuatorCfg(**COMMON, joint_parameter_lookup=[[0.0, 2.0, 99.0]], effort_limit=5.0, gear_ratio=3.0)
+    zeros = torch.zeros(E, J)
+    assert (build(cfg).compute(ArticulationActions(zeros + 9.0), zeros, zeros).joint_efforts == 30.0).all()
+    with pytest.raises(ValueError, match="limited by its table"):
+        build(cfg.replace(saturation_effort=8.0, velocity_limit=3.0))

@@ -310,8 +310,9 @@ def test_nan_stops_with_joint_and_time():
         actuators.close()
 
 
-def test_a_diverging_robot_is_not_reset_behind_ones_back():
+def test_a_diverging_robot_is_not_reset_behind_ones_back(tmp_path, monkeypatch):
     """MuJoCo by itself would go on from the first state. Here the step after says what happened."""
+    monkeypatch.chdir(tmp_path)  # MuJoCo leaves a log
     with MujocoSimulation(ARM) as simulation:
         robots = robots_of(simulation)
         pd = [(actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 1e7)), name) for name in robots.dof_names]

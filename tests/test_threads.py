@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
 import sys
 import threading
@@ -154,3 +155,76 @@ def test_fresh_tensors_at_each_step_are_bound_where_they_lie():
     short = dict(fresh, joint_q=torch.zeros(n - 1))
     with pytest.raises(ValueError, match="joint_q"):
         actuator.step(short, short, states[0], states[0], dt=0.01)
+
+
+def idle_share():
+    """CPU time that the process uses while it does nothing, as a share of one core."""
+    time.sleep(0.05)
+    start, begin = time.process_time(), time.perf_counter()
+    time.sleep(0.3)
+    return (time.process_time() - start) / (time.perf_counter() - begin)
+
+
+def test_helpers_sleep_when_nothing_is_to_do(threads):
+    run(4000, 1, 200)
+    assert idle_share() < 0.3
+
+
+def test_interrupts_leave_helpers_usable(threads):
+    """Ctrl-C at any moment of a step."""
+    expected = alone(4000, 6, 100)
+    for attempt in range(8):
+        timer = threading.Timer(0.01 + 0.004 * attempt, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            run(4000, 6, 10**6)
+        timer.join()
+        np.testing.assert_array_equal(run(4000, 6, 100), expected)
+    assert idle_share() < 0.3
+
+
+def test_stepping_from_many_threads_for_a_while_leaves_no_one_spinning(threads):
+    end = time.perf_counter() + 4.0
+
+    def work(seed):
+        while time.perf_counter() < end:
+            run(3000, seed, 30, lambda step: time.sleep(0.0003) if step % 5 == 0 else None)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert idle_share() < 0.3
+
+
+def test_a_child_steps_what_its_parent_bound():
+    code = """
+import os, sys
+sys.path[:0] = [{folder!r}]
+os.environ["ACTUON_NUM_THREADS"] = "2"
+from actuon import launch
+launch.DOFS_PER_THREAD = 1024
+import numpy as np
+import test_threads as t
+actuator, sim = t.problem(4000, 1)
+state = actuator.state()
+sim["joint_f"] = np.zeros(4000, np.float32)
+for _ in range(300):
+    actuator.step(sim, sim, state, state, dt=0.01)
+for _ in range(10):
+    child = os.fork()
+    if child == 0:
+        for _ in range(50):
+            actuator.step(sim, sim, state, state, dt=0.01)
+        os._exit(0)
+    for _ in range(50):
+        actuator.step(sim, sim, state, state, dt=0.01)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print("done")
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code.format(folder=os.path.dirname(__file__))],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.strip().endswith("done"), done.stderr

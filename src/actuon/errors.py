@@ -61,7 +61,9 @@ class MissingExtraError(ActuonError, ImportError):
     """An optional dependency is needed and not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs '{package}': install it with  pip install 'actuon[{extra}]'")
+        super().__init__(
+            f"{purpose} needs '{package}': install it with  pip install 'actuon[{extra}]', from a checkout '.[{extra}]'"
+        )
 
 
 def listed(name: str, known: Iterable[str], what: str) -> str:

@@ -21,7 +21,7 @@ import warp as wp
 
 from .shards import Shard
 
-_LOOKING, _POSTED, _DONE, _ASLEEP = range(4)
+_LOOKING, _POSTED, _ASLEEP = range(3)
 _PATIENCE = 2_000_000
 """Ticks of the processor's clock for which a helper looks for work before it goes to sleep: somewhat below 1 ms."""
 _OFTEN = 1e-3
@@ -47,7 +47,8 @@ for (;;) {{
         __builtin_ia32_pause();
     }}
     ((void (*)(void*, void*))c[1])((void*)c[2], (void*)c[3]);
-    __atomic_store_n(&c[0], {_DONE}LL, __ATOMIC_RELEASE);
+    __atomic_store_n(&c[0], {_LOOKING}LL, __ATOMIC_RELEASE);
+    __atomic_store_n(&c[5], c[5] + 1, __ATOMIC_RELEASE);
 }}
 """)
 def serve(control: Control): ...
@@ -59,20 +60,24 @@ def serve_calls(control: Control):
 
 
 class Helper:
-    """A thread that serves posted calls of compiled functions.
+    """A thread that serves posted calls of compiled functions. To be used by one caller at a time.
 
-    Its control block holds a state, the addresses of a call, and whether the thread has left the loop that serves. Only
-    the helper sets the last, so that a call posted just as it leaves is noticed by who waits for it.
+    Its control block holds a state, the addresses of a call, whether the thread has left the loop that serves, and how
+    many calls it has made. Only the helper sets the last two, so that a call posted just as it leaves is noticed by who
+    waits for it.
     """
 
     def __init__(self) -> None:
-        self._control = (ctypes.c_longlong * 5)(_ASLEEP, 0, 0, 0, 1)
+        self._control = (ctypes.c_longlong * 6)(_ASLEEP, 0, 0, 0, 1, 0)
         array = wp.array(
-            ptr=ctypes.addressof(self._control), dtype=wp.int64, shape=(5,), device="cpu", capacity=40, deleter=None
+            ptr=ctypes.addressof(self._control), dtype=wp.int64, shape=(6,), device="cpu", capacity=48, deleter=None
         )
         self._serve = Shard(wp.launch(serve_calls, 1, [array], device="cpu", record_cmd=True))
         self._bell = threading.Semaphore(0)
         self._rung = False
+        self._calls = 0
+        self.is_gone = False
+        """Whether the thread is that of a parent process."""
         self.last_work = 0.0
         """When a step ended that it could have helped with."""
         threading.Thread(target=self._live, name="actuon-helper", daemon=True).start()
@@ -80,8 +85,8 @@ class Helper:
     def _live(self) -> None:
         while True:
             self._bell.acquire()
-            self._control[4] = 0
             self._control[0] = _LOOKING
+            self._control[4] = 0
             self._rung = False
             self._serve.run()
 
@@ -97,18 +102,33 @@ class Helper:
     def post(self, shard: Shard) -> None:
         """Give it a call to make."""
         assert shard.call is not None
+        self._calls = self._control[5] + 1
         self._control[1], self._control[2], self._control[3] = shard.call
         self._control[0] = _POSTED
 
     def wait(self, shard: Shard) -> None:
-        """Wait until the call is over, or make it, where the helper had just left."""
-        control = self._control
-        while control[0] != _DONE:
-            if control[4]:
-                shard.run()
-                control[0] = _ASLEEP
-                return
-        control[0] = _LOOKING
+        """Wait until the call is over, or make it, where the helper had just left.
+
+        An interrupt is raised afterwards: what the call works on must not go away under it.
+        """
+        interrupt = None
+        while True:
+            try:
+                control = self._control
+                while control[5] != self._calls:
+                    if control[4] and control[5] != self._calls:
+                        shard.run()
+                        break
+                break
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+    def forget(self) -> None:
+        """In a child process, where its thread is not."""
+        self.is_gone = True
+        self._control[0], self._control[4] = _ASLEEP, 1
 
 
 _all: list[Helper] = []
@@ -131,6 +151,8 @@ _making = threading.Lock()
 def _forget_helpers() -> None:
     """A child process has none of its parent's threads."""
     global _making
+    for helper in _all:
+        helper.forget()
     _all.clear()
     _making = threading.Lock()
 

@@ -98,7 +98,8 @@ class BoundProgram:
             self._shards.append(Shard(command))
         self._own, *self._others = self._shards
         self._helpers: list[Helper] | None = None
-        self._is_long = False
+        self._slow_runs = 0
+        self._launches = 0
 
     def set(self, name: str, value: Any) -> None:
         """Change one argument for all launches to come."""
@@ -121,7 +122,9 @@ class BoundProgram:
             self._own.run()
             return
         if not self._run_with_helpers():
-            self._run_in_pool() if self._is_long else self._run_alone()
+            self._launches += 1
+            is_long = self._slow_runs >= 2 and self._launches % 64  # now and then it is timed again
+            self._run_in_pool() if is_long else self._run_alone()
         end = time.perf_counter()
         for helper in self._helpers or ():
             helper.last_work = end
@@ -130,7 +133,7 @@ class BoundProgram:
         start = time.perf_counter()
         for shard in self._shards:
             shard.run()
-        self._is_long = time.perf_counter() - start > _WORTH_WAKING
+        self._slow_runs = self._slow_runs + 1 if time.perf_counter() - start > _WORTH_WAKING else 0
 
     def _run_in_pool(self) -> None:
         pending = [_workers().submit(shard.run) for shard in self._others]
@@ -140,17 +143,23 @@ class BoundProgram:
 
     def _run_with_helpers(self) -> bool:
         """Share the work with helpers that are awake; False where they are not."""
-        if self._helpers is None:
-            self._helpers = helpers(self._others)
-        awake = [helper.is_awake() for helper in self._helpers]
-        if not awake or not all(awake) or not _sharing.acquire(blocking=False):
+        if not _sharing.acquire(blocking=False):
             return False
         try:
-            for helper, shard in zip(self._helpers, self._others, strict=True):
-                helper.post(shard)
-            self._own.run()
-            for helper, shard in zip(self._helpers, self._others, strict=True):
-                helper.wait(shard)
+            if self._helpers is None or any(helper.is_gone for helper in self._helpers):
+                self._helpers = helpers(self._others)
+            awake = [helper.is_awake() for helper in self._helpers]
+            if not awake or not all(awake):
+                return False
+            posted = []
+            try:
+                for helper, shard in zip(self._helpers, self._others, strict=True):
+                    posted.append((helper, shard))
+                    helper.post(shard)
+                self._own.run()
+            finally:
+                for helper, shard in posted:
+                    helper.wait(shard)
         finally:
             _sharing.release()
         return True

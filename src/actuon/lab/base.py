@@ -88,9 +88,17 @@ class ActuatorBase:
         self.num_envs = int(num_envs)
         self.shape = (self.num_envs, len(self.joint_names))
         """(environments, joints)."""
-        self.device = wp.get_device(_warp_device(device))
+        try:
+            self.device = wp.get_device(_warp_device(device))
+        except (ValueError, RuntimeError) as error:
+            known = ", ".join(map(str, wp.get_devices()))
+            raise ParameterError(f"{self._where}: device: got {device!r}; there are: {known}") from error
         if not self.joint_names or self.num_envs < 1:
             raise ParameterError(f"{self._where}: got {len(self.joint_names)} joints and {num_envs} environments")
+        if len(_listed(joint_ids, self.num_joints)) != self.num_joints:
+            raise ParameterError(
+                f"{self._where}: joint_ids: got {joint_ids!r}; must be {self.num_joints}, one per joint"
+            )
         assets = {
             "stiffness": stiffness,
             "damping": damping,
@@ -110,7 +118,7 @@ class ActuatorBase:
         self._rng = np.random.default_rng(getattr(cfg, "seed", None))
         self._zeros = self._view(wp.zeros(self.num_envs * self.num_joints, dtype=wp.float32, device=self.device))
         self._flattened: dict[str, tuple[Any, Any]] = {}
-        self._efforts = [self._zeros, self._zeros]
+        self._efforts = [self._view(wp.zeros_like(self._values["stiffness"])) for _ in range(2)]
         self._actuator = self._build()
         self._state = self._actuator.state()
 
@@ -247,7 +255,7 @@ class ActuatorBase:
         """A flat tensor for the efforts of one step, in the kind that the model has. What was given out stays."""
         count, torch = self.shape[0] * self.shape[1], sys.modules.get("torch")
         if torch is not None:
-            return torch.empty(count, device=wp.device_to_torch(self.device))
+            return torch.empty(count, dtype=torch.float32, device=wp.device_to_torch(self.device))
         return np.empty(count, np.float32) if self.device.is_cpu else wp.empty(count, wp.float32, self.device)
 
     def _flat(self, name: str, tensor: Any) -> Any:
@@ -255,7 +263,12 @@ class ActuatorBase:
         if tensor is None:
             tensor = self._zeros
         known, flat = self._flattened.get(name, (None, None))
-        if tensor is known and hasattr(tensor, "data_ptr") and flat.data_ptr() == tensor.data_ptr():
+        if (
+            tensor is known
+            and tensor.shape == self.shape
+            and tensor.is_contiguous()
+            and flat.data_ptr() == tensor.data_ptr()
+        ):
             return flat
         shape = getattr(tensor, "shape", ())
         if tuple(shape) != self.shape:
@@ -314,15 +327,26 @@ class ActuatorBase:
             raise ParameterError(f"relative_to: got {relative_to!r}; must be 'baseline' or 'current'")
         ids = self._env_ids(env_ids)
         rng = self._rng if seed is None else np.random.default_rng(seed)
+        stream = rng.bit_generator.state
         drawn = distribution.draw(rng, (len(ids), self.num_joints))
         now = self._values[name].numpy().copy().reshape(self.shape)
         start = self._baseline[name].reshape(self.shape) if relative_to == "baseline" else now
         changed = distribution.apply(start[ids], drawn)
-        PARAMETERS[name].check(f"{self._where}.{name}", changed)
-        now[ids] = changed
-        self._values[name].assign(now.ravel())
-        if self._on_change is not None:
-            self._on_change(name)
+        before = now.copy()
+        try:
+            PARAMETERS[name].check(f"{self._where}.{name}", changed)
+            now[ids] = changed
+            self._values[name].assign(now.ravel())
+            if self._on_change is not None:
+                self._on_change(name)
+        except BaseException:
+            self._values[name].assign(before.ravel())
+            rng.bit_generator.state = stream
+            raise
+
+    def is_given(self, name: str) -> bool:
+        """Whether the config says what a parameter is, and not the asset."""
+        return self._resolved[name].source != "asset"
 
     def numbers(self, name: str) -> np.ndarray:
         """A parameter as NumPy, shape (environments, joints)."""
@@ -331,7 +355,7 @@ class ActuatorBase:
     @property
     def joint_property_resolution_table(self) -> dict[str, list[list[Any]]]:
         """For each parameter, a row per joint: name, index, the asset's value, the config's, the one used."""
-        ids = list(range(self.num_joints)) if isinstance(self.joint_indices, slice) else list(self.joint_indices)
+        ids = _listed(self.joint_indices, self.num_joints)
         table = {}
         for name, r in self._resolved.items():
             asset = [None] * self.num_joints if r.asset is None else r.asset[0].tolist()
@@ -374,3 +398,13 @@ def _like(tensor: Any, model: Any) -> Any:
     if hasattr(model, "detach") or isinstance(model, wp.array):
         return tensor
     return tensor.cpu().numpy() if is_torch else tensor
+
+
+def _listed(joint_ids: Any, count: int) -> list[int]:
+    """Indices of joints, of which a slice may say only where they start."""
+    if isinstance(joint_ids, slice):
+        step = joint_ids.step or 1
+        start = (joint_ids.start or 0) if step > 0 else joint_ids.start
+        stop = start + count * step if joint_ids.stop is None else joint_ids.stop
+        return list(range(start, stop, step))
+    return [int(i) for i in joint_ids]

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from ..errors import ParameterError
 from . import base, models
@@ -44,6 +48,18 @@ class ActuatorBaseCfg:
     seed: int | None = None
     """Of lags and randomisation. None: different each time."""
 
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def copy(self) -> Self:
+        """A copy that shares nothing with this one."""
+        return copy.deepcopy(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
 
 @dataclass
 class ImplicitActuatorCfg(ActuatorBaseCfg):
@@ -62,12 +78,9 @@ class IdealPDActuatorCfg(ActuatorBaseCfg):
     ``gear_ratio`` times as large, and the speed is as many times lower."""
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.gear_ratio, bool)
-            or not isinstance(self.gear_ratio, (int, float))
-            or not self.gear_ratio > 0
-        ):
-            raise ParameterError(f"gear_ratio: got {self.gear_ratio!r}; must be a number > 0")
+        is_number = isinstance(self.gear_ratio, (int, float, np.number)) and not isinstance(self.gear_ratio, bool)
+        if not is_number or not 0 < self.gear_ratio < float("inf"):
+            raise ParameterError(f"gear_ratio: got {self.gear_ratio!r}; must be a finite number > 0")
 
 
 @dataclass

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +28,8 @@ _HELD = {
     "velocity_limit_sim": "velocity_limit",
 }
 """Parameters that the engine holds, and what it calls them."""
+_NO_LIMIT = {"MujocoSimulation": np.inf, "NewtonSimulation": 1.0e9}
+"""How an engine says that there is no limit."""
 
 
 class ActuatorGroups:
@@ -79,9 +81,10 @@ class ActuatorGroups:
         """Give the engine what is its own. If that fails, it is left as it was."""
         robots, simulation = self.articulation, self.articulation.simulation
         everything = np.sort(np.concatenate(list(self._columns.values())))
-        simulation.claim(robots.robot_ids, everything, self)
+        owner = object()  # not self, which would keep itself alive
+        simulation.claim(robots.robot_ids, everything, owner)
         with contextlib.ExitStack() as undo:
-            undo.callback(simulation.release, self)
+            undo.callback(simulation.release, owner)
             for name, model in self.groups.items():
                 undo.callback(self._hand_over(name, model, self._columns[name]))
             explicit = [self._columns[n] for n, model in self.groups.items() if not model.is_implicit_model]
@@ -98,7 +101,7 @@ class ActuatorGroups:
     def _hand_over(self, name: str, model: ActuatorBase, columns: np.ndarray) -> Any:
         """Write gains and properties of a group to the engine, and read them back; returns what undoes it."""
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
-        before = {held: simulation.dof_property(held, robots) for held in _HELD.values()}
+        properties = simulation.keep_properties(robots, columns)
         gains = [values[:, columns] for values in simulation.gains(robots)]
         give_back = None if model.is_implicit_model else simulation.silence_drives(robots, columns)
 
@@ -108,20 +111,26 @@ class ActuatorGroups:
                 give_back()
             else:
                 simulation.set_gains(robots, columns, *gains)
-            for held, values in before.items():
-                if values is not None and np.isfinite(values[:, columns]).all():
-                    simulation.set_dof_property(held, robots, columns, values[:, columns])
+            properties()
 
+        own = ("stiffness", "damping", "effort_limit_sim", "velocity_limit_sim") if model.is_implicit_model else ()
         try:
-            for parameter in (*_HELD, *(("stiffness", "damping") if model.is_implicit_model else ())):
-                if getattr(model.cfg, parameter, None) is not None or parameter == "effort_limit_sim":
+            for parameter in ("armature", "friction", "viscous_friction", *own):
+                if model.is_given(parameter):
                     self._push(name, parameter)
             if not model.is_implicit_model and not simulation.silent_drives(robots)[:, columns].all():
                 raise SimulationError(f"group '{name}': the engine still holds drives on joints of an explicit group")
         except BaseException:
             undo()
             raise
-        model._on_change = functools.partial(self._push, name)
+        weak = weakref.ref(self)
+
+        def changed(parameter: str) -> None:
+            groups = weak()
+            if groups is not None:
+                groups._push(name, parameter)
+
+        model._on_change = changed
         return undo
 
     def _push(self, name: str, parameter: str) -> None:
@@ -129,18 +138,18 @@ class ActuatorGroups:
         model, columns = self.groups[name], self._columns[name]
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         values = model.numbers(parameter)
+        if parameter in ("effort_limit", "velocity_limit"):
+            parameter += "_sim"  # for an implicit model they are one
         if parameter in ("stiffness", "damping"):
             if not model.is_implicit_model:
                 return
             simulation.set_gains(robots, columns, model.numbers("stiffness"), model.numbers("damping"))
             held: np.ndarray | None = simulation.gains(robots)[parameter == "damping"]
-        elif parameter in _HELD:
-            if not np.isfinite(values).all():
-                return
+        elif parameter in _HELD and (model.is_implicit_model or not parameter.endswith("_sim")):
             if simulation.dof_property(_HELD[parameter], robots) is None:
-                if getattr(model.cfg, parameter, None) is not None:
-                    _log.warning("group '%s': %s holds no %s", name, type(simulation).__name__, _HELD[parameter])
+                _log.warning("group '%s': %s holds no %s", name, type(simulation).__name__, _HELD[parameter])
                 return
+            values = np.where(np.isinf(values), _NO_LIMIT[type(simulation).__name__], values)
             simulation.set_dof_property(_HELD[parameter], robots, columns, values)
             held = simulation.dof_property(_HELD[parameter], robots)
         else:
@@ -158,6 +167,8 @@ class ActuatorGroups:
 
     def step(self) -> None:
         """Compute all groups, and give the engine the efforts. Called before each step of physics."""
+        if self._closed:
+            raise SimulationError("these groups are closed")
         robots = self.articulation
         robots.simulation.refresh()
         kinds = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
@@ -168,7 +179,8 @@ class ActuatorGroups:
             action = ArticulationActions(target_q[:, at], target_qd[:, at], self._feedforward[:, at], at)
             model.compute(action, q[:, at], qd[:, at])
             if not model.is_implicit_model:
-                efforts[:, at] = action.joint_efforts
+                most = model.numbers("effort_limit_sim")
+                efforts[:, at] = np.clip(action.joint_efforts, -most, most)
         if self._effort.device.is_cpu:
             self._effort.numpy()[:] = efforts
         else:

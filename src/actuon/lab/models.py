@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ..actuator import Actuator
 from ..components.base import Clamping, Controller
 from ..components.dc_motor import ClampingDCMotor
 from ..components.delay import Delay
@@ -23,6 +24,11 @@ class ImplicitActuator(ActuatorBase):
     """The engine's own drive. Commands pass through; the efforts are its law evaluated here, as telemetry."""
 
     is_implicit_model = True
+
+    def _build(self) -> Actuator:
+        for name in ("effort_limit", "velocity_limit"):  # one parameter, by two names
+            self._values[name] = self._values[f"{name}_sim"]
+        return super()._build()
 
     def _resolve(self) -> dict[str, Resolved]:
         names = [name for name in PARAMETERS if name in self._assets]
@@ -116,7 +122,8 @@ class DelayedPDActuator(IdealPDActuator):
     @property
     def time_lags(self) -> Any:
         """Lag of each environment [steps], shape (environments,)."""
-        return self._view(self._lags)[:, 0]
+        lags = self._view(self._lags)[:, 0]
+        return lags.clone() if hasattr(lags, "clone") else lags.copy()
 
     def reset(self, env_ids: Any = None) -> None:
         """Let environments forget the past, and draw their lag anew."""
@@ -129,7 +136,8 @@ class DelayedPDActuator(IdealPDActuator):
 class RemotizedPDActuator(DelayedPDActuator):
     """Late explicit PD through a linkage: largest effort and ratio are looked up at the joint's angle.
 
-    The table's efforts are the joint's; ``effort_limit``, where it is given, is the motor's, and acts times the ratio.
+    The table's efforts are the joint's; ``effort_limit``, where it is given, is the motor's, and acts times the ratio
+    and the ``gear_ratio``.
     """
 
     _motor_side = ()
@@ -141,7 +149,9 @@ class RemotizedPDActuator(DelayedPDActuator):
                 f"{self._where}: joint_parameter_lookup: got the shape {table.shape}; must be rows of an angle [rad], "
                 "a transmission ratio and the largest torque [N·m]"
             )
-        self._table = table
+        if self.cfg.saturation_effort is not None:
+            raise ParameterError(f"{self._where}: saturation_effort: a remotised joint is limited by its table")
+        self._table = table * [1.0, self.cfg.gear_ratio, 1.0]
         resolved = super()._resolve()
         if self.cfg.effort_limit is None:
             without = np.full(self.shape, np.inf, np.float32)

@@ -90,6 +90,22 @@ class Drives:
             model.actuator_gainprm[servo, 0] = kp if self.position[dof] >= 0 else kd
             model.actuator_biasprm[servo, 1:3] = -kp, -kd
 
+    def effort_limits(self, model: Any, dofs: np.ndarray) -> np.ndarray:
+        """Largest effort at the joint of the position servo; inf where it has none, or there is no servo."""
+        limits = np.full(len(dofs), np.inf)
+        for column, servo in enumerate(self.position[dofs]):
+            if servo >= 0 and model.actuator_forcelimited[servo]:
+                limits[column] = model.actuator_forcerange[servo, 1] * abs(self.gear[servo])
+        return limits
+
+    def set_effort_limits(self, model: Any, dofs: np.ndarray, limits: np.ndarray) -> None:
+        """Set what `effort_limits` returns; inf takes the limit off. DOFs without a servo are passed over."""
+        for servo, limit in zip(self.position[dofs], limits, strict=True):
+            if servo >= 0:
+                model.actuator_forcelimited[servo] = np.isfinite(limit)
+                force = limit / abs(self.gear[servo]) if np.isfinite(limit) else 0.0
+                model.actuator_forcerange[servo] = -force, force
+
     def ids(self, dofs: np.ndarray) -> list[int]:
         """Actuators on the joints of these DOFs."""
         return [i for dof in dofs for i in self.on.get(int(dof), [])]

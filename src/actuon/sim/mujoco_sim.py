@@ -204,12 +204,29 @@ class MujocoSimulation(Simulation):
         rows = []
         for model, _, dofs in self._with_models(robots):
             if name == "effort_limit":
-                servos = self._drives.position[dofs]
-                limited = (servos >= 0) & (model.actuator_forcelimited[servos] != 0)
-                rows.append(np.where(limited, model.actuator_forcerange[servos, 1], np.inf))
+                rows.append(self._drives.effort_limits(model, dofs))
             else:
                 rows.append(getattr(model, _PROPERTIES[name])[dofs])
         return np.array(rows, np.float32)
+
+    def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        kept = []
+        for model, robot, own in self._with_models(robots):
+            at, ids = own[dofs], self._drives.ids(own[dofs])
+            fields = [(name, at) for name in _PROPERTIES.values()]
+            fields += [(name, ids) for name in ("actuator_forcelimited", "actuator_forcerange")]
+            kept.append((robot.env, [(name, where, getattr(model, name)[where].copy()) for name, where in fields]))
+
+        def give_back() -> None:
+            for env, fields in kept:
+                model = self.models[env]
+                changed = any((getattr(model, name)[where] != values).any() for name, where, values in fields[:1])
+                for name, where, values in fields:
+                    getattr(model, name)[where] = values
+                if changed:
+                    self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
+
+        return give_back
 
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         alike = bool((values == values[:1]).all())
@@ -217,10 +234,7 @@ class MujocoSimulation(Simulation):
             model = self.models[robot.env]
             at = robot.dofs[dofs] - robot.env * model.nv
             if name == "effort_limit":
-                has = self._drives.position[at] >= 0
-                servos, limits = self._drives.position[at][has], values[row][has]
-                model.actuator_forcelimited[servos] = np.isfinite(limits)
-                model.actuator_forcerange[servos] = np.stack([-limits, limits], axis=1)
+                self._drives.set_effort_limits(model, at, values[row])
                 continue
             getattr(model, _PROPERTIES[name])[at] = values[row]
             if name == "armature":  # constants of the constraint solver follow from it

@@ -192,6 +192,17 @@ class NewtonSimulation(Simulation):
         at = np.stack([self.robots[i].dofs for i in robots])
         return getattr(self.model, _PROPERTIES[name]).numpy()[at]
 
+    def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        at = np.stack([self.robots[i].dofs[dofs] for i in robots])
+        kept = {name: getattr(self.model, name).numpy()[at] for name in _PROPERTIES.values()}
+
+        def give_back() -> None:
+            for name, values in kept.items():
+                self._set_model(name, robots, dofs, values)
+            self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
+
+        return give_back
+
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         self._set_model(_PROPERTIES[name], robots, dofs, values)
         self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)

@@ -328,6 +328,10 @@ class Simulation(abc.ABC):
         ``"velocity_limit"`` [rad/s] of joints, as the engine holds them, shape (n, D). None where it holds none."""
 
     @abc.abstractmethod
+    def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        """Return what gives these DOFs their properties back as they are now, to the last bit."""
+
+    @abc.abstractmethod
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         """Set such a property, for values of shape (n, d)."""
 

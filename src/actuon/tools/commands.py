@@ -208,6 +208,8 @@ def run(
     if record is not None and record.suffix not in RECORDS:
         raise RobotFileError(f"'{record}' has the format '{record.suffix}'; must be one of {', '.join(RECORDS)}")
     console = _console()
+    print(f"{path.name} in {engine}, {envs} × {seconds:g} s; kernels are compiled on first use", end="", flush=True)
+    print(", for about a minute" if engine == "newton" and envs > 1 else "", flush=True)
     runs = []
     with Progress(console=console, transient=not console.is_terminal) as progress:
         for ideal in (False, True):

@@ -71,7 +71,7 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
         figure.supxlabel(horizontal)
         figure.supylabel(vertical)
         handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", ncols=len(labels))
+        figure.legend(handles, labels, loc="upper center", ncols=len(labels), markerscale=5)
         figure.tight_layout(rect=(0.01, 0.01, 1.0, 1.0 - 0.5 / (2.4 * rows + 1.0)))
         paths.append(folder / f"{name}.png")
         figure.savefig(paths[-1], dpi=90)
@@ -81,7 +81,7 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
 
 def _tracking(axis: Any, runs: list[Run], dof: int) -> None:
     axis.plot(runs[0].data["time"], runs[0].data["position_target"][:, 0, dof], color="0.6", label="target")
-    for i, run in enumerate(runs):
+    for i, run in reversed(list(enumerate(runs))):
         axis.plot(run.data["time"], run.data["position"][:, 0, dof], color=f"C{i}", linewidth=1, label=run.title)
 
 
@@ -102,7 +102,8 @@ def _torque_speed(axis: Any, runs: list[Run], dof: int) -> None:
         if np.abs([low, high]).max() < _HUGE:
             axis.fill_between(grid, low, high, color="0.9", label="what the motor can give")
             reach = 1.3 * max(np.abs([low, high]).max(), 1e-3)
-            axis.set_ylim(-max(reach, np.abs(efforts).max()), max(reach, np.abs(efforts).max()))
+            reach = max(reach, 1.05 * np.abs(efforts).max())
+            axis.set_ylim(-reach, reach)
     for i, run in reversed(list(enumerate(runs))):
         data = run.data
         axis.plot(

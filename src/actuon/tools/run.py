@@ -23,8 +23,8 @@ FORMATS = {"mujoco": (".xml", ".urdf", ".mjb"), "newton": (".usda", ".usd", ".us
 PUSH = (0.0, 80.0, 0.0)
 """Force on the quadruped's trunk [N], for `PUSH_SECONDS`."""
 PUSH_SECONDS = 0.12
-UP = 0.03
-"""Time in which the quadruped is told to stand up [s]."""
+PUSH_TIME = 4.5
+"""When [s]."""
 
 Targets = Callable[[float], np.ndarray]
 
@@ -67,18 +67,16 @@ def make_simulation(engine: str, path: Path, num_envs: int) -> Simulation:
     return MujocoSimulation(path, num_envs) if engine == "mujoco" else NewtonSimulation(path, num_envs)
 
 
-def choreography(dof_names: list[str], home: np.ndarray, seconds: float) -> Targets:
+def choreography(dof_names: list[str], home: np.ndarray) -> Targets:
     """Targets over time, shape (D,): for a quadruped lie, stand, squat twice; for others a swing of each joint."""
     if not is_quadruped(dof_names):
         phase = np.arange(len(dof_names)) * 0.7
-        return lambda time: home + 0.4 * np.sin(2 * np.pi * 0.5 * time + phase) * min(1.0, time)
+        return lambda time: home + 0.5 * np.sin(2 * np.pi * time + phase) * min(1.0, time)
     # A knee bends twice as far as a hip, which keeps the feet below the hips.
     fold = np.array([0.29 if "thigh" in name else -0.58 if "calf" in name else 0.0 for name in dof_names])
-    # Down slowly, up within three hundredths of a second, as a policy would command it; twice.
-    times = np.array([0.0, 0.15, 0.22, 0.22, 0.4, 0.5, 0.55, 0.55, 1.0]) * seconds + np.array(
-        [0, 0, 0, UP, 0, 0, 0, UP, 0]
-    )
-    depth = np.array([0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0])
+    # Down slowly, up within three hundredths of a second, as a policy would command it; twice. Then it stands.
+    times = np.array([0.0, 0.9, 1.3, 1.33, 2.4, 3.0, 3.3, 3.33])
+    depth = np.array([0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
 
     def targets(time: float) -> np.ndarray:
         return home + fold * np.interp(time, times, depth)
@@ -125,9 +123,9 @@ def simulate(
             pairs = [(without_limits(config), name) for name, config in configs.items()]
             actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         robots = actuators.articulation
-        targets = choreography(robots.dof_names, robots.get_dof_positions().numpy()[0], seconds)
+        targets = choreography(robots.dof_names, robots.get_dof_positions().numpy()[0])
         steps = max(1, round(seconds / simulation.dt))
-        push = range(round(0.75 * steps), round(0.75 * steps + PUSH_SECONDS / simulation.dt))
+        push = range(round(PUSH_TIME / simulation.dt), round((PUSH_TIME + PUSH_SECONDS) / simulation.dt))
         poses = []
         with Recorder(actuators) as recorder:
             for step in range(steps):
