@@ -340,7 +340,7 @@ def measure_groups(seconds: float) -> list[tuple[str, ...]]:
     for envs, joints in bench_lab.SIZES:
         print(f"  {envs} × {joints} joints in groups …", file=sys.stderr, flush=True)
         everyone = bench_lab.contenders(envs, joints)
-        times = best_times(everyone, envs * joints, seconds)
+        times = best_times(everyone, envs * joints, 2 * seconds)
         for contender, best in zip(everyone, times, strict=True):
             cells = (f"{envs:,} × {joints}".replace(",", " "), contender.label, f"{best * 1e6:.1f}")
             rows.append((*cells, f"{times[0] / best:.1f} ×", f"{times[1] / best:.1f} ×"))
@@ -401,9 +401,9 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true", help="print tables for a README")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_WARNING
+    groups = measure_groups(options.seconds)
     rows = measure_steps(options.seconds)
     networks = measure_networks(options.seconds)
-    groups = measure_groups(options.seconds)
     print("  first use …", file=sys.stderr, flush=True)
     first = measure_first_use()
     print(f"\n{machine()}\n")
