@@ -137,17 +137,17 @@ class ArticulationActuators:
         self._auto_step = bool(auto_step)
         simulation.claim(articulation.robot_ids, self.actuated_dof_indices, self)
         try:
+            self._write = simulation.effort_writer(articulation.robot_ids, self.actuated_dof_indices, self._effort)
             self._give_back = self._silence()
         except BaseException:
             simulation.release(self)
             raise
-        self._closed = False
-        self._write = simulation.effort_writer(articulation.robot_ids, self.actuated_dof_indices, self._effort)
         self._subscriptions = subscribe_weakly(
             simulation,
             self,
             {Event.PRE_STEP: "_on_pre_step", Event.PHYSICS_READY: "reset", Event.RESET: "_on_reset"},
         )
+        self._closed = False
 
     def _silence(self) -> Any:
         simulation, robots = self.articulation.simulation, self.articulation.robot_ids

@@ -117,8 +117,8 @@ class Helper:
                 control = self._control
                 while control[5] != self._calls:
                     if control[4] and control[5] != self._calls:
+                        self._calls = control[5]
                         shard.run()
-                        break
                 break
             except KeyboardInterrupt as error:
                 interrupt = error

@@ -28,8 +28,6 @@ _HELD = {
     "velocity_limit_sim": "velocity_limit",
 }
 """Parameters that the engine holds, and what it calls them."""
-_NO_LIMIT = {"MujocoSimulation": np.inf, "NewtonSimulation": 1.0e9}
-"""How an engine says that there is no limit."""
 
 
 class ActuatorGroups:
@@ -149,7 +147,7 @@ class ActuatorGroups:
             if simulation.dof_property(_HELD[parameter], robots) is None:
                 _log.warning("group '%s': %s holds no %s", name, type(simulation).__name__, _HELD[parameter])
                 return
-            values = np.where(np.isinf(values), _NO_LIMIT[type(simulation).__name__], values)
+            values = np.where(np.isinf(values), simulation.no_limit, values)
             simulation.set_dof_property(_HELD[parameter], robots, columns, values)
             held = simulation.dof_property(_HELD[parameter], robots)
         else:
@@ -159,18 +157,22 @@ class ActuatorGroups:
             raise SimulationError(f"group '{name}': the engine holds another {parameter} than was written")
 
     def _on_pre_step(self, dt: float) -> None:
-        self.step()
+        self.articulation.simulation.refresh_targets()
+        self._step()
 
     def _on_reset(self, env_ids: np.ndarray) -> None:
         envs = np.array([robot.env for robot in self.articulation.robots])
         self.reset(np.flatnonzero(np.isin(envs, env_ids)))
 
     def step(self) -> None:
-        """Compute all groups, and give the engine the efforts. Called before each step of physics."""
+        """Compute all groups, and give the engine the efforts. Each step of physics does so too."""
         if self._closed:
             raise SimulationError("these groups are closed")
+        self.articulation.simulation.refresh()
+        self._step()
+
+    def _step(self) -> None:
         robots = self.articulation
-        robots.simulation.refresh()
         kinds = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
         q, qd, target_q, target_qd = (robots.values(kind) for kind in kinds)
         efforts = self._feedforward.copy()

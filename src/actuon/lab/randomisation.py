@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,27 +13,34 @@ from ..errors import ParameterError
 OPERATIONS = ("scale", "add", "set")
 
 
-@dataclass(frozen=True)
-class Distribution:
+class Distribution(abc.ABC):
     """Numbers to draw, and what they do: ``"scale"`` the parameter, ``"add"`` to it, or ``"set"`` it.
 
     With ``per_joint`` false, all joints of an environment get the same number.
     """
 
-    operation: str = "scale"
-    per_joint: bool = True
+    operation: str
+    per_joint: bool
 
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
             raise ParameterError(f"operation: got {self.operation!r}; must be one of {', '.join(OPERATIONS)}")
+        problem = self._problem()
+        if problem:
+            raise ParameterError(f"{self}: must be {problem}")
+
+    @abc.abstractmethod
+    def _problem(self) -> str | None:
+        """What its numbers must be, where they are not."""
+
+    @abc.abstractmethod
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        """Numbers of ``shape``."""
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         """Numbers of ``shape``, float32."""
         drawn = self._draw(rng, shape if self.per_joint else (shape[0], 1))
         return np.broadcast_to(drawn.astype(np.float32), shape)
-
-    def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        raise NotImplementedError
 
     def apply(self, values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """The parameter after the draw. Scaling by one and adding zero change no bit."""
@@ -41,45 +49,31 @@ class Distribution:
         return values * drawn if self.operation == "scale" else values + drawn
 
 
-def _check_range(low: float, high: float, above: float = -np.inf) -> None:
-    if not (np.isfinite(low) and np.isfinite(high) and above < low <= high):
-        what = "finite, positive and in order" if above == 0.0 else "finite and in order"
-        raise ParameterError(f"got the range from {low} to {high}; must be {what}")
-
-
 @dataclass(frozen=True)
-class _Range(Distribution):
-    low: float = 1.0
-    high: float = 1.0
-
-    def __init__(self, low: float, high: float, operation: str = "scale", per_joint: bool = True):
-        object.__setattr__(self, "low", float(low))
-        object.__setattr__(self, "high", float(high))
-        object.__setattr__(self, "operation", operation)
-        object.__setattr__(self, "per_joint", per_joint)
-        self.__post_init__()
-
-
-class Uniform(_Range):
+class Uniform(Distribution):
     """Evenly between ``low`` and ``high``."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_range(self.low, self.high)
+    low: float
+    high: float
+    operation: str = "scale"
+    per_joint: bool = True
+
+    def _problem(self) -> str | None:
+        return None if np.isfinite([self.low, self.high]).all() and self.low <= self.high else "finite and in order"
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         return rng.uniform(self.low, self.high, shape)
 
 
-class LogUniform(_Range):
+@dataclass(frozen=True)
+class LogUniform(Uniform):
     """Evenly between the logarithms of ``low`` and ``high``, so that halving is as likely as doubling."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_range(self.low, self.high, above=0.0)
+    def _problem(self) -> str | None:
+        return super()._problem() or (None if self.low > 0.0 else "above zero")
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        if self.low == self.high:
+        if self.low == self.high:  # which the logarithm would not give back to the last bit
             return np.full(shape, self.low)
         return np.exp(rng.uniform(np.log(self.low), np.log(self.high), shape))
 
@@ -88,15 +82,13 @@ class LogUniform(_Range):
 class Normal(Distribution):
     """Around ``mean`` with the standard deviation ``std``."""
 
-    mean: float = 1.0
-    std: float = 0.0
+    mean: float
+    std: float
+    operation: str = "scale"
+    per_joint: bool = True
 
-    def __init__(self, mean: float, std: float, operation: str = "scale", per_joint: bool = True):
-        for name, value in (("mean", mean), ("std", std), ("operation", operation), ("per_joint", per_joint)):
-            object.__setattr__(self, name, value)
-        super().__post_init__()
-        if not (np.isfinite(mean) and np.isfinite(std) and std >= 0.0):
-            raise ParameterError(f"got mean {mean} and std {std}; must be finite, and std ≥ 0")
+    def _problem(self) -> str | None:
+        return None if np.isfinite([self.mean, self.std]).all() and self.std >= 0.0 else "finite, and std ≥ 0"
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         return rng.normal(self.mean, self.std, shape)

@@ -213,17 +213,18 @@ class MujocoSimulation(Simulation):
         kept = []
         for model, robot, own in self._with_models(robots):
             at, ids = own[dofs], self._drives.ids(own[dofs])
-            fields = [(name, at) for name in _PROPERTIES.values()]
-            fields += [(name, ids) for name in ("actuator_forcelimited", "actuator_forcerange")]
-            kept.append((robot.env, [(name, where, getattr(model, name)[where].copy()) for name, where in fields]))
+            places = dict.fromkeys(_PROPERTIES.values(), at)
+            places |= dict.fromkeys(("actuator_forcelimited", "actuator_forcerange"), ids)
+            kept.append((robot.env, {name: (where, getattr(model, name)[where]) for name, where in places.items()}))
 
         def give_back() -> None:
             for env, fields in kept:
                 model = self.models[env]
-                changed = any((getattr(model, name)[where] != values).any() for name, where, values in fields[:1])
-                for name, where, values in fields:
+                at, armature = fields["dof_armature"]
+                is_other = (model.dof_armature[at] != armature).any()
+                for name, (where, values) in fields.items():
                     getattr(model, name)[where] = values
-                if changed:
+                if is_other:
                     self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
 
         return give_back

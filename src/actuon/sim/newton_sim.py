@@ -42,6 +42,8 @@ class NewtonSimulation(Simulation):
         device: Where to run. Default: Warp's current device.
     """
 
+    no_limit = 1.0e9
+
     def __init__(self, stage_or_path: Any, num_envs: int = 1, dt: float | None = None, device: Any = None):
         self._check_arguments(num_envs, dt)
         self._newton = newton = _import_newton()

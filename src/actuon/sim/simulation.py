@@ -46,7 +46,9 @@ class Robot:
 
     def indices(self, kind: str) -> np.ndarray:
         """Where the values of ``kind`` lie, shape (D,)."""
-        return {"joint_q": self.coordinates, "joint_target_q": self.targets}.get(kind, self.dofs)
+        if kind == "joint_q":
+            return self.coordinates
+        return self.targets if kind == "joint_target_q" else self.dofs
 
 
 class Simulation(abc.ABC):
@@ -60,6 +62,8 @@ class Simulation(abc.ABC):
     """All robots, environment by environment."""
     arrays: SimpleNamespace
     """Positions, velocities, targets and efforts of all joints, flat Warp arrays, as actuators read them."""
+    no_limit: float = math.inf
+    """How the engine says that a joint has no limit of effort or speed."""
     source: Path | None = None
     """The file that it was made from."""
     stage: Any = None
