@@ -308,6 +308,11 @@ def test_newton_builders_arguments(tmp_path):
         builder.add_usd(stage, ignore_paths=["/Robot/Actuators"])
         builder.add_actuator(**{name: actuon.ControllerPD}, index=0, kp=3.0)
         assert builder.finalize(device="cpu").actuators[0].controller.kp.numpy().tolist() == [3.0]
+    stage.DefinePrim("/Robot/bad", "NewtonActuator")
+    empty = actuon.newton.ModelBuilder()
+    with pytest.raises(ValueError, match="/Robot/bad: has no target"):
+        empty.add_usd(stage)
+    assert empty.joint_count == 0
     with pytest.raises(ValueError, match="mean the same"):
         builder.add_actuator(actuon.ControllerPD, index=0, controller_class=actuon.ControllerPD)
     builder.add_actuator(actuon.ControllerPD, index=10**6, kp=1.0)

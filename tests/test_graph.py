@@ -504,6 +504,19 @@ def test_close_releases_the_nodes(arms):
         runner.tick()
 
 
+@pytest.mark.parametrize("removed", ["/ActionGraph", "/ActionGraph/actuators"])
+def test_what_is_taken_off_the_stage_is_released(arms, removed):
+    stage = driven(robotPath="/left")
+    with GraphRunner(stage) as runner:
+        arms.step()
+        assert servo_gain(arms, "left") == 0
+        stage.RemovePrim(removed)
+        arms.step()
+        assert servo_gain(arms, "left") == 7
+        assert runner.errors == {}
+        assert "/ActionGraph/actuators" not in runner.nodes
+
+
 def test_close_after_the_simulation(arms):
     runner = GraphRunner(driven(TICK, "tick", robotPath="/left"))
     runner.tick()

@@ -71,14 +71,15 @@ class ModelBuilder(newton.ModelBuilder):
             raise RobotFileError(f"there is no prim '{options['root_path']}' to start from")
         prims = [str(prim.GetPath()) for prim in everything_below(root) if prim.GetTypeName() == ACTUATOR]
         ignored = options.pop("ignore_paths", None) or []
-        result = super().add_usd(stage, ignore_paths=[*ignored, *prims], **options)
-        joints = result["path_joint_map"]
+        # Read first: a bad actuator must not leave half a robot in the builder.
         actuators = parse_actuators(root, options.get("allow_unsafe_torch_checkpoints", False))
         actuators = [
             parsed
             for parsed in actuators
             if not any(re.match(p, path) for p in ignored for path in (parsed.prim_path, parsed.target_path))
         ]
+        result = super().add_usd(stage, ignore_paths=[*ignored, *prims], **options)
+        joints = result["path_joint_map"]
         for parsed in actuators:
             if parsed.target_path not in joints:
                 raise RobotFileError(f"{parsed.prim_path}: its target '{parsed.target_path}' is no joint of the model")

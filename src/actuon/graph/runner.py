@@ -132,16 +132,25 @@ class GraphRunner:
         pulse = Pulse(event, dt, self.simulation.time, self._frames[event], clock - self._last_clock[event])
         self._frames[event] += 1
         self._last_clock[event] = clock
+        self._drop_removed()
         nodes = [node for node in self.nodes.values() if getattr(node.implementation, "event", None) == event]
         results = [self._run(node, pulse) for node in nodes]
         return all(results)
+
+    def _drop_removed(self) -> None:
+        """Release nodes that were taken off the stage, alone or with their graph."""
+        gone = [path for path, node in self.nodes.items() if not node.prim.IsValid()]
+        for path in gone:
+            _release(self.nodes.pop(path))
+            self.errors.pop(path, None)
 
     def _run(self, node: Node, pulse: Pulse) -> bool:
         """Compute a node, and those that it pulses."""
         if not self._compute(node, pulse):
             return False
         fired = [name for name in node.execution("outputs") if int(getattr(node.outputs, name))]
-        results = [self._run(target, pulse) for name in fired for target in node.targets.get(name, ())]
+        targets = [target for name in fired for target in node.targets.get(name, ()) if target.prim.IsValid()]
+        results = [self._run(target, pulse) for target in targets]
         return all(results)
 
     def _compute(self, node: Node, pulse: Pulse) -> bool:
@@ -195,10 +204,7 @@ class GraphRunner:
         self._closed = True
         self._subscription.cancel()
         for node in self.nodes.values():
-            if hasattr(node.implementation, "release_instance"):
-                node.implementation.release_instance(node, node.get_graph_instance_id())
-            if hasattr(node.implementation, "release"):
-                node.implementation.release(node)
+            _release(node)
 
     def __enter__(self) -> GraphRunner:
         return self
@@ -208,3 +214,10 @@ class GraphRunner:
 
     def __repr__(self) -> str:
         return f"<GraphRunner of {self.graph_path}: {len(self.nodes)} nodes>"
+
+
+def _release(node: Node) -> None:
+    if hasattr(node.implementation, "release_instance"):
+        node.implementation.release_instance(node, node.get_graph_instance_id())
+    if hasattr(node.implementation, "release"):
+        node.implementation.release(node)
