@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test lint bench format clean
 
 demo: .venv/.demo
-	$(BIN)/actuon run assets/quadruped.xml
+	$(BIN)/actuon run src/actuon/assets/quadruped.xml
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2

@@ -6,23 +6,21 @@ Run with ``python examples/quadruped_with_arm.py``.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import mujoco
 import numpy as np
 
+from actuon.assets import arm_mjcf, quadruped_mjcf
 from actuon.lab import ActuatorGroups, DCMotorCfg, ImplicitActuatorCfg, Uniform
 from actuon.sim import Articulation, MujocoSimulation
 
-ASSETS = Path(__file__).parents[1] / "assets"
 LIGHTER = 0.15
 """The arm weighs 18 kg, more than the quadruped; its motors and links are taken as so much lighter."""
 
 
 def quadruped_with_arm() -> mujoco.MjModel:
     """The two shipped robots as one model, the arm bolted to the trunk."""
-    robot = mujoco.MjSpec.from_file(str(ASSETS / "quadruped.xml"))
-    arm = mujoco.MjSpec.from_file(str(ASSETS / "arm.xml"))
+    robot = mujoco.MjSpec.from_file(str(quadruped_mjcf))
+    arm = mujoco.MjSpec.from_file(str(arm_mjcf))
     for body in arm.bodies:
         body.mass *= LIGHTER
         body.inertia *= LIGHTER

@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import shutil
 import tracemalloc
-from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -19,7 +18,7 @@ import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, Recorder
 from actuon.sim import Articulation, Event
 
-ASSETS = Path(__file__).parents[1] / "assets"
+ASSETS = actuon.assets.FOLDER
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
 ARM_JOINTS = [f"joint{i}" for i in range(1, 8)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robots in assets/: both files say the same, MuJoCo and Newton read the same, and the robots stand."""
+"""The robots of actuon.assets: both files say the same, MuJoCo and Newton read the same, and the robots stand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from actuon.tools import robots
 
 mujoco = pytest.importorskip("mujoco")
 
-ASSETS = Path(__file__).parent.parent / "assets"
+ASSETS = actuon.assets.FOLDER
 ROBOTS = {"quadruped": robots.quadruped(), "arm": robots.arm()}
 JOINTS = {
     "quadruped": [f"{leg}_{part}_joint" for leg in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")],
@@ -82,6 +82,11 @@ def test_files_are_what_the_generator_writes(tmp_path):
         assert (ASSETS / path.name).read_text(encoding="utf-8") == written, (
             f"{path.name}: python -m actuon.tools.robots"
         )
+
+
+def test_every_robot_file_has_a_name():
+    named = {path for path in vars(actuon.assets).values() if isinstance(path, Path)} - {ASSETS}
+    assert named == {path for path in ASSETS.iterdir() if path.suffix in (".xml", ".usda", ".yaml")}
 
 
 @each_robot

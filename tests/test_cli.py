@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from pxr import Usd, UsdPhysics
@@ -159,7 +158,7 @@ def test_a_bad_file_is_one_line_and_exit_code_2(file, arguments, match):
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-ASSETS = Path(__file__).parents[1] / "assets"
+ASSETS = actuon.assets.FOLDER
 
 
 @pytest.mark.parametrize(

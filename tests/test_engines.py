@@ -20,7 +20,7 @@ from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, Re
 from actuon.sim import Articulation, Event
 from actuon.sim.simulation import live_simulations
 
-ASSETS = Path(__file__).parents[1] / "assets"
+ASSETS = actuon.assets.FOLDER
 PD = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 1.0))
 
 

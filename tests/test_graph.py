@@ -22,7 +22,7 @@ from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
 from actuon.errors import RobotFileError, SimulationError, StructureError
 from actuon.graph import NODE_TYPES, GraphRunner, OgnArticulationActuators
 
-ASSETS = Path(__file__).parents[1] / "assets"
+ASSETS = actuon.assets.FOLDER
 NODE = "actuon.graph.ArticulationActuators"
 PHYSICS, TICK = "isaacsim.core.nodes.OnPhysicsStep", "omni.graph.action.OnTick"
 ARM = """<body name="{name}" pos="{x} 0 1"><joint name="{name}_hinge" type="hinge" axis="0 1 0"/>

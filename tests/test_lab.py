@@ -33,7 +33,7 @@ from actuon.sim import Articulation
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).parents[1]
-ASSETS = ROOT / "assets"
+ASSETS = actuon.assets.FOLDER
 JOINTS = ["left_hip", "left_knee", "right_hip", "right_knee"]
 E, J = 5, len(JOINTS)
 LOOKUP = [[-2.0, 4.0, 10.0], [-1.0, 6.0, 20.0], [0.5, 3.0, 5.0]]

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import newton
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from robot_files import EXAMPLES, add, robot
 import actuon
 import actuon.newton
 
-ASSETS = Path(__file__).parents[1] / "assets"
+ASSETS = actuon.assets.FOLDER
 
 
 def chain(builder_class, count=2):

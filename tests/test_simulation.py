@@ -15,7 +15,7 @@ import warp as wp
 import actuon
 from actuon.sim import Articulation, Event, MujocoSimulation, NewtonSimulation, current_simulation
 
-ASSETS = Path(__file__).parents[1] / "assets"
+ASSETS = actuon.assets.FOLDER
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
 TWO_ROBOTS = """
 <mujoco>

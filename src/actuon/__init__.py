@@ -49,6 +49,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "recorder": ("Recorder",),
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
     "newton": (),
+    "assets": (),
     "graph": (),
     "lab": (),
     "usd": (

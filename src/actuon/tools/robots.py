@@ -5,7 +5,8 @@ Each robot is one table of links and joints here, written twice: as MJCF for MuJ
 beside each figure where it comes from; "chosen here" marks what nobody published. Inertia follows from the published
 mass and the shape drawn here, which is centred on the published centre of mass.
 
-Run with ``python -m actuon.tools.robots [folder]``. The files do not depend on when or where they are written.
+Run with ``python -m actuon.tools.robots [folder]``; without a folder it writes over those of `actuon.assets`. The files
+do not depend on when or where they are written.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actuon import author_actuators, load_actuators
+from actuon import assets, author_actuators, load_actuators
 
 Vector = tuple[float, float, float]
 AXES: dict[str, Vector] = {"X": (1.0, 0.0, 0.0), "Y": (0.0, 1.0, 0.0), "Z": (0.0, 0.0, 1.0)}
@@ -396,4 +397,4 @@ def write_all(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_all(Path(sys.argv[1] if len(sys.argv) > 1 else "assets"))
+    write_all(Path(sys.argv[1]) if len(sys.argv) > 1 else assets.FOLDER)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user gets: the wheel, installed outside the checkout, runs what the README and the docs show."""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import actuon
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def run(*command, **options):
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def blocks(page, kind):
+    return "\n".join(code for found, code in BLOCK.findall((ROOT / page).read_text("utf-8")) if found == kind)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", ROOT, "--no-deps", "--no-build-isolation", "--quiet", "-w", folder)
+    (path,) = folder.glob("actuon-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The environment of the wheel: its ``bin`` first in PATH, this environment's packages after its own."""
+    folder = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    python = folder / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet")
+    run(*pip, wheel)
+    (own,) = folder.glob("lib/python*/site-packages")
+    # A plain line in a .pth does not read the .pth of an editable install there.
+    (own / "dependencies.pth").write_text("\n".join(site.getsitepackages()), "utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["PATH"] = f"{folder / 'bin'}{os.pathsep}{environment['PATH']}"
+    where = run(python, "-c", "import actuon; print(actuon.__file__)", cwd=folder, env=environment).strip()
+    assert Path(where).is_relative_to(own)
+    return environment
+
+
+def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel):
+    source = ROOT / "src"
+    files = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
+    files = {name for name in files if "__pycache__" not in name and ".egg-info" not in name}
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert names == files
+    assert "actuon/py.typed" in names
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/simulation.md"])
+def test_the_code_of_a_page_runs_outside_the_checkout(installed, tmp_path, page):
+    (tmp_path / "page.py").write_text(blocks(page, "python"), "utf-8")
+    run("python", "-W", "error", "page.py", cwd=tmp_path, env=installed)
+
+
+def test_the_commands_of_the_readme_run_outside_the_checkout(installed, tmp_path):
+    printed = run("bash", "-e", "-c", blocks("README.md", "sh"), cwd=tmp_path, env=installed)
+    assert actuon.__version__ in printed.splitlines()[0]
+    assert "nothing is wrong" in printed
+    assert "real motor" in printed
+    plots = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert plots == ["effort.png", "torque_speed.png", "tracking.png"]
