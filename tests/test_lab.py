@@ -331,6 +331,50 @@ def test_bad_inputs():
         model.randomize("stiffness", Uniform(0.5, 1.5), relative_to="last")
 
 
+SIGNALS = ("joint_pos", "joint_vel", "joint_positions", "joint_velocities", "joint_efforts")
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize("cfg", [IdealPDActuatorCfg(**COMMON), ImplicitActuatorCfg(**COMMON)])
+def test_a_tensor_that_requires_grad_is_refused(cfg, name):
+    model = build(cfg)
+    tensors = {key: torch.zeros(E, J) for key in SIGNALS}
+
+    def compute():
+        action = ArticulationActions(tensors["joint_positions"], tensors["joint_velocities"], tensors["joint_efforts"])
+        model.compute(action, tensors["joint_pos"], tensors["joint_vel"])
+
+    compute()
+    tensors[name].requires_grad_(True)  # the same tensor as before, which is remembered
+    refused = f"{name}: got a PyTorch tensor that requires grad.*pass tensor.detach\\(\\)"
+    with pytest.raises(actuon.ArrayError, match=refused):
+        compute()
+    tensors[name] = tensors[name] * 2.0  # what a policy gives
+    with pytest.raises(actuon.ArrayError, match=refused):
+        compute()
+    for off in (torch.no_grad, torch.inference_mode):
+        with off():
+            compute()
+            assert not model.applied_effort.requires_grad
+    tensors[name] = tensors[name].detach()
+    compute()
+
+
+def test_a_parameter_that_requires_grad_is_refused():
+    gain = torch.ones(E, J, requires_grad=True)
+    cfg = IdealPDActuatorCfg(joint_names_expr=[".*"], damping=1.0)
+    with pytest.raises(actuon.ArrayError, match="stiffness: got a PyTorch tensor that requires grad"):
+        build(cfg, stiffness=gain)
+    with torch.no_grad():
+        torch.testing.assert_close(build(cfg, stiffness=gain).stiffness, gain)
+    for given in (gain[0, 0], {".*": gain[0, 0]}):
+        with pytest.raises(actuon.ArrayError, match="stiffness.*: got a PyTorch tensor that requires grad"):
+            build(IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness=given))
+    remotized = build(RemotizedPDActuatorCfg(**COMMON, joint_parameter_lookup=LOOKUP))
+    with pytest.raises(actuon.ArrayError, match="joint_pos: got a PyTorch tensor that requires grad"):
+        remotized.transmission_ratio(gain)
+
+
 def test_configs_are_copied_and_changed():
     cfg = DCMotorCfg(**COMMON, saturation_effort={".*": 3.0})
     other = cfg.replace(damping=9.0)

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from ..actuator import Actuator
+from ..arrays import refuse_autograd
 from ..components.base import Clamping, Controller
 from ..components.delay import Delay
 from ..components.max_effort import ClampingMaxEffort
@@ -20,6 +21,7 @@ from ..errors import ParameterError, listed
 from ..sim.simulation import Simulation
 from .randomisation import Distribution
 from .resolution import PARAMETERS, Resolved, asset_values, shown, values_by_joint
+from .tensors import like, warp_device
 
 NO_LIMIT_SIM = 1.0e9
 """What an explicit model gives the engine as effort limit, so that it does not clip again [N·m]."""
@@ -89,7 +91,7 @@ class ActuatorBase:
         self.shape = (self.num_envs, len(self.joint_names))
         """(environments, joints)."""
         try:
-            self.device = wp.get_device(_warp_device(device))
+            self.device = wp.get_device(warp_device(device))
         except (ValueError, RuntimeError) as error:
             known = ", ".join(map(str, wp.get_devices()))
             raise ParameterError(f"{self._where}: device: got {device!r}; there are: {known}") from error
@@ -230,9 +232,12 @@ class ActuatorBase:
 
         Returns:
             ``control_action`` itself, with the efforts; positions and velocities are None.
+
+        Raises:
+            ArrayError: A PyTorch tensor requires grad, which the efforts would not have.
         """
         self._step(control_action, joint_pos, joint_vel)
-        control_action.joint_efforts = _like(self._efforts[1], joint_pos)
+        control_action.joint_efforts = like(self._efforts[1], joint_pos)
         control_action.joint_positions = None
         control_action.joint_velocities = None
         return control_action
@@ -262,10 +267,12 @@ class ActuatorBase:
         """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
         if tensor is None:
             tensor = self._zeros
+        refuse_autograd(tensor, f"{self._where}: {name}")
         known, flat = self._flattened.get(name, (None, None))
         if (
             tensor is known
             and tensor.shape == self.shape
+            and tensor.dtype == flat.dtype
             and tensor.is_contiguous()
             and flat.data_ptr() == tensor.data_ptr()
         ):
@@ -382,22 +389,6 @@ class ActuatorBase:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.num_joints} joints in {self.num_envs} environments on {self.device}>"
-
-
-def _warp_device(device: Any) -> Any:
-    """A device as Warp knows it; PyTorch's ``cuda`` is Warp's ``cuda:0``."""
-    text = str(device) if device is not None else None
-    if text is not None and text.startswith("cuda") and ":" not in text:
-        return "cuda:0"
-    return text if text is not None and not isinstance(device, wp.Device) else device
-
-
-def _like(tensor: Any, model: Any) -> Any:
-    """``tensor`` in the kind of array that ``model`` is."""
-    is_torch = hasattr(tensor, "detach")
-    if hasattr(model, "detach") or isinstance(model, wp.array):
-        return tensor
-    return tensor.cpu().numpy() if is_torch else tensor
 
 
 def _listed(joint_ids: Any, count: int) -> list[int]:

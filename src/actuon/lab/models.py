@@ -10,6 +10,7 @@ import numpy as np
 import warp as wp
 
 from ..actuator import Actuator
+from ..arrays import refuse_autograd
 from ..components.base import Clamping, Controller
 from ..components.dc_motor import ClampingDCMotor
 from ..components.delay import Delay
@@ -18,6 +19,7 @@ from ..errors import ParameterError
 from .base import ActuatorBase, ArticulationActions
 from .clamping import ClampingRemotized
 from .resolution import PARAMETERS, Resolved
+from .tensors import to_numpy
 
 
 class ImplicitActuator(ActuatorBase):
@@ -165,8 +167,8 @@ class RemotizedPDActuator(DelayedPDActuator):
 
     def transmission_ratio(self, joint_pos: Any) -> np.ndarray:
         """Turns of the motor per turn of the joint at ``joint_pos`` [rad], same shape."""
-        positions = joint_pos.detach().cpu().numpy() if hasattr(joint_pos, "detach") else np.asarray(joint_pos)
-        return np.interp(positions, self._table[:, 0], self._table[:, 1]).astype(np.float32)
+        refuse_autograd(joint_pos, f"{self._where}: joint_pos")
+        return np.interp(to_numpy(joint_pos), self._table[:, 0], self._table[:, 1]).astype(np.float32)
 
 
 class ActuatorNetMLP(DCMotor):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import refuse_autograd
 from ..errors import ParameterError, listed
 from ..fields import Field
 
@@ -50,6 +51,7 @@ def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared
         ParameterError: A joint has no value or two, a regex matches no joint, or a value is out of range.
     """
     if not isinstance(value, Mapping):
+        refuse_autograd(value, where)
         declared.check(where, value)
         if np.ndim(value) != 0:
             raise ParameterError(f"{where}: got {value!r}; must be a number, or a dict of joint regexes to numbers")
@@ -57,6 +59,7 @@ def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared
     found: dict[str, tuple[str, float]] = {}
     for pattern, number in value.items():
         matched = matching(where, pattern, joint_names)
+        refuse_autograd(number, f"{where}['{pattern}']")
         declared.check(f"{where}['{pattern}']", number)
         for name in matched:
             if name in found:
@@ -82,6 +85,7 @@ def matching(where: str, pattern: Any, names: Sequence[str]) -> list[str]:
 
 def asset_values(where: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
     """The asset's value, a number or a tensor of shape (environments, joints), as an array of that shape."""
+    refuse_autograd(value, where)
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     try:

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of groups: PyTorch's where that is loaded, Warp's or NumPy's otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+
+def warp_device(device: Any) -> Any:
+    """A device as Warp knows it; PyTorch's ``cuda`` is Warp's ``cuda:0``."""
+    text = str(device) if device is not None else None
+    if text is not None and text.startswith("cuda") and ":" not in text:
+        return "cuda:0"
+    return text if text is not None and not isinstance(device, wp.Device) else device
+
+
+def to_numpy(tensor: Any) -> np.ndarray:
+    """``tensor`` as NumPy, without a copy where it is on the CPU."""
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+    return tensor.numpy() if hasattr(tensor, "numpy") else np.asarray(tensor)
+
+
+def like(tensor: Any, model: Any) -> Any:
+    """``tensor`` in the kind of array that ``model`` is."""
+    return tensor if hasattr(model, "detach") or isinstance(model, wp.array) else to_numpy(tensor)
