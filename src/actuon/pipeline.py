@@ -8,6 +8,7 @@ for reading.
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import linecache
@@ -85,6 +86,7 @@ class Stage:
         known = {*self.signals, *own}
         if self.network is not None:
             known.add("network_effort")
+        self._check_spelling()
         for name, kind in self.law.input_types.items():
             if name not in known:
                 raise StructureError(
@@ -97,6 +99,45 @@ class Stage:
                     f"law '{self.law.key}': '{name}' is declared {kind}; must be {expected[0].__name__}"
                 )
             yield name
+
+    def _check_spelling(self) -> None:
+        """Refuse names that would meet in the kernel, and a law that returns too few or too many values."""
+        written: dict[str, str] = {}
+        for name in (*self.params, *self.tables, *self.states):
+            endings = ("_", "_in", "_out", "_new") if name in self.states else ("", "_")
+            for spelled in (name + ending for ending in endings):
+                if spelled in written:
+                    raise StructureError(
+                        f"law '{self.law.key}': '{written[spelled]}' and '{name}' would both be '{spelled}' in the "
+                        "kernel; rename one"
+                    )
+                written[spelled] = name
+        expected = 1 + len(self.states)
+        for count in _returned_counts(self.law):
+            if count != expected:
+                wanted = ", ".join(["the effort", *(f"the new {name}" for name in self.states)])
+                raise StructureError(f"law '{self.law.key}': returns {count} values; must return {expected}: {wanted}")
+
+
+def _returned_counts(law: Any) -> list[int]:
+    """How many values each ``return`` of a Warp function gives, as far as its text shows it."""
+    if law.native_snippet is not None:
+        return []
+    nodes = list(ast.walk(law.adj.tree))
+    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+    assigned = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    counts = []
+    for value in returned:
+        shown = assigned.get(value.id) if isinstance(value, ast.Name) else value
+        if not isinstance(shown, ast.Call):  # a call may give any number
+            counts.append(0 if value is None else len(shown.elts) if isinstance(shown, ast.Tuple) else 1)
+    return counts if returned else [0]
 
 
 @dataclass(frozen=True)
@@ -173,7 +214,7 @@ def _namespace(structure: Structure) -> dict[str, Any]:
     return {
         **networks,
         "wp": wp,
-        **{name: getattr(access, name) for name in memory.FUNCTIONS},
+        **access.FUNCTIONS,
         **{f"{stage.name}_law": stage.law for stage in structure.stages},
         **{name: getattr(memory, name) for name in ("Floats", "Ints", "Longs", "Indices", "FloatBlock", "IntBlock")},
         **{name: getattr(memory, name) for name in ("LANES", "BLOCKS", "CELL")},
@@ -320,9 +361,14 @@ def _body(structure: Structure) -> list[str]:
         lines += ["given = load(given_effort, base, count)"]
     lines += [*_block_of(in_blocks, "computed"), *_block_of(in_blocks, "effort")]
     lines += _lane(in_blocks, list(_chain(structure, values)))
+    return lines + (_block_writes(structure) if in_blocks else _scalar_writes(structure))
+
+
+def _block_writes(structure: Structure) -> list[str]:
+    """What a block of lanes writes: efforts, new states, the delay ring."""
     scatter = "scatter_add" if structure.adds else "scatter_set"
-    lines += [f"{scatter}({name}, {value}, effort_indices, effort_offset, base, count)"
-              for name, value in (("output", "effort"), ("computed_output", "computed"))]  # fmt: skip
+    lines = [f"{scatter}({name}, {value}, effort_indices, effort_offset, base, count)"
+             for name, value in (("output", "effort"), ("computed_output", "computed"))]  # fmt: skip
     for stage in structure.stages:
         lines += [f"store({stage.name}_{name}_out, {stage.name}_{name}_new, base, count)" for name in stage.states]
     if structure.delay:
@@ -333,6 +379,27 @@ def _body(structure: Structure) -> list[str]:
         ]
         lines += [f"store(ring_{name}_out, {name}_, slot * n + base, count)" for name in COMMANDS]
         lines += ["store_int(pushes_out, pushes, base, count)"]
+    return lines
+
+
+def _scalar_writes(structure: Structure) -> list[str]:
+    """What one DOF writes. Plain statements: a backward pass replays functions, and would add the effort again."""
+    lines = ["at = dof_at(effort_indices, effort_offset, base)"]
+    for name, value in (("output", "effort"), ("computed_output", "computed")):
+        write = f"wp.atomic_add({name}, at, {value})" if structure.adds else f"{name}[at] = {value}"
+        lines += [f"if {name}:", f"    {write}"]
+    for stage in structure.stages:
+        lines += [f"{stage.name}_{name}_out[base] = {stage.name}_{name}_new" for name in stage.states]
+    if structure.delay:
+        lines += ["if not in_place:", "    if synced:"]
+        lines += [
+            f"        ring_{name}_out[newest * n + base] = ring_{name}_in[newest * n + base]" for name in COMMANDS
+        ]
+        lines += ["    else:", "        for row in range(depth):", "            if row != slot:"]
+        carried = [f"ring_{name}_out[row * n + base] = ring_{name}_in[row * n + base]" for name in COMMANDS]
+        lines += _indent(carried, 4)
+        lines += [f"ring_{name}_out[slot * n + base] = {name}_" for name in COMMANDS]
+        lines += ["pushes_out[base] = pushes"]
     return lines
 
 

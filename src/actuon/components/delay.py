@@ -59,6 +59,9 @@ class Delay(Component):
         self.buf_depth = int(max_delay)
         super().__init__(delay_steps)
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, max_delay={self.buf_depth})"
+
     def _check_together(self, values: Mapping[str, Any]) -> None:
         steps = values["delay_steps"]
         steps = steps.numpy() if isinstance(steps, wp.array) else steps
@@ -282,9 +285,12 @@ def _push(
     newest = newest_in[cell]
     slot = (newest + 1) % depth
     if not in_place:
-        scalar.ring_carry(ring_pos_in, ring_pos_out, False, newest, slot, depth, n, i, 1)
-        scalar.ring_carry(ring_vel_in, ring_vel_out, False, newest, slot, depth, n, i, 1)
-        scalar.ring_carry(ring_act_in, ring_act_out, False, newest, slot, depth, n, i, 1)
+        for row in range(depth):
+            if row != slot:
+                at = row * n + i
+                ring_pos_out[at] = ring_pos_in[at]
+                ring_vel_out[at] = ring_vel_in[at]
+                ring_act_out[at] = ring_act_in[at]
     ring_pos_out[slot * n + i] = scalar.gather(target_pos, pos_indices, 0, i, 1)
     ring_vel_out[slot * n + i] = scalar.gather(target_vel, vel_indices, 0, i, 1)
     ring_act_out[slot * n + i] = scalar.gather(feedforward, vel_indices, 0, i, 1)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a kernel reads and writes arrays: one DOF at a time, or a block of lanes at a time.
 
-A fused kernel is written once, against the function names that `scalar` and `block` share. In `scalar` each moves one
-number: plain Warp, which takes strided arrays, runs on CUDA and can be differentiated. In `block` each moves `LANES`
-numbers between an array and a local vector. That is for the CPU: the laws are then called in a loop over local
-vectors, which LLVM turns into SIMD code. It cannot while accesses to thirty arrays that might overlap stand between.
+A fused kernel reads arrays through function names that `scalar` and `block` share. In `scalar` each moves one number:
+plain Warp, which takes strided arrays, runs on CUDA and can be differentiated. In `block` each moves `LANES` numbers
+between an array and a local vector; what it writes goes through functions too. That is for the CPU: the laws are then
+called in a loop over local vectors, which LLVM turns into SIMD code. It cannot while accesses to thirty arrays that
+might overlap stand between.
 
 Every function takes ``base``, the first DOF, and ``count``, how many of the block's lanes are in range. A null array
 reads as zero and swallows added efforts, so that optional inputs need no kernel of their own.
@@ -47,17 +48,3 @@ else:
     Bools = wp.array(dtype=wp.bool)
     FloatBlock = wp.types.vector(LANES, wp.float32)
     IntBlock = wp.types.vector(LANES, wp.int32)
-
-FUNCTIONS = (
-    "load",
-    "load_int",
-    "gather",
-    "store",
-    "store_int",
-    "scatter_add",
-    "scatter_set",
-    "common_offset",
-    "ring_read",
-    "ring_carry",
-)
-"""What both modules define."""

@@ -153,3 +153,10 @@ def ring_read(
 def ring_carry(
     source: Floats, target: Floats, synced: bool, newest: int, slot: int, depth: int, n: int, base: int, count: int
 ): ...
+
+
+FUNCTIONS = {
+    f.key: f
+    for f in (load, load_int, gather, store, store_int, scatter_add, scatter_set, common_offset, ring_read, ring_carry)
+}
+"""What a kernel calls, by name."""

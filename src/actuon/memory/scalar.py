@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory access of one DOF: plain Warp."""
+"""Memory access of one DOF: plain Warp. Writes are plain statements of the kernel."""
 
 from __future__ import annotations
 
@@ -22,42 +22,20 @@ def load_int(source: Ints, base: int, count: int):
 
 
 @wp.func
-def gather(source: Floats, indices: Indices, offset: int, base: int, count: int):
+def dof_at(indices: Indices, offset: int, base: int):
+    """Where a simulation array holds the DOF."""
     at = offset + base
     if indices:
         at = int(indices[base])
+    return at
+
+
+@wp.func
+def gather(source: Floats, indices: Indices, offset: int, base: int, count: int):
     value = float(0.0)
     if source:
-        value = source[at]
+        value = source[dof_at(indices, offset, base)]
     return value
-
-
-@wp.func
-def store(target: Floats, value: float, base: int, count: int):
-    target[base] = value
-
-
-@wp.func
-def store_int(target: Ints, value: int, base: int, count: int):
-    target[base] = value
-
-
-@wp.func
-def scatter_add(target: Floats, value: float, indices: Indices, offset: int, base: int, count: int):
-    at = offset + base
-    if indices:
-        at = int(indices[base])
-    if target:
-        wp.atomic_add(target, at, value)
-
-
-@wp.func
-def scatter_set(target: Floats, value: float, indices: Indices, offset: int, base: int, count: int):
-    at = offset + base
-    if indices:
-        at = int(indices[base])
-    if target:
-        target[at] = value
 
 
 @wp.func
@@ -73,15 +51,5 @@ def ring_read(ring: Floats, offset: int, common: int, command: float, base: int,
     return value
 
 
-@wp.func
-def ring_carry(
-    source: Floats, target: Floats, synced: bool, newest: int, slot: int, depth: int, n: int, base: int, count: int
-):
-    """Bring the rows that ``target`` lacks over from ``source``, except the one about to be written."""
-    if synced:
-        at = newest * n + base
-        target[at] = source[at]
-    else:
-        for row in range(depth):
-            if row != slot:
-                target[row * n + base] = source[row * n + base]
+FUNCTIONS = {f.key: f for f in (load, load_int, gather, common_offset, ring_read, dof_at)}
+"""What a kernel calls, by name."""
