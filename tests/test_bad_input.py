@@ -150,7 +150,7 @@ STEP_ERRORS = [
     ("joint_q", None, r"sim_state \(SimpleNamespace\) has no array 'joint_q'"),
     ("joint_target_qd", None, "sim_control .* has no array 'joint_target_qd'"),
     ("joint_f", None, "has no array 'joint_f'"),
-    ("joint_q", np.zeros(N), "sim_state.joint_q: got dtype float64; must be float32"),
+    ("joint_q", np.zeros(N, int), "sim_state.joint_q: got dtype int64; must be float32"),
     ("joint_q", [0.0] * N, "sim_state.joint_q: got list; must be a Warp, NumPy or PyTorch array"),
     ("joint_q", np.zeros((N, 1), np.float32), r"sim_state.joint_q: got shape \(3, 1\); must be 1-D"),
     ("joint_q", np.zeros(N - 1, np.float32), "sim_state.joint_q: has 2 entries; the pos indices reach 2"),

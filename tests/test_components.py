@@ -230,3 +230,25 @@ def all_arrays(value, seen=None):
             yield from all_arrays(part, seen)
     elif type(value).__module__.startswith("actuon"):
         yield from all_arrays(getattr(value, "__dict__", {}), seen)
+
+
+def test_configs_stand_for_components():
+    parts = {
+        "controller": actuon.PDControlConfig(kp=3.0, kd=0.5),
+        "delay": actuon.DelayConfig(delay_steps=2),
+        "clamping": [actuon.MaxEffortClampingConfig(max_effort=2.0)],
+    }
+    actuator = actuon.Actuator(range(3), **parts)
+    assert isinstance(actuator.controller, actuon.ControllerPD)
+    assert actuator.delay.delay_steps.numpy().tolist() == [2, 2, 2]
+    assert actuator.clamping[0].max_effort.numpy().tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(actuon.StructureError, match="delay: got PDControlConfig; must be a Delay"):
+        actuon.Actuator(range(3), parts["controller"], delay=parts["controller"])
+
+
+def test_components_show_their_values():
+    assert repr(actuon.ControllerPD(40.0, [1.0, 2.0])) == "ControllerPD(kp=40.0, kd=[1.0, 2.0], const_effort=None)"
+    actuator = actuon.Actuator(range(9), actuon.ControllerPD(40.0, np.arange(9)), delay=actuon.Delay(1, 4))
+    assert repr(actuator.controller) == "ControllerPD(kp=40.0, kd=[0.0, 1.0, 2.0, … 9 values], const_effort=None)"
+    assert repr(actuator.delay) == "Delay(delay_steps=1, max_delay=4)"
+    assert repr(actuon.ClampingMaxEffort(wp.zeros(0))) == "ClampingMaxEffort(max_effort=[])"

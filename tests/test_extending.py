@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 
 import numpy as np
 import pytest
@@ -188,7 +188,41 @@ def test_one_kernel_per_structure_not_per_value(rng):
         actuator = actuon.Actuator(range(n), actuon.ControllerPD(kp, 0.1), clamping=[actuon.ClampingMaxEffort(kp)])
         sim = simulation(random_signals(n, rng))
         actuator.step(sim, sim)
-        (plan,) = actuator._runner._plans.values()
-        kernels.add(plan.bound._shards[0].command.kernel)
+        kernels.add(actuator._runner._stateless._bound._shards[0].command.kernel)
     assert len(kernels) == 1
     assert program.cache_info().misses - before <= 1
+
+
+@wp.func
+def first_only(q: float, x: float, y: float):
+    return x
+
+
+@wp.func
+def nothing(q: float, x: float, y: float):
+    pass
+
+
+@wp.func
+def sometimes_both(q: float, x: float, y: float):
+    if q > 0.0:
+        return x, y, q
+    return x
+
+
+@pytest.mark.parametrize(
+    ("names", "states", "law", "message"),
+    [
+        (("x_in",), ("x",), first_only, "'x_in' and 'x' would both be 'x_in'"),
+        (("x_new",), ("x",), first_only, "'x_new' and 'x' would both be 'x_new'"),
+        (("x", "x_"), (), first_only, "'x' and 'x_' would both be 'x_'"),
+        (("y",), ("x",), first_only, "returns 1 values; must return 2: the effort, the new x"),
+        (("x", "y"), (), sometimes_both, "returns 3 values; must return 1: the effort"),
+        (("x", "y"), (), nothing, "returns 0 values; must return 1"),
+    ],
+)
+def test_laws_that_cannot_be_written_are_refused_when_the_class_is_made(names, states, law, message):
+    fields = [(name, float, actuon.param("1", "Any number.")) for name in names]
+    config = make_dataclass("AnyConfig", fields, bases=(actuon.Config,), frozen=True)
+    with pytest.raises(actuon.StructureError, match=message):
+        type("ControllerAny", (actuon.Controller,), {"config": config, "law": law, "STATES": states})

@@ -21,8 +21,6 @@ ORDER = [
     "arrays",
     "memory",
     "pipeline",
-    "shards",
-    "helpers",
     "launch",
     "networks",
     "components",

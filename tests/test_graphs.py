@@ -137,3 +137,36 @@ def test_numbers_reach_a_graph_where_the_array_is_ours(rng):
 
 def test_built_in_chains_are_graphable(rng):
     assert Values.random(CHAIN, 3, rng).actuator().is_graphable()
+
+
+def test_what_a_replay_would_get_wrong_is_refused_while_capturing(rng):
+    actuator = Values.random("pid-max-late", N, rng).actuator()
+    state = actuator.state()
+    sim = sample_arrays(N)
+    doubles = {name: np.zeros(N) for name in sim}
+    actuator.step(doubles, doubles, state, state, dt=DT)
+    refused = [
+        (lambda: setattr(actuator.clamping[0], "max_effort", 0.5), actuon.StructureError, "max_effort.*captured"),
+        (lambda: setattr(actuator.controller, "kp", wp.ones(N)), actuon.StructureError, "kp.*captured"),
+        (lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0)), actuon.StructureError, "captured"),
+        (lambda: state.reset([True] * N), actuon.StateError, "Warp array"),
+        (lambda: state.reset(np.ones(N, bool)), actuon.StateError, "Warp array"),
+        (lambda: actuator.step(doubles, doubles, state, state, dt=DT), actuon.ArrayError, "float64.*captured"),
+    ]
+    with wp.ScopedCapture(device="cpu"):
+        for call, error, message in refused:
+            with pytest.raises(error, match=message):
+                call()
+
+
+def test_a_masked_reset_in_a_graph_reads_the_mask_at_each_replay(rng):
+    actuator = Values.random("pid-max-late", N, rng).actuator()
+    state = actuator.state()
+    mask = wp.zeros(N, dtype=wp.bool)
+    with wp.ScopedCapture(device="cpu") as captured:
+        state.reset(mask)
+    state.controller_state.integral.fill_(1.0)
+    chosen = rng.random(N) < 0.5
+    mask.assign(chosen)
+    wp.capture_launch(captured.graph)
+    np.testing.assert_array_equal(state.controller_state.integral.numpy(), np.where(chosen, 0.0, 1.0))

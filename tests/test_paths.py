@@ -222,8 +222,7 @@ def test_repeated_efforts_stay_on_one_thread(rng, monkeypatch):
     actuator = values.actuator(effort_indices=np.zeros(n, int))
     sim = simulation(steps[0])
     actuator.step(sim, sim)
-    (plan,) = actuator._runner._plans.values()
-    assert len(plan.bound._shards) == 1
+    assert len(actuator._runner._stateless._bound._shards) == 1
     single = rollout(values.actuator(), steps[:1])[0]
     np.testing.assert_allclose(sim.joint_f.numpy()[0], single.astype(np.float64).sum(), rtol=1e-3)
 
@@ -237,7 +236,7 @@ def test_scalar_flavour_equals_blocks(rng):
     np.testing.assert_array_equal(rollout(actuator, steps, masks=masks), expected)
     state, sim = actuator.state(), simulation(steps[0])
     actuator.step(sim, sim, state, state, dt=0.01)
-    assert {plan._flavour for plan in actuator._runner._plans.values()} == {Flavour.SCALAR}
+    assert {plan._flavour for _, plan in state.plans.values()} == {Flavour.SCALAR}
 
 
 @pytest.mark.parametrize("staged", [False, True])

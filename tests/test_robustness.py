@@ -126,7 +126,28 @@ def test_states_go_when_they_are_let_go(rng):
         actuator.step(sim, sim, state, following, dt=0.01)
         state = following
     assert gone() is None
-    assert len(actuator._runner._plans) <= 1
+
+
+def test_what_is_bound_goes_with_either_state(rng):
+    actuator = Values.random("pid-free-late", 4, rng).actuator()
+    sim = simulation(random_signals(4, rng))
+    kept = actuator.state()
+    for _ in range(200):
+        actuator.step(sim, sim, kept, actuator.state(), dt=0.01)
+    assert len(kept.plans) <= 1
+
+
+def test_hundreds_of_pairs_of_states_stay_bound(rng):
+    actuator = Values.random("pid-free-late", 4, rng).actuator()
+    sim = simulation(random_signals(4, rng))
+    states = [actuator.state() for _ in range(100)]
+    bound = []
+    for _ in range(2):
+        for t, state in enumerate(states):
+            actuator.step(sim, sim, state, states[(t + 1) % 100], dt=0.01)
+        bound.append([plan for state in states for _, plan in state.plans.values()])
+    assert len(bound[0]) == 100
+    assert all(first is second for first, second in zip(*bound, strict=True))
 
 
 def test_what_cannot_be_replaced_says_so(rng):

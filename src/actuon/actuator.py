@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import warp as wp
 
@@ -14,8 +14,11 @@ from .chain import READ_THROUGH, Access, Chain
 from .components.base import Clamping, Controller
 from .components.delay import Delay
 from .errors import ParameterError, StateError, StructureError
+from .fields import Config
 from .pipeline import Flavour, kernel_source
 from .runners import FusedRunner, StagedRunner, TapeRunner
+
+_Part = TypeVar("_Part", Controller, Delay, Clamping)
 
 
 class Actuator:
@@ -26,7 +29,7 @@ class Actuator:
 
     Args:
         indices: DOF indices into velocities, velocity targets, feedforward and output, shape (N,).
-        controller: What makes effort out of commands.
+        controller: What makes effort out of commands; a config of one value for all DOFs will do, here and below.
         delay: What holds commands back.
         clamping: What limits the effort, in this order.
         pos_indices: Indices into positions, shape (N,). Default: ``indices``. They differ where a floating base or a
@@ -50,9 +53,9 @@ class Actuator:
     def __init__(
         self,
         indices: Any,
-        controller: Controller,
-        delay: Delay | None = None,
-        clamping: Sequence[Clamping] | None = None,
+        controller: Controller | Config,
+        delay: Delay | Config | None = None,
+        clamping: Sequence[Clamping | Config] | None = None,
         pos_indices: Any = None,
         target_pos_indices: Any = None,
         effort_indices: Any = None,
@@ -69,6 +72,8 @@ class Actuator:
         self.accumulate = bool(accumulate)
         self.indices = index_array(indices, "indices", None)
         self.device = self.indices.device
+        if self.device.is_capturing:
+            raise StructureError("an actuator cannot be built while a graph is being captured; build it before")
         self.num_actuators = n = self.indices.shape[0]
         self.pos_indices = self._indices("pos_indices", pos_indices, self.indices)
         self.target_pos_indices = self._indices("target_pos_indices", target_pos_indices, self.pos_indices)
@@ -76,11 +81,10 @@ class Actuator:
 
         if clamping is not None and not isinstance(clamping, (list, tuple)):
             raise StructureError(f"clamping: got {type(clamping).__name__}; must be a list of clamps")
-        self._controller = controller
-        self._delay = delay
-        self._clamping = tuple(clamping or ())
+        self._controller: Controller = _built("controller", controller, Controller)
+        self._delay: Delay | None = None if delay is None else _built("delay", delay, Delay)
+        self._clamping = tuple(_built(f"clamping[{i}]", clamp, Clamping) for i, clamp in enumerate(clamping or ()))
         self.requires_grad = requires_grad
-        self._check_components()
 
         self.state_pos_attr = state_pos_attr
         self.state_vel_attr = state_vel_attr
@@ -97,17 +101,17 @@ class Actuator:
                 f"control_computed_output_attr: got '{control_output_attr}', which is the output; name another array"
             )
 
-        for component in (controller, *self.clamping, *([] if delay is None else [delay])):
+        for component in (self._controller, *self._clamping, *([] if self._delay is None else [self._delay])):
             component.check_fits(n)
-        for component in (controller, *self.clamping):
+        for component in (self._controller, *self._clamping):
             component.requires_grad = component.requires_grad or requires_grad
             component.finalize(self.device, n)
-        if delay is not None:
-            delay.finalize(self.device, n, requires_grad=requires_grad)
+        if self._delay is not None:
+            self._delay.finalize(self.device, n, requires_grad=requires_grad)
 
-        self._stateful = delay is not None or controller.is_stateful()
+        self._stateful = self._delay is not None or self._controller.is_stateful()
         self._chain = self._compose()
-        self._fused = all(component.is_fused() for component in (controller, *self.clamping))
+        self._fused = all(component.is_fused() for component in (self._controller, *self._clamping))
         self._runner: FusedRunner | TapeRunner | StagedRunner
         if not self._fused:
             self._runner = StagedRunner(self._chain, requires_grad)
@@ -162,17 +166,7 @@ class Actuator:
     def _indices(self, name: str, value: Any, default: wp.array) -> wp.array:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
 
-    def _check_components(self) -> None:
-        expected: list[tuple[str, Any, type]] = [
-            ("controller", self.controller, Controller),
-            ("delay", self.delay, Delay),
-        ]
-        expected += [(f"clamping[{i}]", clamp, Clamping) for i, clamp in enumerate(self.clamping)]
-        for where, component, kind in expected:
-            if not isinstance(component, kind) and not (where == "delay" and component is None):
-                raise StructureError(f"{where}: got {type(component).__name__}; must be a {kind.__name__}")
-
-    @dataclass
+    @dataclass(eq=False)
     class State:
         """What an actuator remembers between two steps."""
 
@@ -182,8 +176,10 @@ class Actuator:
         """State of the controller; None where it is stateless."""
         owner: Any = field(default=None, repr=False)
         """The actuator it was made by."""
-        tape: Any = field(default=None, repr=False, compare=False)
+        tape: Any = field(default=None, repr=False)
         """The tape that last recorded a step from or to it."""
+        plans: Any = field(default_factory=dict, init=False, repr=False)
+        """What is bound to steps from this state, by the state that they go to."""
 
         def reset(self, mask: Any = None) -> None:
             """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true."""
@@ -288,6 +284,14 @@ class Actuator:
         parts = [*delay, *(type(component).__name__ for component in (self.controller, *self.clamping))]
         path = "fused" if self._fused else "staged"
         return f"<Actuator of {self.num_actuators} DOFs on {self.device}, {path}: {' → '.join(parts)}>"
+
+
+def _built(where: str, part: Any, kind: type[_Part]) -> _Part:
+    """A component as it is, or the one that a config describes."""
+    component = part.build() if isinstance(part, Config) else part
+    if not isinstance(component, kind):
+        raise StructureError(f"{where}: got {type(part).__name__}; must be a {kind.__name__}, or the config of one")
+    return component
 
 
 def _assign(name: str, target: Any, source: Any) -> None:

@@ -29,6 +29,7 @@ def share(value: Any, where: str, dtype: Any = wp.float32) -> wp.array:
     elif isinstance(value, np.ndarray):
         array = _share_numpy(value, where)
     elif hasattr(value, "__dlpack__"):
+        refuse_autograd(value, where)
         array = _share_dlpack(value, where)
     elif hasattr(value, "__cuda_array_interface__") or hasattr(value, "__array_interface__"):
         array = _share_interface(value, where)
@@ -38,8 +39,65 @@ def share(value: Any, where: str, dtype: Any = wp.float32) -> wp.array:
             "or an object with __dlpack__ or an array interface"
         )
     if array.dtype is not dtype:
-        raise ArrayTypeError(f"{where}: got dtype {_name(array.dtype)}; must be {_name(dtype)}")
+        hint = ". Convert it first" if array.dtype is wp.float64 else ""
+        raise ArrayTypeError(f"{where}: got dtype {_name(array.dtype)}; must be {_name(dtype)}{hint}")
     return array
+
+
+def is_recorded(value: Any) -> bool:
+    """Whether ``value`` is a PyTorch tensor whose gradient PyTorch is recording."""
+    if isinstance(value, wp.array) or not getattr(value, "requires_grad", False):
+        return False
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor) and torch.is_grad_enabled()
+
+
+def refuse_autograd(value: Any, where: str) -> None:
+    """Refuse a PyTorch tensor whose gradient would be lost without a word.
+
+    Raises:
+        ArrayError: PyTorch is recording what becomes of ``value``.
+    """
+    if is_recorded(value):
+        raise ArrayError(
+            f"{where}: got a PyTorch tensor that requires grad; Actuon would cut it off from autograd: pass "
+            "tensor.detach(), or record on a wp.Tape with wp.from_torch(tensor)"
+        )
+
+
+class DoubleArray:
+    """A float64 array of the CPU, such as MuJoCo's own, and the float32 copy of it that a kernel works on.
+
+    Args:
+        value: The array, of any framework.
+        where: What to call it in an error.
+    """
+
+    def __init__(self, value: Any, where: str):
+        self._values = share(value, where, wp.float64).numpy()
+        self.copy = np.zeros(self._values.shape, np.float32)
+        """What the kernel reads or writes."""
+
+    def fetch(self) -> None:
+        """Before a step: bring an input over."""
+        with np.errstate(over="ignore"):
+            np.copyto(self.copy, self._values, casting="same_kind")
+
+    def deliver(self, chosen: np.ndarray, add: bool) -> None:
+        """After a step: add an output at indices ``chosen``, each once, or write it over what is there."""
+        if add:
+            self._values[chosen] += self.copy[chosen]
+        else:
+            self._values[chosen] = self.copy[chosen]
+
+
+def is_double(value: Any) -> bool:
+    """Whether an array holds float64 on the CPU."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == np.float64
+    if isinstance(value, wp.array):
+        return value.dtype is wp.float64 and value.device.is_cpu
+    return str(getattr(value, "dtype", "")) == "torch.float64" and value.device.type == "cpu"
 
 
 def _share_numpy(value: np.ndarray, where: str) -> wp.array:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from .arrays import flat, is_read_only
+from .arrays import DoubleArray, flat, is_double, is_read_only
 from .components.base import Clamping, Component, Controller
 from .components.delay import Delay
 from .errors import ArrayError
@@ -29,6 +30,11 @@ class Access:
     first: int
     largest: int
     repeats: bool
+
+    @functools.cached_property
+    def chosen(self) -> np.ndarray:
+        """The indices, each once."""
+        return np.unique(self.indices.numpy())
 
     @staticmethod
     def through(indices: wp.array) -> Access:
@@ -93,18 +99,28 @@ class Chain:
             values["cell_size"] = current.delay_state.cell_size
         return values
 
-    def signal(self, name: str, value: Any) -> wp.array | None:
-        """Return a simulation array as a Warp array over the same memory, checked against the indices."""
+    def signal(self, name: str, value: Any, doubles: dict[str, DoubleArray] | None = None) -> wp.array | None:
+        """Return a simulation array as a Warp array over the same memory, checked against the indices.
+
+        Args:
+            name: Of `READ_THROUGH`.
+            value: The array, of any framework.
+            doubles: Gets a float32 copy of an array of float64, which is then returned. None refuses such arrays.
+        """
         if value is None:
             return None
         label = self.labels[name]
-        array = flat(value, label, self.device)
+        copied = doubles is not None and self.device.is_cpu and is_double(value)
+        double = DoubleArray(value, label) if copied else None
+        array = flat(value if double is None else double.copy, label, self.device)
         through = READ_THROUGH[name]
         largest = self.accesses[through].largest
         if array.shape[0] <= largest:
             raise ArrayError(f"{label}: has {array.shape[0]} entries; the {through} indices reach {largest}")
         if through == "effort" and is_read_only(value):
             raise ArrayError(f"{label}: is read-only; efforts are written to it")
+        if doubles is not None and double is not None:
+            doubles[name] = double
         return array
 
     def _named_clamping(self) -> tuple[tuple[str, Clamping], ...]:

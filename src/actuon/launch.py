@@ -7,30 +7,28 @@ it changes. On the CPU it then calls the compiled function directly, from severa
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import itertools
 import os
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import warp as wp
 
 from . import memory
 from .errors import ParameterError
-from .helpers import Helper, helpers
 from .pipeline import Flavour, Program
-from .shards import Shard
 
 DOFS_PER_THREAD = 24576
 """Fewest DOFs worth a CPU thread of their own: less work than this is done before a second thread has woken."""
 
 _WORTH_WAKING = 6e-4
-"""Shortest step [s] for which sleeping threads are woken. A shorter one is shared only with helpers that are awake."""
+"""Shortest step [s] that is shared with sleeping threads: waking one takes some 50 µs, on a virtual machine more."""
 
 _pool: ThreadPoolExecutor | None = None
-_sharing = threading.Lock()
-"""Held while helpers work: they serve one step at a time."""
 
 
 def available_threads() -> int:
@@ -53,9 +51,9 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def _forget_workers() -> None:
-    global _pool, _sharing
+    """A child process has none of its parent's threads."""
+    global _pool
     _pool = None
-    _sharing = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -66,6 +64,42 @@ def recording_tape() -> Any:
     """The `wp.Tape` that is recording launches, or None."""
     runtime = wp._src.context.runtime
     return None if runtime is None else runtime.tape
+
+
+class Shard:
+    """One launch over a range of DOFs.
+
+    On the CPU it keeps its own packed arguments and calls the compiled function itself. That leans on how Warp's
+    recorded launches are made; where a release of Warp makes them otherwise, the recorded launch is used as it is.
+    """
+
+    def __init__(self, command: Any):
+        self.command = command
+        self.run = command.launch
+        self._names: list[str] = []
+        if command.device.is_cpu and all(hasattr(command, name) for name in ("params", "hooks", "bounds", "kernel")):
+            self._pack(command)
+
+    def _pack(self, command: Any) -> None:
+        self._names = [argument.label for argument in command.kernel.adj.args]
+        packed = command.params[1:]
+        layout = [(name, type(value)) for name, value in zip(self._names, packed, strict=True)]
+        self._arguments = type("Arguments", (ctypes.Structure,), {"_fields_": layout})(*packed)
+        bounds, arguments = ctypes.byref(command.bounds), ctypes.byref(self._arguments)
+        self.run = functools.partial(command.hooks.forward, bounds, arguments)
+
+    def move(self, index: int, address: int) -> bool:
+        """Change where an array argument lies, and nothing else of it. False where only `set` can."""
+        if not self._names:
+            return False
+        for packed in (self.command.params[index + 1], getattr(self._arguments, self._names[index])):
+            packed.data = address
+        return True
+
+    def set(self, index: int, value: Any) -> None:
+        self.command.set_param_at_index(index, value)
+        if self._names:
+            setattr(self._arguments, self._names[index], self.command.params[index + 1])
 
 
 class BoundProgram:
@@ -97,7 +131,6 @@ class BoundProgram:
             )
             self._shards.append(Shard(command))
         self._own, *self._others = self._shards
-        self._helpers: list[Helper] | None = None
         self._slow_runs = 0
         self._launches = 0
 
@@ -117,17 +150,14 @@ class BoundProgram:
         if not self._device.is_cpu or self._device.is_capturing:
             for shard in self._shards:
                 shard.command.launch()
-            return
-        if not self._others:
+        elif not self._others:
             self._own.run()
-            return
-        if not self._run_with_helpers():
+        else:
             self._launches += 1
-            is_long = self._slow_runs >= 2 and self._launches % 64  # now and then it is timed again
-            self._run_in_pool() if is_long else self._run_alone()
-        end = time.perf_counter()
-        for helper in self._helpers or ():
-            helper.last_work = end
+            if self._slow_runs >= 2 and self._launches % 64:  # now and then it is timed again
+                self._run_in_pool()
+            else:
+                self._run_alone()
 
     def _run_alone(self) -> None:
         start = time.perf_counter()
@@ -136,30 +166,28 @@ class BoundProgram:
         self._slow_runs = self._slow_runs + 1 if time.perf_counter() - start > _WORTH_WAKING else 0
 
     def _run_in_pool(self) -> None:
-        pending = [_workers().submit(shard.run) for shard in self._others]
-        self._own.run()
-        for task in pending:
-            task.result()
-
-    def _run_with_helpers(self) -> bool:
-        """Share the work with helpers that are awake; False where they are not."""
-        if not _sharing.acquire(blocking=False):
-            return False
+        pending, left = [], list(self._others)
         try:
-            if self._helpers is None or any(helper.is_gone for helper in self._helpers):
-                self._helpers = helpers(self._others)
-            awake = [helper.is_awake() for helper in self._helpers]
-            if not awake or not all(awake):
-                return False
-            posted = []
-            try:
-                for helper, shard in zip(self._helpers, self._others, strict=True):
-                    posted.append((helper, shard))
-                    helper.post(shard)
-                self._own.run()
-            finally:
-                for helper, shard in posted:
-                    helper.wait(shard)
+            while left:
+                pending.append(_workers().submit(left[-1].run))
+                left.pop()
+        except RuntimeError:  # the interpreter is shutting down, and starts no more threads
+            pass
+        try:
+            for shard in (self._own, *left):
+                shard.run()
         finally:
-            _sharing.release()
-        return True
+            _wait(pending)
+
+
+def _wait(pending: Sequence[Future[Any]]) -> None:
+    """Wait for threads that work on arrays of the caller. An interrupt is raised when they are done, not before."""
+    interrupt = None
+    for task in pending:
+        while not task.done():
+            try:
+                task.exception()
+            except KeyboardInterrupt as error:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt

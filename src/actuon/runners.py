@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import warp as wp
 
+from .arrays import DoubleArray, is_recorded
 from .chain import READ_THROUGH, Chain
 from .errors import ArrayError, StateError, StructureError
 from .launch import BoundProgram, recording_tape
@@ -18,11 +21,22 @@ from .pipeline import Flavour, module_options, program
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
-_MOST_PLANS = 64
-"""Pairs of states that stay bound at once. Two states that are swapped make two pairs."""
-
 _building = threading.RLock()
 """Held while kernels are made: neither they nor Warp's compiler are made for two threads at once."""
+
+_runners: weakref.WeakSet[FusedRunner] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a child process, where the threads that held them are not."""
+    _building.release()
+    for runner in list(_runners):
+        runner._stepping = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A fork waits until kernels are made: a child could not finish what another thread had begun.
+    os.register_at_fork(before=_building.acquire, after_in_parent=_building.release, after_in_child=_renew_locks)
 
 
 def _refuse_tape() -> None:
@@ -46,41 +60,34 @@ def _check_states_on_tape(current: Any, following: Any) -> None:
 
 
 class FusedRunner:
-    """Runs the chain as one kernel, bound once to its arrays."""
+    """Runs the chain as one kernel, bound once to its arrays.
+
+    What is bound to two states is kept by the first of them until either is gone.
+    """
 
     def __init__(self, chain: Chain):
         self._chain = chain
-        self._plans: dict[tuple[int, int], _Plan] = {}
+        self._stateless: _Plan | None = None
         self._stepping = threading.Lock()
+        _runners.add(self)
         if chain.device.is_cuda:
             wp.load_module(program(chain.structure(Flavour.SCALAR)).kernel.module, device=chain.device)
 
     def run(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> None:
         with self._stepping:
-            plan = self._plans.get((id(current), id(following)))
+            plan = self._stateless if current is None else current.plans.get(id(following), (None, None))[1]
             if plan is None or not plan.rebind(given, dt):
                 with _building:
-                    plan = self._new_plan(given, current, following, dt)
-            plan.bound.launch()
+                    plan = _Plan(self._chain, given, current, following, dt)
+                self._keep(plan, current, following)
+            plan.run()
 
-    def _new_plan(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> _Plan:
-        plan = _Plan(self._chain, given, current, following, dt)
-        key = id(current), id(following)
-        if self._plans.pop(key, None) is None:
-            for state in (current, following):
-                if state is not None:
-                    weakref.finalize(state, _forget, weakref.ref(self), key).atexit = False
-        self._plans[key] = plan
-        if len(self._plans) > _MOST_PLANS:
-            self._plans.pop(next(iter(self._plans)))
-        return plan
-
-
-def _forget(runner: weakref.ref[FusedRunner], key: tuple[int, int]) -> None:
-    """Drop what is bound to a state that is gone: its memory, and an address that another state may take over."""
-    alive = runner()
-    if alive is not None:
-        alive._plans.pop(key, None)
+    def _keep(self, plan: _Plan, current: Any, following: Any) -> None:
+        if current is None:
+            self._stateless = plan
+            return
+        plans, key = current.plans, id(following)
+        plans[key] = weakref.ref(following, lambda _: plans.pop(key, None)), plan
 
 
 class _Plan:
@@ -93,8 +100,9 @@ class _Plan:
         _refuse_tape()
         self._chain = chain
         self._components = chain.components
-        self._revisions = self._current_revisions()
-        signals = {name: chain.signal(name, value) for name, value in zip(READ_THROUGH, given, strict=True)}
+        self._revisions = [component._revision for component in self._components]
+        self._doubles: dict[str, DoubleArray] = {}
+        signals = {name: self._signal(name, value) for name, value in zip(READ_THROUGH, given, strict=True)}
         values = chain.constants() | signals | chain.states(current, following)
         in_blocks = chain.device.is_cpu and all(
             array.is_contiguous for array in values.values() if isinstance(array, wp.array)
@@ -107,12 +115,15 @@ class _Plan:
         parallel = not chain.accesses["effort"].repeats
         built = program(structure)
         self._argument_names = set(built.arguments)
-        self.bound = BoundProgram(built, chain.num_actuators, chain.device, values, parallel)
-        self._seen = list(given)
-        self._addresses = [_movable_address(value) for value in given]
+        self._bound = BoundProgram(built, chain.num_actuators, chain.device, values, parallel)
+        self._seen = [(value, *_watch(value)) for value in given]
 
-    def _current_revisions(self) -> list[int]:
-        return [component._revision for component in self._components]
+    def run(self) -> None:
+        """Step."""
+        if self._doubles:
+            _run_on_copies(self._chain, self._doubles, self._bound.launch)
+        else:
+            self._bound.launch()
 
     def rebind(self, given: tuple[Any, ...], dt: float | None) -> bool:
         """Take over what has changed since the last step. False where that needs a new plan."""
@@ -120,59 +131,98 @@ class _Plan:
             if component._revision != revision:
                 return False
         for slot, value in enumerate(given):
-            changed = value is not self._seen[slot] or (self._addresses[slot] is not None and self._has_moved(slot))
-            if changed and not self._bind(slot, value):
+            known, look, seen = self._seen[slot]
+            if (value is not known or look is None or look(value) != seen) and not self._bind(slot, value):
                 return False
         if dt is not self._dt and not (isinstance(dt, float) and dt == self._dt):
             checked = self._chain.controller.check_dt(dt)
             if self._uses_dt:
-                self.bound.set("dt", checked)
+                self._bound.set("dt", checked)
             self._dt = dt
         return recording_tape() is None
 
-    def _has_moved(self, slot: int) -> bool:
-        return _movable_address(self._seen[slot]) != self._addresses[slot]
-
     def _bind(self, slot: int, value: Any) -> bool:
         name = _SLOTS[slot]
-        if name in self._argument_names and _differs_in_place_only(self._seen[slot], value):
-            address = value.data_ptr()
-            if address == self._addresses[slot] or self.bound.move(name, address):
-                self._seen[slot], self._addresses[slot] = value, address
-                return True
-        array = self._chain.signal(name, value)
-        if array is not None and not array.is_contiguous and self._flavour is Flavour.BLOCK:
-            return False
-        if name in self._argument_names:
-            self.bound.set(name, array)
-        self._seen[slot] = value
-        self._addresses[slot] = _movable_address(value)
+        look, seen = _watch(value)
+        if not self._moves_only(slot, look, seen):
+            array = self._signal(name, value)
+            if array is not None and not array.is_contiguous and self._flavour is Flavour.BLOCK:
+                return False
+            if name in self._argument_names:
+                self._bound.set(name, array)
+        self._seen[slot] = value, look, seen
         return True
+
+    def _moves_only(self, slot: int, look: Any, seen: Any) -> bool:
+        """Bind to a tensor like the one before but for its address. False where there is more to do."""
+        name = _SLOTS[slot]
+        _, known_look, known = self._seen[slot]
+        if look is not _look_at_tensor or known_look is not look or name in self._doubles:
+            return False
+        address, *layout = seen
+        is_alike = layout == list(known[1:]) and address % 4 == 0 and address != 0
+        return is_alike and (name not in self._argument_names or self._bound.move(name, address))
+
+    def _signal(self, name: str, value: Any) -> wp.array | None:
+        """The Warp array that stands for one of the simulation: over the same memory, or a copy of float64."""
+        copied: dict[str, DoubleArray] = {}
+        array = self._chain.signal(name, value, copied)
+        self._doubles.pop(name, None)
+        self._doubles |= copied
+        return array
 
 
 _SLOTS = tuple(READ_THROUGH)
 
 
-def _movable_address(value: Any) -> Any:
-    """What tells whether an array's memory has changed while its object stayed; None where it cannot change."""
-    if value is None or isinstance(value, (wp.array, np.ndarray)):
-        return None
-    return value.data_ptr() if hasattr(value, "data_ptr") else object()
+def _watch(value: Any) -> tuple[Callable[[Any], Any] | None, Any]:
+    """How to tell at little cost whether an array has changed under us, and what that gives now.
+
+    None for arrays that do not tell: they are bound again at every step.
+    """
+    if value is None:
+        look: Callable[[Any], Any] | None = _look_at_nothing
+    elif isinstance(value, wp.array):
+        look = _look_at_warp
+    elif isinstance(value, np.ndarray):
+        look = _look_at_numpy
+    else:
+        look = _look_at_tensor if hasattr(value, "data_ptr") else None
+    return look, look(value) if look is not None else None
 
 
-def _differs_in_place_only(old: Any, new: Any) -> bool:
-    """Whether two PyTorch tensors are alike but for where they lie, so that binding to the new takes no more checks."""
-    return (
-        type(new) is type(old)
-        and hasattr(new, "data_ptr")
-        and new.shape == old.shape
-        and new.dtype == old.dtype
-        and new.device == old.device
-        and new.is_contiguous()
-        and old.is_contiguous()
-        and new.data_ptr() % 4 == 0
-        and new.data_ptr() != 0
-    )
+def _look_at_nothing(value: None) -> None:
+    return None
+
+
+def _look_at_warp(value: wp.array) -> Any:
+    return value.ptr, value.shape, value.strides, value.dtype
+
+
+def _look_at_numpy(value: np.ndarray) -> Any:
+    return value.shape, value.strides, value.dtype
+
+
+def _look_at_tensor(value: Any) -> Any:
+    return value.data_ptr(), value.shape, value.stride(), value.dtype, value.device, is_recorded(value)
+
+
+def _run_on_copies(chain: Chain, doubles: dict[str, DoubleArray], run: Callable[[], None]) -> None:
+    """Run a step on float32 copies of some arrays."""
+    if doubles and chain.device.is_capturing:
+        name = next(iter(doubles))
+        raise ArrayError(
+            f"{chain.labels[name]}: got dtype float64, which a captured graph cannot take; must be float32"
+        )
+    for name, double in doubles.items():
+        if READ_THROUGH[name] == "effort":
+            double.copy[:] = 0.0
+        else:
+            double.fetch()
+    run()
+    for name, double in doubles.items():
+        if READ_THROUGH[name] == "effort":
+            double.deliver(chain.accesses["effort"].chosen, chain.adds)
 
 
 class TapeRunner:
@@ -223,13 +273,22 @@ class StagedRunner:
 
     def run(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> None:
         chain = self._chain
-        if self._requires_grad:
-            _check_states_on_tape(current, following)
-            self._buffers = self._new_buffers()
-        else:
-            _refuse_tape()
-        dt = chain.controller.check_dt(dt)
-        signals = {name: chain.signal(name, value) for name, value in zip(READ_THROUGH, given, strict=True)}
+        with _building:  # components keep what they computed until their state is updated, and may compile kernels
+            if self._requires_grad:
+                _check_states_on_tape(current, following)
+                self._buffers = self._new_buffers()
+            else:
+                _refuse_tape()
+            dt = chain.controller.check_dt(dt)
+            doubles: dict[str, DoubleArray] = {}
+            signals = {
+                name: chain.signal(name, value, None if self._requires_grad else doubles)
+                for name, value in zip(READ_THROUGH, given, strict=True)
+            }
+            _run_on_copies(chain, doubles, lambda: self._run_stages(signals, current, following, dt))
+
+    def _run_stages(self, signals: dict[str, Any], current: Any, following: Any, dt: float | None) -> None:
+        chain = self._chain
         q, qd, target_q, target_qd, feedforward, output, computed_output = signals.values()
         pos, vel, target_pos, effort = (chain.accesses[name].indices for name in ("pos", "vel", "target_pos", "effort"))
         target_vel = vel

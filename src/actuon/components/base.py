@@ -107,6 +107,11 @@ class Component:
     def _write(self, name: str, declared: Field, value: Any) -> None:
         """Check ``value`` and take it: a device array is shared; numbers are copied, into an array of our own."""
         where = f"{type(self).__name__}.{name}"
+        if self._num_actuators is not None and self._device.is_capturing:
+            raise StructureError(
+                f"{where}: cannot be assigned while a graph is being captured; assign it before, or between replays, "
+                "which read the array anew"
+            )
         if value is None:
             if not declared.optional:
                 raise ParameterError(f"{where}: got None; must be {declared.range}")
@@ -251,6 +256,9 @@ class Component:
     def is_graphable(self) -> bool:
         """Whether a step can be captured in a graph."""
         return True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={_shown(value)}' for name, value in self._values.items())})"
 
     def _finalize_if_needed(self, device: Any, num_actuators: int) -> wp.Device:
         """Make a component usable on its own, outside an actuator."""
@@ -413,6 +421,17 @@ def _is_device_array(value: Any) -> bool:
         return True
     plain = isinstance(value, (np.ndarray, np.generic))
     return not plain and hasattr(value, "__dlpack__") and getattr(value, "ndim", None) != 0
+
+
+def _shown(value: Any) -> str:
+    """A parameter in few words: one number where all DOFs have the same."""
+    if value is None:
+        return "None"
+    numbers = np.atleast_1d(value.numpy() if isinstance(value, wp.array) else value)
+    if numbers.size and (numbers == numbers.flat[0]).all():
+        return str(numbers.flat[0])
+    few = ", ".join(map(str, numbers[:3]))
+    return f"[{few}]" if numbers.size <= 3 else f"[{few}, … {numbers.size} values]"
 
 
 def _stage_flavour(forces: wp.array) -> Flavour:

@@ -77,6 +77,8 @@ def refuse_reset_on_tape(state_arrays: Iterable[wp.array]) -> None:
 
 def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:
     """Return ``mask`` as a bool array of shape (N,) on ``device``."""
+    if device.is_capturing and not isinstance(mask, wp.array):
+        raise StateError("reset mask: a captured graph reads it again at each replay; must be a Warp array that stays")
     if isinstance(mask, (list, tuple)):
         try:
             mask = arrays.numbers(mask, "reset mask")
