@@ -56,7 +56,8 @@ class ArticulationActuators:
         auto_step_pre_physics: Step the actuators before each step of physics.
         device: Where they run. Default, and only choice so far: where the simulation runs.
         simulation: Default: the current one.
-        allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks, which can run code when loaded.
+        allow_unsafe_torch_checkpoints: Let the robot's file, or the YAML beside it, name ``.pt`` and ``.pt2`` networks,
+            which can run code when loaded.
     """
 
     def __init__(
@@ -308,7 +309,7 @@ def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorCo
     columns: dict[int, ActuatorConfig] = {}
     try:
         everyone = dict.fromkeys(name for other in simulation.robots for name in other.dof_names)
-        for entry, names in match_joints(load_actuators(path), everyone):
+        for entry, names in match_joints(load_actuators(path, allow_torch), everyone):
             own = [name for name in names if name in articulation.dof_names]
             columns |= {int(articulation.get_dof_indices(name)[0]): entry.actuator for name in own}
     except ActuonError as error:

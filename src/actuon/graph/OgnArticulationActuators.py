@@ -28,17 +28,18 @@ class ActuatorsState:
         self.actuators: ArticulationActuators | None = None
         self._path = ""
 
-    def pulse(self, inputs: Any, simulation: Simulation, in_physics_step: bool) -> None:
+    def pulse(self, inputs: Any, simulation: Simulation, in_physics_step: bool, allow_torch: bool) -> None:
         """Do what a pulse at ``execIn`` asks for.
 
         Args:
             inputs: The node's inputs, by name.
             simulation: Where the robot is.
             in_physics_step: The engine is about to advance, and told so before these actuators could listen.
+            allow_torch: Let the robot's file name PyTorch networks. Never from the graph, which is a file as well.
         """
         auto = bool(inputs.autoStepPrePhysics)
         before = self.actuators
-        actuators = self._prepare(inputs.robotPath, simulation, auto)
+        actuators = self._prepare(inputs.robotPath, simulation, auto, allow_torch)
         if auto:
             actuators.enable_auto_step_pre_physics()
         else:
@@ -49,7 +50,7 @@ class ActuatorsState:
         elif in_physics_step and actuators is not before:
             actuators.step_actuators(simulation.dt)
 
-    def _prepare(self, path: Any, simulation: Simulation, auto: bool) -> ArticulationActuators:
+    def _prepare(self, path: Any, simulation: Simulation, auto: bool, allow_torch: bool) -> ArticulationActuators:
         """The actuators of the robot at ``path``: those that are there, or new ones."""
         kept = self.actuators
         if kept is not None and path == self._path and kept.articulation.simulation is simulation:
@@ -57,7 +58,12 @@ class ActuatorsState:
         self.close()
         if not isinstance(path, str) or not path:
             raise SimulationError(f"robotPath: got {path!r}; must be the path or name of a robot, such as '/Robot'")
-        self.actuators = ArticulationActuators(path, auto_step_pre_physics=auto, simulation=simulation)
+        self.actuators = ArticulationActuators(
+            path,
+            auto_step_pre_physics=auto,
+            simulation=simulation,
+            allow_unsafe_torch_checkpoints=allow_torch,
+        )
         self._path = path
         return self.actuators
 
@@ -89,7 +95,12 @@ class OgnArticulationActuators:
         try:
             state = _state_of(db)
             simulation = getattr(db, "simulation", None) or current_simulation()
-            state.pulse(db.inputs, simulation, getattr(db, "in_physics_step", False))
+            state.pulse(
+                db.inputs,
+                simulation,
+                getattr(db, "in_physics_step", False),
+                getattr(db, "allow_unsafe_torch_checkpoints", False),
+            )
             db.outputs.execOut = _enabled()
         except Exception as error:  # a graph goes on without the node that failed
             db.log_error(str(error) if isinstance(error, ActuonError) else f"{type(error).__name__}: {error}")

@@ -39,10 +39,12 @@ class Pulse:
 class NodeDatabase:
     """What ``compute(db)`` gets: a node's values and state, with the names that OmniGraph's own has.
 
-    ``simulation``, ``pulse`` and ``in_physics_step`` are ours, and missing in OmniGraph.
+    ``simulation``, ``pulse``, ``in_physics_step`` and ``allow_unsafe_torch_checkpoints`` are ours, not OmniGraph's.
     """
 
-    def __init__(self, node: Node, inputs: SimpleNamespace, simulation: Simulation, pulse: Pulse):
+    def __init__(
+        self, node: Node, inputs: SimpleNamespace, simulation: Simulation, pulse: Pulse, allow_torch: bool = False
+    ):
         self.node = self.abi_node = node
         self.inputs = inputs
         self.outputs = node.outputs
@@ -50,6 +52,7 @@ class NodeDatabase:
         self.simulation = simulation
         self.pulse = pulse
         self.in_physics_step = pulse.event == PHYSICS_STEP
+        self.allow_unsafe_torch_checkpoints = allow_torch
         self.error: str | None = None
 
     def log_error(self, message: str) -> None:
@@ -78,6 +81,7 @@ class GraphRunner:
         graph_path: The ``OmniGraph`` prim. Default: the only one.
         simulation: Default: the current one.
         node_types: Node types by name. Default: `NODE_TYPES`.
+        allow_unsafe_torch_checkpoints: Let robots' files name ``.pt`` and ``.pt2`` networks. Loading one can run code.
 
     Raises:
         RobotFileError: There is no such graph, or it cannot be run.
@@ -91,6 +95,7 @@ class GraphRunner:
         simulation: Simulation | None = None,
         *,
         node_types: Mapping[str, Any] = NODE_TYPES,
+        allow_unsafe_torch_checkpoints: bool = False,
     ):
         from ..usd.stage import open_stage, stage_or_current
 
@@ -100,6 +105,7 @@ class GraphRunner:
         self.stage = open_stage(stage) if isinstance(stage, (str, Path)) else stage_or_current(stage)
         graph = find_graph(self.stage, graph_path)
         self.graph_path = str(graph.GetPath())
+        self._allow_torch = allow_unsafe_torch_checkpoints
         self.nodes = {node.path: node for node in read_nodes(graph, node_types)}
         """Nodes by path."""
         self.errors: dict[str, str] = {}
@@ -158,7 +164,7 @@ class GraphRunner:
             setattr(node.outputs, name, 0)
         error: str | None = None
         try:
-            db = NodeDatabase(node, self._inputs(node, pulse), self.simulation, pulse)
+            db = NodeDatabase(node, self._inputs(node, pulse), self.simulation, pulse, self._allow_torch)
             if not node.implementation.compute(db):
                 error = db.error or "it failed without saying why"
         except Exception as raised:  # a physics step goes on without the node that failed

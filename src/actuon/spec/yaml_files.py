@@ -16,6 +16,7 @@ from ..fields import Config
 from ..files import replacing
 from .actuator_config import ActuatorConfig
 from .registry import ComponentKind, by_config, by_type
+from .trust import check_trusted
 
 _VERSION = 1
 _HEADER = """\
@@ -91,8 +92,13 @@ def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
     return found
 
 
-def load_actuators(path: str | Path) -> list[ActuatorEntry]:
+def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorEntry]:
     """Read an ``actuon.yaml``. A network's path in it is relative to the file.
+
+    Args:
+        path: The file.
+        allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks. Loading one can run code that
+            is in it, so allow it only for files that you trust.
 
     Raises:
         RobotFileError: The file is missing, is no YAML, or says what cannot be; the message says where.
@@ -114,7 +120,7 @@ def load_actuators(path: str | Path) -> list[ActuatorEntry]:
         problem = getattr(error, "problem", None) or str(error).strip().splitlines()[0]
         raise RobotFileError(f"{path}{at}: is no YAML: {problem}") from error
     try:
-        return _entries(document, path.parent)
+        return _entries(document, path.parent, allow_unsafe_torch_checkpoints)
     except ActuonError as error:
         raise RobotFileError(f"{path}: {error}") from error
 
@@ -131,7 +137,7 @@ def _yaml() -> Any:
     return yaml
 
 
-def _entries(document: Any, folder: Path) -> list[ActuatorEntry]:
+def _entries(document: Any, folder: Path, allow_torch: bool) -> list[ActuatorEntry]:
     document = _mapping("the file", document, ("version", "actuators"))
     version = document.get("version", _VERSION)
     if type(version) is not int or version != _VERSION:
@@ -139,10 +145,10 @@ def _entries(document: Any, folder: Path) -> list[ActuatorEntry]:
     if "actuators" not in document:
         raise RobotFileError("has no 'actuators'")
     groups = _mapping("actuators", document["actuators"])
-    return [_entry(f"actuators.{name}", name, group, folder) for name, group in groups.items()]
+    return [_entry(f"actuators.{name}", name, group, folder, allow_torch) for name, group in groups.items()]
 
 
-def _entry(where: str, name: str, group: Any, folder: Path) -> ActuatorEntry:
+def _entry(where: str, name: str, group: Any, folder: Path, allow_torch: bool) -> ActuatorEntry:
     group = _mapping(where, group, _KEYS)
     for key in ("joints", "controller"):
         if key not in group:
@@ -152,11 +158,15 @@ def _entry(where: str, name: str, group: Any, folder: Path) -> ActuatorEntry:
     if not isinstance(clamping, list):
         raise RobotFileError(f"{where}.clamping: got {clamping!r}; must be a list of clamps")
     delay = group.get("delay")
+
+    def config(place: str, kind: ComponentKind, values: Any) -> Config:
+        return _config(f"{where}.{place}", kind, values, folder, allow_torch)
+
     try:
         actuator = ActuatorConfig(
-            _config(f"{where}.controller", ComponentKind.CONTROLLER, group["controller"], folder),
-            [_config(f"{where}.clamping[{i}]", ComponentKind.CLAMPING, c, folder) for i, c in enumerate(clamping)],
-            None if delay is None else _config(f"{where}.delay", ComponentKind.DELAY, delay, folder),
+            config("controller", ComponentKind.CONTROLLER, group["controller"]),
+            [config(f"clamping[{i}]", ComponentKind.CLAMPING, clamp) for i, clamp in enumerate(clamping)],
+            None if delay is None else config("delay", ComponentKind.DELAY, delay),
         )
         actuator.parts()
         return ActuatorEntry(name, group["joints"], actuator, group.get("one_prim", False))
@@ -165,7 +175,7 @@ def _entry(where: str, name: str, group: Any, folder: Path) -> ActuatorEntry:
         raise RobotFileError(text if text.startswith(where) else f"{where}: {text}") from error
 
 
-def _config(where: str, kind: ComponentKind, values: Any, folder: Path) -> Config:
+def _config(where: str, kind: ComponentKind, values: Any, folder: Path, allow_torch: bool) -> Config:
     values = _mapping(where, values)
     type_name = values.pop("type", "delay" if kind is ComponentKind.DELAY else None)
     if type_name is None:
@@ -183,6 +193,7 @@ def _config(where: str, kind: ComponentKind, values: Any, folder: Path) -> Confi
             path = folder.absolute() / values[field.name]
             values[field.name] = os.path.realpath(path) if ".." in path.parts else str(path)
     try:
+        check_trusted(values, allow_torch)
         return config(**values)
     except ActuonError as error:
         raise RobotFileError(f"{where}: {error}") from error

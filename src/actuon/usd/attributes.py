@@ -82,6 +82,10 @@ def _value(attribute: Any) -> Any:
         return rounded(value)
     if value is None or isinstance(value, (bool, int, str)):
         return value
+    if isinstance(value, Sdf.AssetPathArray):
+        return tuple(_resolved(attribute, asset) for asset in value)
+    if isinstance(value, (Vt.StringArray, Vt.TokenArray)):
+        return tuple(value)
     try:
         numbers = np.array(value)
     except (TypeError, ValueError):

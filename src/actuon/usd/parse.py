@@ -13,11 +13,10 @@ from pxr import Sdf, Usd
 from ..errors import RobotFileError
 from ..spec.actuator_config import ActuatorParsed
 from ..spec.registry import ComponentKind, Registered, by_schema
+from ..spec.trust import check_trusted
 from ..spec.yaml_files import ActuatorEntry
 from .attributes import ACTUATOR, TARGETS, read_parameters
 from .stage import JOINT_TYPES, default_root, everything_below, joint_paths, open_stage
-
-_TORCH_FORMATS = (".pt", ".pth", ".pt2")
 
 
 def parse_actuator_prim(prim: Any, allow_unsafe_torch_checkpoints: bool = False) -> ActuatorParsed | None:
@@ -53,7 +52,8 @@ def _parse(prim: Any, allow_torch: bool) -> ActuatorParsed:
         if schema is None:
             continue
         values, sources = read_parameters(prim, schema)
-        _check_networks(schema, values, allow_torch)
+        check_trusted(values, allow_torch)
+        _check_networks(schema, values)
         read = (schema, schema.resolve_class(values), schema.resolve_values(values), sources)
         (controllers if schema.kind is ComponentKind.CONTROLLER else others).append(read)
     if len(controllers) != 1:
@@ -97,7 +97,7 @@ def _targets(prim: Any) -> tuple[str, ...]:
     return tuple(str(target) for target in targets)
 
 
-def _check_networks(schema: Registered, values: dict[str, Any], allow_torch: bool) -> None:
+def _check_networks(schema: Registered, values: dict[str, Any]) -> None:
     for name, declared in (schema.config.declared() if schema.config is not None else {}).items():
         if not declared.path:
             continue
@@ -106,11 +106,6 @@ def _check_networks(schema: Registered, values: dict[str, Any], allow_torch: boo
             raise RobotFileError(f"{schema.schema_name} names no network file")
         if path.endswith("]"):
             raise RobotFileError(f"the network '{path}' is inside a package; unpack it, and refer to the file")
-        if not allow_torch and os.path.splitext(path)[1].lower() in _TORCH_FORMATS:
-            raise RobotFileError(
-                f"the network '{path}' is a PyTorch file, and loading one can run code in it; pass "
-                "allow_unsafe_torch_checkpoints=True if you trust it, or store it as .onnx or .safetensors"
-            )
 
 
 def parse_actuators(stage_or_root: Any, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorParsed]:

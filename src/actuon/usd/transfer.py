@@ -51,7 +51,7 @@ def author_file(
     robot, output = Path(robot), Path(output)
     if output.suffix.lower() not in _WRITABLE:
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(_WRITABLE)}")
-    entries = load_actuators(actuators)
+    entries = load_actuators(actuators, allow_unsafe_torch_checkpoints)
     source = open_stage(robot)
     with replacing(output) as partial:
         try:
