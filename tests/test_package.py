@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
+import shutil
 import site
 import subprocess
 import sys
@@ -55,6 +57,18 @@ def installed(wheel, tmp_path_factory):
     return environment
 
 
+def revealed(names, folder, environment):
+    """What ``mypy --strict`` says that names of the installed package are."""
+    (folder / "program.py").write_text("import actuon\n" + "".join(f"reveal_type({name})\n" for name in names), "utf-8")
+    unread = "matplotlib.*,mujoco.*,newton.*,onnx.*,pxr.*,ruamel.*,torch.*"
+    settings = "[mypy]\nstrict = true\n[mypy-{}]\nfollow_imports = skip\nignore_missing_imports = true\n"
+    (folder / "mypy.ini").write_text(settings.format(unread), "utf-8")
+    python = shutil.which("python", path=environment["PATH"])
+    command = (sys.executable, "-m", "mypy", "--python-executable", python, "program.py")
+    printed = run(*command, cwd=folder, env=environment)
+    return dict(zip(names, re.findall('note: Revealed type is "(.*)"', printed), strict=True))
+
+
 def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel):
     source = ROOT / "src"
     files = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
@@ -77,3 +91,11 @@ def test_the_commands_of_the_readme_run_outside_the_checkout(installed, tmp_path
     assert "real motor" in printed
     plots = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert plots == ["effort.png", "torque_speed.png", "tracking.png"]
+
+
+def test_a_type_checker_knows_every_public_name(installed, tmp_path):
+    public = [name for name in dir(actuon) if not name.startswith("_")]
+    names = [f"actuon.{name}" for name in public if not inspect.ismodule(getattr(actuon, name))]
+    known = revealed([*names, "actuon.assets.arm_mjcf", "actuon.lab.DCMotorCfg"], tmp_path, installed)
+    assert known["actuon.assets.arm_mjcf"] == "pathlib.Path"
+    assert [name for name, kind in known.items() if kind == "Any"] == []

@@ -8,8 +8,7 @@ import math
 import numpy as np
 import warp as wp
 from chains import Values, oracle_rollout, random_signals, rollout
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import actuon
 

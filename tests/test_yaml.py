@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pxr import Usd, UsdPhysics
 from robot_files import EXAMPLES, JOINTS, actuators, add, robot
 

@@ -1,43 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
 """Actuon: the actuator layer of robot simulation."""
 
-from typing import Any as _Any
+import typing as _typing
 
-from .actuator import Actuator
-from .builder import ActuatorBuilder
-from .components.base import Clamping, Component, Controller, limit
-from .components.dc_motor import ClampingDCMotor, DCMotorClampingConfig
-from .components.delay import Delay, DelayConfig
-from .components.max_effort import ClampingMaxEffort, MaxEffortClampingConfig
+from .actuator import Actuator as Actuator
+from .builder import ActuatorBuilder as ActuatorBuilder
+from .components.base import Clamping as Clamping, Component as Component, Controller as Controller, limit as limit
+from .components.dc_motor import ClampingDCMotor as ClampingDCMotor, DCMotorClampingConfig as DCMotorClampingConfig
+from .components.delay import Delay as Delay, DelayConfig as DelayConfig
+from .components.max_effort import (
+    ClampingMaxEffort as ClampingMaxEffort,
+    MaxEffortClampingConfig as MaxEffortClampingConfig,
+)
 from .components.neural import (
-    ControllerNeural,
-    ControllerNeuralGRU,
-    ControllerNeuralLSTM,
-    ControllerNeuralMLP,
-    NeuralControlConfig,
-    NeuralState,
+    ControllerNeural as ControllerNeural,
+    ControllerNeuralGRU as ControllerNeuralGRU,
+    ControllerNeuralLSTM as ControllerNeuralLSTM,
+    ControllerNeuralMLP as ControllerNeuralMLP,
+    NeuralControlConfig as NeuralControlConfig,
+    NeuralState as NeuralState,
 )
-from .components.pd import ControllerPD, PDControlConfig
-from .components.pid import ControllerPID, PIDControlConfig
-from .components.position_based import ClampingPositionBased, PositionBasedClampingConfig, read_lookup_table
-from .components.state import State
+from .components.pd import ControllerPD as ControllerPD, PDControlConfig as PDControlConfig
+from .components.pid import ControllerPID as ControllerPID, PIDControlConfig as PIDControlConfig
+from .components.position_based import (
+    ClampingPositionBased as ClampingPositionBased,
+    PositionBasedClampingConfig as PositionBasedClampingConfig,
+    read_lookup_table as read_lookup_table,
+)
+from .components.state import State as State
 from .errors import (
-    ActuonError,
-    ArrayError,
-    ArrayTypeError,
-    MissingArrayError,
-    MissingExtraError,
-    ParameterError,
-    RobotFileError,
-    SimulationError,
-    StateError,
-    StructureError,
+    ActuonError as ActuonError,
+    ArrayError as ArrayError,
+    ArrayTypeError as ArrayTypeError,
+    MissingArrayError as MissingArrayError,
+    MissingExtraError as MissingExtraError,
+    ParameterError as ParameterError,
+    RobotFileError as RobotFileError,
+    SimulationError as SimulationError,
+    StateError as StateError,
+    StructureError as StructureError,
 )
-from .fields import Config, Field, param
-from .networks.files import load_metadata, save_network
-from .spec.actuator_config import ActuatorConfig, ActuatorParsed
-from .spec.registry import ComponentKind, register_actuator_component
-from .spec.yaml_files import ActuatorEntry, load_actuators, match_joints, save_actuators
+from .fields import Config as Config, Field as Field, param as param
+from .networks.files import load_metadata as load_metadata, save_network as save_network
+from .spec.actuator_config import ActuatorConfig as ActuatorConfig, ActuatorParsed as ActuatorParsed
+from .spec.registry import ComponentKind as ComponentKind, register_actuator_component as register_actuator_component
+from .spec.yaml_files import (
+    ActuatorEntry as ActuatorEntry,
+    load_actuators as load_actuators,
+    match_joints as match_joints,
+    save_actuators as save_actuators,
+)
 from .usd_plugin import announce_schemas as _announce_schemas
 
 __version__ = "0.1.0"
@@ -66,15 +78,39 @@ _LAZY: dict[str, tuple[str, ...]] = {
 """Names that load more than Warp and NumPy, by the module that holds them. They are loaded when first asked for."""
 
 
-def __getattr__(name: str) -> _Any:
-    import importlib
+if _typing.TYPE_CHECKING:
+    from . import assets as assets, graph as graph, lab as lab, newton as newton, sim as sim, usd as usd
+    from .articulation_actuators import ArticulationActuators as ArticulationActuators, Telemetry as Telemetry
+    from .recorder import Recorder as Recorder
+    from .sim import (
+        Articulation as Articulation,
+        Event as Event,
+        MujocoSimulation as MujocoSimulation,
+        NewtonSimulation as NewtonSimulation,
+        Simulation as Simulation,
+        current_simulation as current_simulation,
+    )
+    from .usd import (
+        add_actuator as add_actuator,
+        author_actuators as author_actuators,
+        current_stage as current_stage,
+        export_actuators as export_actuators,
+        inspect_actuators as inspect_actuators,
+        parse_actuator_prim as parse_actuator_prim,
+        parse_actuators as parse_actuators,
+        use_stage as use_stage,
+    )
+else:
 
-    for module, names in _LAZY.items():
-        if name in names:
-            return getattr(importlib.import_module(f".{module}", __name__), name)
-        if name == module:
-            return importlib.import_module(f".{module}", __name__)
-    raise AttributeError(f"module 'actuon' has no attribute {name!r}")
+    def __getattr__(name):
+        import importlib
+
+        for module, names in _LAZY.items():
+            if name in names:
+                return getattr(importlib.import_module(f".{module}", __name__), name)
+            if name == module:
+                return importlib.import_module(f".{module}", __name__)
+        raise AttributeError(f"module 'actuon' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

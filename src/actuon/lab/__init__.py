@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Actuator groups in the vocabulary of Isaac Lab: joints by name pattern, tensors of shape (environments, joints)."""
 
-from .base import ActuatorBase, ArticulationActions
+from .base import ActuatorBase as ActuatorBase, ArticulationActions as ArticulationActions
 from .cfg import (
-    ActuatorBaseCfg,
-    ActuatorNetLSTMCfg,
-    ActuatorNetMLPCfg,
-    DCMotorCfg,
-    DelayedPDActuatorCfg,
-    IdealPDActuatorCfg,
-    ImplicitActuatorCfg,
-    RemotizedPDActuatorCfg,
+    ActuatorBaseCfg as ActuatorBaseCfg,
+    ActuatorNetLSTMCfg as ActuatorNetLSTMCfg,
+    ActuatorNetMLPCfg as ActuatorNetMLPCfg,
+    DCMotorCfg as DCMotorCfg,
+    DelayedPDActuatorCfg as DelayedPDActuatorCfg,
+    IdealPDActuatorCfg as IdealPDActuatorCfg,
+    ImplicitActuatorCfg as ImplicitActuatorCfg,
+    RemotizedPDActuatorCfg as RemotizedPDActuatorCfg,
 )
-from .clamping import ClampingRemotized, RemotizedClampingConfig
-from .groups import ActuatorGroups
+from .clamping import ClampingRemotized as ClampingRemotized, RemotizedClampingConfig as RemotizedClampingConfig
+from .groups import ActuatorGroups as ActuatorGroups
 from .models import (
-    ActuatorNetLSTM,
-    ActuatorNetMLP,
-    DCMotor,
-    DelayedPDActuator,
-    IdealPDActuator,
-    ImplicitActuator,
-    RemotizedPDActuator,
+    ActuatorNetLSTM as ActuatorNetLSTM,
+    ActuatorNetMLP as ActuatorNetMLP,
+    DCMotor as DCMotor,
+    DelayedPDActuator as DelayedPDActuator,
+    IdealPDActuator as IdealPDActuator,
+    ImplicitActuator as ImplicitActuator,
+    RemotizedPDActuator as RemotizedPDActuator,
 )
-from .randomisation import LogUniform, Normal, Uniform
+from .randomisation import LogUniform as LogUniform, Normal as Normal, Uniform as Uniform

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robots in physics engines: simulations, and articulations in them."""
 
-from .articulation import Articulation
-from .events import Event, Subscription
-from .mujoco_sim import MujocoSimulation
-from .newton_sim import NewtonSimulation
-from .simulation import Robot, Simulation, current_simulation
+from .articulation import Articulation as Articulation
+from .events import Event as Event, Subscription as Subscription
+from .mujoco_sim import MujocoSimulation as MujocoSimulation
+from .newton_sim import NewtonSimulation as NewtonSimulation
+from .simulation import Robot as Robot, Simulation as Simulation, current_simulation as current_simulation
