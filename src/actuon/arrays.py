@@ -55,6 +55,8 @@ def is_recorded(value: Any) -> bool:
 def refuse_autograd(value: Any, where: str) -> None:
     """Refuse a PyTorch tensor whose gradient would be lost without a word.
 
+    Under ``torch.no_grad()`` or ``torch.inference_mode()`` nothing would have one, and the tensor is taken.
+
     Raises:
         ArrayError: PyTorch is recording what becomes of ``value``.
     """
@@ -121,24 +123,6 @@ def _share_interface(value: Any, where: str) -> wp.array:
         return wp.array(np.asarray(value), copy=False, device="cpu")
     except Exception as error:  # whatever another framework's exporter raises
         raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error!r}") from error
-
-
-def refuse_autograd(value: Any, where: str) -> None:
-    """Refuse a PyTorch tensor that requires grad, as what is computed from it would have no gradient.
-
-    Under ``torch.no_grad()`` or ``torch.inference_mode()`` nothing would have one, and the tensor is taken.
-
-    Raises:
-        ArrayError: ``value`` requires grad, and grad mode is on.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(value, torch.Tensor):
-        return
-    if value.requires_grad and torch.is_grad_enabled():
-        raise ArrayError(
-            f"{where}: got a PyTorch tensor that requires grad; Actuon would cut it off from autograd: pass "
-            "tensor.detach(), or record on a wp.Tape with wp.from_torch(tensor)"
-        )
 
 
 def is_read_only(value: Any) -> bool:
