@@ -16,6 +16,8 @@ import actuon
 SOURCE = Path(actuon.__file__).parent
 ORDER = [
     "errors",
+    "assets",
+    "typing",
     "fields",
     "files",
     "arrays",

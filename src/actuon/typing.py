@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of what functions take, for annotations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Protocol, SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+
+class DLPackArray(Protocol):
+    """An array that other frameworks can use where it lies, such as a PyTorch tensor."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
+        """The array as a DLPack capsule."""
+
+
+Array: TypeAlias = wp.array | np.ndarray | DLPackArray
+"""An array of any framework."""
+ArrayLike: TypeAlias = Array | npt.ArrayLike
+"""Numbers: one, a list, or an array of any framework."""
+IndexLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Array
+"""Whole numbers: one, a list or range, or an array of any framework."""
+DeviceLike: TypeAlias = wp.Device | str | None
+"""A Warp device or its name, such as ``"cuda:0"``. None means Warp's current device."""
+PathLike: TypeAlias = str | os.PathLike[str]
+"""The path of a file."""
