@@ -16,6 +16,7 @@ from pxr import Usd
 
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, Recorder
+from actuon.lab import ActuatorGroups, DelayedPDActuatorCfg
 from actuon.sim import Articulation, Event
 
 ASSETS = actuon.assets.FOLDER
@@ -25,6 +26,14 @@ ARM_JOINTS = [f"joint{i}" for i in range(1, 8)]
 
 def pd(kp=200.0, kd=20.0, **parts):
     return actuon.ActuatorConfig(actuon.PDControlConfig(kp, kd), **parts)
+
+
+def attached(kind, lag=0):
+    """The same late PD on the arm's first joint, as `ArticulationActuators` or as `ActuatorGroups`."""
+    if kind == "actuators":
+        return ArticulationActuators.from_actuators("link0", [(pd(delay=actuon.DelayConfig(lag)), "joint1")])
+    cfg = DelayedPDActuatorCfg(["joint1"], stiffness=200.0, damping=20.0, min_delay=lag, max_delay=lag)
+    return ActuatorGroups(Articulation("link0"), {"first": cfg})
 
 
 def swing(time, home):
@@ -121,6 +130,39 @@ def test_a_reset_robot_has_forgotten_its_commands():
         wanted = actuators.telemetry().computed_effort[:, 0]
         assert wanted[0] > 0.0  # still the old command
         assert wanted[1] < 0.0  # nothing to remember: the new one
+
+
+@pytest.mark.parametrize("kind", ["actuators", "groups"])
+@pytest.mark.parametrize("ids", [[1, 1], np.array([False, True]), slice(1, None), wp.array([1, 1], dtype=wp.int32)])
+def test_resetting_one_twice_leaves_the_other(kind, ids):
+    with MujocoSimulation(ARM, num_envs=2) as simulation:
+        actuators = attached(kind, lag=3)
+        actuators.articulation.set_dof_position_targets(0.5, dof_indices=[0])
+        simulation.step(5)
+        actuators.reset(ids)
+        assert actuators.telemetry().applied_effort[0].any()
+        assert not actuators.telemetry().applied_effort[1].any()
+        actuators.articulation.set_dof_position_targets(-0.5, dof_indices=[0])
+        simulation.step()
+        other, again = actuators.telemetry().computed_effort[:, 0]
+        assert other > 0.0  # still the old command
+        assert again < 0.0  # nothing to remember: the new one
+        for wrong in ([-1], [2], [True], [0.5]):
+            with pytest.raises(ValueError, match="env_ids"):
+                actuators.reset(wrong)
+
+
+@pytest.mark.parametrize("kind", ["actuators", "groups"])
+def test_feedforward_is_not_given_twice(kind):
+    with MujocoSimulation(ARM, num_envs=2) as simulation:
+        actuators = attached(kind)
+        with pytest.raises(ValueError, match="dof_indices: got 0 more than once"):
+            actuators.set_dof_feedforward_effort_targets([[1.0, 2.0]], dof_indices=[0, 0])
+        with pytest.raises(ValueError, match="indices: got 1 more than once"):
+            actuators.set_dof_feedforward_effort_targets(1.0, indices=[1, 1])
+        actuators.set_dof_feedforward_effort_targets(3.0, indices=[1], dof_indices=[0])
+        simulation.step()
+        np.testing.assert_allclose(np.diff(actuators.telemetry().computed_effort[:, 0]), 3.0, rtol=1e-5)
 
 
 CHAINS = {

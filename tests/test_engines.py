@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
+import pickle
 import weakref
 from pathlib import Path
 
@@ -17,6 +19,9 @@ from robot_files import robot
 import actuon
 import actuon.newton
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, Recorder
+from actuon.graph import GraphRunner
+from actuon.graph.OgnArticulationActuators import ActuatorsState
+from actuon.lab import ActuatorGroups, IdealPDActuatorCfg, ImplicitActuatorCfg
 from actuon.sim import Articulation, Event
 from actuon.sim.simulation import live_simulations
 
@@ -183,6 +188,90 @@ def test_nan_in_a_command_does_not_reach_the_engine(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="the effort of joint 'joint4' of '/link0' is nan"):
             simulation.step()
         np.testing.assert_array_equal(simulation.data[0].qfrc_applied, before)
+        actuators.close()
+
+
+EXPLICIT = IdealPDActuatorCfg(["joint.*"], stiffness=60.0, damping=5.0, effort_limit=math.inf)
+IMPLICIT = ImplicitActuatorCfg(["joint.*"], stiffness=60.0, damping=5.0, effort_limit_sim=20.0)
+OWNERS = {
+    "actuators": lambda robots: ArticulationActuators.from_actuators(
+        robots.paths, [(PD, name) for name in robots.dof_names]
+    ),
+    "explicit": lambda robots: ActuatorGroups(robots, {"arm": EXPLICIT}),
+    "implicit": lambda robots: ActuatorGroups(robots, {"arm": IMPLICIT}),
+    "unlimited": lambda robots: ActuatorGroups(robots, {"arm": IMPLICIT.replace(effort_limit_sim=math.inf)}),
+}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("kind", OWNERS)
+@pytest.mark.parametrize("engine", ["mujoco", "newton"])
+def test_no_owner_hands_nan_or_infinity_to_the_engine(engine, kind, value):
+    made = MujocoSimulation(ASSETS / "arm.xml") if engine == "mujoco" else NewtonSimulation(ASSETS / "arm.usda")
+    with made as simulation:
+        robots = Articulation(simulation.robots[0].path)
+        owner = OWNERS[kind](robots)
+        simulation.step(5)
+        before, positions = robots.get_dof_efforts().numpy(), robots.get_dof_positions().numpy()
+        targets = simulation.data[0].ctrl if engine == "mujoco" else simulation.control.joint_target_q.numpy()
+        targets[3:5] = value, -value
+        said = rf"t = 0\.01 s: the effort of joint 'joint4' of '{robots.paths[0]}' is {value}; look at its target"
+        for _ in range(2):
+            with pytest.raises(actuon.SimulationError, match=said):
+                simulation.step()
+        np.testing.assert_array_equal(robots.get_dof_efforts().numpy(), before)
+        np.testing.assert_array_equal(robots.get_dof_positions().numpy(), positions)
+        owner.telemetry()
+        targets[3:5] = 0.0
+        simulation.step()
+        owner.close()
+
+
+@pytest.mark.parametrize("cfg", [EXPLICIT, IMPLICIT])
+def test_nan_in_a_parameter_of_a_group_does_not_reach_the_engine(cfg):
+    with MujocoSimulation(ASSETS / "arm.xml", 2) as simulation:
+        groups = ActuatorGroups(Articulation("link0"), {"arm": cfg})
+        simulation.step()
+        groups["arm"].damping[1, 2] = math.nan
+        said = "the effort of joint 'joint3' of '/World/envs/env_1/link0' is nan; look at its target and parameters"
+        with pytest.raises(actuon.SimulationError, match=said):
+            simulation.step()
+        assert np.isfinite([data.qfrc_applied for data in simulation.data]).all()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_owners_are_not_copied(copied):
+    """A copy that is collected would end the original."""
+    with NewtonSimulation(ASSETS / "quadruped_graph.usda") as simulation:
+        robots = Articulation("/Quadruped")
+        calves = IdealPDActuatorCfg([".*_calf_joint"], stiffness=60.0, damping=1.5)
+        groups = ActuatorGroups(robots, {"calves": calves})
+        actuators = ArticulationActuators.from_actuators("/Quadruped", [(PD, "FL_hip_joint")])
+        things = [simulation, groups, actuators, Recorder(actuators), GraphRunner(simulation.stage), ActuatorsState()]
+        things.append(simulation.subscribe(Event.PRE_STEP, lambda *_: None))
+        gains = robots.get_dof_gains()[0].numpy()
+        for thing in things:
+            with pytest.raises(TypeError, match=f"{type(thing).__name__} cannot be copied or pickled"):
+                copied(thing)
+        gc.collect()
+        assert not any(thing.is_closed for thing in (simulation, groups, actuators))
+        np.testing.assert_array_equal(robots.get_dof_gains()[0].numpy(), gains)
+        assert copy.copy(robots).dof_names == robots.dof_names
+
+
+def test_what_could_not_be_made_gives_back_nothing():
+    with MujocoSimulation(ASSETS / "arm.xml") as simulation:
+        robots = Articulation("/link0")
+        actuators = ArticulationActuators.from_actuators("/link0", [(PD, "joint1")])
+        for wrong in (
+            lambda: ArticulationActuators.from_actuators("/link0", [(PD, "joint1"), (PD, "joint2")]),
+            lambda: ActuatorGroups(robots, {"arm": EXPLICIT}),
+        ):
+            with pytest.raises(ValueError, match="is driven by other actuators already"):
+                wrong()
+            gc.collect()
+            assert robots.get_dof_gains()[0].numpy()[0, 0] == 0.0
+            simulation.step()
         actuators.close()
 
 

@@ -34,6 +34,7 @@ ORDER = [
     "usd_plugin",
     "usd",
     "sim",
+    "attachment",
     "articulation_actuators",
     "recorder",
     "graph",

@@ -29,6 +29,7 @@ from actuon.lab import (
     RemotizedPDActuatorCfg,
     Uniform,
 )
+from actuon.lab.tensors import to_numpy
 from actuon.sim import Articulation
 
 torch = pytest.importorskip("torch")
@@ -566,6 +567,73 @@ def test_explicit_groups_equal_articulation_actuators():
     np.testing.assert_array_equal(*ends)
 
 
+def test_recordings_of_groups_equal_those_of_articulation_actuators(tmp_path):
+    """The same motor, said in two ways: the same telemetry and the same files."""
+    files, series = [], []
+    for way in ("groups", "actuators"):
+        with MujocoSimulation(ASSETS / "arm.xml", 2) as simulation:
+            robots = Articulation("link0")
+            if way == "groups":
+                cfg = IdealPDActuatorCfg(["joint[1-4]"], stiffness=600.0, damping=50.0, effort_limit=30.0)
+                owner = ActuatorGroups(robots, {"arm": cfg})
+            else:
+                pd = actuon.ActuatorConfig(actuon.PDControlConfig(600.0, 50.0), [actuon.MaxEffortClampingConfig(30.0)])
+                names = robots.dof_names[:4]
+                owner = actuon.ArticulationActuators.from_actuators("link0", [(pd, name) for name in names])
+            robots.set_dof_position_targets(0.4)
+            with actuon.Recorder(owner) as recorder:
+                simulation.step(20)
+            telemetry = owner.telemetry()
+            assert telemetry.dof_names == robots.dof_names
+            np.testing.assert_array_equal(telemetry.applied_effort, recorder.data["applied_effort"][-1])
+            recorder.save(tmp_path / f"{way}.csv")
+            files.append((tmp_path / f"{way}.csv").read_text())
+            series.append(recorder.data)
+            owner.reset([1, 1])
+            after = owner.telemetry()
+            assert after.computed_effort[0].any()
+            assert not any(values[1].any() for values in (after.computed_effort, after.applied_effort, after.clipped))
+            owner.close()
+            simulation.step()
+            assert len(recorder) == 20
+    assert files[0] == files[1]
+    assert series[0].keys() == series[1].keys()
+    for name, values in series[0].items():
+        np.testing.assert_array_equal(values, series[1][name], err_msg=name)
+    assert series[0]["clipped"].any()
+    assert not series[0]["computed_effort"][..., 4:].any()
+    with pytest.raises(TypeError, match="must be ArticulationActuators or lab.ActuatorGroups"):
+        actuon.Recorder(robots)
+
+
+def test_telemetry_of_implicit_groups_is_what_the_engine_applied():
+    """The drive up to its limit, and the feedforward beside it, in MuJoCo under Euler."""
+    with MujocoSimulation(ASSETS / "arm.xml", 2) as simulation:
+        robots = Articulation("link0")
+        drive = {"stiffness": 300.0, "damping": 20.0}
+        groups = ActuatorGroups(
+            robots,
+            {
+                "shoulder": ImplicitActuatorCfg(["joint[1-3]"], **drive, effort_limit_sim=5.0),
+                "wrist": ImplicitActuatorCfg(["joint[5-7]"], **drive, effort_limit_sim=1000.0),
+            },
+        )
+        robots.set_dof_position_targets(0.4, indices=[1])
+        groups.set_dof_feedforward_effort_targets(100.0, dof_indices=[0, 4])
+        with actuon.Recorder(groups) as recorder:
+            simulation.step(3)
+        applied = [data.qfrc_actuator + data.qfrc_applied for data in simulation.data]
+        told = groups.telemetry()
+        mine = np.array([0, 1, 2, 4, 5, 6])
+        np.testing.assert_allclose(told.applied_effort[:, mine], np.array(applied)[:, mine], rtol=1e-4, atol=1e-3)
+        assert told.clipped[1, :3].all()
+        assert not told.clipped[:, 3:].any()
+        wanted = np.concatenate([to_numpy(groups[name].computed_effort) for name in ("shoulder", "wrist")], axis=1)
+        np.testing.assert_array_equal(told.computed_effort[:, mine], wanted)
+        assert not told.applied_effort[:, 3].any()  # in no group
+        np.testing.assert_array_equal(recorder.data["applied_effort"][-1], told.applied_effort)
+
+
 def test_implicit_groups_move_as_plain_mujoco():
     with MujocoSimulation(ASSETS / "arm.xml") as simulation:
         robots = Articulation("/link0")
@@ -703,6 +771,10 @@ def test_effort_limit_sim_of_an_explicit_group_clips_what_the_engine_gets():
         simulation.step()
         assert simulation.data[0].qfrc_applied[0] == 5.0
         assert groups["a"].applied_effort[0, 0] == 50.0
+        told = groups.telemetry()
+        assert told.applied_effort[0, 0] == 5.0
+        assert told.computed_effort[0, 0] == pytest.approx(600.0)
+        assert told.clipped[0].tolist() == [True] + [False] * 6
         del groups
         assert not any(simulation._claims)
 

@@ -14,6 +14,7 @@ import warp as wp
 
 import actuon
 from actuon.sim import Articulation, Event, MujocoSimulation, NewtonSimulation, current_simulation
+from actuon.sim.ids import ids_to_reset, ids_to_write, read_ids
 
 ASSETS = actuon.assets.FOLDER
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
@@ -131,7 +132,7 @@ def test_gains_are_those_of_the_engine(simulation):
 
 def test_bad_values_are_refused(simulation):
     robots = robots_of(simulation)
-    for values in (np.zeros((2, 12)), np.zeros(5), "x", [[None]], math.nan, math.inf):
+    for values in (np.zeros((2, 12)), np.zeros(5), "x", [[None]], math.nan, math.inf, 1e39, np.full(12, -1e39)):
         with pytest.raises(ValueError, match="joint_target_q"):
             robots.set_dof_position_targets(values)
     for ids in ([12], [-1], [0.5], ["a"], [[0]]):
@@ -141,6 +142,105 @@ def test_bad_values_are_refused(simulation):
         robots.get_dof_positions(indices=[1])
     assert robots.get_dof_positions(indices=[]).shape == (0, 12)
     robots.set_dof_positions(1.0, dof_indices=[])
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [0, 2], (0, 2), range(0, 3, 2), slice(None, None, 2), np.array([0, 2], np.uint8), [True, False, True],
+        np.array([True, False, True]), wp.array([0, 2], dtype=wp.int32, device="cpu"),
+        wp.array([True, False, True], dtype=wp.bool, device="cpu"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_ids_in_every_form(ids):
+    for read in (read_ids, ids_to_reset, ids_to_write):
+        assert read("ids", ids, 3).tolist() == [0, 2]
+    torch = pytest.importorskip("torch")
+    if not isinstance(ids, slice):
+        given = ids.numpy() if isinstance(ids, wp.array) else np.asarray(ids)
+        assert read_ids("ids", torch.from_numpy(given), 3).tolist() == [0, 2]
+
+
+def test_ids_of_one_of_all_and_of_none():
+    for read in (read_ids, ids_to_reset, ids_to_write):
+        assert read("ids", None, 3).tolist() == [0, 1, 2]
+        assert read("ids", 1, 3).tolist() == [1]
+        for none in ([], (), np.zeros(0), [False] * 3, slice(0)):
+            assert read("ids", none, 3).tolist() == []
+
+
+def test_ids_that_are_repeated():
+    assert read_ids("ids", [2, 0, 2], 3).tolist() == [2, 0, 2]
+    assert ids_to_reset("ids", [2, 0, 2], 3).tolist() == [0, 2]
+    with pytest.raises(actuon.SimulationError, match="ids: got 2 more than once"):
+        ids_to_write("ids", [2, 0, 2], 3)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [3], [-1], [0.0], ["0"], [[0]], [[0], [1, 2]], [2**70], [True, False], [[True, False, True]], True, int,
+        {0, 1}, slice("a"), slice(None, None, 0), np.zeros((0, 2), int), [None],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_ids_that_cannot_be(ids):
+    for read in (read_ids, ids_to_reset, ids_to_write):
+        with pytest.raises(actuon.SimulationError, match="ids: got .*must be whole numbers from 0 to 2, a slice, or a"):
+            read("ids", ids, 3)
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "newton"])
+def test_resetting_one_twice_leaves_the_other(engine):
+    made = MujocoSimulation(ARM, 2) if engine == "mujoco" else NewtonSimulation(ASSETS / "arm.usda", 2)
+    with made as simulation:
+        robots, told = robots_of(simulation), []
+        simulation.subscribe(Event.RESET, lambda _, ids: told.append(ids.tolist()))
+        home = robots.get_dof_positions().numpy()
+        for ids, back in (([0, 0], 0), ([1, 1, 1], 1), ([False, True], 1), (slice(1), 0)):
+            robots.set_dof_positions(0.5)
+            simulation.reset(ids)
+            positions = robots.get_dof_positions().numpy()
+            np.testing.assert_array_equal(positions[back], home[back])
+            assert (positions[1 - back] == 0.5).all()
+        assert told == [[0], [1], [1], [0]]
+        simulation.reset([])
+        np.testing.assert_array_equal(robots.get_dof_positions().numpy(), positions)
+        assert len(told) == 4
+        for wrong in ([-1], [2], [True], 0.5):
+            with pytest.raises(ValueError, match="env_ids"):
+                simulation.reset(wrong)
+
+
+def test_what_is_named_twice_is_read_twice_and_not_written(simulation):
+    robots = robots_of(simulation)
+    before = robots.get_dof_positions().numpy()
+    np.testing.assert_array_equal(robots.get_dof_positions([0, 0], [3, 3]).numpy(), np.tile(before[:, [3, 3]], (2, 1)))
+    assert robots.get_root_poses([0, 0]).shape == (2, 7)
+    assert robots.get_dof_gains([0, 0], [1, 1])[0].shape == (2, 2)
+    kinds = ("positions", "velocities", "position_targets", "velocity_targets", "efforts", "gains")
+    for put in (getattr(robots, f"set_dof_{kind}") for kind in kinds):
+        with pytest.raises(actuon.SimulationError, match="dof_indices: got 3 more than once"):
+            put([[0.25, 0.75]], dof_indices=[3, 3])
+        with pytest.raises(actuon.SimulationError, match="indices: got 0 more than once"):
+            put([[0.25], [0.75]], indices=[0, 0], dof_indices=[3])
+    with pytest.raises(actuon.SimulationError, match="indices: got 0 more than once"):
+        robots.push(0.0, indices=[0, 0])
+    np.testing.assert_array_equal(robots.get_dof_positions().numpy(), before)
+
+
+def test_nothing_named_is_nothing_done(simulation):
+    robots = robots_of(simulation)
+    gains = [values.numpy() for values in robots.get_dof_gains()]
+    for none in ({"indices": []}, {"dof_indices": [False] * 12}):
+        robots.set_dof_gains(1.0, 1.0, **none)
+        robots.set_dof_position_targets(1.0, **none)
+    robots.push((0.0, 0.0, 1.0), indices=[])
+    for before, after in zip(gains, robots.get_dof_gains(), strict=True):
+        np.testing.assert_array_equal(after.numpy(), before)
+    assert robots.get_dof_gains(indices=[])[0].shape == (0, 12)
+    assert robots.get_root_poses(indices=[]).shape == (0, 7)
 
 
 def test_paths_and_patterns():
@@ -304,7 +404,7 @@ def test_nan_stops_with_joint_and_time():
         np.testing.assert_array_equal(simulation.data[1].qfrc_applied, before)
         simulation.reset([1])
         simulation.step(5)
-        simulation.data[0].qvel[0] = math.inf
+        simulation.data[0].qvel[:2] = math.inf, -math.inf
         with pytest.raises(ValueError, match="free base"):
             simulation.step()
         actuators.close()

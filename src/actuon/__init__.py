@@ -57,7 +57,8 @@ __version__ = "0.1.0"
 _announce_schemas()
 
 _LAZY: dict[str, tuple[str, ...]] = {
-    "articulation_actuators": ("ArticulationActuators", "Telemetry"),
+    "attachment": ("Telemetry",),
+    "articulation_actuators": ("ArticulationActuators",),
     "recorder": ("Recorder",),
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
     "newton": (),

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,36 +13,21 @@ import numpy as np
 import warp as wp
 
 from .actuator import Actuator
+from .attachment import Attachment, Telemetry, is_clipped
 from .builder import ActuatorBuilder
 from .components.base import Component
 from .components.delay import Delay
 from .errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
 from .fields import Config
-from .sim import Articulation, Event, Simulation
-from .sim.events import subscribe_weakly
+from .sim import Articulation, Simulation
 from .spec.actuator_config import ActuatorConfig
 from .spec.registry import by_config
 from .spec.yaml_files import load_actuators, match_joints
 
 _COMPUTED = "computed"
-_CLIPPED = 1e-6
-"""Share of the wanted effort that must be missing for a limit to have clipped it."""
 
 
-@dataclass(frozen=True)
-class Telemetry:
-    """What the actuators did in the last step, each of shape (N, D); zero on DOFs without an actuator."""
-
-    dof_names: list[str]
-    computed_effort: np.ndarray
-    """What the controllers wanted [N·m or N]."""
-    applied_effort: np.ndarray
-    """What the limits left of it, and the engine got [N·m or N]."""
-    clipped: np.ndarray
-    """Whether a limit took something away."""
-
-
-class ArticulationActuators:
+class ArticulationActuators(Attachment):
     """Drives robots with the actuators of their file: before each step of physics, without further code.
 
     The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` beside its file
@@ -115,7 +98,6 @@ class ArticulationActuators:
         if device is not None and wp.get_device(device) != simulation.device:
             raise SimulationError(f"device: got '{device}'; must be '{simulation.device}', where the simulation runs")
         self.articulation = articulation
-        """The robots."""
         self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
         """What each DOF was built from, by name."""
         self.actuated_dof_indices = np.array(sorted(found), dtype=np.int64)
@@ -136,42 +118,24 @@ class ArticulationActuators:
         self._states = [actuator.state() for actuator in self.actuators]
         self._robot_of = [actuator.effort_indices.numpy() // articulation.num_dofs for actuator in self.actuators]
         self._auto_step = bool(auto_step)
-        simulation.claim(articulation.robot_ids, self.actuated_dof_indices, self)
-        try:
-            self._write = simulation.effort_writer(articulation.robot_ids, self.actuated_dof_indices, self._effort)
-            self._give_back = self._silence()
-        except BaseException:
-            simulation.release(self)
-            raise
-        self._subscriptions = subscribe_weakly(
-            simulation,
-            self,
-            {Event.PRE_STEP: "_on_pre_step", Event.PHYSICS_READY: "reset", Event.RESET: "_on_reset"},
-        )
-        self._closed = False
+        self._attach(self.actuated_dof_indices)
 
-    def _silence(self) -> Any:
+    def _hand_over(self, undo: contextlib.ExitStack) -> None:
         simulation, robots = self.articulation.simulation, self.articulation.robot_ids
-        give_back = simulation.silence_drives(robots, self.actuated_dof_indices)
+        undo.callback(simulation.silence_drives(robots, self.actuated_dof_indices))
         silent = simulation.silent_drives(robots)[:, self.actuated_dof_indices]
         if not silent.all():
-            give_back()
             robot, column = np.argwhere(~silent)[0]
             name = self.articulation.dof_names[self.actuated_dof_indices[column]]
             raise SimulationError(
                 f"the engine's own drive of joint '{name}' of '{self.articulation.paths[robot]}' is still there after "
                 "its gains were set to zero: two would pull at one joint"
             )
-        return give_back
 
     def _on_pre_step(self, dt: float) -> None:
         if self._auto_step:
             self.articulation.simulation.refresh_targets()
             self._step(dt)
-
-    def _on_reset(self, env_ids: np.ndarray) -> None:
-        envs = np.array([robot.env for robot in self.articulation.robots])
-        self.reset(np.flatnonzero(np.isin(envs, env_ids)))
 
     def step_actuators(self, step_dt: float, context: Any = None) -> None:
         """Read state and targets, step the actuators, and hand the efforts to the engine.
@@ -189,36 +153,20 @@ class ArticulationActuators:
         simulation = self.articulation.simulation
         for actuator, state in zip(self.actuators, self._states, strict=True):
             actuator.step(simulation.arrays, self._control, state, state, dt=step_dt)
-        self._check_finite()
+        if self._effort.device.is_cpu:
+            self._check_finite(self._effort.numpy())
         self._write()
 
-    def _check_finite(self) -> None:
-        """Hand no effort to the engine that is NaN, as a target or parameter of NaN makes it."""
-        if self._effort.device.is_cpu and not math.isfinite(self._effort.numpy().sum(dtype=np.float64)):
-            robot, dof = np.argwhere(~np.isfinite(self._effort.numpy()))[0]
-            robots = self.articulation
-            raise SimulationError(
-                f"t = {robots.simulation.time:.6g} s: the effort of joint '{robots.dof_names[dof]}' of "
-                f"'{robots.paths[robot]}' is {self._effort.numpy()[robot, dof]}; look at its target and parameters"
-            )
-
-    def reset(self, env_ids: Any = None) -> None:
-        """Let actuators forget the past: delayed commands, integrals, hidden states. Feedforward stays.
-
-        Args:
-            env_ids: Which robots, by their row. Default: all. The others are not touched.
-        """
-        self._check_open()
-        chosen = Simulation.check_ids("env_ids", env_ids, len(self.articulation))
-        everyone = len(chosen) == len(self.articulation)
+    def _forget(self, rows: np.ndarray) -> None:
         for array in (self._effort, self._computed):
-            rows = array.numpy()
-            rows[chosen] = 0.0
+            efforts = array.numpy()
+            efforts[rows] = 0.0
             if not array.device.is_cpu:
-                array.assign(rows)
+                array.assign(efforts)
+        everyone = len(rows) == len(self.articulation)
         for state, robots in zip(self._states, self._robot_of, strict=True):
             if state is not None:
-                mask = np.isin(robots, chosen)
+                mask = np.isin(robots, rows)
                 state.reset(None if everyone else wp.array(mask, device=self._effort.device))
 
     def enable_auto_step_pre_physics(self) -> None:
@@ -238,8 +186,8 @@ class ArticulationActuators:
             dof_indices: Which DOFs. Default: all.
         """
         self._check_open()
-        robots, dofs = self.articulation._subset(indices, dof_indices)
-        numbers = self.articulation._numbers("values", values, (len(robots), len(dofs)))
+        robots, dofs = self.articulation.places_to_write(indices, dof_indices)
+        numbers = self.articulation.numbers("values", values, (len(robots), len(dofs)))
         at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
         feedforward = self._control.joint_act
         if feedforward.device.is_cpu:
@@ -250,42 +198,8 @@ class ArticulationActuators:
             feedforward.assign(host)
 
     def telemetry(self) -> Telemetry:
-        """What the actuators did in the last step."""
         computed, applied = self._computed.numpy().copy(), self._effort.numpy().copy()
-        clipped = np.abs(computed - applied) > _CLIPPED * np.abs(computed)
-        return Telemetry(self.articulation.dof_names, computed, applied, clipped)
-
-    def close(self) -> None:
-        """Take the efforts off, and give the engine its drives back. May be called again."""
-        if getattr(self, "_closed", True):
-            return
-        self._closed = True
-        for subscription in self._subscriptions:
-            subscription.cancel()
-        self.articulation.simulation.release(self)
-        if not self.articulation.simulation.is_closed:
-            self._effort.zero_()
-            self._write()
-            self._give_back()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise SimulationError("these actuators are closed")
-
-    def __enter__(self) -> ArticulationActuators:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the end of a process anything may be gone already
-            self.close()
+        return Telemetry(self.articulation.dof_names, computed, applied, is_clipped(computed, applied))
 
     def __repr__(self) -> str:
         robots, dofs = len(self.articulation), len(self.actuated_dof_indices)

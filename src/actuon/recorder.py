@@ -9,23 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from .articulation_actuators import ArticulationActuators
-from .errors import SimulationError
+from .attachment import Attachment
+from .errors import SimulationError, StructureError
 from .files import replacing
 from .sim import Event
 from .sim.events import subscribe_weakly
+from .sim.uncopyable import Uncopyable
 
 FORMATS = (".npz", ".csv")
 
 
-class Recorder:
-    """Records, at each step of physics, what the actuators saw and what they gave.
+class Recorder(Uncopyable):
+    """Records, at each step of physics, what the actuators saw and what they gave, until it is closed.
 
     Args:
-        actuators: Whose robots to record. Use it as a context manager, or `close` it.
+        actuators: Whose robots to record, `ArticulationActuators` or `lab.ActuatorGroups`.
     """
 
-    def __init__(self, actuators: ArticulationActuators):
+    def __init__(self, actuators: Attachment):
+        if not isinstance(actuators, Attachment):
+            raise StructureError(f"got {actuators!r}; must be ArticulationActuators or lab.ActuatorGroups")
         self.actuators = actuators
         self._series: dict[str, list[Any]] = {}
         self._row: dict[str, Any] = {}

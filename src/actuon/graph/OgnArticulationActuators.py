@@ -15,13 +15,14 @@ import numpy as np
 from ..articulation_actuators import ArticulationActuators
 from ..errors import ActuonError, SimulationError
 from ..sim import Simulation, current_simulation
+from ..sim.uncopyable import Uncopyable
 
 NAME = "ArticulationActuators"
 NODE_TYPE = f"actuon.graph.{NAME}"
 """OmniGraph puts the name of the extension in front of the one in the ``.ogn`` file."""
 
 
-class ActuatorsState:
+class ActuatorsState(Uncopyable):
     """What one node keeps between pulses: its actuators, and the path that they were built for."""
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import ActuonError, RobotFileError, SimulationError
 from ..sim import Event, Simulation, current_simulation
+from ..sim.uncopyable import Uncopyable
 from .node_types import NODE_TYPES, PHYSICS_STEP, TICK
 from .reading import Node, find_graph, read_nodes
 
@@ -68,7 +69,7 @@ class NodeDatabase:
         _log.info("%s: %s", self.node.path, message)
 
 
-class GraphRunner:
+class GraphRunner(Uncopyable):
     """Runs an action graph that is authored as ``OmniGraph`` and ``OmniGraphNode`` prims.
 
     ``OnTick`` and ``OnPlaybackTick`` nodes start it at each `tick`, ``OnPhysicsStep`` nodes just before each step of

@@ -18,7 +18,7 @@ from ..components.delay import Delay
 from ..components.max_effort import ClampingMaxEffort
 from ..components.pd import ControllerPD
 from ..errors import ParameterError, listed
-from ..sim.simulation import Simulation
+from ..sim.ids import ids_to_reset
 from .randomisation import Distribution
 from .resolution import PARAMETERS, Resolved, asset_values, shown, values_by_joint
 from .tensors import like, warp_device
@@ -303,11 +303,7 @@ class ActuatorBase:
             self._state.reset(None if everyone else wp.array(mask.ravel(), device=self.device))
 
     def _env_ids(self, env_ids: Any) -> np.ndarray:
-        if isinstance(env_ids, slice):
-            return np.arange(self.num_envs)[env_ids]
-        if hasattr(env_ids, "detach"):
-            env_ids = env_ids.detach().cpu().numpy()
-        return np.unique(Simulation.check_ids("env_ids", env_ids, self.num_envs))
+        return ids_to_reset("env_ids", env_ids, self.num_envs)
 
     def randomize(
         self,

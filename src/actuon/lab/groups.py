@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ..attachment import Attachment, Telemetry, is_clipped
 from ..errors import ActuonError, ParameterError, SimulationError, listed
-from ..sim import Articulation, Event
-from ..sim.events import subscribe_weakly
+from ..sim import Articulation
 from .base import ActuatorBase, ArticulationActions
 from .resolution import matching
+from .tensors import to_numpy
 
 _log = logging.getLogger("actuon.lab")
 
@@ -30,7 +31,7 @@ _HELD = {
 """Parameters that the engine holds, and what it calls them."""
 
 
-class ActuatorGroups:
+class ActuatorGroups(Attachment):
     """Puts groups on robots: writes to the engine what is the engine's, and steps explicit models before physics.
 
     An implicit group gives the engine its gains and limits. An explicit one silences the engine's drives, and gives it
@@ -43,7 +44,6 @@ class ActuatorGroups:
 
     def __init__(self, articulation: Articulation, groups: Mapping[str, Any]):
         self.articulation = articulation
-        self._closed = True
         columns = _columns_of(articulation, groups)
         self.unassigned = [
             name for i, name in enumerate(articulation.dof_names) if not any(i in chosen for chosen in columns.values())
@@ -52,13 +52,15 @@ class ActuatorGroups:
         if self.unassigned:
             _log.warning("joints in no group, which keep the engine's drive: %s", ", ".join(self.unassigned))
         self._columns = columns
-        self._feedforward = np.zeros((len(articulation), articulation.num_dofs), np.float32)
-        self._effort = wp.zeros(self._feedforward.shape, dtype=wp.float32, device=articulation.simulation.device)
+        shape = (len(articulation), articulation.num_dofs)
+        self._feedforward, self._computed, self._applied = (np.zeros(shape, np.float32) for _ in range(3))
+        self._clipped = np.zeros(shape, dtype=bool)
+        self._effort = wp.zeros(shape, dtype=wp.float32, device=articulation.simulation.device)
         self.groups: dict[str, ActuatorBase] = {
             name: self._make(name, cfg, columns[name]) for name, cfg in groups.items()
         }
         """The models, by the names of their groups."""
-        self._attach()
+        self._attach(np.sort(np.concatenate(list(columns.values()))))
 
     def _make(self, name: str, cfg: Any, columns: np.ndarray) -> ActuatorBase:
         robots = self.articulation
@@ -75,28 +77,11 @@ class ActuatorGroups:
         except ActuonError as error:
             raise type(error)(f"group '{name}': {error}") from error
 
-    def _attach(self) -> None:
-        """Give the engine what is its own. If that fails, it is left as it was."""
-        robots, simulation = self.articulation, self.articulation.simulation
-        everything = np.sort(np.concatenate(list(self._columns.values())))
-        owner = object()  # not self, which would keep itself alive
-        simulation.claim(robots.robot_ids, everything, owner)
-        with contextlib.ExitStack() as undo:
-            undo.callback(simulation.release, owner)
-            for name, model in self.groups.items():
-                undo.callback(self._hand_over(name, model, self._columns[name]))
-            explicit = [self._columns[n] for n, model in self.groups.items() if not model.is_implicit_model]
-            self._explicit = np.sort(np.concatenate(explicit)) if explicit else np.zeros(0, np.int64)
-            self._write = simulation.effort_writer(robots.robot_ids, everything, self._effort)
-            self._subscriptions = subscribe_weakly(
-                simulation,
-                self,
-                {Event.PRE_STEP: "_on_pre_step", Event.PHYSICS_READY: "reset", Event.RESET: "_on_reset"},
-            )
-            self._undo = undo.pop_all()
-        self._closed = False
+    def _hand_over(self, undo: contextlib.ExitStack) -> None:
+        for name, model in self.groups.items():
+            undo.callback(self._hand_over_group(name, model, self._columns[name]))
 
-    def _hand_over(self, name: str, model: ActuatorBase, columns: np.ndarray) -> Any:
+    def _hand_over_group(self, name: str, model: ActuatorBase, columns: np.ndarray) -> Any:
         """Write gains and properties of a group to the engine, and read them back; returns what undoes it."""
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         properties = simulation.keep_properties(robots, columns)
@@ -160,14 +145,10 @@ class ActuatorGroups:
         self.articulation.simulation.refresh_targets()
         self._step()
 
-    def _on_reset(self, env_ids: np.ndarray) -> None:
-        envs = np.array([robot.env for robot in self.articulation.robots])
-        self.reset(np.flatnonzero(np.isin(envs, env_ids)))
-
     def step(self) -> None:
         """Compute all groups, and give the engine the efforts. Each step of physics does so too."""
-        if self._closed:
-            raise SimulationError("these groups are closed")
+        self._check_open()
+        self.articulation.simulation.check_open()
         self.articulation.simulation.refresh()
         self._step()
 
@@ -175,30 +156,53 @@ class ActuatorGroups:
         robots = self.articulation
         kinds = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
         q, qd, target_q, target_qd = (robots.values(kind) for kind in kinds)
-        efforts = self._feedforward.copy()
+        given, unlimited = self._feedforward.copy(), self._feedforward.copy()
         for name, model in self.groups.items():
             at = self._columns[name]
-            action = ArticulationActions(target_q[:, at], target_qd[:, at], self._feedforward[:, at], at)
-            model.compute(action, q[:, at], qd[:, at])
-            if not model.is_implicit_model:
-                most = model.numbers("effort_limit_sim")
-                efforts[:, at] = np.clip(action.joint_efforts, -most, most)
+            feedforward = self._feedforward[:, at]
+            model.compute(ArticulationActions(target_q[:, at], target_qd[:, at], feedforward, at), q[:, at], qd[:, at])
+            computed, effort = to_numpy(model.computed_effort), to_numpy(model.applied_effort)
+            most = model.numbers("effort_limit_sim")
+            if model.is_implicit_model:
+                drive = computed - feedforward
+                limited = np.clip(drive, -most, most)
+                clipped = is_clipped(drive, limited)
+                applied = np.where(clipped, limited + feedforward, computed)
+                unlimited[:, at] = computed
+            else:
+                applied = given[:, at] = np.clip(effort, -most, most)
+                clipped = is_clipped(computed, applied)
+                unlimited[:, at] = effort
+            self._computed[:, at], self._applied[:, at], self._clipped[:, at] = computed, applied, clipped
+        self._check_finite(unlimited)
         if self._effort.device.is_cpu:
-            self._effort.numpy()[:] = efforts
+            self._effort.numpy()[:] = given
         else:
-            self._effort.assign(efforts)
+            self._effort.assign(given)
         self._write()
+
+    def telemetry(self) -> Telemetry:
+        """What the groups did in the last step.
+
+        Of an explicit group, the applied effort is what the engine got. Of an implicit group the engine computes the
+        effort itself: here it is the law of its drive, up to its limit, at the state before the step, and the
+        feedforward beside it; within the step, the engine's own may change.
+        """
+        computed, applied, clipped = (values.copy() for values in (self._computed, self._applied, self._clipped))
+        return Telemetry(self.articulation.dof_names, computed, applied, clipped)
 
     def set_dof_feedforward_effort_targets(self, values: Any, indices: Any = None, dof_indices: Any = None) -> None:
         """Set what is added to the efforts [N·m]: through the limits of explicit groups, as it is for implicit ones."""
-        robots, dofs = self.articulation._subset(indices, dof_indices)
-        numbers = self.articulation._numbers("values", values, (len(robots), len(dofs)))
+        self._check_open()
+        robots, dofs = self.articulation.places_to_write(indices, dof_indices)
+        numbers = self.articulation.numbers("values", values, (len(robots), len(dofs)))
         self._feedforward[np.ix_(robots, dofs)] = numbers
 
-    def reset(self, env_ids: Any = None) -> None:
-        """Let robots forget the past, and draw their lags anew."""
+    def _forget(self, rows: np.ndarray) -> None:
+        for values in (self._computed, self._applied, self._clipped):
+            values[rows] = 0
         for model in self.groups.values():
-            model.reset(env_ids)
+            model.reset(rows)
 
     def __getitem__(self, name: str) -> ActuatorBase:
         if name not in self.groups:
@@ -213,29 +217,6 @@ class ActuatorGroups:
         text = "\n\n".join(parts)
         print(text)
         return text
-
-    def close(self) -> None:
-        """Give the engine back what it held. May be called again."""
-        if self._closed:
-            return
-        self._closed = True
-        for subscription in self._subscriptions:
-            subscription.cancel()
-        if self.articulation.simulation.is_closed:
-            return
-        self._effort.zero_()
-        self._write()
-        self._undo.close()
-
-    def __enter__(self) -> ActuatorGroups:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):
-            self.close()
 
 
 def _columns_of(articulation: Articulation, groups: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from ..errors import SimulationError, listed
+from .ids import ids_to_write, read_ids
 from .simulation import Robot, Simulation, current_simulation
 
 
@@ -18,8 +19,9 @@ class Articulation:
     """One robot, or many of the same kind.
 
     Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
-    broadcast. Both work on a subset: ``indices`` of robots, ``dof_indices`` of DOFs. Joints of more than one DOF, such
-    as a free base, are not among the DOFs.
+    broadcast. Both work on a subset: ``indices`` of robots, ``dof_indices`` of DOFs, as whole numbers, a slice or a
+    mask. A getter returns what is named twice twice; a setter refuses it. Joints of more than one DOF, such as a free
+    base, are not among the DOFs.
 
     Args:
         paths: Path of a robot, a regex that matches the paths of several, or a list of these. The name of a robot alone
@@ -142,21 +144,23 @@ class Articulation:
 
     def get_dof_gains(self, indices: Any = None, dof_indices: Any = None) -> tuple[wp.array, wp.array]:
         """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""
-        robots, dofs = self._subset(indices, dof_indices)
-        stiffness, damping = self.simulation.gains(self.robot_ids[robots])
+        chosen = np.ix_(*self._subset(indices, dof_indices))
         device = self.simulation.device
-        return tuple(wp.array(v[:, dofs].astype(np.float32), device=device) for v in (stiffness, damping))
+        gains = self.simulation.gains(self.robot_ids)
+        return tuple(wp.array(values[chosen].astype(np.float32), device=device) for values in gains)
 
     def set_dof_gains(
         self, stiffnesses: Any = None, dampings: Any = None, indices: Any = None, dof_indices: Any = None
     ) -> None:
         """Set the gains of the engine's own drives. None keeps what they are."""
-        robots, dofs = self._subset(indices, dof_indices)
+        robots, dofs = self.places_to_write(indices, dof_indices)
+        if not len(robots) or not len(dofs):
+            return
         self.simulation.check_free(self.robot_ids[robots], dofs)
         before = self.simulation.gains(self.robot_ids[robots])
         shape = (len(robots), len(dofs))
         values = [
-            now[:, dofs] if given is None else self._numbers(name, given, shape)
+            now[:, dofs] if given is None else self.numbers(name, given, shape)
             for name, given, now in zip(("stiffnesses", "dampings"), (stiffnesses, dampings), before, strict=True)
         ]
         self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
@@ -164,19 +168,27 @@ class Articulation:
     def get_root_poses(self, indices: Any = None) -> wp.array:
         """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
         self.simulation.check_open()
-        robots = Simulation.check_ids("indices", indices, len(self))
-        return wp.array(
-            self.simulation.root_poses(self.robot_ids[robots]), dtype=wp.float32, device=self.simulation.device
-        )
+        robots = read_ids("indices", indices, len(self))
+        poses = self.simulation.root_poses(self.robot_ids[robots]).reshape(-1, 7)
+        return wp.array(poses, dtype=wp.float32, device=self.simulation.device)
 
     def push(self, forces: Any, indices: Any = None) -> None:
         """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until told otherwise."""
-        robots = Simulation.check_ids("indices", indices, len(self))
-        self.simulation.push(self.robot_ids[robots], self._numbers("forces", forces, (len(robots), 3)))
+        robots = ids_to_write("indices", indices, len(self))
+        self.simulation.push(self.robot_ids[robots], self.numbers("forces", forces, (len(robots), 3)))
 
     def _subset(self, indices: Any, dof_indices: Any) -> tuple[np.ndarray, np.ndarray]:
-        robots = Simulation.check_ids("indices", indices, len(self))
-        return robots, Simulation.check_ids("dof_indices", dof_indices, self.num_dofs)
+        robots = read_ids("indices", indices, len(self))
+        return robots, read_ids("dof_indices", dof_indices, self.num_dofs)
+
+    def places_to_write(self, indices: Any, dof_indices: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of robots, shape (n,), and columns of DOFs, shape (d,), of a setter.
+
+        Raises:
+            SimulationError: One is not there, or named twice.
+        """
+        robots = ids_to_write("indices", indices, len(self))
+        return robots, ids_to_write("dof_indices", dof_indices, self.num_dofs)
 
     def values(self, kind: str) -> np.ndarray:
         """Values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
@@ -198,23 +210,29 @@ class Articulation:
 
     def _set(self, kind: str, values: Any, indices: Any, dof_indices: Any) -> None:
         self.simulation.check_open()
-        robots, dofs = self._subset(indices, dof_indices)
+        robots, dofs = self.places_to_write(indices, dof_indices)
         if not len(robots) or not len(dofs):
             return
-        numbers = self._numbers(kind, values, (len(robots), len(dofs)))
+        numbers = self.numbers(kind, values, (len(robots), len(dofs)))
         array = wp.array(numbers, dtype=wp.float32, device=self.simulation.device)
         self.simulation.write(kind, self.robot_ids[robots], dofs, array)
 
-    def _numbers(self, name: str, values: Any, shape: tuple[int, int]) -> np.ndarray:
+    def numbers(self, name: str, values: Any, shape: tuple[int, int]) -> np.ndarray:
+        """Values that a setter got, float32, broadcast to ``shape``.
+
+        Raises:
+            SimulationError: They do not fit, or are not finite in 32 bits.
+        """
         if hasattr(values, "detach"):
             values = values.detach().cpu()
         numbers = values.numpy() if hasattr(values, "numpy") else values
         try:
-            numbers = np.broadcast_to(np.asarray(numbers, dtype=np.float32), shape)
+            with np.errstate(over="ignore"):
+                numbers = np.broadcast_to(np.asarray(numbers, dtype=np.float32), shape)
         except (TypeError, ValueError) as error:
             raise SimulationError(f"{name}: got {values!r}; must fit (robots, DOFs) = {shape}") from error
         if not np.isfinite(numbers).all():
-            raise SimulationError(f"{name}: got NaN or infinity; must be finite")
+            raise SimulationError(f"{name}: got NaN or infinity; must be finite, in 32 bits too")
         return np.ascontiguousarray(numbers)
 
 

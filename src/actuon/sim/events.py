@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .uncopyable import Uncopyable
+
 
 class Event(enum.Enum):
     """Moments in the life of a simulation, and what a callback gets after the simulation itself."""
@@ -24,7 +26,7 @@ class Event(enum.Enum):
     """The simulation stops. Nothing."""
 
 
-class Subscription:
+class Subscription(Uncopyable):
     """Keeps a callback subscribed until `cancel`."""
 
     def __init__(self, callbacks: dict[Subscription, Callable[..., Any]]):

@@ -17,6 +17,8 @@ import warp as wp
 
 from ..errors import RobotFileError, SimulationError
 from .events import Event, Events, Subscription
+from .ids import ids_to_reset
+from .uncopyable import Uncopyable
 
 STATE = ("joint_q", "joint_qd")
 CONTROL = ("joint_target_q", "joint_target_qd", "joint_f")
@@ -51,7 +53,7 @@ class Robot:
         return self.targets if kind == "joint_target_q" else self.dofs
 
 
-class Simulation(abc.ABC):
+class Simulation(Uncopyable, abc.ABC):
     """A physics engine with one or many copies of what a file holds.
 
     The newest is the current one, which is found where none is named; ``with simulation:`` makes it the current one,
@@ -177,10 +179,13 @@ class Simulation(abc.ABC):
         """Bring environments back to their first state. The others are not touched.
 
         Args:
-            env_ids: Which ones. Default: all, and the time too.
+            env_ids: Which ones: whole numbers, a slice or a mask. None of them: nothing happens. Default: all, and the
+                time too.
         """
         self.check_open()
-        ids = self.check_ids("env_ids", env_ids, self.num_envs)
+        ids = ids_to_reset("env_ids", env_ids, self.num_envs)
+        if not ids.size:
+            return
         if env_ids is None:
             self._rewind()
         else:
@@ -190,20 +195,6 @@ class Simulation(abc.ABC):
     def _rewind(self) -> None:
         self._time = 0.0
         self._reset(np.arange(self.num_envs))
-
-    @staticmethod
-    def check_ids(name: str, ids: Any, count: int) -> np.ndarray:
-        """Return ids as an array of whole numbers from 0 to ``count``, all of them where they are None."""
-        if ids is None:
-            return np.arange(count)
-        numbers = np.atleast_1d(ids.numpy() if hasattr(ids, "numpy") else np.asarray(ids))
-        if numbers.dtype == bool and numbers.shape == (count,):
-            return np.flatnonzero(numbers)
-        if numbers.size == 0:
-            return np.zeros(0, dtype=np.int64)
-        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= count:
-            raise SimulationError(f"{name}: got {ids!r}; must be whole numbers from 0 to {count - 1}")
-        return numbers.astype(np.int64)
 
     def close(self) -> None:
         """Stop, and let go of the engine. May be called again."""
@@ -233,7 +224,7 @@ class Simulation(abc.ABC):
             return
         for kind in STATE:
             values = getattr(self.arrays, kind).numpy()
-            if not math.isfinite(values.sum(dtype=np.float64)):
+            if not np.isfinite(values).all():
                 bad = int(np.flatnonzero(~np.isfinite(values))[0])
                 raise SimulationError(f"t = {self._time:.6g} s: {self._describe(kind, bad)} is {values[bad]}")
 
@@ -289,7 +280,7 @@ class Simulation(abc.ABC):
 
     @abc.abstractmethod
     def _reset(self, env_ids: np.ndarray) -> None:
-        """Bring environments back to their first state and targets."""
+        """Bring environments back to their first state and targets. There is at least one, and each is named once."""
 
     @abc.abstractmethod
     def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> None:

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which robots, DOFs or environments: as whole numbers, a slice or a mask.
+
+To read, an id may be given several times, and to reset too; to write not, as it could get two values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import SimulationError
+
+
+def read_ids(name: str, ids: Any, count: int) -> np.ndarray:
+    """Ids from 0 to ``count`` - 1 as they are given, shape (n,).
+
+    Args:
+        name: What to call them in an error.
+        ids: None for all, whole numbers, a slice, or a mask of ``count`` booleans; a list or an array of any framework.
+        count: How many there are.
+
+    Raises:
+        SimulationError: They are something else, negative or too large.
+    """
+    if ids is None:
+        return np.arange(count)
+    try:
+        if isinstance(ids, slice):
+            return np.arange(count)[ids]
+        host = ids.detach().cpu() if hasattr(ids, "detach") else ids
+        numbers = host.numpy() if hasattr(host, "numpy") else np.asarray(host)
+    except (TypeError, ValueError) as error:
+        raise SimulationError(f"{name}: got {ids!r}; {_allowed(count)}") from error
+    if numbers.dtype == bool:
+        if numbers.shape == (count,):
+            return np.flatnonzero(numbers)
+    elif numbers.ndim <= 1 and not numbers.size:
+        return np.zeros(0, dtype=np.int64)
+    elif numbers.ndim <= 1 and numbers.dtype.kind in "iu" and numbers.min() >= 0 and numbers.max() < count:
+        return np.atleast_1d(numbers).astype(np.int64)
+    raise SimulationError(f"{name}: got {ids!r}; {_allowed(count)}")
+
+
+def _allowed(count: int) -> str:
+    return f"must be whole numbers from 0 to {count - 1}, a slice, or a mask of {count} booleans"
+
+
+def ids_to_reset(name: str, ids: Any, count: int) -> np.ndarray:
+    """Ids as in `read_ids`, each once and in order: to reset one twice is to reset it once."""
+    return np.unique(read_ids(name, ids, count))
+
+
+def ids_to_write(name: str, ids: Any, count: int) -> np.ndarray:
+    """Ids as in `read_ids`, each given once.
+
+    Raises:
+        SimulationError: One is given more than once: which of its values would count?
+    """
+    numbers = read_ids(name, ids, count)
+    once, times = np.unique(numbers, return_counts=True)
+    if len(once) < len(numbers):
+        raise SimulationError(f"{name}: got {once[times > 1][0]} more than once; each gets one value, so give it once")
+    return numbers
