@@ -81,7 +81,8 @@ _LAZY: dict[str, tuple[str, ...]] = {
 
 if _typing.TYPE_CHECKING:
     from . import assets as assets, graph as graph, lab as lab, newton as newton, sim as sim, usd as usd
-    from .articulation_actuators import ArticulationActuators as ArticulationActuators, Telemetry as Telemetry
+    from .articulation_actuators import ArticulationActuators as ArticulationActuators
+    from .attachment import Telemetry as Telemetry
     from .recorder import Recorder as Recorder
     from .sim import (
         Articulation as Articulation,

@@ -14,6 +14,7 @@ from .actuator import Actuator
 from .components.base import Clamping, Component, Controller
 from .components.delay import Delay
 from .errors import ParameterError, StructureError
+from .typing import DeviceLike
 
 _LARGEST_INDEX = 2**31 - 1
 
@@ -56,13 +57,13 @@ class ActuatorBuilder:
     def add_actuator(
         self,
         controller_class: type[Controller],
-        index: Any,
+        index: int | np.ndarray,
         *,
         clamping: Sequence[tuple[type[Clamping], Mapping[str, Any]]] | None = (),
         delay_steps: int | None = None,
-        pos_index: Any = None,
-        target_pos_index: Any = None,
-        effort_index: Any = None,
+        pos_index: int | np.ndarray | None = None,
+        target_pos_index: int | np.ndarray | None = None,
+        effort_index: int | np.ndarray | None = None,
         **controller_kwargs: Any,
     ) -> None:
         """Describe the actuator of one joint, or of the same joint of many robots.
@@ -123,7 +124,7 @@ class ActuatorBuilder:
         for entry in self._entries:
             entry.indices = {name: (copies * strides[name] + at).ravel() for name, at in entry.indices.items()}
 
-    def finalize(self, device: Any = None, requires_grad: bool = False, **options: Any) -> list[Actuator]:
+    def finalize(self, device: DeviceLike = None, requires_grad: bool = False, **options: Any) -> list[Actuator]:
         """Build the actuators, in the order in which their first joints were described.
 
         Args:

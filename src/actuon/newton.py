@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .builder import ActuatorBuilder
 from .components.base import Controller
 from .errors import MissingExtraError, ParameterError, RobotFileError, StructureError
+from .typing import DeviceLike, PathLike
+
+if TYPE_CHECKING:
+    from pxr import Usd
 
 try:
     import newton
@@ -28,13 +34,13 @@ class ModelBuilder(newton.ModelBuilder):
 
     def add_actuator(
         self,
-        drive_class: Any = None,
+        drive_class: type | None = None,
         index: int | None = None,
-        clamping: Any = None,
+        clamping: Sequence[tuple[type, Mapping[str, Any]]] | None = None,
         delay_steps: int | None = None,
         pos_index: int | None = None,
         *,
-        controller_class: Any = None,
+        controller_class: type | None = None,
         **kwargs: Any,
     ) -> None:
         """Describe the actuator of one DOF. See `ActuatorBuilder.add_actuator`.
@@ -53,19 +59,19 @@ class ModelBuilder(newton.ModelBuilder):
                 raise StructureError("add_actuator: got drive_class and controller_class, which mean the same")
             drive_class = controller_class
         if _is_ours(drive_class):
-            described = ActuatorBuilder()  # checks everything, with errors that say where
+            described: Any = ActuatorBuilder()  # checks everything, with errors that say where
             described.add_actuator(
                 drive_class, index, clamping=clamping, delay_steps=delay_steps, pos_index=pos_index, **kwargs
             )
         super().add_actuator(drive_class, index, clamping, delay_steps, pos_index, **kwargs)
 
-    def add_usd(self, source: Any, **options: Any) -> dict[str, Any]:
+    def add_usd(self, source: PathLike | Usd.Stage, **options: Any) -> dict[str, Any]:
         """As Newton's, but actuators are read by Actuon: all targets of a prim, and the schema's defaults."""
         from .usd.attributes import ACTUATOR
         from .usd.parse import parse_actuators
         from .usd.stage import everything_below, open_stage
 
-        stage = open_stage(source) if isinstance(source, (str, Path)) else source
+        stage = open_stage(Path(source)) if isinstance(source, (str, os.PathLike)) else source
         root = stage.GetPrimAtPath(options.get("root_path", "/"))
         if not root:
             raise RobotFileError(f"there is no prim '{options['root_path']}' to start from")
@@ -78,7 +84,7 @@ class ModelBuilder(newton.ModelBuilder):
             for parsed in actuators
             if not any(re.match(p, path) for p in ignored for path in (parsed.prim_path, parsed.target_path))
         ]
-        result = super().add_usd(stage, ignore_paths=[*ignored, *prims], **options)
+        result: dict[str, Any] = super().add_usd(stage, ignore_paths=[*ignored, *prims], **options)
         joints = result["path_joint_map"]
         for parsed in actuators:
             if parsed.target_path not in joints:
@@ -94,7 +100,7 @@ class ModelBuilder(newton.ModelBuilder):
             )
         return result | {"actuator_count": len(actuators)}
 
-    def finalize(self, device: Any = None, *, requires_grad: bool = False, **options: Any) -> Any:
+    def finalize(self, device: DeviceLike = None, *, requires_grad: bool = False, **options: Any) -> newton.Model:
         """As Newton's, with Actuon's actuators in ``model.actuators``."""
         everything: dict[Any, Any] = self.actuator_entries  # type: ignore[has-type]
         ours = {key: entry for key, entry in everything.items() if _is_ours(entry.drive_class)}
