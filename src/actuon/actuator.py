@@ -17,6 +17,7 @@ from .errors import ParameterError, StateError, StructureError
 from .fields import Config
 from .pipeline import Flavour, kernel_source
 from .runners import FusedRunner, StagedRunner, TapeRunner
+from .typing import ArrayLike, IndexLike
 
 _Part = TypeVar("_Part", Controller, Delay, Clamping)
 
@@ -52,13 +53,13 @@ class Actuator:
 
     def __init__(
         self,
-        indices: Any,
+        indices: IndexLike,
         controller: Controller | Config,
         delay: Delay | Config | None = None,
         clamping: Sequence[Clamping | Config] | None = None,
-        pos_indices: Any = None,
-        target_pos_indices: Any = None,
-        effort_indices: Any = None,
+        pos_indices: IndexLike | None = None,
+        target_pos_indices: IndexLike | None = None,
+        effort_indices: IndexLike | None = None,
         state_pos_attr: str = "joint_q",
         state_vel_attr: str = "joint_qd",
         control_target_pos_attr: str | None = "joint_target_q",
@@ -163,7 +164,7 @@ class Actuator:
         """What limits the effort, in order."""
         return self._clamping
 
-    def _indices(self, name: str, value: Any, default: wp.array) -> wp.array:
+    def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
 
     @dataclass(eq=False)
@@ -174,14 +175,14 @@ class Actuator:
         """Ring of past commands; None without a delay."""
         controller_state: Any = None
         """State of the controller; None where it is stateless."""
-        owner: Any = field(default=None, repr=False)
+        owner: Actuator | None = field(default=None, repr=False)
         """The actuator it was made by."""
-        tape: Any = field(default=None, repr=False)
+        tape: wp.Tape | None = field(default=None, repr=False)
         """The tape that last recorded a step from or to it."""
         plans: Any = field(default_factory=dict, init=False, repr=False)
         """What is bound to steps from this state, by the state that they go to."""
 
-        def reset(self, mask: Any = None) -> None:
+        def reset(self, mask: ArrayLike | None = None) -> None:
             """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true."""
             parts = [part for part in (self.delay_state, self.controller_state) if part is not None]
             for part in parts:
@@ -221,8 +222,8 @@ class Actuator:
 
     def step(
         self,
-        sim_state: Any,
-        sim_control: Any,
+        sim_state: object,
+        sim_control: object,
         current_act_state: Actuator.State | None = None,
         next_act_state: Actuator.State | None = None,
         dt: float | None = None,
@@ -254,7 +255,7 @@ class Actuator:
             self._check_state("next_act_state", next_act_state)
         self._runner.run(given, current_act_state, next_act_state, dt)
 
-    def _read_feedforward(self, sim_control: Any) -> Any:
+    def _read_feedforward(self, sim_control: object) -> Any:
         """The feedforward; the default name may be absent, one that was asked for may only be None."""
         name = self.control_feedforward_attr
         if name is None:

@@ -23,6 +23,7 @@ from .sim import Articulation, Simulation
 from .spec.actuator_config import ActuatorConfig
 from .spec.registry import by_config
 from .spec.yaml_files import load_actuators, match_joints
+from .typing import ArrayLike, DeviceLike, IdsLike
 
 _COMPUTED = "computed"
 
@@ -48,7 +49,7 @@ class ArticulationActuators(Attachment):
         paths: str | Sequence[str],
         *,
         auto_step_pre_physics: bool = True,
-        device: Any = None,
+        device: DeviceLike = None,
         simulation: Simulation | None = None,
         allow_unsafe_torch_checkpoints: bool = False,
     ):
@@ -63,7 +64,7 @@ class ArticulationActuators(Attachment):
         actuators: Iterable[tuple[ActuatorConfig, str]],
         auto_step_pre_physics: bool = True,
         *,
-        device: Any = None,
+        device: DeviceLike = None,
         simulation: Simulation | None = None,
     ) -> ArticulationActuators:
         """Drive robots with actuators from Python.
@@ -92,7 +93,7 @@ class ArticulationActuators(Attachment):
         return made
 
     def _build(
-        self, articulation: Articulation, found: dict[int, ActuatorConfig], auto_step: bool, device: Any
+        self, articulation: Articulation, found: dict[int, ActuatorConfig], auto_step: bool, device: DeviceLike
     ) -> None:
         simulation = articulation.simulation
         if device is not None and wp.get_device(device) != simulation.device:
@@ -137,7 +138,7 @@ class ArticulationActuators(Attachment):
             self.articulation.simulation.refresh_targets()
             self._step(dt)
 
-    def step_actuators(self, step_dt: float, context: Any = None) -> None:
+    def step_actuators(self, step_dt: float, context: object = None) -> None:
         """Read state and targets, step the actuators, and hand the efforts to the engine.
 
         Args:
@@ -177,7 +178,9 @@ class ArticulationActuators(Attachment):
         """Leave stepping to `step_actuators`. The last efforts stay on until then."""
         self._auto_step = False
 
-    def set_dof_feedforward_effort_targets(self, values: Any, indices: Any = None, dof_indices: Any = None) -> None:
+    def set_dof_feedforward_effort_targets(
+        self, values: ArrayLike, indices: IdsLike | None = None, dof_indices: IdsLike | None = None
+    ) -> None:
         """Set what controllers add to their effort [N·m or N]. It goes through delay and limits as they do.
 
         Args:

@@ -7,7 +7,7 @@ import abc
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import warp as wp
@@ -17,6 +17,7 @@ from .sim import Articulation, Event, Subscription
 from .sim.events import subscribe_weakly
 from .sim.ids import ids_to_reset
 from .sim.uncopyable import Uncopyable
+from .typing import IdsLike
 
 _CLIPPED = 1e-6
 """Share of the wanted effort that must be missing for a limit to have clipped it."""
@@ -82,7 +83,7 @@ class Attachment(Uncopyable, abc.ABC):
         envs = np.array([robot.env for robot in self.articulation.robots])
         self.reset(np.isin(envs, env_ids))
 
-    def reset(self, env_ids: Any = None) -> None:
+    def reset(self, env_ids: IdsLike | None = None) -> None:
         """Let robots forget the past: delayed commands, integrals, hidden states. Feedforward stays.
 
         Args:

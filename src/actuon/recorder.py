@@ -15,6 +15,7 @@ from .files import replacing
 from .sim import Event
 from .sim.events import subscribe_weakly
 from .sim.uncopyable import Uncopyable
+from .typing import PathLike
 
 FORMATS = (".npz", ".csv")
 
@@ -68,7 +69,7 @@ class Recorder(Uncopyable):
         limit clipped it, each of shape (T, N, D)."""
         return {name: np.array(values) for name, values in self._series.items()}
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: PathLike) -> None:
         """Write everything so far to an ``.npz`` or a ``.csv`` file.
 
         The first also holds ``dof_names`` and ``paths``. The second has a row per time and columns such as
@@ -110,5 +111,5 @@ class Recorder(Uncopyable):
     def __enter__(self) -> Recorder:
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()

@@ -23,8 +23,10 @@ Array: TypeAlias = wp.array | np.ndarray | DLPackArray
 """An array of any framework."""
 ArrayLike: TypeAlias = Array | npt.ArrayLike
 """Numbers: one, a list, or an array of any framework."""
-IndexLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Array
-"""Whole numbers: one, a list or range, or an array of any framework."""
+IndexLike: TypeAlias = Sequence[SupportsIndex] | Array
+"""Whole numbers: a list or range, or an array of any framework."""
+IdsLike: TypeAlias = SupportsIndex | IndexLike | slice
+"""Which robots, DOFs or environments: whole numbers, a slice, or a mask of booleans."""
 DeviceLike: TypeAlias = wp.Device | str | None
 """A Warp device or its name, such as ``"cuda:0"``. None means Warp's current device."""
 PathLike: TypeAlias = str | os.PathLike[str]
