@@ -248,6 +248,38 @@ def test_limits_of_implicit_models_are_one():
     assert (model.velocity_limit == 7.0).all()
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({}, {}),
+        ({"effort_limit_sim": 9.0}, {"effort_limit": 9.0, "effort_limit_sim": 9.0}),
+        ({"effort_limit": 9.0}, {"effort_limit": 9.0, "effort_limit_sim": 9.0}),
+        ({"effort_limit": 9.0, "effort_limit_sim": 9.0}, {"effort_limit": 9.0, "effort_limit_sim": 9.0}),
+        ({"velocity_limit_sim": 9.0}, {"velocity_limit": 9.0, "velocity_limit_sim": 9.0}),
+        ({"velocity_limit": 9.0}, {}),
+        ({"velocity_limit": 9.0, "velocity_limit_sim": 9.0}, {"velocity_limit": 9.0, "velocity_limit_sim": 9.0}),
+        ({"effort_limit_sim": {".*": 9.0}}, {"effort_limit": {".*": 9.0}, "effort_limit_sim": {".*": 9.0}}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:ImplicitActuator")
+def test_the_cfg_of_an_implicit_model_shows_its_limits(given, shown):
+    cfg = ImplicitActuatorCfg(**COMMON, **given)
+    before = cfg.copy()
+    model = build(cfg, effort_limit=7.0, velocity_limit=3.0)
+    assert cfg == before
+    assert model.cfg == ImplicitActuatorCfg(**COMMON, **shown)
+    assert build(cfg, effort_limit=7.0, velocity_limit=3.0).cfg == model.cfg  # which the first did not change
+
+
+def test_a_config_that_changes_later_changes_no_model():
+    cfg = DelayedPDActuatorCfg(**COMMON, max_delay=2)
+    model = build(cfg)
+    cfg.min_delay, cfg.max_delay = 98, 99
+    model.reset()
+    assert model.time_lags.max() <= 2
+    assert (model.cfg.min_delay, model.cfg.max_delay) == (0, 2)
+
+
 def test_limits_of_explicit_models():
     model = build(IdealPDActuatorCfg(**COMMON), effort_limit=7.0, velocity_limit=3.0)
     assert (model.effort_limit == 7.0).all()

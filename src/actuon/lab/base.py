@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ class ActuatorBase:
         effort_limit: Any = float("inf"),
         velocity_limit: Any = float("inf"),
     ):
-        self.cfg = cfg
+        self.cfg = copy.copy(cfg)
+        """A copy of the config. The one that was given is never changed."""
         self.joint_names = list(joint_names)
         """Names of the joints, in the order of the columns."""
         self.joint_indices = joint_ids

@@ -23,7 +23,11 @@ from .tensors import to_numpy
 
 
 class ImplicitActuator(ActuatorBase):
-    """The engine's own drive. Commands pass through; the efforts are its law evaluated here, as telemetry."""
+    """The engine's own drive. Commands pass through; the efforts are its law evaluated here, as telemetry.
+
+    ``effort_limit`` and ``effort_limit_sim`` are one, and so are the limits of the velocity: where the config gives
+    one, ``cfg`` of the model shows it as both. A ``velocity_limit`` alone is not used, and None there.
+    """
 
     is_implicit_model = True
 
@@ -36,19 +40,21 @@ class ImplicitActuator(ActuatorBase):
         names = [name for name in PARAMETERS if name in self._assets]
         resolved = {name: self._resolve_one(name) for name in names}
         for name in ("effort_limit", "velocity_limit"):
-            plain, inner = resolved[name], resolved[f"{name}_sim"]
+            sim = f"{name}_sim"
+            plain, inner = resolved[name], resolved[sim]
             if plain.source != "asset" and inner.source != "asset":
                 if not np.array_equal(plain.used, inner.used):
                     raise ParameterError(
-                        f"{self._where}: {name} and {name}_sim differ; for an implicit model they are one, so give "
-                        f"{name}_sim"
+                        f"{self._where}: {name} and {sim} differ; for an implicit model they are one, so give {sim}"
                     )
             elif plain.source != "asset":
                 used = "is used as" if name == "effort_limit" else "is not used; give"
-                warnings.warn(f"{self._where}: {name} {used} {name}_sim for an implicit model", stacklevel=5)
+                warnings.warn(f"{self._where}: {name} {used} {sim} for an implicit model", stacklevel=5)
                 if name == "effort_limit":
-                    inner = Resolved(inner.name, inner.asset, plain.config, plain.used, "config: effort_limit")
-            resolved[f"{name}_sim"] = inner
+                    inner = Resolved(sim, inner.asset, plain.config, plain.used, "config: effort_limit")
+                    self.cfg.effort_limit_sim = self.cfg.effort_limit
+            setattr(self.cfg, name, getattr(self.cfg, sim))
+            resolved[sim] = inner
             resolved[name] = Resolved(name, inner.asset, inner.config, inner.used, inner.source)
         return resolved
 
