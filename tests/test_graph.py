@@ -282,6 +282,7 @@ BAD = {
     ),
     "not finite": ({"feedforwardCommand": [float("inf")]}, "NaN or infinity"),
     "no such DOF": ({"feedforwardCommand": [1.0], "dofIndices": [2]}, "dof_indices: .*from 0 to 1"),
+    "a DOF twice": ({"feedforwardCommand": [1.0, 2.0], "dofIndices": [1, 1]}, "dof_indices: got 1 more than once"),
     "no such robot": ({"feedforwardCommand": [1.0], "indices": [-1]}, "indices: .*from 0 to 0"),
 }
 

@@ -59,6 +59,8 @@ def ids_to_write(name: str, ids: Any, count: int) -> np.ndarray:
         SimulationError: One is given more than once: which of its values would count?
     """
     numbers = read_ids(name, ids, count)
+    if ids is None:
+        return numbers
     once, times = np.unique(numbers, return_counts=True)
     if len(once) < len(numbers):
         raise SimulationError(f"{name}: got {once[times > 1][0]} more than once; each gets one value, so give it once")
