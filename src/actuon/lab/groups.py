@@ -174,7 +174,7 @@ class ActuatorGroups(Attachment):
                 clipped = is_clipped(computed, applied)
                 unlimited[:, at] = effort
             self._computed[:, at], self._applied[:, at], self._clipped[:, at] = computed, applied, clipped
-        self._check_finite(unlimited)
+        self._check_finite(unlimited)  # before effort_limit_sim, which would turn infinity into a number
         if self._effort.device.is_cpu:
             self._effort.numpy()[:] = given
         else:
