@@ -31,3 +31,5 @@ DeviceLike: TypeAlias = wp.Device | str | None
 """A Warp device or its name, such as ``"cuda:0"``. None means Warp's current device."""
 PathLike: TypeAlias = str | os.PathLike[str]
 """The path of a file."""
+Tensor: TypeAlias = Any
+"""What groups give: a PyTorch tensor where PyTorch is loaded, a NumPy array otherwise."""

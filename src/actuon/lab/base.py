@@ -7,7 +7,7 @@ import copy
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import warp as wp
@@ -20,9 +20,13 @@ from ..components.max_effort import ClampingMaxEffort
 from ..components.pd import ControllerPD
 from ..errors import ParameterError, listed
 from ..sim.ids import ids_to_reset
+from ..typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, Tensor
 from .randomisation import Distribution
-from .resolution import PARAMETERS, Resolved, asset_values, shown, values_by_joint
+from .resolution import PARAMETERS, Resolved, asset_values, joint_numbers, shown, values_by_joint
 from .tensors import like, warp_device
+
+if TYPE_CHECKING:
+    from .cfg import ActuatorBaseCfg
 
 NO_LIMIT_SIM = 1.0e9
 """What an explicit model gives the engine as effort limit, so that it does not clip again [N·m]."""
@@ -32,10 +36,10 @@ NO_LIMIT_SIM = 1.0e9
 class ArticulationActions:
     """Commands for joints. Each is a tensor of shape (environments, joints), or None."""
 
-    joint_positions: Any = None
-    joint_velocities: Any = None
-    joint_efforts: Any = None
-    joint_indices: Any = None
+    joint_positions: Tensor | None = None
+    joint_velocities: Tensor | None = None
+    joint_efforts: Tensor | None = None
+    joint_indices: IdsLike | None = None
 
 
 class ActuatorBase:
@@ -69,21 +73,21 @@ class ActuatorBase:
 
     def __init__(
         self,
-        cfg: Any,
+        cfg: ActuatorBaseCfg,
         joint_names: Sequence[str],
-        joint_ids: Any,
+        joint_ids: IndexLike | slice,
         num_envs: int,
-        device: Any,
-        stiffness: Any = 0.0,
-        damping: Any = 0.0,
-        armature: Any = 0.0,
-        friction: Any = 0.0,
-        dynamic_friction: Any = 0.0,
-        viscous_friction: Any = 0.0,
-        effort_limit: Any = float("inf"),
-        velocity_limit: Any = float("inf"),
+        device: DeviceLike,
+        stiffness: ArrayLike = 0.0,
+        damping: ArrayLike = 0.0,
+        armature: ArrayLike = 0.0,
+        friction: ArrayLike = 0.0,
+        dynamic_friction: ArrayLike = 0.0,
+        viscous_friction: ArrayLike = 0.0,
+        effort_limit: ArrayLike = float("inf"),
+        velocity_limit: ArrayLike = float("inf"),
     ):
-        self.cfg = copy.copy(cfg)
+        self.cfg: Any = copy.copy(cfg)
         """A copy of the config. The one that was given is never changed."""
         self.joint_names = list(joint_names)
         """Names of the joints, in the order of the columns."""
@@ -99,7 +103,7 @@ class ActuatorBase:
             raise ParameterError(f"{self._where}: device: got {device!r}; there are: {known}") from error
         if not self.joint_names or self.num_envs < 1:
             raise ParameterError(f"{self._where}: got {len(self.joint_names)} joints and {num_envs} environments")
-        if len(_listed(joint_ids, self.num_joints)) != self.num_joints:
+        if len(joint_numbers(joint_ids, self.num_joints)) != self.num_joints:
             raise ParameterError(
                 f"{self._where}: joint_ids: got {joint_ids!r}; must be {self.num_joints}, one per joint"
             )
@@ -148,19 +152,19 @@ class ActuatorBase:
             )
         super().__setattr__(name, value)
 
-    def _view(self, array: wp.array) -> Any:
+    def _view(self, array: wp.array) -> Tensor:
         """Memory of ours as a tensor."""
         if "torch" in sys.modules:
             return wp.to_torch(array).view(self.shape)
         return array.numpy().reshape(self.shape)
 
     @property
-    def computed_effort(self) -> Any:
+    def computed_effort(self) -> Tensor:
         """What the last `compute` wanted, before limits [N·m]."""
         return self._efforts[0]
 
     @property
-    def applied_effort(self) -> Any:
+    def applied_effort(self) -> Tensor:
         """What limits left of it [N·m]."""
         return self._efforts[1]
 
@@ -224,7 +228,7 @@ class ActuatorBase:
     def _clamping(self) -> list[Clamping]:
         return [ClampingMaxEffort(self._values["effort_limit"])]
 
-    def compute(self, control_action: ArticulationActions, joint_pos: Any, joint_vel: Any) -> ArticulationActions:
+    def compute(self, control_action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> ArticulationActions:
         """Turn commands into efforts.
 
         Args:
@@ -244,7 +248,7 @@ class ActuatorBase:
         control_action.joint_velocities = None
         return control_action
 
-    def _step(self, action: ArticulationActions, joint_pos: Any, joint_vel: Any) -> None:
+    def _step(self, action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> None:
         computed, applied = self._new(), self._new()
         sim = {
             "joint_q": self._flat("joint_pos", joint_pos),
@@ -258,14 +262,14 @@ class ActuatorBase:
         self._actuator.step(sim, sim, self._state, self._state)
         self._efforts[:] = computed.reshape(self.shape), applied.reshape(self.shape)
 
-    def _new(self) -> Any:
+    def _new(self) -> Tensor:
         """A flat tensor for the efforts of one step, in the kind that the model has. What was given out stays."""
         count, torch = self.shape[0] * self.shape[1], sys.modules.get("torch")
         if torch is not None:
             return torch.empty(count, dtype=torch.float32, device=wp.device_to_torch(self.device))
         return np.empty(count, np.float32) if self.device.is_cpu else wp.empty(count, wp.float32, self.device)
 
-    def _flat(self, name: str, tensor: Any) -> Any:
+    def _flat(self, name: str, tensor: Tensor | None) -> Tensor:
         """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
         if tensor is None:
             tensor = self._zeros
@@ -295,7 +299,7 @@ class ActuatorBase:
         array = np.ascontiguousarray(tensor, dtype=np.float32).ravel()
         return array if self.device.is_cpu else wp.array(array, device=self.device)
 
-    def reset(self, env_ids: Any = None) -> None:
+    def reset(self, env_ids: IdsLike | None = None) -> None:
         """Let environments forget the past. None, or ``slice(None)``, means all."""
         ids = self._env_ids(env_ids)
         if self._state is not None and ids.size:
@@ -304,14 +308,14 @@ class ActuatorBase:
             everyone = len(ids) == self.num_envs
             self._state.reset(None if everyone else wp.array(mask.ravel(), device=self.device))
 
-    def _env_ids(self, env_ids: Any) -> np.ndarray:
+    def _env_ids(self, env_ids: IdsLike | None) -> np.ndarray:
         return ids_to_reset("env_ids", env_ids, self.num_envs)
 
     def randomize(
         self,
         name: str,
         distribution: Distribution,
-        env_ids: Any = None,
+        env_ids: IdsLike | None = None,
         relative_to: str = "baseline",
         seed: int | None = None,
     ) -> None:
@@ -358,9 +362,9 @@ class ActuatorBase:
         return self._values[name].numpy().reshape(self.shape)
 
     @property
-    def joint_property_resolution_table(self) -> dict[str, list[list[Any]]]:
+    def joint_property_resolution_table(self) -> dict[str, list[list[str | float | None]]]:
         """For each parameter, a row per joint: name, index, the asset's value, the config's, the one used."""
-        ids = _listed(self.joint_indices, self.num_joints)
+        ids = joint_numbers(self.joint_indices, self.num_joints)
         table = {}
         for name, r in self._resolved.items():
             asset = [None] * self.num_joints if r.asset is None else r.asset[0].tolist()
@@ -387,13 +391,3 @@ class ActuatorBase:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.num_joints} joints in {self.num_envs} environments on {self.device}>"
-
-
-def _listed(joint_ids: Any, count: int) -> list[int]:
-    """Indices of joints, of which a slice may say only where they start."""
-    if isinstance(joint_ids, slice):
-        step = joint_ids.step or 1
-        start = (joint_ids.start or 0) if step > 0 else joint_ids.start
-        stop = start + count * step if joint_ids.stop is None else joint_ids.stop
-        return list(range(start, stop, step))
-    return [int(i) for i in joint_ids]

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import ParameterError
+from ..typing import ArrayLike
 from . import base, models
 
 Value = float | dict[str, float] | None
@@ -110,7 +111,7 @@ class RemotizedPDActuatorCfg(DelayedPDActuatorCfg):
     """Late explicit PD through a linkage."""
 
     class_type: type = models.RemotizedPDActuator
-    joint_parameter_lookup: Any = None
+    joint_parameter_lookup: ArrayLike | None = None
     """Rows of angle [rad], transmission ratio, and largest torque at the joint [N·m]."""
 
 

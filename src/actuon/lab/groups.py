@@ -6,8 +6,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import warp as wp
@@ -15,7 +14,9 @@ import warp as wp
 from ..attachment import Attachment, Telemetry, is_clipped
 from ..errors import ActuonError, ParameterError, SimulationError, listed
 from ..sim import Articulation
+from ..typing import ArrayLike, IdsLike
 from .base import ActuatorBase, ArticulationActions
+from .cfg import ActuatorBaseCfg
 from .resolution import matching
 from .tensors import to_numpy
 
@@ -42,7 +43,7 @@ class ActuatorGroups(Attachment):
         groups: Configs by name. Joints are matched by their regexes, and keep the order of the articulation.
     """
 
-    def __init__(self, articulation: Articulation, groups: Mapping[str, Any]):
+    def __init__(self, articulation: Articulation, groups: Mapping[str, ActuatorBaseCfg]):
         self.articulation = articulation
         columns = _columns_of(articulation, groups)
         self.unassigned = [
@@ -62,7 +63,7 @@ class ActuatorGroups(Attachment):
         """The models, by the names of their groups."""
         self._attach(np.sort(np.concatenate(list(columns.values()))))
 
-    def _make(self, name: str, cfg: Any, columns: np.ndarray) -> ActuatorBase:
+    def _make(self, name: str, cfg: ActuatorBaseCfg, columns: np.ndarray) -> ActuatorBase:
         robots = self.articulation
         simulation = robots.simulation
         stiffness, damping = simulation.gains(robots.robot_ids)
@@ -81,7 +82,7 @@ class ActuatorGroups(Attachment):
         for name, model in self.groups.items():
             undo.callback(self._hand_over_group(name, model, self._columns[name]))
 
-    def _hand_over_group(self, name: str, model: ActuatorBase, columns: np.ndarray) -> Any:
+    def _hand_over_group(self, name: str, model: ActuatorBase, columns: np.ndarray) -> Callable[[], None]:
         """Write gains and properties of a group to the engine, and read them back; returns what undoes it."""
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         properties = simulation.keep_properties(robots, columns)
@@ -191,7 +192,9 @@ class ActuatorGroups(Attachment):
         computed, applied, clipped = (values.copy() for values in (self._computed, self._applied, self._clipped))
         return Telemetry(self.articulation.dof_names, computed, applied, clipped)
 
-    def set_dof_feedforward_effort_targets(self, values: Any, indices: Any = None, dof_indices: Any = None) -> None:
+    def set_dof_feedforward_effort_targets(
+        self, values: ArrayLike, indices: IdsLike | None = None, dof_indices: IdsLike | None = None
+    ) -> None:
         """Set what is added to the efforts [N·m]: through the limits of explicit groups, as it is for implicit ones."""
         self._check_open()
         robots, dofs = self.articulation.places_to_write(indices, dof_indices)
@@ -219,7 +222,7 @@ class ActuatorGroups(Attachment):
         return text
 
 
-def _columns_of(articulation: Articulation, groups: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _columns_of(articulation: Articulation, groups: Mapping[str, ActuatorBaseCfg]) -> dict[str, np.ndarray]:
     """The columns of each group's joints, in the order of the articulation."""
     names = articulation.dof_names
     owner: dict[str, str] = {}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 import warp as wp
@@ -16,6 +15,7 @@ from ..components.dc_motor import ClampingDCMotor
 from ..components.delay import Delay
 from ..components.neural import ControllerNeuralLSTM, ControllerNeuralMLP
 from ..errors import ParameterError
+from ..typing import Array, ArrayLike, IdsLike, Tensor
 from .base import ActuatorBase, ArticulationActions
 from .clamping import ClampingRemotized
 from .resolution import PARAMETERS, Resolved
@@ -58,7 +58,7 @@ class ImplicitActuator(ActuatorBase):
             resolved[name] = Resolved(name, inner.asset, inner.config, inner.used, inner.source)
         return resolved
 
-    def compute(self, control_action: ArticulationActions, joint_pos: Any, joint_vel: Any) -> ArticulationActions:
+    def compute(self, control_action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> ArticulationActions:
         """Evaluate the engine's law, and hand the commands on as they are. See `ActuatorBase.compute`."""
         self._step(control_action, joint_pos, joint_vel)
         return control_action
@@ -128,12 +128,12 @@ class DelayedPDActuator(IdealPDActuator):
         self._lags.assign(lags.ravel())
 
     @property
-    def time_lags(self) -> Any:
+    def time_lags(self) -> Tensor:
         """Lag of each environment [steps], shape (environments,)."""
         lags = self._view(self._lags)[:, 0]
         return lags.clone() if hasattr(lags, "clone") else lags.copy()
 
-    def reset(self, env_ids: Any = None) -> None:
+    def reset(self, env_ids: IdsLike | None = None) -> None:
         """Let environments forget the past, and draw their lag anew."""
         ids = self._env_ids(env_ids)
         if ids.size:
@@ -171,7 +171,7 @@ class RemotizedPDActuator(DelayedPDActuator):
         angles, ratios, efforts = (tuple(column.tolist()) for column in self._table.T)
         return [ClampingRemotized(angles, ratios, efforts, self._values["effort_limit"])]
 
-    def transmission_ratio(self, joint_pos: Any) -> np.ndarray:
+    def transmission_ratio(self, joint_pos: ArrayLike) -> np.ndarray:
         """Turns of the motor per turn of the joint at ``joint_pos`` [rad], same shape."""
         refuse_autograd(joint_pos, f"{self._where}: joint_pos")
         return np.interp(to_numpy(joint_pos), self._table[:, 0], self._table[:, 1]).astype(np.float32)

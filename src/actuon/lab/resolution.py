@@ -101,3 +101,13 @@ def shown(value: float | None) -> str:
     if value is None:
         return "–"
     return "inf" if math.isinf(value) else f"{value:g}"
+
+
+def joint_numbers(joint_ids: Any, count: int) -> list[int]:
+    """Indices of joints, of which a slice may say only where they start."""
+    if isinstance(joint_ids, slice):
+        step = joint_ids.step or 1
+        start = (joint_ids.start or 0) if step > 0 else joint_ids.start
+        stop = start + count * step if joint_ids.stop is None else joint_ids.stop
+        return list(range(start, stop, step))
+    return [int(i) for i in joint_ids]
