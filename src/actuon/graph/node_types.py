@@ -116,7 +116,7 @@ _CONSTANTS = (
     *("Half", "Float", "Float2", "Float3", "Float4", "Double", "Double2", "Double3", "Double4"),
     *("String", "Token", "Path"),
 )
-NODE_TYPES: dict[str, Any] = {
+NODE_TYPES: dict[str, type[object]] = {
     NODE_TYPE: OgnArticulationActuators,
     "isaacsim.core.nodes.OnPhysicsStep": OnPhysicsStep,
     "omni.graph.action.OnPlaybackTick": OnPlaybackTick,

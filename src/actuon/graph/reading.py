@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import RobotFileError, StructureError, listed
 from .node_types import EXECUTION
+
+if TYPE_CHECKING:
+    from pxr import Sdf, Usd
 
 GRAPH, NODE = "OmniGraph", "OmniGraphNode"
 _EVALUATOR = "execution"
@@ -23,7 +26,7 @@ class Node:
     """A node of a graph: what it is, and what its inputs are connected to."""
 
     path: str
-    prim: Any
+    prim: Usd.Prim
     implementation: Any
     """The class with ``compute(db)``."""
     inputs: list[str]
@@ -57,7 +60,7 @@ class Node:
         return [name for name, port in self.ports(side).items() if port["type"] == EXECUTION]
 
 
-def find_graph(stage: Any, path: Any = None) -> Any:
+def find_graph(stage: Usd.Stage, path: str | Sdf.Path | None = None) -> Usd.Prim:
     """The graph at ``path``, or the only one of the stage.
 
     Raises:
@@ -90,7 +93,7 @@ def find_graph(stage: Any, path: Any = None) -> Any:
     return prim
 
 
-def read_nodes(graph: Any, node_types: Mapping[str, Any]) -> list[Node]:
+def read_nodes(graph: Usd.Prim, node_types: Mapping[str, type[object]]) -> list[Node]:
     """The nodes of a graph, with their connections.
 
     Raises:
@@ -116,7 +119,7 @@ def read_nodes(graph: Any, node_types: Mapping[str, Any]) -> list[Node]:
     return list(nodes.values())
 
 
-def _read_node(prim: Any, node_types: Mapping[str, Any]) -> Node:
+def _read_node(prim: Usd.Prim, node_types: Mapping[str, type[object]]) -> Node:
     kind = prim.GetAttribute("node:type").Get()
     if not kind:
         raise RobotFileError(f"{prim.GetPath()}: it has no node:type; {listed('', node_types, 'node types')}")
@@ -124,7 +127,7 @@ def _read_node(prim: Any, node_types: Mapping[str, Any]) -> Node:
         raise RobotFileError(
             f"{prim.GetPath()}: node:type: '{kind}' is not known here; {listed(str(kind), node_types, 'node types')}"
         )
-    implementation = node_types[kind]
+    implementation: Any = node_types[kind]
     if not callable(getattr(implementation, "compute", None)) or not isinstance(
         getattr(implementation, "OGN", None), dict
     ):

@@ -4,20 +4,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ActuonError, RobotFileError, SimulationError
 from ..sim import Event, Simulation, current_simulation
 from ..sim.uncopyable import Uncopyable
+from ..typing import PathLike
 from .node_types import NODE_TYPES, PHYSICS_STEP, TICK
 from .reading import Node, find_graph, read_nodes
+
+if TYPE_CHECKING:
+    from pxr import Sdf, Usd
 
 _log = logging.getLogger("actuon.graph")
 
@@ -91,11 +96,11 @@ class GraphRunner(Uncopyable):
 
     def __init__(
         self,
-        stage: Any,
-        graph_path: Any = None,
+        stage: Usd.Stage | PathLike,
+        graph_path: str | Sdf.Path | None = None,
         simulation: Simulation | None = None,
         *,
-        node_types: Mapping[str, Any] = NODE_TYPES,
+        node_types: Mapping[str, type[object]] = NODE_TYPES,
         allow_unsafe_torch_checkpoints: bool = False,
     ):
         from ..usd.stage import open_stage, stage_or_current
@@ -103,7 +108,7 @@ class GraphRunner(Uncopyable):
         self.simulation = simulation or current_simulation()
         if self.simulation.is_closed:
             raise SimulationError("the simulation is closed")
-        self.stage = open_stage(stage) if isinstance(stage, (str, Path)) else stage_or_current(stage)
+        self.stage = open_stage(Path(stage)) if isinstance(stage, (str, os.PathLike)) else stage_or_current(stage)
         graph = find_graph(self.stage, graph_path)
         self.graph_path = str(graph.GetPath())
         self._allow_torch = allow_unsafe_torch_checkpoints
@@ -216,7 +221,7 @@ class GraphRunner(Uncopyable):
     def __enter__(self) -> GraphRunner:
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
