@@ -116,10 +116,11 @@ class MujocoSimulation(Simulation):
 
     def refresh(self) -> None:
         q, qd, effort = (self._rows[kind] for kind in (*STATE, "joint_f"))
-        for env, (qpos, qvel, _, applied) in enumerate(self._views):
-            q[env] = qpos
-            qd[env] = qvel
-            effort[env] = applied
+        with np.errstate(over="ignore"):  # too large for 32 bits is infinite, and told by the next check
+            for env, (qpos, qvel, _, applied) in enumerate(self._views):
+                q[env] = qpos
+                qd[env] = qvel
+                effort[env] = applied
         self.refresh_targets()
 
     def refresh_targets(self) -> None:

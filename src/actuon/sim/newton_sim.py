@@ -68,6 +68,9 @@ class NewtonSimulation(Simulation):
         self.model = builder.finalize(device=self.device)
         native = self.device.is_cpu and num_envs == 1
         self.solver = newton.solvers.SolverMuJoCo(self.model, use_mujoco_cpu=native, integrator="euler")
+        if native:  # a state that diverged must be seen, not silently replaced by the first one
+            mujoco, _ = self.solver.import_mujoco()
+            self.solver.mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         self.state, self.control = self.model.state(), self.model.control()
         newton.eval_ik(self.model, self.state, self.state.joint_q, self.state.joint_qd)
         self._first = {kind: wp.clone(getattr(self.state, kind)) for kind in STATE}

@@ -16,6 +16,7 @@ import numpy as np
 import warp as wp
 
 from ..errors import RobotFileError, SimulationError
+from .divergence import StateWatch
 from .events import Event, Events, Subscription
 from .ids import ids_to_reset
 from .uncopyable import Uncopyable
@@ -82,11 +83,14 @@ class Simulation(Uncopyable, abc.ABC):
         self._claims: dict[tuple[int, int], Any] = {}
         self._closed = False
         self._stepping = False
+        self._watch: StateWatch | None = None
 
     def _be_current(self) -> None:
         """To be called when everything is there: one that could not be made is no simulation."""
         if not self.robots:
             raise RobotFileError("holds no robot: no articulation with a revolute or prismatic joint")
+        if self.device.is_cpu:
+            self._watch = StateWatch(self.robots, self.num_envs, self.arrays, self.dt)
         _live.append(weakref.ref(self))
 
     @staticmethod
@@ -150,7 +154,8 @@ class Simulation(Uncopyable, abc.ABC):
         """Advance by ``n`` time steps, or until a callback stops the simulation.
 
         Raises:
-            SimulationError: A position or velocity is NaN or infinite. Nothing is stepped or written from then on.
+            SimulationError: A position or velocity is NaN, infinite or beyond 1e10. Nothing is stepped or written from
+                then on.
         """
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
             raise SimulationError(f"n: got {n!r}; must be a whole number ≥ 0")
@@ -161,7 +166,7 @@ class Simulation(Uncopyable, abc.ABC):
         try:
             for _ in range(n):
                 self.refresh()
-                self._check_finite()
+                self._check_state()
                 self._events.fire(Event.PRE_STEP, self, self.dt)
                 if not self._running:
                     return
@@ -171,7 +176,7 @@ class Simulation(Uncopyable, abc.ABC):
                 if not self._running:
                     return
             self.refresh()
-            self._check_finite()
+            self._check_state()
         finally:
             self._stepping = False
 
@@ -186,6 +191,8 @@ class Simulation(Uncopyable, abc.ABC):
         ids = ids_to_reset("env_ids", env_ids, self.num_envs)
         if not ids.size:
             return
+        if self._watch is not None:
+            self._watch.forget()
         if env_ids is None:
             self._rewind()
         else:
@@ -218,23 +225,9 @@ class Simulation(Uncopyable, abc.ABC):
     def __exit__(self, *exception: Any) -> None:
         self.close()
 
-    def _check_finite(self) -> None:
-        """Stop at the first NaN or infinity in the state, and say where it is."""
-        if not self.device.is_cpu:
-            return
-        for kind in STATE:
-            values = getattr(self.arrays, kind).numpy()
-            if not np.isfinite(values).all():
-                bad = int(np.flatnonzero(~np.isfinite(values))[0])
-                raise SimulationError(f"t = {self._time:.6g} s: {self._describe(kind, bad)} is {values[bad]}")
-
-    def _describe(self, kind: str, index: int) -> str:
-        what = "position" if kind == "joint_q" else "velocity"
-        for robot in self.robots:
-            (found,) = np.nonzero(robot.indices(kind) == index)
-            if found.size:
-                return f"the {what} of joint '{robot.dof_names[found[0]]}' of '{robot.path}'"
-        return f"{kind}[{index}], of a free base or ball joint,"
+    def _check_state(self) -> None:
+        if self._watch is not None:
+            self._watch.check(self._time)
 
     def claim(self, robots: np.ndarray, dofs: np.ndarray, owner: Any) -> None:
         """Let ``owner`` alone drive these DOFs, until `release`.

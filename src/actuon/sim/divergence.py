@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stops a simulation that diverged, and says which joint did first."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import SimulationError
+
+if TYPE_CHECKING:
+    from .simulation import Robot
+
+HUGE = 1.0e10
+"""A position [rad or m] or velocity [rad/s or m/s] beyond it has diverged. MuJoCo draws the same line."""
+_STEPS = 16
+"""How many steps are remembered."""
+_FAST = 1.0
+"""Motion within one step [rad or m] from which on the arithmetic alone makes a robot diverge."""
+
+
+class StateWatch:
+    """Looks at the state of a simulation after each step, and remembers the last ones.
+
+    In a coupled robot, one unstable joint takes the others along, the light ones faster than itself, until everything
+    is NaN in the same step. Energy tells them apart: over a step, an effort τ puts in τ·(q̇₀ + q̇₁)/2·dt, which is
+    positive and grows where the effort drives the instability, and negative on joints whose motors only resist.
+
+    Args:
+        robots: All robots, environment by environment.
+        num_envs: Number of environments.
+        arrays: ``joint_q``, ``joint_qd`` and ``joint_f`` of all robots, flat Warp arrays on the CPU.
+        dt: Time step [s].
+    """
+
+    def __init__(self, robots: list[Robot], num_envs: int, arrays: SimpleNamespace, dt: float):
+        self._robots, self._num_envs, self._dt = robots, num_envs, dt
+        self._position, self._velocity, self._effort = (
+            getattr(arrays, kind).numpy() for kind in ("joint_q", "joint_qd", "joint_f")
+        )
+        self._velocities = np.zeros((_STEPS, len(self._velocity)), np.float32)
+        self._efforts = np.zeros((_STEPS, len(self._velocity)), np.float32)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all steps, as after a reset."""
+        self._length = 0
+        self._time = -1.0
+
+    def check(self, time: float) -> None:
+        """Look at the state at ``time`` [s].
+
+        Raises:
+            SimulationError: A position or velocity is NaN, infinite or huge.
+        """
+        if not (_is_sound(self._position) and _is_sound(self._velocity)):
+            raise SimulationError(f"t = {time:.6g} s: {self._what_diverged()}")
+        if time != self._time:
+            row = self._length % _STEPS
+            self._velocities[row] = self._velocity
+            self._efforts[row] = self._effort
+            self._length += 1
+            self._time = time
+
+    def _what_diverged(self) -> str:
+        kind = "joint_q" if not _is_sound(self._position) else "joint_qd"
+        values = self._position if kind == "joint_q" else self._velocity
+        first = int(np.flatnonzero(~(np.abs(values) <= HUGE))[0])
+        env = first * self._num_envs // len(values)
+        joints = [(robot, i) for robot in self._robots if robot.env == env for i in range(len(robot.dofs))]
+        dofs = np.array([robot.dofs[i] for robot, i in joints])
+        state = np.stack([self._position[[robot.coordinates[i] for robot, i in joints]], self._velocity[dofs]])
+        bad = ~(np.abs(state) <= HUGE)
+        if not bad.any():
+            return f"{kind}[{first}], of a free base or ball joint, is {values[first]:.6g}"
+        fast = ~(np.abs(state[1]) * self._dt < _FAST)
+        chosen = np.flatnonzero(bad.any(axis=0) | fast)  # what moves as usual has no part in it
+        column = int(chosen[self._first_to_leave(dofs[chosen])])
+        what, value = ("position", state[0, column]) if bad[0, column] else ("velocity", state[1, column])
+        robot, i = joints[column]
+        end = "; it diverged" if np.isfinite(value) else ""
+        return f"the {what} of joint '{robot.dof_names[i]}' of '{robot.path}' is {value:.6g}{end}"
+
+    def _first_to_leave(self, dofs: np.ndarray) -> int:
+        """Which of ``dofs`` got the most energy from its effort; without efforts, which is the fastest."""
+        rows = [i % _STEPS for i in range(max(0, self._length - _STEPS), self._length)]
+        now = np.abs(self._velocity[dofs])
+        speeds = self._velocities[rows][:, dofs].astype(np.float64)
+        efforts = self._efforts[rows][:, dofs].astype(np.float64)
+        if np.isfinite(now).all():
+            speeds = np.vstack([speeds, self._velocity[dofs]])
+            efforts = np.vstack([efforts, self._effort[dofs]])
+        (slow,) = np.nonzero(np.abs(speeds).max(axis=1) * self._dt < _FAST)
+        if slow.size:
+            speeds, efforts = speeds[: slow[-1] + 2], efforts[: slow[-1] + 2]
+        energy = (efforts[1:] * (speeds[1:] + speeds[:-1])).sum(axis=0)
+        return int((energy if (energy > 0.0).any() else np.where(np.isnan(now), np.inf, now)).argmax())
+
+
+def _is_sound(values: np.ndarray) -> bool:
+    """Whether all values, of shape (n,), are finite, and none is huge."""
+    if not values.size:
+        return True
+    return bool(values.max() <= HUGE and values.min() >= -HUGE)
