@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,6 +41,9 @@ class MujocoSimulation(Simulation):
         model = self._load(path_or_model)
         if dt is not None:
             model.opt.timestep = dt
+        elif not 0.0 < model.opt.timestep < math.inf:
+            where = f"'{self.source}'" if self.source else "the model"
+            raise RobotFileError(f"{where}: option timestep: got {model.opt.timestep}; must be finite and > 0 [s]")
         # A state that is not finite must be seen, not silently replaced by the first one.
         model.opt.disableflags |= int(self._mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
