@@ -11,6 +11,8 @@ import mujoco
 import numpy as np
 import pytest
 import warp as wp
+from pxr import UsdPhysics
+from robot_files import robot
 
 import actuon
 from actuon.sim import Articulation, Event, MujocoSimulation, NewtonSimulation, current_simulation
@@ -128,6 +130,34 @@ def test_gains_are_those_of_the_engine(simulation):
     robots.set_dof_gains(0.0, 0.0)
     simulation.step(100)
     assert np.abs(robots.get_dof_positions().numpy() - before).max() > 0.05  # it goes limp
+
+
+def test_limits_are_the_stops_of_the_joints(simulation):
+    robots = robots_of(simulation)
+    lower, upper = robots.get_dof_limits()
+    np.testing.assert_allclose(lower.numpy()[0, :3], [-1.0472, -1.5708, -2.7227], rtol=1e-5)
+    np.testing.assert_allclose(upper.numpy()[0, :3], [1.0472, 3.4907, -0.83776], rtol=1e-5)
+    assert [side.numpy().shape for side in robots.get_dof_limits(dof_indices=[2, 0])] == [(1, 2)] * 2
+    assert robots.get_dof_limits(dof_indices=[4])[0].numpy() == pytest.approx(-1.5708)
+    assert not any(robots.robots[0].slides)
+    assert not robots.robots[0].is_fixed_base
+
+
+def test_a_joint_without_stops_and_a_slider():
+    stage = robot()
+    slide = UsdPhysics.PrismaticJoint(stage.GetPrimAtPath("/Robot/joints/slide"))
+    slide.CreateLowerLimitAttr(0.0)
+    slide.CreateUpperLimitAttr(0.04)
+    xml = """<mujoco><worldbody><body name="r"><joint name="hip"/><geom size=".1"/><body><joint name="knee"/>
+    <geom size=".1"/><body><joint name="slide" type="slide" range="0 .04" limited="true"/><geom size=".1"/>
+    </body></body></body></worldbody></mujoco>"""
+    for made in (NewtonSimulation(stage), MujocoSimulation(mujoco.MjModel.from_xml_string(xml), num_envs=2)):
+        with made as simulation:
+            lower, upper = (side.numpy() for side in robots_of(simulation).get_dof_limits())
+            np.testing.assert_allclose(lower, [[-math.inf, -math.inf, 0.0]] * simulation.num_envs)
+            np.testing.assert_allclose(upper, [[math.inf, math.inf, 0.04]] * simulation.num_envs)
+            assert simulation.robots[0].slides == (False, False, True)
+            assert simulation.robots[0].is_fixed_base
 
 
 def test_bad_values_are_refused(simulation):
@@ -364,7 +394,8 @@ def test_simulations_live_side_by_side():
     np.testing.assert_array_equal(end(0), end(2))
 
 
-def test_files_that_cannot_be(tmp_path):
+def test_files_that_cannot_be(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo leaves a log
     for make in (MujocoSimulation, NewtonSimulation):
         ending = ".xml" if make is MujocoSimulation else ".usda"
         with pytest.raises(ValueError, match="does not exist"):
@@ -380,6 +411,12 @@ def test_files_that_cannot_be(tmp_path):
         for bad in (0.0, -1.0, math.nan, math.inf, "x"):
             with pytest.raises(ValueError, match="dt"):
                 make(tmp_path / f"none{ending}", dt=bad)
+    for step in ("nan", "inf", "0", "-0.002"):
+        body = '<worldbody><body><joint/><geom size=".1"/></body></worldbody>'
+        (tmp_path / "step.xml").write_text(f'<mujoco><option timestep="{step}"/>{body}</mujoco>')
+        with pytest.raises(ValueError, match=r"step.xml': option timestep: got .*; must be finite and > 0 \[s\]"):
+            MujocoSimulation(tmp_path / "step.xml")
+        MujocoSimulation(tmp_path / "step.xml", dt=0.01).close()
     (tmp_path / "empty.usda").write_text('#usda 1.0\ndef Xform "World" {}\n')
     with pytest.raises(ValueError, match="empty.usda.*no articulation"):
         NewtonSimulation(tmp_path / "empty.usda")

@@ -104,6 +104,7 @@ class MujocoSimulation(Simulation):
             root = int(model.body_rootid[model.jnt_bodyid[joint]])
             if model.jnt_type[joint] in single:
                 by_root.setdefault(root, []).append(joint)
+        free = set(model.jnt_bodyid[model.jnt_type == int(mujoco.mjtJoint.mjJNT_FREE)].tolist())
         everyone = [joint for joints in by_root.values() for joint in joints]
         self._single_dofs, self._single_coordinates = model.jnt_dofadr[everyone], model.jnt_qposadr[everyone]
         robots = []
@@ -115,7 +116,11 @@ class MujocoSimulation(Simulation):
                 dofs = env * model.nv + model.jnt_dofadr[joints]
                 paths = tuple(f"{path}/{n}" for n in names)
                 coordinates = env * model.nq + model.jnt_qposadr[joints]
-                robots.append(Robot(path, env, f"/{name}", names, paths, coordinates, dofs, dofs, root))
+                slides = tuple(bool(model.jnt_type[j] == single[1]) for j in joints)
+                fixed = root not in free
+                robots.append(
+                    Robot(path, env, f"/{name}", names, paths, coordinates, dofs, dofs, root, (), slides, fixed)
+                )
         return robots
 
     def refresh(self) -> None:
@@ -245,6 +250,15 @@ class MujocoSimulation(Simulation):
             getattr(model, _PROPERTIES[name])[at] = values[row]
             if name == "armature":  # constants of the constraint solver follow from it
                 self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
+
+    def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows = []
+        for model, _, dofs in self._with_models(robots):
+            joints = model.dof_jntid[dofs]
+            has_stops = model.jnt_limited[joints].astype(bool)[:, None]
+            rows.append(np.where(has_stops, model.jnt_range[joints], (-np.inf, np.inf)))
+        limits = np.array(rows)
+        return limits[..., 0], limits[..., 1]
 
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         pairs = [self._drives.gains(model, dofs) for model, _, dofs in self._with_models(robots)]

@@ -120,14 +120,14 @@ class NewtonSimulation(Simulation):
             if joints:
                 bodies = [template.body_label[template.joint_child[j]] for j in members]
                 root = _common_root([label, *bodies, *(template.joint_label[j] for j in joints)]) or label
-                found.append((root, label, joints, template.joint_child[members[0]]))
+                found.append((root, label, joints, members[0]))
         roots = [root for root, *_ in found]
-        found = [(r if roots.count(r) == 1 else label, label, joints, body) for r, label, joints, body in found]
+        found = [(r if roots.count(r) == 1 else label, label, joints, base) for r, label, joints, base in found]
         ends = [root.rsplit("/", 1)[-1] for root, *_ in found]
         coordinates, dofs = template.joint_coord_count, template.joint_dof_count
         robots = []
         for env in range(self.num_envs):
-            for (root, label, joints, body), end in zip(found, ends, strict=True):
+            for (root, label, joints, base), end in zip(found, ends, strict=True):
                 name = end if ends.count(end) == 1 else root[1:]
                 path = root if self.num_envs == 1 else f"/World/envs/env_{env}/{name}"
                 labels = [template.joint_label[j] for j in joints]
@@ -135,9 +135,12 @@ class NewtonSimulation(Simulation):
                 q = env * coordinates + np.array([template.joint_q_start[j] for j in joints])
                 qd = env * dofs + np.array([template.joint_qd_start[j] for j in joints])
                 targets = q if self.model.use_coord_layout_targets else qd
-                body = env * template.body_count + body
+                body = env * template.body_count + template.joint_child[base]
                 aliases = (label,) if self.num_envs == 1 else ()
-                robots.append(Robot(path, env, root, shortest_endings(labels), paths, q, qd, targets, body, aliases))
+                slides = tuple(template.joint_type[j] == self._single()[1] for j in joints)
+                fixed = template.joint_type[base] != self._newton.JointType.FREE
+                names = shortest_endings(labels)
+                robots.append(Robot(path, env, root, names, paths, q, qd, targets, body, aliases, slides, fixed))
         return robots
 
     def refresh(self) -> None:
@@ -217,6 +220,12 @@ class NewtonSimulation(Simulation):
         numbers = array.numpy().copy()
         numbers[np.stack([self.robots[i].dofs[dofs] for i in robots])] = values
         array.assign(numbers)
+
+    def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        at = np.stack([self.robots[i].dofs for i in robots])
+        lower, upper = (getattr(self.model, f"joint_limit_{side}").numpy()[at] for side in ("lower", "upper"))
+        none = self._newton.MAXVAL
+        return np.where(lower <= -none, -np.inf, lower), np.where(upper >= none, np.inf, upper)
 
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         at = np.stack([self.robots[i].dofs for i in robots])

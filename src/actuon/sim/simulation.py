@@ -46,6 +46,10 @@ class Robot:
     """The engine's number of its root body."""
     aliases: tuple[str, ...] = ()
     """Other paths by which it may be called."""
+    slides: tuple[bool, ...] = ()
+    """Whether a DOF is a prismatic joint, whose units are m and N, for each DOF."""
+    is_fixed_base: bool = False
+    """Whether its root is fixed to the world."""
 
     def indices(self, kind: str) -> np.ndarray:
         """Where the values of ``kind`` lie, shape (D,)."""
@@ -322,6 +326,10 @@ class Simulation(Uncopyable, abc.ABC):
     @abc.abstractmethod
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         """Set such a property, for values of shape (n, d)."""
+
+    @abc.abstractmethod
+    def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest position of joints [rad or m], each of shape (n, D); ±inf where there is no stop."""
 
     @abc.abstractmethod
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
