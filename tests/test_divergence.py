@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation
+from actuon.sim import Articulation, Event, MujocoSimulation, NewtonSimulation
 from actuon.sim.divergence import HUGE
 
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -38,13 +38,15 @@ def named_by(simulation, gains, steps=3000):
     """Let PD controllers with (kp, kd) per joint swing the robots, until one diverges."""
     paths = [robot.path for robot in simulation.robots]
     pairs = [(actuon.ActuatorConfig(actuon.PDControlConfig(kp, kd)), name) for name, (kp, kd) in gains.items()]
-    with actuon.ArticulationActuators.from_actuators(paths, pairs) as actuators:
-        home = actuators.articulation.get_dof_positions().numpy()
-        with pytest.raises(actuon.SimulationError) as caught:
-            for _ in range(steps):
-                swing = 0.2 * np.sin(6.0 * simulation.time + np.arange(home.shape[1]))
-                actuators.articulation.set_dof_position_targets(home + swing)
-                simulation.step()
+    robots = Articulation(paths)
+    home = robots.get_dof_positions().numpy()
+
+    def swing(simulation, _):
+        robots.set_dof_position_targets(home + 0.2 * np.sin(6.0 * simulation.time + np.arange(home.shape[1])))
+
+    simulation.subscribe(Event.PRE_STEP, swing)
+    with actuon.ArticulationActuators.from_actuators(paths, pairs), pytest.raises(actuon.SimulationError) as caught:
+        simulation.step(steps)
     return str(caught.value)
 
 
