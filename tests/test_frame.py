@@ -32,6 +32,7 @@ ORDER = [
     "builder",
     "spec",
     "usd_plugin",
+    "warp_messages",
     "usd",
     "sim",
     "attachment",
@@ -105,6 +106,39 @@ def test_import_neither_initialises_warp_nor_compiles(tmp_path):
     run("import actuon", WARP_CACHE_PATH=str(tmp_path))
     assert not list(tmp_path.rglob("*.o"))
     assert run("import warp as wp, actuon; print(wp._src.context.runtime)").strip() == "None"
+
+
+def test_quiet_silences_warp_and_nobody_else(tmp_path):
+    """Its greeting, its line for each kernel, and that there is no CUDA driver; written by native code too."""
+    code = """
+import os, sys
+import numpy as np
+import actuon
+if "quiet" in sys.argv:
+    actuon.quiet()
+sim = dict.fromkeys(("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f"), np.zeros(2, np.float32))
+actuon.Actuator(range(2), actuon.ControllerPD(1.0, 0.5)).step(sim, sim)
+os.write(2, b"native code")
+"""
+    environment = os.environ | {"WARP_CACHE_PATH": str(tmp_path)}
+    loud, quiet = (
+        subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, check=True)
+        for arguments in ((), ("quiet",))
+    )
+    assert b"load on device" in loud.stdout
+    assert quiet.stdout == b""
+    assert quiet.stderr == b"native code"
+
+
+def test_what_warp_says_of_other_things_is_kept():
+    code = """
+import os
+from actuon.warp_messages import _without_missing_driver
+with _without_missing_driver():
+    os.write(2, b"Warp CUDA warning: Could not find or load the NVIDIA CUDA driver. No.\\nWarp CUDA error: 3\\n")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stderr == b"Warp CUDA error: 3\n"
 
 
 def test_public_names_are_complete():

@@ -144,11 +144,10 @@ class Articulation:
 
     def get_dof_limits(self, indices: Any = None, dof_indices: Any = None) -> tuple[wp.array, wp.array]:
         """Lowest and highest position [rad or m], at the stops of the joints; ±inf where there is none."""
-        self.simulation.check_open()
-        robots, dofs = self._subset(indices, dof_indices)
-        lower, upper = self.simulation.dof_limits(self.robot_ids[robots])
+        chosen = np.ix_(*self._subset(indices, dof_indices))
         device = self.simulation.device
-        return tuple(wp.array(v[:, dofs].astype(np.float32), device=device) for v in (lower, upper))
+        limits = self.simulation.dof_limits(self.robot_ids)
+        return tuple(wp.array(values[chosen].astype(np.float32), device=device) for values in limits)
 
     def get_dof_gains(self, indices: Any = None, dof_indices: Any = None) -> tuple[wp.array, wp.array]:
         """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Warp prints, and the switch that turns it off."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import warp as wp
+
+_NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
+
+
+def quiet() -> None:
+    """Keep Warp from printing its greeting, a line for each kernel that it loads, and that there is no CUDA driver.
+
+    Its warnings and errors are still printed. To be called after the import, before anything else: it starts Warp. What
+    Warp does is the same.
+    """
+    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
+    with _without_missing_driver():
+        wp.init()
+
+
+@contextlib.contextmanager
+def _without_missing_driver() -> Iterator[None]:
+    """Hold back what native code writes to the standard error, and print it afterwards, without that line."""
+    try:
+        terminal = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    _flush()
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            _flush()
+            os.dup2(terminal, 2)
+            os.close(terminal)
+            held.seek(0)
+            for line in held:
+                if _NO_DRIVER not in line:
+                    os.write(2, line)
+
+
+def _flush() -> None:
+    if sys.stderr is not None:
+        sys.stderr.flush()
