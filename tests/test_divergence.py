@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import mujoco
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ import actuon
 from actuon.sim import Articulation, Event, MujocoSimulation, NewtonSimulation
 from actuon.sim.divergence import HUGE
 
-ASSETS = Path(__file__).parents[1] / "assets"
+ASSETS = actuon.assets.FOLDER
 ARM = """
 <mujoco><option timestep="0.002"/><worldbody><body name="base">
   <body name="a"><joint name="shoulder" axis="0 1 0" armature="0.01"/>

@@ -51,7 +51,7 @@ from .spec.yaml_files import (
     save_actuators as save_actuators,
 )
 from .usd_plugin import announce_schemas as _announce_schemas
-from .warp_messages import quiet
+from .warp_messages import quiet as quiet
 
 __version__ = "0.1.0"
 
