@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .builder import ActuatorBuilder
@@ -71,7 +70,7 @@ class ModelBuilder(newton.ModelBuilder):
         from .usd.parse import parse_actuators
         from .usd.stage import everything_below, open_stage
 
-        stage = open_stage(Path(source)) if isinstance(source, (str, os.PathLike)) else source
+        stage = open_stage(source) if isinstance(source, (str, os.PathLike)) else source
         root = stage.GetPrimAtPath(options.get("root_path", "/"))
         if not root:
             raise RobotFileError(f"there is no prim '{options['root_path']}' to start from")

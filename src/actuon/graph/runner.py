@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +107,7 @@ class GraphRunner(Uncopyable):
         self.simulation = simulation or current_simulation()
         if self.simulation.is_closed:
             raise SimulationError("the simulation is closed")
-        self.stage = open_stage(Path(stage)) if isinstance(stage, (str, os.PathLike)) else stage_or_current(stage)
+        self.stage = open_stage(stage) if isinstance(stage, (str, os.PathLike)) else stage_or_current(stage)
         graph = find_graph(self.stage, graph_path)
         self.graph_path = str(graph.GetPath())
         self._allow_torch = allow_unsafe_torch_checkpoints

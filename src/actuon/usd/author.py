@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pxr import Sdf, Tf
+from pxr import Sdf, Tf, Usd
 
 from ..errors import ActuonError, RobotFileError
 from ..fields import Config
@@ -18,13 +18,13 @@ from ..spec.registry import by_config
 from ..spec.yaml_files import ActuatorEntry, match_joints, relative_below
 from .attributes import ACTUATOR, TARGETS, attribute_names, usd_value, value_type
 from .parse import applied_schemas
-from .stage import find_joint, find_prim, joint_paths, stage_or_current
+from .stage import PrimLike, find_joint, find_prim, joint_paths, stage_or_current
 
 SCOPE = "Actuators"
 
 
 def add_actuator(
-    articulation_root: Any,
+    articulation_root: PrimLike,
     target_names: str | Sequence[str],
     name: str,
     controller: Config,
@@ -32,8 +32,8 @@ def add_actuator(
     clamping: Config | Sequence[Config] | None = None,
     delay: Config | None = None,
     overwrite_existing: bool = False,
-    stage: Any = None,
-) -> Any:
+    stage: Usd.Stage | None = None,
+) -> Usd.Prim:
     """Write an actuator onto a robot, as a ``NewtonActuator`` prim at ``{articulation_root}/Actuators/{name}``.
 
     Args:
@@ -67,7 +67,9 @@ def add_actuator(
     return _add(stage, path, joints, actuator, overwrite_existing)
 
 
-def _add(stage: Any, path: Any, joints: Sequence[str], actuator: ActuatorConfig, overwrite: bool) -> Any:
+def _add(
+    stage: Usd.Stage, path: Sdf.Path, joints: Sequence[str], actuator: ActuatorConfig, overwrite: bool
+) -> Usd.Prim:
     try:
         parts = actuator.parts()
         old = stage.GetPrimAtPath(path)
@@ -82,7 +84,7 @@ def _add(stage: Any, path: Any, joints: Sequence[str], actuator: ActuatorConfig,
     return stage.GetPrimAtPath(path)
 
 
-def _path_for(root: Any, name: Any) -> Any:
+def _path_for(root: Usd.Prim, name: str) -> Sdf.Path:
     if not isinstance(name, str) or not Sdf.Path.IsValidIdentifier(name):
         raise RobotFileError(f"name: got {name!r}; must be a USD identifier: letters, digits and _, no digit first")
     scope = root.GetPath().AppendChild(SCOPE)
@@ -95,7 +97,7 @@ def _path_for(root: Any, name: Any) -> Any:
     return scope.AppendChild(name)
 
 
-def _write(stage: Any, path: Any, parts: Sequence[Config], joints: Sequence[str]) -> None:
+def _write(stage: Usd.Stage, path: Sdf.Path, parts: Sequence[Config], joints: Sequence[str]) -> None:
     """Put the prim together in a layer of its own, then copy it over in one piece, or leave everything as it was."""
     edit = stage.GetEditTarget()
     layer, at = _edited(stage, path)
@@ -204,12 +206,12 @@ def _stored_path(layer: Any, path: str) -> str:
 
 
 def author_actuators(
-    articulation_root: Any,
+    articulation_root: PrimLike,
     entries: Iterable[ActuatorEntry],
     *,
     overwrite_existing: bool = False,
-    stage: Any = None,
-) -> list[Any]:
+    stage: Usd.Stage | None = None,
+) -> list[Usd.Prim]:
     """Write the entries of an ``actuon.yaml`` onto a robot: all of them, or nothing.
 
     A joint's prim is named after the entry where that has one joint, and after the joint where it has several.

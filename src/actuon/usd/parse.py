@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from pathlib import Path
 from typing import Any
 
 from pxr import Sdf, Usd
@@ -16,10 +15,10 @@ from ..spec.registry import ComponentKind, Registered, by_schema
 from ..spec.trust import check_trusted
 from ..spec.yaml_files import ActuatorEntry
 from .attributes import ACTUATOR, TARGETS, read_parameters
-from .stage import JOINT_TYPES, default_root, everything_below, joint_paths, open_stage
+from .stage import JOINT_TYPES, StageLike, default_root, everything_below, joint_paths, open_stage
 
 
-def parse_actuator_prim(prim: Any, allow_unsafe_torch_checkpoints: bool = False) -> ActuatorParsed | None:
+def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = False) -> ActuatorParsed | None:
     """Read one ``NewtonActuator`` prim.
 
     Args:
@@ -43,7 +42,7 @@ def parse_actuator_prim(prim: Any, allow_unsafe_torch_checkpoints: bool = False)
         raise RobotFileError(f"{prim.GetPath()}: {error}") from error
 
 
-def _parse(prim: Any, allow_torch: bool) -> ActuatorParsed:
+def _parse(prim: Usd.Prim, allow_torch: bool) -> ActuatorParsed:
     targets = _targets(prim)
     controllers: list[Any] = []
     others: list[Any] = []
@@ -75,12 +74,12 @@ def _parse(prim: Any, allow_torch: bool) -> ActuatorParsed:
     )
 
 
-def applied_schemas(prim: Any) -> list[str]:
+def applied_schemas(prim: Usd.Prim) -> list[str]:
     """The API schemas applied to a prim, in order, whether USD knows them or not."""
     return list(prim.GetPrimTypeInfo().GetAppliedAPISchemas())
 
 
-def _targets(prim: Any) -> tuple[str, ...]:
+def _targets(prim: Usd.Prim) -> tuple[str, ...]:
     relationship = prim.GetRelationship(TARGETS)
     targets = relationship.GetTargets() if relationship else []
     if not targets:
@@ -108,7 +107,7 @@ def _check_networks(schema: Registered, values: dict[str, Any]) -> None:
             raise RobotFileError(f"the network '{path}' is inside a package; unpack it, and refer to the file")
 
 
-def parse_actuators(stage_or_root: Any, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorParsed]:
+def parse_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorParsed]:
     """Read all actuators of a stage or below a prim, one for each joint that is driven.
 
     Args:
@@ -127,9 +126,9 @@ def parse_actuators(stage_or_root: Any, allow_unsafe_torch_checkpoints: bool = F
     return found
 
 
-def stage_and_root(stage_or_root: Any) -> tuple[Any, Any]:
+def stage_and_root(stage_or_root: StageLike) -> tuple[Usd.Stage, Usd.Prim]:
     """The prim to start from, of a stage, of a file, or the prim itself; and its stage, which keeps it alive."""
-    if isinstance(stage_or_root, (str, Path)):
+    if isinstance(stage_or_root, (str, os.PathLike)):
         stage_or_root = open_stage(stage_or_root)
     if isinstance(stage_or_root, Usd.Stage):
         return stage_or_root, stage_or_root.GetPseudoRoot()
@@ -138,7 +137,7 @@ def stage_and_root(stage_or_root: Any) -> tuple[Any, Any]:
     raise RobotFileError(f"got {stage_or_root!r}; must be a Usd.Stage, a prim of one, or the path of a USD file")
 
 
-def export_actuators(stage_or_root: Any, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorEntry]:
+def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorEntry]:
     """Read all actuators of a robot as entries for `save_actuators`.
 
     Prims that are named after their joint and say the same become one entry.

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+
+from pxr import Usd
 
 from ..errors import ActuonError
 from ..fields import rounded
 from ..spec.actuator_config import ActuatorParsed
 from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
 from .parse import parse_actuator_prim, stage_and_root
-from .stage import JOINT_TYPES, everything_below
+from .stage import JOINT_TYPES, StageLike, everything_below
 
 _LINEAR = {"N·m": "N", "rad": "m"}
 _DRIVE = {
@@ -27,7 +28,7 @@ class Value:
     """A parameter as a file gives it."""
 
     name: str
-    value: Any
+    value: float | int | str | tuple[float, ...]
     unit: str
     source: str
 
@@ -64,7 +65,7 @@ class Report:
     problems: list[str]
 
 
-def inspect_actuators(stage_or_root: Any, allow_unsafe_torch_checkpoints: bool = False) -> Report:
+def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> Report:
     """Look at every joint of a stage or below a prim.
 
     Args:
@@ -128,7 +129,7 @@ def _unit(unit: str, linear: bool) -> str:
     return unit
 
 
-def _drive(joint: Any) -> Part | None:
+def _drive(joint: Usd.Prim) -> Part | None:
     """The joint's ``PhysicsDriveAPI``, in SI units: USD writes angular ones per degree."""
     linear = joint.GetTypeName() == "PhysicsPrismaticJoint"
     axis = "linear" if linear else "angular"

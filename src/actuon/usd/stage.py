@@ -7,28 +7,34 @@ import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from pxr import Sdf, Tf, Usd, UsdUtils
 
 from ..errors import RobotFileError, listed
 from ..spec.names import shortest_endings
+from ..typing import PathLike
 
 JOINT_TYPES = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
 """Joints that an actuator can drive: those of one DOF."""
 FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 
-_current: contextvars.ContextVar[Any] = contextvars.ContextVar("actuon_stage", default=None)
-_stage_of_simulation: list[Callable[[], Any]] = []
+PrimLike: TypeAlias = "Usd.Prim | Sdf.Path | str"
+"""A prim, or its absolute path."""
+StageLike: TypeAlias = "Usd.Stage | Usd.Prim | PathLike"
+"""A stage, a prim of one, or a USD file."""
+
+_current: contextvars.ContextVar[Usd.Stage | None] = contextvars.ContextVar("actuon_stage", default=None)
+_stage_of_simulation: list[Callable[[], Usd.Stage | None]] = []
 
 
-def provide_stage(provider: Callable[[], Any]) -> None:
+def provide_stage(provider: Callable[[], Usd.Stage | None]) -> None:
     """Let the current simulation say what its stage is; None where it has none."""
     _stage_of_simulation[:] = [provider]
 
 
 @contextlib.contextmanager
-def use_stage(stage: Any) -> Iterator[Any]:
+def use_stage(stage: Usd.Stage) -> Iterator[Usd.Stage]:
     """Make ``stage`` the one that functions use which are given none.
 
     Args:
@@ -42,7 +48,7 @@ def use_stage(stage: Any) -> Iterator[Any]:
         _current.reset(token)
 
 
-def current_stage() -> Any:
+def current_stage() -> Usd.Stage:
     """The stage of the innermost ``with use_stage(stage):`` block, or of the current simulation.
 
     Raises:
@@ -56,21 +62,21 @@ def current_stage() -> Any:
     return stage
 
 
-def check_stage(stage: Any) -> Any:
+def check_stage(stage: Usd.Stage) -> Usd.Stage:
     """Refuse what is no open stage."""
     if not isinstance(stage, Usd.Stage) or not stage:
         raise RobotFileError(f"stage: got {stage!r}; must be an open Usd.Stage")
     return stage
 
 
-def stage_or_current(stage: Any, prim: Any = None) -> Any:
+def stage_or_current(stage: Usd.Stage | None, prim: PrimLike | None = None) -> Usd.Stage:
     """``stage``; where it is None, that of ``prim`` if this is one, or the current one."""
     if stage is None and isinstance(prim, Usd.Prim) and prim:
         return prim.GetStage()
     return current_stage() if stage is None else check_stage(stage)
 
 
-def open_stage(path: str | Path) -> Any:
+def open_stage(path: PathLike) -> Usd.Stage:
     """Open a USD file.
 
     Raises:
@@ -98,7 +104,7 @@ def _first_problem(error: Exception) -> str:
     return " ".join(" ".join(entries).split()) or "it is no USD"
 
 
-def find_prim(stage: Any, path: Any) -> Any:
+def find_prim(stage: Usd.Stage, path: PrimLike) -> Usd.Prim:
     """The prim at ``path``, which may also be a prim itself.
 
     Raises:
@@ -119,12 +125,12 @@ def find_prim(stage: Any, path: Any) -> Any:
     return prim
 
 
-def everything_below(root: Any) -> Iterator[Any]:
+def everything_below(root: Usd.Prim) -> Iterator[Usd.Prim]:
     """All active, loaded, defined prims from ``root`` on, also those inside instances."""
     return iter(Usd.PrimRange(root, Usd.TraverseInstanceProxies()))
 
 
-def default_root(stage: Any) -> Any:
+def default_root(stage: Usd.Stage) -> Usd.Prim:
     """The robot of a stage: its default prim, or the only root prim with joints below it.
 
     Raises:
@@ -142,17 +148,17 @@ def default_root(stage: Any) -> Any:
     raise RobotFileError(f"'{name}' has no default prim; name the robot's root: {_names(roots)}")
 
 
-def _names(prims: list[Any]) -> str:
+def _names(prims: list[Usd.Prim]) -> str:
     return ", ".join(str(prim.GetPath()) for prim in prims)
 
 
-def joint_paths(root: Any) -> dict[str, str]:
+def joint_paths(root: Usd.Prim) -> dict[str, str]:
     """Joints that can be driven, below ``root``: as little of the end of their path as makes them unique → the path."""
     paths = [str(prim.GetPath()) for prim in everything_below(root) if prim.GetTypeName() in JOINT_TYPES]
     return dict(zip(shortest_endings(paths), paths, strict=True))
 
 
-def find_joint(root: Any, name: Any) -> str:
+def find_joint(root: Usd.Prim, name: str) -> str:
     """Path of the joint below ``root`` whose path ends in ``name``.
 
     Raises:
