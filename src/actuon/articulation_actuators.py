@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import warp as wp
@@ -24,6 +24,9 @@ from .spec.actuator_config import ActuatorConfig
 from .spec.registry import by_config
 from .spec.yaml_files import load_actuators, match_joints
 from .typing import ArrayLike, DeviceLike, IdsLike
+
+if TYPE_CHECKING:
+    from pxr import Usd
 
 _COMPUTED = "computed"
 
@@ -179,7 +182,7 @@ class ArticulationActuators(Attachment):
         self._auto_step = False
 
     def set_dof_feedforward_effort_targets(
-        self, values: ArrayLike, indices: IdsLike | None = None, dof_indices: IdsLike | None = None
+        self, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
         """Set what controllers add to their effort [N·m or N]. It goes through delay and limits as they do.
 
@@ -213,7 +216,7 @@ def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorCo
     """The actuators of the first robot, by column: from its prims, or from the YAML file beside it."""
     simulation, robot = articulation.simulation, articulation.robots[0]
     if simulation.stage is not None:
-        found = _read_prims(articulation, allow_torch)
+        found = _read_prims(articulation, simulation.stage, allow_torch)
         if found:
             return found
     path = _yaml_beside(simulation.source)
@@ -241,10 +244,10 @@ def _yaml_beside(source: Path | None) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _read_prims(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:
+def _read_prims(articulation: Articulation, stage: Usd.Stage, allow_torch: bool) -> dict[int, ActuatorConfig]:
     from .usd.parse import parse_actuators
 
-    robot, stage = articulation.robots[0], articulation.simulation.stage
+    robot = articulation.robots[0]
     paths = [path.replace(robot.path, robot.source_path, 1) for path in robot.dof_paths]
     found: dict[int, ActuatorConfig] = {}
     owners: dict[int, str] = {}

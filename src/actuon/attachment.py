@@ -83,7 +83,7 @@ class Attachment(Uncopyable, abc.ABC):
         envs = np.array([robot.env for robot in self.articulation.robots])
         self.reset(np.isin(envs, env_ids))
 
-    def reset(self, env_ids: IdsLike | None = None) -> None:
+    def reset(self, env_ids: IdsLike = None) -> None:
         """Let robots forget the past: delayed commands, integrals, hidden states. Feedforward stays.
 
         Args:

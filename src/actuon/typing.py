@@ -25,8 +25,8 @@ ArrayLike: TypeAlias = Array | npt.ArrayLike
 """Numbers: one, a list, or an array of any framework."""
 IndexLike: TypeAlias = Sequence[SupportsIndex] | Array
 """Whole numbers: a list or range, or an array of any framework."""
-IdsLike: TypeAlias = SupportsIndex | IndexLike | slice
-"""Which robots, DOFs or environments: whole numbers, a slice, or a mask of booleans."""
+IdsLike: TypeAlias = SupportsIndex | IndexLike | slice | None
+"""Which robots, DOFs or environments: whole numbers, a slice, or a mask of booleans. None means all."""
 DeviceLike: TypeAlias = wp.Device | str | None
 """A Warp device or its name, such as ``"cuda:0"``. None means Warp's current device."""
 PathLike: TypeAlias = str | os.PathLike[str]

@@ -39,7 +39,7 @@ class ArticulationActions:
     joint_positions: Tensor | None = None
     joint_velocities: Tensor | None = None
     joint_efforts: Tensor | None = None
-    joint_indices: IdsLike | None = None
+    joint_indices: IdsLike = None
 
 
 class ActuatorBase:
@@ -299,7 +299,7 @@ class ActuatorBase:
         array = np.ascontiguousarray(tensor, dtype=np.float32).ravel()
         return array if self.device.is_cpu else wp.array(array, device=self.device)
 
-    def reset(self, env_ids: IdsLike | None = None) -> None:
+    def reset(self, env_ids: IdsLike = None) -> None:
         """Let environments forget the past. None, or ``slice(None)``, means all."""
         ids = self._env_ids(env_ids)
         if self._state is not None and ids.size:
@@ -308,14 +308,14 @@ class ActuatorBase:
             everyone = len(ids) == self.num_envs
             self._state.reset(None if everyone else wp.array(mask.ravel(), device=self.device))
 
-    def _env_ids(self, env_ids: IdsLike | None) -> np.ndarray:
+    def _env_ids(self, env_ids: IdsLike) -> np.ndarray:
         return ids_to_reset("env_ids", env_ids, self.num_envs)
 
     def randomize(
         self,
         name: str,
         distribution: Distribution,
-        env_ids: IdsLike | None = None,
+        env_ids: IdsLike = None,
         relative_to: str = "baseline",
         seed: int | None = None,
     ) -> None:

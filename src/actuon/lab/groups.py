@@ -193,7 +193,7 @@ class ActuatorGroups(Attachment):
         return Telemetry(self.articulation.dof_names, computed, applied, clipped)
 
     def set_dof_feedforward_effort_targets(
-        self, values: ArrayLike, indices: IdsLike | None = None, dof_indices: IdsLike | None = None
+        self, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
         """Set what is added to the efforts [N·m]: through the limits of explicit groups, as it is for implicit ones."""
         self._check_open()

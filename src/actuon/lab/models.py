@@ -133,7 +133,7 @@ class DelayedPDActuator(IdealPDActuator):
         lags = self._view(self._lags)[:, 0]
         return lags.clone() if hasattr(lags, "clone") else lags.copy()
 
-    def reset(self, env_ids: IdsLike | None = None) -> None:
+    def reset(self, env_ids: IdsLike = None) -> None:
         """Let environments forget the past, and draw their lag anew."""
         ids = self._env_ids(env_ids)
         if ids.size:

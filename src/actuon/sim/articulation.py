@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ..errors import SimulationError, listed
+from ..typing import ArrayLike, IdsLike
 from .ids import ids_to_write, read_ids
 from .simulation import Robot, Simulation, current_simulation
 
@@ -64,7 +64,7 @@ class Articulation:
             raise SimulationError(f"paths: got none; {listed('', self._known(), 'robots')}")
         return sorted(found)
 
-    def _matching(self, pattern: Any) -> list[int]:
+    def _matching(self, pattern: str) -> list[int]:
         try:
             regex = re.compile(str(pattern))
         except re.error as error:
@@ -102,54 +102,58 @@ class Articulation:
                 raise SimulationError(f"'{self.paths[0]}' has {self.dof_names.count(name)} DOFs called '{name}'")
         return np.array([self.dof_names.index(name) for name in chosen], dtype=np.int64)
 
-    def get_dof_positions(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+    def get_dof_positions(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Positions [rad or m]."""
         return self._get("joint_q", indices, dof_indices)
 
-    def set_dof_positions(self, positions: Any, indices: Any = None, dof_indices: Any = None) -> None:
+    def set_dof_positions(self, positions: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
         """Move joints to ``positions`` [rad or m] at once."""
         self._set("joint_q", positions, indices, dof_indices)
 
-    def get_dof_velocities(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+    def get_dof_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Velocities [rad/s or m/s]."""
         return self._get("joint_qd", indices, dof_indices)
 
-    def set_dof_velocities(self, velocities: Any, indices: Any = None, dof_indices: Any = None) -> None:
+    def set_dof_velocities(self, velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
         """Give joints ``velocities`` [rad/s or m/s] at once."""
         self._set("joint_qd", velocities, indices, dof_indices)
 
-    def get_dof_position_targets(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+    def get_dof_position_targets(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Target positions [rad or m]."""
         return self._get("joint_target_q", indices, dof_indices)
 
-    def set_dof_position_targets(self, positions: Any, indices: Any = None, dof_indices: Any = None) -> None:
+    def set_dof_position_targets(
+        self, positions: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
         """Command ``positions`` [rad or m], of actuators and of the engine's own drives alike."""
         self._set("joint_target_q", positions, indices, dof_indices)
 
-    def get_dof_velocity_targets(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+    def get_dof_velocity_targets(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Target velocities [rad/s or m/s]."""
         return self._get("joint_target_qd", indices, dof_indices)
 
-    def set_dof_velocity_targets(self, velocities: Any, indices: Any = None, dof_indices: Any = None) -> None:
+    def set_dof_velocity_targets(
+        self, velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
         """Command ``velocities`` [rad/s or m/s]."""
         self._set("joint_target_qd", velocities, indices, dof_indices)
 
-    def get_dof_efforts(self, indices: Any = None, dof_indices: Any = None) -> wp.array:
+    def get_dof_efforts(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Efforts from outside the engine [N·m or N], such as those of actuators."""
         return self._get("joint_f", indices, dof_indices)
 
-    def set_dof_efforts(self, efforts: Any, indices: Any = None, dof_indices: Any = None) -> None:
+    def set_dof_efforts(self, efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
         """Apply ``efforts`` [N·m or N] from the next step on. On actuated DOFs the actuators overwrite them."""
         self._set("joint_f", efforts, indices, dof_indices)
 
-    def get_dof_limits(self, indices: Any = None, dof_indices: Any = None) -> tuple[wp.array, wp.array]:
+    def get_dof_limits(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Lowest and highest position [rad or m], at the stops of the joints; ±inf where there is none."""
         chosen = np.ix_(*self._subset(indices, dof_indices))
         device = self.simulation.device
         limits = self.simulation.dof_limits(self.robot_ids)
         return tuple(wp.array(values[chosen].astype(np.float32), device=device) for values in limits)
 
-    def get_dof_gains(self, indices: Any = None, dof_indices: Any = None) -> tuple[wp.array, wp.array]:
+    def get_dof_gains(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""
         chosen = np.ix_(*self._subset(indices, dof_indices))
         device = self.simulation.device
@@ -157,7 +161,11 @@ class Articulation:
         return tuple(wp.array(values[chosen].astype(np.float32), device=device) for values in gains)
 
     def set_dof_gains(
-        self, stiffnesses: Any = None, dampings: Any = None, indices: Any = None, dof_indices: Any = None
+        self,
+        stiffnesses: ArrayLike | None = None,
+        dampings: ArrayLike | None = None,
+        indices: IdsLike = None,
+        dof_indices: IdsLike = None,
     ) -> None:
         """Set the gains of the engine's own drives. None keeps what they are."""
         robots, dofs = self.places_to_write(indices, dof_indices)
@@ -172,23 +180,23 @@ class Articulation:
         ]
         self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
 
-    def get_root_poses(self, indices: Any = None) -> wp.array:
+    def get_root_poses(self, indices: IdsLike = None) -> wp.array:
         """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
         self.simulation.check_open()
         robots = read_ids("indices", indices, len(self))
         poses = self.simulation.root_poses(self.robot_ids[robots]).reshape(-1, 7)
         return wp.array(poses, dtype=wp.float32, device=self.simulation.device)
 
-    def push(self, forces: Any, indices: Any = None) -> None:
+    def push(self, forces: ArrayLike, indices: IdsLike = None) -> None:
         """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until told otherwise."""
         robots = ids_to_write("indices", indices, len(self))
         self.simulation.push(self.robot_ids[robots], self.numbers("forces", forces, (len(robots), 3)))
 
-    def _subset(self, indices: Any, dof_indices: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _subset(self, indices: IdsLike, dof_indices: IdsLike) -> tuple[np.ndarray, np.ndarray]:
         robots = read_ids("indices", indices, len(self))
         return robots, read_ids("dof_indices", dof_indices, self.num_dofs)
 
-    def places_to_write(self, indices: Any, dof_indices: Any) -> tuple[np.ndarray, np.ndarray]:
+    def places_to_write(self, indices: IdsLike, dof_indices: IdsLike) -> tuple[np.ndarray, np.ndarray]:
         """Rows of robots, shape (n,), and columns of DOFs, shape (d,), of a setter.
 
         Raises:
@@ -207,7 +215,7 @@ class Articulation:
             self._flat[kind] = np.stack([robot.indices(kind) for robot in self.robots])
         return self._flat[kind]
 
-    def _get(self, kind: str, indices: Any, dof_indices: Any) -> wp.array:
+    def _get(self, kind: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
         self.simulation.check_open()
         self.simulation.refresh()
         values = self.values(kind)
@@ -215,7 +223,7 @@ class Articulation:
             values = values[np.ix_(*self._subset(indices, dof_indices))]
         return wp.array(values, dtype=wp.float32, device=self.simulation.device)
 
-    def _set(self, kind: str, values: Any, indices: Any, dof_indices: Any) -> None:
+    def _set(self, kind: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         self.simulation.check_open()
         robots, dofs = self.places_to_write(indices, dof_indices)
         if not len(robots) or not len(dofs):
@@ -224,7 +232,7 @@ class Articulation:
         array = wp.array(numbers, dtype=wp.float32, device=self.simulation.device)
         self.simulation.write(kind, self.robot_ids[robots], dofs, array)
 
-    def numbers(self, name: str, values: Any, shape: tuple[int, int]) -> np.ndarray:
+    def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
         """Values that a setter got, float32, broadcast to ``shape``.
 
         Raises:

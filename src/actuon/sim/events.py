@@ -29,7 +29,7 @@ class Event(enum.Enum):
 class Subscription(Uncopyable):
     """Keeps a callback subscribed until `cancel`."""
 
-    def __init__(self, callbacks: dict[Subscription, Callable[..., Any]]):
+    def __init__(self, callbacks: dict[Subscription, Callable[..., object]]):
         self._callbacks = callbacks
 
     def cancel(self) -> None:
@@ -62,9 +62,9 @@ class Events:
     """Callbacks by event, called in the order in which they subscribed."""
 
     def __init__(self) -> None:
-        self._callbacks: dict[Event, dict[Subscription, Callable[..., Any]]] = {event: {} for event in Event}
+        self._callbacks: dict[Event, dict[Subscription, Callable[..., object]]] = {event: {} for event in Event}
 
-    def subscribe(self, event: Event, callback: Callable[..., Any]) -> Subscription:
+    def subscribe(self, event: Event, callback: Callable[..., object]) -> Subscription:
         """Call ``callback`` at each ``event`` from now on."""
         callbacks = self._callbacks[Event(event)]
         subscription = Subscription(callbacks)

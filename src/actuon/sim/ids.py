@@ -6,14 +6,13 @@ To read, an id may be given several times, and to reset too; to write not, as it
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import SimulationError
+from ..typing import IdsLike
 
 
-def read_ids(name: str, ids: Any, count: int) -> np.ndarray:
+def read_ids(name: str, ids: IdsLike, count: int) -> np.ndarray:
     """Ids from 0 to ``count`` - 1 as they are given, shape (n,).
 
     Args:
@@ -47,12 +46,12 @@ def _allowed(count: int) -> str:
     return f"must be whole numbers from 0 to {count - 1}, a slice, or a mask of {count} booleans"
 
 
-def ids_to_reset(name: str, ids: Any, count: int) -> np.ndarray:
+def ids_to_reset(name: str, ids: IdsLike, count: int) -> np.ndarray:
     """Ids as in `read_ids`, each once and in order: to reset one twice is to reset it once."""
     return np.unique(read_ids(name, ids, count))
 
 
-def ids_to_write(name: str, ids: Any, count: int) -> np.ndarray:
+def ids_to_write(name: str, ids: IdsLike, count: int) -> np.ndarray:
     """Ids as in `read_ids`, each given once.
 
     Raises:

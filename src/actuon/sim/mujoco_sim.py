@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -17,6 +17,9 @@ import warp as wp
 from ..errors import MissingExtraError, RobotFileError, SimulationError
 from .mujoco_drives import Drives
 from .simulation import STATE, Robot, Simulation
+
+if TYPE_CHECKING:
+    import mujoco
 
 _HOME = "home"
 _PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
@@ -35,7 +38,7 @@ class MujocoSimulation(Simulation):
         dt: Time step [s]. Default: the model's.
     """
 
-    def __init__(self, path_or_model: Any, num_envs: int = 1, dt: float | None = None):
+    def __init__(self, path_or_model: str | Path | mujoco.MjModel, num_envs: int = 1, dt: float | None = None):
         self._check_arguments(num_envs, dt)
         self._mujoco = _import_mujoco()
         model = self._load(path_or_model)
@@ -58,7 +61,7 @@ class MujocoSimulation(Simulation):
         self._reset(np.arange(num_envs))
         self._be_current()
 
-    def _load(self, path_or_model: Any) -> Any:
+    def _load(self, path_or_model: str | Path | mujoco.MjModel) -> mujoco.MjModel:
         if isinstance(path_or_model, self._mujoco.MjModel):
             return copy.copy(path_or_model)
         if not isinstance(path_or_model, (str, Path)):

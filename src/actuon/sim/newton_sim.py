@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -14,7 +15,11 @@ import warp as wp
 from ..errors import MissingExtraError, RobotFileError, SimulationError
 from ..memory import Floats, Ints
 from ..spec.names import shortest_endings
+from ..typing import DeviceLike, PathLike
 from .simulation import CONTROL, STATE, Robot, Simulation, live_simulations
+
+if TYPE_CHECKING:
+    from pxr import Usd
 
 _DEFAULT_DT = 0.002
 _PROPERTIES = {
@@ -43,8 +48,15 @@ class NewtonSimulation(Simulation):
     """
 
     no_limit = 1.0e9
+    stage: Usd.Stage
 
-    def __init__(self, stage_or_path: Any, num_envs: int = 1, dt: float | None = None, device: Any = None):
+    def __init__(
+        self,
+        stage_or_path: Usd.Stage | PathLike,
+        num_envs: int = 1,
+        dt: float | None = None,
+        device: DeviceLike = None,
+    ):
         self._check_arguments(num_envs, dt)
         self._newton = newton = _import_newton()
         from ..usd.stage import provide_stage
@@ -84,14 +96,14 @@ class NewtonSimulation(Simulation):
         self._be_current()
 
     @staticmethod
-    def _current_stage() -> Any:
+    def _current_stage() -> Usd.Stage | None:
         stages = [simulation.stage for simulation in live_simulations() if simulation.stage is not None]
         return stages[-1] if stages else None
 
-    def _open(self, stage_or_path: Any) -> Any:
+    def _open(self, stage_or_path: Usd.Stage | PathLike) -> Usd.Stage:
         from ..usd.stage import check_stage, open_stage
 
-        if not isinstance(stage_or_path, (str, Path)):
+        if not isinstance(stage_or_path, (str, os.PathLike)):
             return check_stage(stage_or_path)
 
         self.source = Path(stage_or_path)

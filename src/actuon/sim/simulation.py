@@ -10,16 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
 from ..errors import RobotFileError, SimulationError
+from ..typing import DeviceLike, IdsLike
 from .divergence import StateWatch
 from .events import Event, Events, Subscription
 from .ids import ids_to_reset
 from .uncopyable import Uncopyable
+
+if TYPE_CHECKING:
+    from pxr import Usd
 
 STATE = ("joint_q", "joint_qd")
 CONTROL = ("joint_target_q", "joint_target_qd", "joint_f")
@@ -73,10 +77,10 @@ class Simulation(Uncopyable, abc.ABC):
     """How the engine says that a joint has no limit of effort or speed."""
     source: Path | None = None
     """The file that it was made from."""
-    stage: Any = None
+    stage: Usd.Stage | None = None
     """The USD stage that it was made from."""
 
-    def __init__(self, num_envs: int, dt: float, device: Any):
+    def __init__(self, num_envs: int, dt: float, device: DeviceLike):
         self.num_envs = num_envs
         self._dt = dt
         self.device = wp.get_device(device)
@@ -84,7 +88,7 @@ class Simulation(Uncopyable, abc.ABC):
         self._time = 0.0
         self._running = False
         self._stopped = False
-        self._claims: dict[tuple[int, int], Any] = {}
+        self._claims: dict[tuple[int, int], object] = {}
         self._closed = False
         self._stepping = False
         self._watch: StateWatch | None = None
@@ -125,7 +129,7 @@ class Simulation(Uncopyable, abc.ABC):
         """Whether physics is ready: from the first step or `start` until `stop`."""
         return self._running
 
-    def subscribe(self, event: Event, callback: Callable[..., Any]) -> Subscription:
+    def subscribe(self, event: Event, callback: Callable[..., object]) -> Subscription:
         """Call ``callback(simulation, ...)`` at each ``event``. See `Event` for what else it gets.
 
         Returns:
@@ -184,7 +188,7 @@ class Simulation(Uncopyable, abc.ABC):
         finally:
             self._stepping = False
 
-    def reset(self, env_ids: Any = None) -> None:
+    def reset(self, env_ids: IdsLike = None) -> None:
         """Bring environments back to their first state. The others are not touched.
 
         Args:
@@ -226,14 +230,14 @@ class Simulation(Uncopyable, abc.ABC):
         _live[:] = [*(ref for ref in _live if ref() is not self), weakref.ref(self)]
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _check_state(self) -> None:
         if self._watch is not None:
             self._watch.check(self._time)
 
-    def claim(self, robots: np.ndarray, dofs: np.ndarray, owner: Any) -> None:
+    def claim(self, robots: np.ndarray, dofs: np.ndarray, owner: object) -> None:
         """Let ``owner`` alone drive these DOFs, until `release`.
 
         Raises:
@@ -259,7 +263,7 @@ class Simulation(Uncopyable, abc.ABC):
                         "own drive is off: set the actuators' gains, or close() them"
                     )
 
-    def release(self, owner: Any) -> None:
+    def release(self, owner: object) -> None:
         """Let others drive what ``owner`` did."""
         self._claims = {pair: claimed for pair, claimed in self._claims.items() if claimed != id(owner)}
 
