@@ -136,6 +136,8 @@ def test_entries_that_cannot_be_written_leave_a_bare_robot_bare():
     before = stage.GetRootLayer().ExportToString()
     with pytest.raises(ValueError, match="USD identifier"):
         actuon.author_actuators("/Robot", entries("knee", name="my knee"), stage=stage)
+    with pytest.raises(ValueError, match="USD identifier"):
+        actuon.author_actuators("/Robot", entries("knee", name="my/knee"), stage=stage)
     assert stage.GetRootLayer().ExportToString() == before
     stage.GetRootLayer().SetPermissionToEdit(False)
     with pytest.raises(ValueError, match="cannot be edited"):
@@ -277,3 +279,34 @@ def test_a_large_robot_is_written_in_one_walk():
     for i in range(300):
         UsdPhysics.RevoluteJoint.Define(stage, f"/Robot/joint_{i}")
     assert len(actuon.author_actuators("/Robot", entries(), stage=stage)) == 300
+
+
+def test_every_joint_that_an_entry_matches_gets_a_prim(tmp_path):
+    """Also where names that only folders tell apart look the same once they are one word."""
+    stage = Usd.Stage.CreateNew(str(tmp_path / "robot.usda"))
+    joints = ("/R/l/knee", "/R/r/knee", "/R/r_knee", "/R/a/b_c", "/R/a_b/c", "/R/x/b_c", "/R/x/c")
+    for path in joints:
+        UsdPhysics.RevoluteJoint.Define(stage, path)
+    stage.SetDefaultPrim(stage.GetPrimAtPath("/R"))
+    stage.GetRootLayer().Save()
+    actuon.save_actuators(tmp_path / "a.yaml", entries())
+    written = author_file(tmp_path / "robot.usda", tmp_path / "a.yaml", tmp_path / "out.usda")
+    names = ("l_knee", "r_knee_2", "r_knee", "a_b_c", "a_b_c_2", "x_b_c", "x_c")
+    assert written == [f"/R/Actuators/{name}" for name in names]
+    parsed = actuon.parse_actuators(tmp_path / "out.usda")
+    assert sorted(p.target_path for p in parsed) == sorted(joints)
+    assert {p.prim_path: p.target_path for p in parsed}["/R/Actuators/r_knee"] == "/R/r_knee"
+    for _ in range(2):  # the names do not depend on what is there already
+        author_file(tmp_path / "out.usda", tmp_path / "a.yaml", tmp_path / "out.usda", overwrite_existing=True)
+    assert len(actuon.parse_actuators(tmp_path / "out.usda")) == len(joints)
+    exported = actuon.export_actuators(tmp_path / "out.usda")
+    assert sum(len(entry.joints) for entry in exported) == len(joints)
+
+
+def test_names_are_unique_across_entries():
+    stage = Usd.Stage.CreateInMemory()
+    for path in ("/R/l/knee", "/R/r/knee", "/R/r_knee", "/R/hip"):
+        UsdPhysics.RevoluteJoint.Define(stage, path)
+    both = [*entries("l/knee", "r/knee", name="folders"), *entries("r_knee", "hip", name="plain")]
+    prims = actuon.author_actuators("/R", both, stage=stage)
+    assert [prim.GetName() for prim in prims] == ["l_knee", "r_knee_2", "r_knee", "hip"]

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 
 def shortest_endings(paths: Sequence[str]) -> tuple[str, ...]:
@@ -16,3 +17,9 @@ def shortest_endings(paths: Sequence[str]) -> tuple[str, ...]:
         count = next((c for c in range(1, len(end)) if seen[end[:c]] == 1), len(end))
         names.append("/".join(reversed(end[:count])))
     return tuple(names)
+
+
+def unique_name(name: str, taken: Container[str]) -> str:
+    """``name``, or the first of ``name_2``, ``name_3``, … that is not taken."""
+    candidates = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)

@@ -14,6 +14,7 @@ from pxr import Sdf, Tf, Usd
 from ..errors import ActuonError, RobotFileError
 from ..fields import Config
 from ..spec.actuator_config import ActuatorConfig
+from ..spec.names import unique_name
 from ..spec.registry import by_config
 from ..spec.yaml_files import ActuatorEntry, match_joints, relative_below
 from .attributes import ACTUATOR, TARGETS, attribute_names, usd_value, value_type
@@ -214,7 +215,8 @@ def author_actuators(
 ) -> list[Usd.Prim]:
     """Write the entries of an ``actuon.yaml`` onto a robot: all of them, or nothing.
 
-    A joint's prim is named after the entry where that has one joint, and after the joint where it has several.
+    A joint's prim is named after the entry where that has one joint, and after the joint where it has several:
+    ``knee``, or ``left_knee`` where only ``left/knee`` tells it from another, with a number behind it if that is taken.
 
     Args:
         articulation_root: Path of the robot's root prim.
@@ -228,18 +230,35 @@ def author_actuators(
     stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)
     paths = joint_paths(root)
-    prims: dict[str, tuple[ActuatorEntry, list[str]]] = {}
-    for entry, joints in match_joints(entries, paths):
-        if entry.one_prim or len(joints) == 1:
-            named = {entry.name: joints}
-        else:
-            named = {joint.replace("/", "_"): [joint] for joint in joints}
-        for name, targets in named.items():
-            if name in prims:
-                raise RobotFileError(f"'{entry.name}' and '{prims[name][0].name}' both make a prim called '{name}'")
-            prims[name] = (entry, targets)
+    prims = _named(match_joints(entries, paths))
     with _undone_on_failure(*_edited(stage, root.GetPath().AppendChild(SCOPE))):
         return [
             _add(stage, _path_for(root, name), [paths[t] for t in targets], entry.actuator, overwrite_existing)
-            for name, (entry, targets) in prims.items()
+            for name, entry, targets in prims
         ]
+
+
+def _named(
+    matched: Iterable[tuple[ActuatorEntry, Sequence[str]]],
+) -> list[tuple[str, ActuatorEntry, Sequence[str]]]:
+    """A prim for each entry or joint, in order: its name, the entry, the joints that it drives."""
+    groups: list[tuple[str | None, ActuatorEntry, Sequence[str]]] = []
+    for entry, joints in matched:
+        if entry.one_prim or len(joints) == 1:
+            groups.append((entry.name, entry, joints))
+        else:
+            groups += [(None if "/" in joint else joint, entry, (joint,)) for joint in joints]
+    owners: dict[str, str] = {}
+    for name, entry, _ in groups:
+        if name is None:
+            continue
+        if name in owners:
+            raise RobotFileError(f"'{entry.name}' and '{owners[name]}' both make a prim called '{name}'")
+        owners[name] = entry.name
+    prims = []
+    for name, entry, joints in groups:
+        if name is None:
+            name = unique_name(joints[0].replace("/", "_"), owners)
+            owners[name] = entry.name
+        prims.append((name, entry, joints))
+    return prims

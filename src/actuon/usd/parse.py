@@ -11,6 +11,7 @@ from pxr import Sdf, Usd
 
 from ..errors import RobotFileError
 from ..spec.actuator_config import ActuatorParsed
+from ..spec.names import unique_name
 from ..spec.registry import ComponentKind, Registered, by_schema
 from ..spec.trust import check_trusted
 from ..spec.yaml_files import ActuatorEntry
@@ -171,11 +172,6 @@ def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: b
         if len(members) > 1:
             _merge(entries, config, members)
     return list(entries.values())
-
-
-def unique_name(name: str, taken: Any) -> str:
-    """``name``, or the first of ``name_2``, ``name_3``, … that is not taken."""
-    return next(n for n in (name, *(f"{name}_{i}" for i in range(2, len(taken) + 3))) if n not in taken)
 
 
 def _merge(entries: dict[str, ActuatorEntry], config: Any, members: list[str]) -> None:
