@@ -71,7 +71,7 @@ CONFIGS = {
     "max_effort": st.builds(actuon.MaxEffortClampingConfig, limits),
     "dc_motor": st.builds(actuon.DCMotorClampingConfig, gains, numbers(0, infinite=True, above=True), limits),
     "position_based": tables,
-    "delay": st.builds(actuon.DelayConfig, st.integers(0, 2**31 - 1)),
+    "delay": st.builds(actuon.DelayConfig, st.integers(0, 10_000)),
 }
 controllers = CONFIGS["pd"] | CONFIGS["pid"]
 clamps = st.lists(st.sampled_from(["max_effort", "dc_motor", "position_based"]), unique=True, max_size=3).flatmap(

@@ -22,7 +22,7 @@ N = 3
 def refused(match, kind=ValueError):
     """Expect an Actuon error that is also ``kind``, with ``match`` in its message."""
     with pytest.raises(ActuonError, match=match) as caught:
-        yield
+        yield caught
     assert isinstance(caught.value, kind)
 
 
@@ -66,6 +66,17 @@ def refused(match, kind=ValueError):
         (lambda: actuon.Delay([1, 3], 2), "delay_steps: got 3 at index 1; max_delay is 2"),
         (lambda: actuon.Delay([1.5], 2), "whole number"),
         (lambda: actuon.DelayConfig(-1), "delay_steps: got -1"),
+        (lambda: actuon.DelayConfig(10_001), r"got 10001; must be a whole number ≥ 0 and ≤ 10000 \[steps\]"),
+        (lambda: actuon.DelayConfig(2**31 - 1), "got 2147483647; must be"),
+        (lambda: actuon.DelayConfig(10**5000), "delay_steps: got a whole number of"),
+        (lambda: actuon.Delay([1], 10_001), r"max_delay: got 10001; must be a whole number ≥ 1 and ≤ 10000 \[steps\]"),
+        (lambda: actuon.Delay([10_001], 10_000), "delay_steps: got 10001 at index 0; must be"),
+        (lambda: actuon.PDControlConfig(10**5000, 0.0), "kp: got a whole number of"),
+        (lambda: actuon.NeuralControlConfig("a" * 5000 + ".onnx"), "must be the path of a file"),
+        (
+            lambda: actuon.ClampingPositionBased(range(4097), [1.0] * 4097),
+            "got 4097 numbers; .* at most 4096",
+        ),
         (lambda: actuon.PDControlConfig(kp=[1.0, 2.0], kd=0.0), "a config holds one number"),
         (
             lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), control_computed_output_attr="joint_f"),
@@ -286,3 +297,24 @@ def test_nothing_is_left_over_when_a_device_is_missing():
         from actuon.arrays import flat
 
         flat(np.zeros(3, np.float32), "sim_state.joint_q", SimpleNamespace(alias="cuda:0"))
+
+
+def test_a_ring_that_would_fill_the_memory():
+    delay = actuon.Delay(10_000, 10_000)
+    with refused("Delay: 10000 steps × 100000 DOFs are more than .* shorten the longest delay"):
+        actuon.Actuator(range(100_000), actuon.ControllerPD(1.0, 0.0), delay=delay)
+
+
+def test_messages_do_not_repeat_what_is_long():
+    for value in ("high" * 10_000, [["x"] * 1000] * 100, 10**5000):
+        with refused("kp: got") as caught:
+            actuon.PDControlConfig(value, 0.0)
+        assert len(str(caught.value)) < 10_000
+
+
+def test_a_declared_maximum():
+    declared = actuon.fields.Field(unit="1", doc="A share.", minimum=0.0, maximum=1.0)
+    assert declared.range == "finite and ≥ 0 and ≤ 1 [1]"
+    declared.check("share", [0.0, 1.0])
+    with refused("share: got 1.5 at index 1; must be finite and ≥ 0 and ≤ 1"):
+        declared.check("share", [0.0, 1.5])

@@ -18,7 +18,9 @@
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class ActuonError(Exception):
@@ -72,3 +74,28 @@ def listed(name: str, known: Iterable[str], what: str) -> str:
     shown = ", ".join(known[:20]) + (f", and {len(known) - 20} more" if len(known) > 20 else "")
     close = difflib.get_close_matches(name, known, n=1)
     return f"{what}: {shown or 'none'}" + (f". Did you mean '{close[0]}'?" if close else "")
+
+
+class _Short(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel = 2
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = 10
+        self.maxstring = self.maxother = self.maxlong = 200
+
+    def repr_array(self, x: Any, level: int) -> str:  # Warp's arrays are called as the standard library's are
+        return self.repr_instance(x, level)
+
+    def repr_int(self, x: int, level: int) -> str:
+        try:
+            return super().repr_int(x, level)
+        except ValueError:  # more than 4300 digits
+            return f"a whole number of {x.bit_length()} bits"
+
+
+_short = _Short()
+
+
+def shown(value: Any) -> str:
+    """``value`` as a message shows it: its ``repr``, shortened where it is long or deep."""
+    return _short.repr(value)

@@ -16,10 +16,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .errors import ParameterError, StructureError
+from .errors import ParameterError, StructureError, shown
 
 _METADATA_KEY = "actuon"
 _LARGEST_INTEGER = 2**31 - 1
+_LONGEST_LIST = 4096
+_LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,7 @@ class Field:
     unit: str
     doc: str
     minimum: float | None = None
+    maximum: float | None = None
     above: float | None = None
     finite: bool = True
     """Whether infinity is refused. Limits allow it: it switches them off."""
@@ -48,14 +51,19 @@ class Field:
         if self.path:
             return "the path of a file"
         parts = ["finite"] if self.finite and not self.integer else []
-        if self.integer:
-            parts.append("a whole number < 2³¹")
+        if self.integer and self.maximum is None:
+            parts.append("< 2³¹")
         if self.minimum is not None:
             parts.append(f"≥ {self.minimum:g}")
         if self.above is not None:
             parts.append(f"> {self.above:g}")
-        text = " and ".join(parts) or "a number"
-        return f"{text} [{self.unit}]" + ("" if self.finite else "; inf switches it off")
+        if self.maximum is not None:
+            parts.append(f"≤ {self.maximum:g}")
+        text = " and ".join(parts)
+        text = f"a whole number {text}" if self.integer else text or "a number"
+        text += f" [{self.unit}]"
+        text += f", at most {_LONGEST_LIST} of them" if self.shared else ""
+        return text + ("" if self.finite else "; inf switches it off")
 
     def check(self, where: str, values: Any) -> None:
         """Raise `ParameterError` for the first of ``values`` that is outside the range.
@@ -66,10 +74,12 @@ class Field:
         """
         if self.path:
             text = os.fspath(values) if isinstance(values, (str, os.PathLike)) else ""
-            if not isinstance(text, str) or not text or not text.isprintable():
-                raise ParameterError(f"{where}: got {values!r}; must be {self.range}")
+            if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_PATH or not text.isprintable():
+                raise ParameterError(f"{where}: got {shown(values)}; must be {self.range}")
             return
         numbers = _as_numbers(where, values, self.integer)
+        if self.shared and numbers.size > _LONGEST_LIST:
+            raise ParameterError(f"{where}: got {numbers.size} numbers; must be {self.range}")
         bad = np.isnan(numbers)
         if self.finite:
             bad |= np.isinf(numbers)
@@ -77,7 +87,9 @@ class Field:
             bad |= numbers < self.minimum
         if self.above is not None:
             bad |= numbers <= self.above
-        if self.integer:
+        if self.maximum is not None:
+            bad |= numbers > self.maximum
+        elif self.integer:
             bad |= numbers > _LARGEST_INTEGER
         if bad.any():
             first = int(np.argmax(bad.ravel()))
@@ -89,13 +101,13 @@ def _as_numbers(where: str, values: Any, integer: bool) -> np.ndarray:
     """View ``values`` as the precision the kernels use: a double that overflows there is infinite here too."""
     try:
         array = np.asarray(values)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"{where}: got {values!r}; must be a number or a flat list of numbers") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ParameterError(f"{where}: got {shown(values)}; must be a number or a flat list of numbers") from error
     has_bools = isinstance(values, (list, tuple)) and any(isinstance(value, bool) for value in values)
     if array.dtype.kind not in "iuf" or has_bools:
-        raise ParameterError(f"{where}: got {values!r}; must be a number or a flat list of numbers")
+        raise ParameterError(f"{where}: got {shown(values)}; must be a number or a flat list of numbers")
     if integer and array.dtype.kind == "f" and array.size:
-        raise ParameterError(f"{where}: got {values!r}; must be a whole number")
+        raise ParameterError(f"{where}: got {shown(values)}; must be a whole number")
     with np.errstate(over="ignore"):
         return np.asarray(array, dtype=np.float64 if integer else np.float32)
 
@@ -107,6 +119,7 @@ def param(
     default: Any = dataclasses.MISSING,
     fallback: Any = None,
     minimum: float | None = None,
+    maximum: float | None = None,
     above: float | None = None,
     finite: bool = True,
     shared: bool = False,
@@ -122,6 +135,7 @@ def param(
         default: Value when a person leaves it out. Required without one.
         fallback: Value when a file or a builder leaves it out. Follows ``default`` where that is given.
         minimum: Smallest allowed value.
+        maximum: Largest allowed value.
         above: Value that it must exceed.
         finite: Refuse infinity.
         shared: One value for the group, not one per DOF.
@@ -134,6 +148,7 @@ def param(
         unit=unit,
         doc=doc,
         minimum=minimum,
+        maximum=maximum,
         above=above,
         finite=finite,
         shared=shared,

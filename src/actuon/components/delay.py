@@ -18,7 +18,7 @@ import numpy as np
 import warp as wp
 
 from .. import memory
-from ..errors import ParameterError, StateError
+from ..errors import ParameterError, StateError, shown
 from ..fields import Config, param
 from ..memory import Bools, Floats, Indices, Ints, Longs, scalar
 from ..pipeline import RING_STATE, Flavour, module_options, ring_offset
@@ -28,6 +28,10 @@ from .state import as_mask, refuse_rebinding, refuse_reset_on_tape
 wp.set_module_options(module_options(Flavour.GRAD))
 
 _serial = itertools.count(1)
+_LONGEST = 10_000
+"""Longest lag [steps]: a second at ten thousand steps per second. It keeps rings small, whatever a file says."""
+_MOST_ENTRIES = 2**28
+"""Steps times DOFs of one ring: 3 GiB in its three buffers."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,9 @@ class DelayConfig(Config):
 
     schema = "NewtonActuatorDelayAPI"
 
-    delay_steps: int = param("steps", "Steps by which commands are late.", minimum=0, integer=True, fallback=1)
+    delay_steps: int = param(
+        "steps", "Steps by which commands are late.", minimum=0, maximum=_LONGEST, integer=True, fallback=1
+    )
 
     def build(self) -> Delay:
         return Delay(self.delay_steps, max(1, self.delay_steps))
@@ -54,8 +60,11 @@ class Delay(Component):
     delay_steps: Any
 
     def __init__(self, delay_steps: Any, max_delay: int):
-        if isinstance(max_delay, bool) or not isinstance(max_delay, (int, np.integer)) or max_delay < 1:
-            raise ParameterError(f"Delay.max_delay: got {max_delay!r}; must be a whole number ≥ 1 [steps]")
+        whole = isinstance(max_delay, (int, np.integer)) and not isinstance(max_delay, bool)
+        if not whole or not 1 <= max_delay <= _LONGEST:
+            raise ParameterError(
+                f"Delay.max_delay: got {shown(max_delay)}; must be a whole number ≥ 1 and ≤ {_LONGEST} [steps]"
+            )
         self.buf_depth = int(max_delay)
         super().__init__(delay_steps)
 
@@ -84,9 +93,10 @@ class Delay(Component):
             num_actuators: Number of DOFs, N.
             requires_grad: Give states and delayed commands gradients.
         """
-        if self.buf_depth * num_actuators >= 2**31:
+        if self.buf_depth * num_actuators > _MOST_ENTRIES:
             raise ParameterError(
-                f"Delay: {self.buf_depth} steps × {num_actuators} DOFs exceed 2³¹ ring entries; split the actuator"
+                f"Delay: {self.buf_depth} steps × {num_actuators} DOFs are more than {_MOST_ENTRIES} entries, "
+                "which take 3 GiB in each state; shorten the longest delay, or split the actuator"
             )
         super().finalize(device, num_actuators)
         self.requires_grad = requires_grad

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..errors import ParameterError
+from ..errors import ParameterError, shown
 from ..fields import Config, param
 from ..memory import Floats
 from .base import Clamping, limit
@@ -38,7 +38,9 @@ class PositionBasedClampingConfig(Config):
         columns = {}
         for name, declared in cls.declared().items():
             if np.ndim(values[name]) != 1 or np.size(values[name]) == 0:
-                raise ParameterError(f"{where}.{name}: got {values[name]!r}; must be a list of at least one number")
+                raise ParameterError(
+                    f"{where}.{name}: got {shown(values[name])}; must be a list of at least one number"
+                )
             declared.check(f"{where}.{name}", values[name])
             columns[name] = np.asarray(values[name], dtype=np.float32)
         positions, efforts = columns.values()
