@@ -33,7 +33,7 @@ def test_a_link_stays_a_link_and_its_target_is_written(tmp_path):
 
 def test_what_is_no_regular_file_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(ValueError, match="no regular file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         actuon.save_actuators(tmp_path / "pipe.yaml", entries())
     assert stat.S_ISFIFO((tmp_path / "pipe.yaml").stat().st_mode)
 

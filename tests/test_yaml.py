@@ -119,18 +119,18 @@ def test_numbers_as_people_write_them(tmp_path):
         ("type: max_effort", "type: pd", r"legs\.clamping\[0\]: got type 'pd'; types: max_effort"),
         ("    controller: {type: pd, kp: 1e3, kd: 1}\n", "", "needs 'controller'"),
         ('    joints: ["hip|knee"]\n', "", "needs 'joints'"),
-        ('["hip|knee"]', "[]", "must be joint names or regexes"),
-        ('["hip|knee"]', "[3]", "must be joint names or regexes"),
+        ('["hip|knee"]', "[]", "must be joint names or regular expressions"),
+        ('["hip|knee"]', "[3]", "must be joint names or regular expressions"),
         ("joints:", "joint:", "unknown key 'joint'.*Did you mean 'joints'"),
         ("delay_steps: 2", "delay_steps: 2.5", "whole number"),
         ("delay_steps: 2", "", "needs 'delay_steps'"),
         ("{delay_steps: 2}", "2", "must be a mapping"),
         ("actuators:", "version: 7\nactuators:", "version: got 7"),
         ("actuators:", "actuator:", "unknown key 'actuator'"),
-        ("actuators:", "version: 1", "is no YAML|actuon.yaml"),
+        ("actuators:", "version: 1", "actuon.yaml:3: is not a valid YAML file"),
         ("  legs:", "  3:", "put it in quotes"),
         ("  legs:", "  legs: {}\n  legs:", "legs"),
-        ('["hip|knee"]', '["hip|knee"', "is no YAML"),
+        ('["hip|knee"]', '["hip|knee"', "is not a valid YAML file"),
         (
             "- {type: max_effort, max_effort: .inf}",
             "- {type: max_effort, max_effort: 1}\n      - {type: max_effort, max_effort: 2}",
@@ -186,7 +186,7 @@ def test_joints_are_matched_whole_in_the_robots_order():
         actuon.match_joints(entries(legs="kne"), JOINTS)
     with pytest.raises(ValueError, match="joint 'knee' is in 'a' and in 'b'"):
         actuon.match_joints(entries(a=".*", b="knee"), JOINTS)
-    with pytest.raises(ValueError, match=r"'\(' is no joint, and no regex"):
+    with pytest.raises(ValueError, match=r"'\(' is neither a joint nor a valid regular expression"):
         actuon.match_joints(entries(a="("), JOINTS)
     assert actuon.match_joints(entries(a="a(b"), ["a(b"])[0][1] == ["a(b"]
 
@@ -203,3 +203,78 @@ def test_authoring_entries_is_all_or_nothing():
     assert [p.config for p in actuon.parse_actuators(stage)] == [EXAMPLES["pd"]] * 2
     with pytest.raises(ValueError, match="both make a prim called 'hip'"):
         actuon.author_actuators("/Robot", entries(legs="hip|knee", hip="slide"), stage=robot())
+
+
+def laughs(inner, outer, end):
+    lines = [f"a0: &a0 {inner}"]
+    lines += [f"a{i}: &a{i} {outer % ', '.join([f'*a{i - 1}'] * 10)}" for i in range(1, 9)]
+    return "\n".join([*lines, end])
+
+
+CHAIN = "\n".join(["a0: &a0 [1]", *(f"a{i}: &a{i} [[[[*a{i - 1}]]]]" for i in range(1, 40)), "actuators: *a39"])
+KP = "actuators: {k: {joints: k, controller: {type: pd, kd: 1, kp: %s}}}"
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (
+            laughs("[x]", "[%s]", "actuators: *a8"),
+            r"actuon.yaml:\d: the file means more than 50000 values",
+        ),
+        (laughs("[x]", "[%s]", KP % "*a8"), "more than 50000 values"),
+        (laughs("{k: 1}", "{<<: [%s]}", "actuators: *a8"), "more than 50000 values"),
+        (CHAIN, r"actuon.yaml:\d+: lists and mappings are more than 32 deep"),
+        ("[" * 10_000, "more than 32 deep"),
+        ("- " * 1000 + "x", "more than 32 deep"),
+        ("{a: " * 1000, "more than 32 deep"),
+        ("a: &a [*a]", r"actuon.yaml:1: \*a refers to what it stands in"),
+        (KP % "&a [*a]", "refers to what it stands in"),
+        (KP % ("1" * 5000), "a value has 5000 characters; must have at most 4096"),
+        (KP % ("0x" + "f" * 4000), r"kp: got a whole number of 16000 bits; must be"),
+        ("version: 0x" + "f" * 4000, "version: got a whole number of 16000 bits"),
+        ("? 0x" + "f" * 4000 + "\n: 1", "got the key a whole number of"),
+        (KP.replace("type: pd", "type: 0x" + "f" * 4000) % 1, "got type a whole number of"),
+        (KP.replace("joints: k", "joints: 0x" + "f" * 4000) % 1, "joints: got a whole number of"),
+        (KP % ("x" * 2_000_000), "has more than 1048576 bytes"),
+        ("# " + "x" * 2_000_000, "has more than 1048576 bytes"),
+        (KP % '"\\ud800"', "holds half of a character"),
+        (KP.replace("{k:", '{"\\udfff":') % 1, "holds half of a character"),
+        (KP % "*nothing", "is not a valid YAML file: found undefined alias"),
+        (KP % "!!python/object/apply:os.getcwd []", "is not a valid YAML file"),
+        ("a: 1\na: 2", "is not a valid YAML file: found duplicate key"),
+        ("--- 1\n--- 2", "is not a valid YAML file"),
+        ("? [a]\n: 1", "yaml"),
+        (b"actuators:\n  caf\xe9: {}", "is not UTF-8 text: line 2 holds the byte 0xe9; save it as UTF-8"),
+    ],
+    ids=range(25),
+)
+def test_files_are_bounded(content, match, tmp_path):
+    """The time and memory to read a file follow from its size. Each is refused by name and line."""
+    with pytest.raises(actuon.RobotFileError, match=match) as caught:
+        load(tmp_path, content)
+    assert "actuon.yaml" in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_aliases_and_merges_within_bounds_are_read(tmp_path):
+    (first, second) = load(
+        tmp_path,
+        """
+        actuators:
+          a:
+            joints: [x, y]
+            controller: &motor {type: pd, kp: 1, kd: 2}
+            clamping: &limits [{type: max_effort, max_effort: 3}]
+          b: {joints: [z], controller: {<<: *motor, kp: 5}, clamping: *limits}
+        """,
+    )
+    assert first.actuator.controller == actuon.PDControlConfig(1.0, 2.0)
+    assert second.actuator.controller == actuon.PDControlConfig(5.0, 2.0)
+    assert second.actuator.clamping == first.actuator.clamping
+
+
+def test_regular_expressions_that_cannot_be():
+    for pattern in ("(", "a{99999999999}", "(" * 5000 + ")" * 5000, "[z-a]", "(?P<1>a)"):
+        with pytest.raises(actuon.RobotFileError, match="is neither a joint nor a valid regular expression"):
+            actuon.match_joints(entries(a=pattern), JOINTS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that appear whole, or not at all."""
+"""Files that are written whole or not at all, and read no further than they may be long."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def replacing(path: str | Path) -> Iterator[Path]:
     """A temporary file beside ``path`` to write to. At the end it takes its place; on an error it is removed.
 
     Raises:
-        RobotFileError: The folder is not there or not writable, or ``path`` is no regular file.
+        RobotFileError: The folder is not there or not writable, or ``path`` is not a regular file.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
-        raise RobotFileError(f"'{path}' cannot be written: it is no regular file")
+        raise RobotFileError(f"'{path}' cannot be written: it is not a regular file")
     if not target.parent.is_dir():
         raise RobotFileError(f"'{path}' cannot be written: its folder does not exist")
     partial: Path | None = None
@@ -37,6 +37,50 @@ def replacing(path: str | Path) -> Iterator[Path]:
     finally:
         if partial is not None:
             partial.unlink(missing_ok=True)
+
+
+def read_text(path: Path, largest: int) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark.
+
+    Args:
+        path: The file.
+        largest: Bytes that it may have.
+
+    Raises:
+        RobotFileError: It cannot be read, is larger, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(largest + 1)
+    except OSError as error:
+        raise RobotFileError(f"'{path}' cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in its name
+        raise RobotFileError(f"'{path}' cannot be read: {error}") from error
+    if len(data) > largest:
+        raise RobotFileError(f"'{path}' has more than {largest} bytes; must have at most as many")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RobotFileError(f"'{path}' is not UTF-8 text: {where_not_utf8(data)}; save it as UTF-8") from error
+
+
+def where_not_utf8(data: bytes) -> str:
+    """The first byte of ``data`` that is not UTF-8, in words."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        return f"line {line} holds the byte 0x{data[error.start]:02x}"
+    return ""
+
+
+def is_unicode(text: str) -> bool:
+    """Whether ``text`` can be written. Escapes, and file names that are not UTF-8, can hold halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _umask() -> int:

@@ -18,7 +18,7 @@ from ..components.neural import NeuralControlConfig, neural_class
 from ..components.pd import PDControlConfig
 from ..components.pid import PIDControlConfig
 from ..components.position_based import PositionBasedClampingConfig
-from ..errors import RobotFileError, StructureError, listed
+from ..errors import RobotFileError, StructureError, listed, shown
 from ..fields import Config
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -140,7 +140,8 @@ def by_type(where: str, kind: ComponentKind, type_name: Any) -> Registered:
     """The component of a ``type`` in YAML."""
     known = {entry.type_name: entry for entry in _of_kind(kind)}
     if not isinstance(type_name, str) or type_name not in known:
-        raise RobotFileError(f"{where}: got type {type_name!r}; {listed(str(type_name), known, 'types')}")
+        name = type_name if isinstance(type_name, str) else ""
+        raise RobotFileError(f"{where}: got type {shown(type_name)}; {listed(name, known, 'types')}")
     return known[type_name]
 
 

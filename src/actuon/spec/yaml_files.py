@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``actuon.yaml``: the actuators of a robot, by joint name or regex, for people without USD."""
+"""``actuon.yaml``: the actuators of a robot, by joint name or regular expression, for people without USD."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import ActuonError, MissingExtraError, RobotFileError, listed
+from ..errors import ActuonError, RobotFileError, listed, shown
 from ..fields import Config
 from ..files import replacing
 from .actuator_config import ActuatorConfig
+from .bounded_yaml import plain_yaml, read_yaml
 from .registry import ComponentKind, by_config, by_type
 from .trust import check_trusted
 
 _VERSION = 1
 _HEADER = """\
-# Actuators of a robot, for Actuon. 'joints' are names or regexes, matched whole. SI units, radians.
+# Actuators of a robot, for Actuon. 'joints' are names or regular expressions, matched whole. SI units, radians.
 """
 _KEYS = ("joints", "controller", "clamping", "delay", "one_prim")
 
@@ -31,7 +32,7 @@ class ActuatorEntry:
 
     Args:
         name: What to call it.
-        joints: Names of joints, or regexes that match them whole.
+        joints: Names of joints, or regular expressions that match them whole.
         actuator: The actuator that each of them gets.
         one_prim: In USD, drive all joints from one prim. By default each joint has a prim of its own, named after it,
             which every reader of the schema understands.
@@ -45,10 +46,12 @@ class ActuatorEntry:
     def __post_init__(self) -> None:
         joints = (self.joints,) if isinstance(self.joints, str) else self.joints
         if not isinstance(joints, Sequence) or not joints or not all(isinstance(j, str) and j for j in joints):
-            raise RobotFileError(f"{self.name}: joints: got {self.joints!r}; must be joint names or regexes")
+            raise RobotFileError(
+                f"{self.name}: joints: got {shown(self.joints)}; must be joint names or regular expressions"
+            )
         object.__setattr__(self, "joints", tuple(joints))
         if not isinstance(self.one_prim, bool):
-            raise RobotFileError(f"{self.name}: one_prim: got {self.one_prim!r}; must be true or false")
+            raise RobotFileError(f"{self.name}: one_prim: got {shown(self.one_prim)}; must be true or false")
 
 
 def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list[tuple[ActuatorEntry, list[str]]]:
@@ -59,7 +62,7 @@ def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list
         names: The robot's joints, in its order.
 
     Raises:
-        RobotFileError: A name or regex matches nothing, a regex is broken, or two entries claim a joint.
+        RobotFileError: A name or regular expression matches nothing or is not valid, or two entries claim a joint.
     """
     names = list(names)
     entries = list(entries)
@@ -84,8 +87,10 @@ def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
         return [pattern]
     try:
         regex = re.compile(pattern)
-    except re.error as error:
-        raise RobotFileError(f"{where}: '{pattern}' is no joint, and no regex: {error}") from error
+    except (re.error, OverflowError, RecursionError) as error:
+        raise RobotFileError(
+            f"{where}: '{pattern}' is neither a joint nor a valid regular expression: {error}"
+        ) from error
     found = [name for name in names if regex.fullmatch(name)]
     if not found:
         raise RobotFileError(f"{where}: '{pattern}' matches no joint; {listed(pattern, names, 'joints')}")
@@ -101,47 +106,22 @@ def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = Fals
             is in it, so allow it only for files that you trust.
 
     Raises:
-        RobotFileError: The file is missing, is no YAML, or says what cannot be; the message says where.
+        RobotFileError: The file is missing, is not a valid YAML file, is too large, or says what cannot be; the message
+            says where.
     """
     path = Path(path)
-    try:
-        document = _yaml().load(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise RobotFileError(f"'{path}' cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise RobotFileError(f"'{path}' is no text: {error}") from error
-    except MissingExtraError:
-        raise
-    except RecursionError as error:
-        raise RobotFileError(f"'{path}' is nested too deeply") from error
-    except Exception as error:  # ruamel has a tree of its own
-        mark = getattr(error, "problem_mark", None)
-        at = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error).strip().splitlines()[0]
-        raise RobotFileError(f"{path}{at}: is no YAML: {problem}") from error
+    document = read_yaml(path)
     try:
         return _entries(document, path.parent, allow_unsafe_torch_checkpoints)
     except ActuonError as error:
         raise RobotFileError(f"{path}: {error}") from error
 
 
-def _yaml() -> Any:
-    try:
-        from ruamel.yaml import YAML
-    except ImportError as error:
-        raise MissingExtraError("ruamel.yaml", "yaml", "reading and writing actuon.yaml") from error
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = None
-    yaml.sort_base_mapping_type_on_output = False
-    yaml.width = 200
-    return yaml
-
-
 def _entries(document: Any, folder: Path, allow_torch: bool) -> list[ActuatorEntry]:
     document = _mapping("the file", document, ("version", "actuators"))
     version = document.get("version", _VERSION)
     if type(version) is not int or version != _VERSION:
-        raise RobotFileError(f"version: got {version!r}; this Actuon reads version {_VERSION}")
+        raise RobotFileError(f"version: got {shown(version)}; this Actuon reads version {_VERSION}")
     if "actuators" not in document:
         raise RobotFileError("has no 'actuators'")
     groups = _mapping("actuators", document["actuators"])
@@ -156,7 +136,7 @@ def _entry(where: str, name: str, group: Any, folder: Path, allow_torch: bool) -
     clamping = group.get("clamping")
     clamping = [] if clamping is None else clamping
     if not isinstance(clamping, list):
-        raise RobotFileError(f"{where}.clamping: got {clamping!r}; must be a list of clamps")
+        raise RobotFileError(f"{where}.clamping: got {shown(clamping)}; must be a list of clamps")
     delay = group.get("delay")
 
     def config(place: str, kind: ComponentKind, values: Any) -> Config:
@@ -201,10 +181,10 @@ def _config(where: str, kind: ComponentKind, values: Any, folder: Path, allow_to
 
 def _mapping(where: str, value: Any, keys: Sequence[str] | None = None) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise RobotFileError(f"{where}: got {value!r}; must be a mapping of names to values")
+        raise RobotFileError(f"{where}: got {shown(value)}; must be a mapping of names to values")
     for key in value:
         if not isinstance(key, str):
-            raise RobotFileError(f"{where}: got the key {key!r}; must be text, so put it in quotes")
+            raise RobotFileError(f"{where}: got the key {shown(key)}; must be text, so put it in quotes")
         if keys is not None and key not in keys:
             raise RobotFileError(f"{where}: unknown key '{key}'; {listed(key, keys, 'keys')}")
     return dict(value)
@@ -225,7 +205,7 @@ def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry]) -> None:
         groups[entry.name] = _as_plain(entry, path.parent)
     with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
         stream.write(_HEADER)
-        _yaml().dump({"version": _VERSION, "actuators": groups}, stream)
+        plain_yaml().dump({"version": _VERSION, "actuators": groups}, stream)
 
 
 def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
