@@ -8,14 +8,18 @@ import math
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ActuonError, MissingExtraError, ParameterError
+from ..typing import PathLike
 from . import onnx_files, safetensors_files, torch_files
 from .model import Activation, Dense, Network, Recurrent
 from .recognise import NotRecognised
+
+if TYPE_CHECKING:
+    import torch
 
 TORCH_FORMATS = (".pt", ".pt2")
 FORMATS = (*TORCH_FORMATS, ".onnx", ".safetensors")
@@ -36,7 +40,7 @@ class Loaded:
     metadata: dict[str, Any]
 
 
-def check_path(path: Any) -> Path:
+def check_path(path: PathLike) -> Path:
     """Return the path of a network file that exists and has a known format."""
     path = Path(path)
     if path.suffix not in FORMATS:
@@ -47,7 +51,7 @@ def check_path(path: Any) -> Path:
     return path
 
 
-def load_metadata(path: Any) -> dict[str, Any]:
+def load_metadata(path: PathLike) -> dict[str, Any]:
     """Read only the metadata of a network file, without its weights. Needs no PyTorch.
 
     Args:
@@ -133,7 +137,7 @@ def check_entry(where: str, key: str, value: Any) -> Any:
     return number
 
 
-def load_network(path: Any) -> Loaded:
+def load_network(path: PathLike) -> Loaded:
     """Read a network file. PyTorch loads ``.pt`` and ``.pt2``, and trusts them: call this on files that you trust."""
     path = check_path(path)
     metadata = load_metadata(path)
@@ -166,7 +170,7 @@ def _load(path: Path, metadata: dict[str, Any]) -> Loaded:
         return Loaded(None, module, str(error), metadata)
 
 
-def save_network(module: Any, path: Any, **metadata: Any) -> None:
+def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> None:
     """Write a PyTorch module as a network file that carries its own convention.
 
     Args:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import warp as wp
@@ -225,7 +225,7 @@ class Simulation(Uncopyable, abc.ABC):
         if self._closed:
             raise SimulationError("the simulation is closed")
 
-    def __enter__(self) -> Simulation:
+    def __enter__(self) -> Self:
         self.check_open()
         _live[:] = [*(ref for ref in _live if ref() is not self), weakref.ref(self)]
         return self
