@@ -389,7 +389,7 @@ def test_prims_that_cannot_be(tmp_path):
         stage.DefinePrim("/Else/joint", "PhysicsRevoluteJoint")
         prim = stage.GetPrimAtPath("/Arm/Actuators/joint1")
         prim.GetRelationship("newton:targets").SetTargets(["/Else/joint"])
-        with pytest.raises(ValueError, match="its target '/Else/joint' is no DOF of '/Arm'"):
+        with pytest.raises(ValueError, match="its target '/Else/joint' is not a DOF of '/Arm'"):
             ArticulationActuators("/Arm")
 
 

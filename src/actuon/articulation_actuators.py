@@ -254,7 +254,7 @@ def _read_prims(articulation: Articulation, stage: Usd.Stage, allow_torch: bool)
     for parsed in parse_actuators(stage.GetPrimAtPath(robot.source_path), allow_torch):
         if parsed.target_path not in paths:
             raise RobotFileError(
-                f"{parsed.prim_path}: its target '{parsed.target_path}' is no DOF of '{robot.source_path}'; "
+                f"{parsed.prim_path}: its target '{parsed.target_path}' is not a DOF of '{robot.source_path}'; "
                 f"{listed(parsed.target_path, paths, 'DOFs')}"
             )
         column = paths.index(parsed.target_path)

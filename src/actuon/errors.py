@@ -10,7 +10,7 @@
     ├── MissingArrayError       ValueError, AttributeError   the simulation lacks an array that is needed
     ├── StateError              ValueError                a missing, foreign or wrongly masked state
     ├── StructureError          ValueError, TypeError     a component that cannot be run as it is written
-    ├── RobotFileError          ValueError                a robot file that cannot be read, or says what cannot be
+    ├── RobotFileError          ValueError                a robot file that cannot be read, or holds bad values
     ├── SimulationError         ValueError                no such robot, a closed simulation, NaN in its state
     └── MissingExtraError       ImportError               an optional dependency that is not installed
 """
@@ -52,7 +52,7 @@ class StructureError(ActuonError, ValueError, TypeError):
 
 
 class RobotFileError(ActuonError, ValueError):
-    """A robot file cannot be read, written, or says what cannot be."""
+    """A robot file cannot be read or written, or holds values that are not allowed."""
 
 
 class SimulationError(ActuonError, ValueError):

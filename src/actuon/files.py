@@ -6,10 +6,35 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .errors import RobotFileError
+
+
+def check_readable(path: Path, formats: Sequence[str]) -> None:
+    """Refuse what is not a file of one of these formats, given by their endings in small letters, that can be read."""
+    check_name(path)
+    if path.suffix.lower() not in formats:
+        raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(formats)}")
+    try:
+        with path.open("rb") as stream:
+            empty = not stream.read(1)
+    except FileNotFoundError as error:
+        raise RobotFileError(f"'{path}' does not exist") from error
+    except IsADirectoryError as error:
+        raise RobotFileError(f"'{path}' is a directory; must be a file") from error
+    except OSError as error:
+        raise RobotFileError(f"'{path}' cannot be read: {error.strerror or error}") from error
+    if empty:
+        raise RobotFileError(f"'{path}' is empty; must hold a robot")
+
+
+def check_name(path: Path) -> None:
+    """Refuse the name of a file that USD and the engines cannot open: it must be UTF-8, and hold no NUL."""
+    if not is_unicode(str(path)) or "\0" in str(path):
+        readable = str(path).encode(errors="backslashreplace").decode()
+        raise RobotFileError(f"'{readable}': the name is not valid UTF-8; rename the file")
 
 
 @contextlib.contextmanager
@@ -57,7 +82,7 @@ def read_text(path: Path, largest: int) -> str:
     except ValueError as error:  # a NUL in its name
         raise RobotFileError(f"'{path}' cannot be read: {error}") from error
     if len(data) > largest:
-        raise RobotFileError(f"'{path}' has more than {largest} bytes; must have at most as many")
+        raise RobotFileError(f"'{path}' is too large; must have at most {largest} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

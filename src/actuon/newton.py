@@ -87,7 +87,7 @@ class ModelBuilder(newton.ModelBuilder):
         joints = result["path_joint_map"]
         for parsed in actuators:
             if parsed.target_path not in joints:
-                raise RobotFileError(f"{parsed.prim_path}: its target '{parsed.target_path}' is no joint of the model")
+                raise RobotFileError(f"{parsed.prim_path}: its target '{parsed.target_path}' is not in the model")
             joint = joints[parsed.target_path]
             self.add_actuator(
                 parsed.controller_class,

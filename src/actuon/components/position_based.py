@@ -46,7 +46,7 @@ class PositionBasedClampingConfig(Config):
         positions, efforts = columns.values()
         if len(positions) != len(efforts):
             raise ParameterError(
-                f"{where}: got {len(positions)} lookup_positions and {len(efforts)} lookup_efforts; must be as many"
+                f"{where}: got {len(positions)} lookup_positions and {len(efforts)} lookup_efforts; must be equal"
             )
         falling = positions[1:] < positions[:-1]
         if falling.any():

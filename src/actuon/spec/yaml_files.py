@@ -106,8 +106,8 @@ def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = Fals
             is in it, so allow it only for files that you trust.
 
     Raises:
-        RobotFileError: The file is missing, is not a valid YAML file, is too large, or says what cannot be; the message
-            says where.
+        RobotFileError: The file is missing, is not a valid YAML file, is too large, or holds a value that is
+            not allowed; the message says where.
     """
     path = Path(path)
     document = read_yaml(path)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..spec.registry import Registered, camel_case, snake_case
 
 ACTUATOR = "NewtonActuator"
 TARGETS = "newton:targets"
+RELATIONSHIP = ("rel",)
 AUTHORED = "authored"
 SCHEMA_DEFAULT = "schema default"
 
@@ -41,6 +42,37 @@ def value_type(declared: Field) -> Any:
     return Sdf.ValueTypeNames.Int if declared.integer else Sdf.ValueTypeNames.Float
 
 
+_WHOLE = ("int", "uint", "int64", "uint64", "uchar")
+_NUMBERS = ("float", "double", "half", *_WHOLE)
+
+
+def _readable_types(declared: Field) -> tuple[str, ...]:
+    """The USD types of attributes from which a parameter is read, the one that it is written as first."""
+    if declared.path:
+        return ("asset",)
+    if declared.shared:
+        return tuple(f"{name}[]" for name in _NUMBERS)
+    return _WHOLE if declared.integer else _NUMBERS
+
+
+def check_kind(prim: Usd.Prim, name: str, allowed: Sequence[str]) -> None:
+    """Refuse a property that is authored as something else: USD would then give its default, or fail.
+
+    Args:
+        prim: The prim.
+        name: The property's name.
+        allowed: Names of types of attributes, or ``"rel"``.
+    """
+    stack = prim.GetProperty(name).GetPropertyStack()
+    if not stack:
+        return
+    valued = [spec for spec in stack if isinstance(spec, Sdf.AttributeSpec) and spec.HasDefaultValue()]
+    strongest = valued[0] if valued and "rel" not in allowed else stack[0]
+    kind = str(strongest.typeName) if isinstance(strongest, Sdf.AttributeSpec) else "rel"
+    if kind not in allowed:
+        raise RobotFileError(f"{name} is authored as '{kind}'; must be '{allowed[0]}'")
+
+
 def usd_value(declared: Field, value: Any) -> Any:
     """A parameter's value as that type."""
     if declared.path:
@@ -60,8 +92,10 @@ def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapp
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for name, attribute_name in names.items():
+        if name in declared:
+            check_kind(prim, attribute_name, _readable_types(declared[name]))
         attribute = prim.GetAttribute(attribute_name)
-        value = _value(attribute) if attribute else None
+        value = _value(attribute, declared.get(name)) if attribute else None
         if value is None:
             value = declared[name].fallback if name in declared else None
         if value is None:
@@ -71,7 +105,7 @@ def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapp
     return values, sources
 
 
-def _value(attribute: Any) -> Any:
+def _value(attribute: Usd.Attribute, declared: Field | None) -> Any:
     value = attribute.Get()
     plain = attribute.GetResolveInfo(Usd.TimeCode.Default()).GetSource() == Usd.ResolveInfoSourceDefault
     if not plain and attribute.HasAuthoredValue():
@@ -90,7 +124,11 @@ def _value(attribute: Any) -> Any:
         numbers = np.array(value)
     except (TypeError, ValueError):
         return value
-    return tuple(rounded(number) for number in numbers) if numbers.ndim == 1 and numbers.dtype.kind == "f" else value
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
+        return value
+    if declared is not None:
+        declared.check(attribute.GetName(), numbers)
+    return tuple(rounded(number) for number in numbers)
 
 
 def _resolved(attribute: Any, asset: Any) -> str | None:

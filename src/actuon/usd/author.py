@@ -11,15 +11,16 @@ from typing import Any
 
 from pxr import Sdf, Tf, Usd
 
-from ..errors import ActuonError, RobotFileError
+from ..errors import ActuonError, RobotFileError, shown
 from ..fields import Config
+from ..files import is_unicode
 from ..spec.actuator_config import ActuatorConfig
 from ..spec.names import unique_name
 from ..spec.registry import by_config
 from ..spec.yaml_files import ActuatorEntry, match_joints, relative_below
 from .attributes import ACTUATOR, TARGETS, attribute_names, usd_value, value_type
 from .parse import applied_schemas
-from .stage import PrimLike, find_joint, find_prim, joint_paths, stage_or_current
+from .stage import PrimLike, find_joint, find_prim, joint_paths, stage_or_current, what_usd_says
 
 SCOPE = "Actuators"
 
@@ -86,8 +87,10 @@ def _add(
 
 
 def _path_for(root: Usd.Prim, name: str) -> Sdf.Path:
-    if not isinstance(name, str) or not Sdf.Path.IsValidIdentifier(name):
-        raise RobotFileError(f"name: got {name!r}; must be a USD identifier: letters, digits and _, no digit first")
+    if not isinstance(name, str) or not is_unicode(name) or not Sdf.Path.IsValidIdentifier(name):
+        raise RobotFileError(
+            f"name: got {shown(name)}; must be a USD identifier: letters, digits and _, no digit first"
+        )
     scope = root.GetPath().AppendChild(SCOPE)
     for prim in (root, root.GetStage().GetPrimAtPath(scope)):
         if prim and (prim.IsInstance() or prim.IsInstanceProxy() or prim.IsInPrototype()):
@@ -125,9 +128,20 @@ def _write(stage: Usd.Stage, path: Sdf.Path, parts: Sequence[Config], joints: Se
         scope = stage.GetPrimAtPath(path.GetParentPath())
         if not scope or not scope.IsDefined():
             parent.specifier, parent.typeName = Sdf.SpecifierDef, "Scope"
-        if not Sdf.CopySpec(scratch, spec.path, layer, at):
+        if not _replace(layer, at, scratch, spec.path):
             raise RobotFileError(f"the layer '{layer.GetDisplayName()}' refuses the prim")
         _check_written(stage.GetPrimAtPath(path), spec, schemas, joints)
+
+
+def _replace(layer: Sdf.Layer, at: Sdf.Path, source: Sdf.Layer, path: Sdf.Path) -> bool:
+    """Copy a prim over another. The properties there go first: Sdf keeps the type of those that stay."""
+    specs = [spec for spec in (layer.GetPrimAtPath(at),) if spec]
+    while specs:
+        spec = specs.pop()
+        specs += spec.nameChildren
+        for name in list(spec.properties.keys()):
+            spec.RemoveProperty(spec.properties[name])
+    return Sdf.CopySpec(source, path, layer, at)
 
 
 def _edited(stage: Any, path: Any) -> tuple[Any, Any]:
@@ -148,12 +162,14 @@ def _hide(specs: Iterable[Any], spec: Any) -> None:
         for child in other.nameChildren:
             Sdf.PrimSpec(spec, child.name, Sdf.SpecifierOver).active = False
         for attribute in other.attributes:
+            if attribute.name in spec.relationships:
+                continue
             if attribute.name not in spec.attributes:
                 Sdf.AttributeSpec(spec, attribute.name, attribute.typeName).default = Sdf.ValueBlock()
             if attribute.HasInfo("connectionPaths"):
                 spec.attributes[attribute.name].connectionPathList.ClearEditsAndMakeExplicit()
         for relationship in other.relationships:
-            if relationship.name not in spec.relationships:
+            if relationship.name not in spec.properties:
                 Sdf.RelationshipSpec(spec, relationship.name, False).targetPathList.ClearEditsAndMakeExplicit()
 
 
@@ -185,11 +201,13 @@ def _undone_on_failure(layer: Any, at: Any) -> Iterator[None]:
         yield
     except BaseException as error:
         if not missing:
-            Sdf.CopySpec(backup, kept, layer, at)
+            _replace(layer, at, backup, kept)
         elif made := layer.GetPrimAtPath(missing[0]):
             del (made.nameParent or layer.pseudoRoot).nameChildren[made.name]
         if isinstance(error, Tf.ErrorException):
-            raise RobotFileError(f"the layer '{layer.GetDisplayName()}' refuses the prim: {error}") from error
+            raise RobotFileError(
+                f"the layer '{layer.GetDisplayName()}' refuses the prim: {what_usd_says(error)}"
+            ) from error
         raise
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import os
 from typing import Any
 
-from pxr import Sdf, Usd
+from pxr import Sdf, Tf, Usd
 
 from ..errors import RobotFileError
 from ..spec.actuator_config import ActuatorParsed
@@ -15,8 +15,8 @@ from ..spec.names import unique_name
 from ..spec.registry import ComponentKind, Registered, by_schema
 from ..spec.trust import check_trusted
 from ..spec.yaml_files import ActuatorEntry
-from .attributes import ACTUATOR, TARGETS, read_parameters
-from .stage import JOINT_TYPES, StageLike, default_root, everything_below, joint_paths, open_stage
+from .attributes import ACTUATOR, RELATIONSHIP, TARGETS, check_kind, read_parameters
+from .stage import JOINT_TYPES, StageLike, default_root, everything_below, joint_paths, open_stage, what_usd_says
 
 
 def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = False) -> ActuatorParsed | None:
@@ -28,10 +28,10 @@ def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = F
             is in it, so allow it only for files that you trust.
 
     Returns:
-        What the prim says, or None where it is no ``NewtonActuator``.
+        What the prim says, or None where it is not a ``NewtonActuator``.
 
     Raises:
-        RobotFileError: It says what cannot be. The message starts with the prim's path.
+        RobotFileError: It holds a value that is not allowed. The message starts with the prim's path.
     """
     if not isinstance(prim, Usd.Prim) or not prim:
         raise RobotFileError(f"got {prim!r}; must be a prim of an open stage")
@@ -39,7 +39,9 @@ def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = F
         return None
     try:
         return _parse(prim, allow_unsafe_torch_checkpoints)
-    except ValueError as error:
+    except Tf.ErrorException as error:
+        raise RobotFileError(f"{prim.GetPath()}: {what_usd_says(error)}") from error
+    except (ValueError, OSError) as error:
         raise RobotFileError(f"{prim.GetPath()}: {error}") from error
 
 
@@ -81,6 +83,7 @@ def applied_schemas(prim: Usd.Prim) -> list[str]:
 
 
 def _targets(prim: Usd.Prim) -> tuple[str, ...]:
+    check_kind(prim, TARGETS, RELATIONSHIP)
     relationship = prim.GetRelationship(TARGETS)
     targets = relationship.GetTargets() if relationship else []
     if not targets:
@@ -103,7 +106,7 @@ def _check_networks(schema: Registered, values: dict[str, Any]) -> None:
             continue
         path = values.get(name)
         if not path:
-            raise RobotFileError(f"{schema.schema_name} names no network file")
+            raise RobotFileError(f"{schema.schema_name} does not name a network file")
         if path.endswith("]"):
             raise RobotFileError(f"the network '{path}' is inside a package; unpack it, and refer to the file")
 

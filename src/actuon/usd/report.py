@@ -13,7 +13,7 @@ from ..fields import rounded
 from ..spec.actuator_config import ActuatorParsed
 from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
 from .parse import parse_actuator_prim, stage_and_root
-from .stage import JOINT_TYPES, StageLike, everything_below
+from .stage import JOINT_TYPES, StageLike, composition_problems, everything_below
 
 _LINEAR = {"N·m": "N", "rad": "m"}
 _DRIVE = {
@@ -75,7 +75,7 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
     stage, root = stage_and_root(stage_or_root)
     joints: dict[str, JointReport] = {}
     parsed: list[ActuatorParsed] = []
-    problems = [" ".join(str(error).split()) for error in stage.GetCompositionErrors()]
+    problems = composition_problems(stage)
     for prim in everything_below(root):
         if prim.GetTypeName() in JOINT_TYPES:
             path = str(prim.GetPath())

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pxr import Sdf, Tf, Usd, UsdUtils
 
-from ..errors import RobotFileError, listed
+from ..errors import RobotFileError, listed, shown
+from ..files import check_readable, is_unicode, where_not_utf8
 from ..spec.names import shortest_endings
 from ..typing import PathLike
 
@@ -24,6 +26,7 @@ PrimLike: TypeAlias = "Usd.Prim | Sdf.Path | str"
 StageLike: TypeAlias = "Usd.Stage | Usd.Prim | PathLike"
 """A stage, a prim of one, or a USD file."""
 
+_LONGEST_PROBLEM = 300
 _current: contextvars.ContextVar[Usd.Stage | None] = contextvars.ContextVar("actuon_stage", default=None)
 _stage_of_simulation: list[Callable[[], Usd.Stage | None]] = []
 
@@ -63,7 +66,7 @@ def current_stage() -> Usd.Stage:
 
 
 def check_stage(stage: Usd.Stage) -> Usd.Stage:
-    """Refuse what is no open stage."""
+    """Refuse what is not an open stage."""
     if not isinstance(stage, Usd.Stage) or not stage:
         raise RobotFileError(f"stage: got {stage!r}; must be an open Usd.Stage")
     return stage
@@ -80,28 +83,48 @@ def open_stage(path: PathLike) -> Usd.Stage:
     """Open a USD file.
 
     Raises:
-        RobotFileError: It is missing, or is no USD.
+        RobotFileError: It is missing, cannot be read, or is not a valid USD file.
     """
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(FORMATS)}")
-    if not path.is_file():
-        raise RobotFileError(f"'{path}' does not exist")
+    check_readable(path, FORMATS)
     delegate = UsdUtils.CoalescingDiagnosticDelegate()  # USD would print what is raised here
     try:
         stage = Usd.Stage.Open(str(path))
     except Tf.ErrorException as error:
-        raise RobotFileError(f"'{path}' cannot be read: {_first_problem(error)}") from error
+        raise RobotFileError(f"'{path}' cannot be read: {_not_utf8(path) or what_usd_says(error)}") from error
     finally:
         delegate.TakeUncoalescedDiagnostics()
         del delegate
     return stage
 
 
-def _first_problem(error: Exception) -> str:
-    """What USD reports, on one line."""
-    entries = [str(getattr(entry, "commentary", entry)) for entry in error.args]
-    return " ".join(" ".join(entries).split()) or "it is no USD"
+def _not_utf8(path: Path) -> str:
+    """What is not UTF-8 in a file of text, and what to do about it."""
+    data = path.read_bytes()
+    where = where_not_utf8(data) if data.startswith(b"#usda") else ""
+    return f"{where}, which is not UTF-8; save it as UTF-8" if where else ""
+
+
+def what_usd_says(error: Any) -> str:
+    """What an error of USD reports first, on one line, without the names of its functions."""
+    try:
+        first = error.args[0] if isinstance(error, Tf.ErrorException) and error.args else error
+        text = str(getattr(first, "commentary", first))
+    except UnicodeDecodeError as undecoded:  # it quotes a file that is not UTF-8
+        text = undecoded.object.decode(errors="backslashreplace")
+    text = re.sub(r"parse error matching .*?(?= at '|$)", "syntax error", " ".join(text.split()))
+    return text[:_LONGEST_PROBLEM] or "it is not a valid USD file"
+
+
+def composition_problems(stage: Usd.Stage) -> list[str]:
+    """What USD could not put together: layers that are missing or cannot be read, references that lead nowhere."""
+    return [what_usd_says(error) for error in stage.GetCompositionErrors()]
+
+
+def _because(stage: Usd.Stage) -> str:
+    """Why something may be missing on a stage, as the end of a message."""
+    problems = composition_problems(stage)
+    return f". USD says: {problems[0]}" if problems else ""
 
 
 def find_prim(stage: Usd.Stage, path: PrimLike) -> Usd.Prim:
@@ -113,8 +136,9 @@ def find_prim(stage: Usd.Stage, path: PrimLike) -> Usd.Prim:
     if isinstance(path, Usd.Prim) and path and path.GetStage() != stage:
         raise RobotFileError(f"'{path.GetPath()}' is a prim of another stage")
     text = str(path.GetPath() if isinstance(path, Usd.Prim) else path)
-    if not Sdf.Path.IsValidPathString(text) or not (sdf := Sdf.Path(text)).IsAbsoluteRootOrPrimPath():
-        raise RobotFileError(f"got {text!r}; must be an absolute prim path such as '/World/Robot'")
+    sdf = Sdf.Path(text) if is_unicode(text) and Sdf.Path.IsValidPathString(text) else Sdf.Path()
+    if not sdf.IsAbsoluteRootOrPrimPath():
+        raise RobotFileError(f"got {shown(text)}; must be an absolute prim path such as '/World/Robot'")
     if not sdf.IsAbsolutePath():
         raise RobotFileError(f"got '{text}'; must be an absolute prim path: '/{text}'?")
     prim = stage.GetPrimAtPath(sdf)
@@ -144,7 +168,7 @@ def default_root(stage: Usd.Stage) -> Usd.Prim:
         return roots[0]
     name = Path(stage.GetRootLayer().identifier).name
     if not roots:
-        raise RobotFileError(f"'{name}' has no revolute or prismatic joint")
+        raise RobotFileError(f"'{name}' has no revolute or prismatic joint{_because(stage)}")
     raise RobotFileError(f"'{name}' has no default prim; name the robot's root: {_names(roots)}")
 
 
@@ -185,5 +209,5 @@ def find_joint(root: Usd.Prim, name: str) -> str:
             kind = prim.GetTypeName() or "prim without a type"
             raise RobotFileError(f"'{prim.GetPath()}' is a {kind}; an actuator drives a {' or '.join(JOINT_TYPES)}")
     unloaded = [p for p in Usd.PrimRange(root, Usd.PrimIsActive & Usd.PrimIsDefined) if not p.IsLoaded()]
-    hint = f". The payload of {unloaded[0].GetPath()} is not loaded" if unloaded else ""
+    hint = f". The payload of {unloaded[0].GetPath()} is not loaded" if unloaded else _because(root.GetStage())
     raise RobotFileError(f"there is no joint '{name}' below {where}; {listed(name, joints, 'joints')}{hint}")

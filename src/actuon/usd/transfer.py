@@ -10,11 +10,11 @@ from typing import Any
 from pxr import Sdf, Tf, Usd
 
 from ..errors import RobotFileError
-from ..files import replacing
+from ..files import check_name, replacing
 from ..spec.yaml_files import load_actuators
 from .author import author_actuators
 from .parse import parse_actuator_prim
-from .stage import default_root, find_prim, open_stage
+from .stage import default_root, find_prim, open_stage, what_usd_says
 
 _WRITABLE = (".usda", ".usd", ".usdc")
 _STAGE_KEYS = (
@@ -49,6 +49,7 @@ def author_file(
         Paths of the actuators.
     """
     robot, output = Path(robot), Path(output)
+    check_name(output)
     if output.suffix.lower() not in _WRITABLE:
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(_WRITABLE)}")
     entries = load_actuators(actuators, allow_unsafe_torch_checkpoints)
@@ -68,7 +69,7 @@ def author_file(
             paths = [str(prim.GetPath()) for prim in prims]
             layer.Save()
         except Tf.ErrorException as error:
-            raise RobotFileError(f"'{output}' cannot be written: {' '.join(str(error).split())}") from error
+            raise RobotFileError(f"'{output}' cannot be written: {what_usd_says(error)}") from error
     open_already = Sdf.Layer.Find(os.path.realpath(output))
     if open_already:
         open_already.Reload(True)
