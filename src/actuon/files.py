@@ -15,6 +15,8 @@ from .errors import RobotFileError
 def check_readable(path: Path, formats: Sequence[str]) -> None:
     """Refuse what is not a file of one of these formats, given by their endings in small letters, that can be read."""
     check_name(path)
+    if path.is_dir():
+        raise RobotFileError(f"'{path}' is a directory; must be a file")
     if path.suffix.lower() not in formats:
         raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(formats)}")
     try:
@@ -22,8 +24,6 @@ def check_readable(path: Path, formats: Sequence[str]) -> None:
             empty = not stream.read(1)
     except FileNotFoundError as error:
         raise RobotFileError(f"'{path}' does not exist") from error
-    except IsADirectoryError as error:
-        raise RobotFileError(f"'{path}' is a directory; must be a file") from error
     except OSError as error:
         raise RobotFileError(f"'{path}' cannot be read: {error.strerror or error}") from error
     if empty:
@@ -35,6 +35,23 @@ def check_name(path: Path) -> None:
     if not is_unicode(str(path)) or "\0" in str(path):
         readable = str(path).encode(errors="backslashreplace").decode()
         raise RobotFileError(f"'{readable}': the name is not valid UTF-8; rename the file")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made or written to. Nothing is left behind."""
+    if folder.exists() and not folder.is_dir():
+        raise RobotFileError(f"'{folder}' is a file; must be a folder")
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RobotFileError(f"the folder '{folder}' cannot be written to: {error.strerror}") from error
+    finally:
+        for path in missing:
+            with contextlib.suppress(OSError):
+                path.rmdir()
 
 
 @contextlib.contextmanager

@@ -15,12 +15,14 @@ import numpy as np
 import warp as wp
 
 from ..errors import MissingExtraError, RobotFileError, SimulationError
+from ..files import check_readable
 from .mujoco_drives import Drives
 from .simulation import STATE, Robot, Simulation
 
 if TYPE_CHECKING:
     import mujoco
 
+FORMATS = (".xml", ".urdf", ".mjb")
 _HOME = "home"
 _PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
 
@@ -67,21 +69,26 @@ class MujocoSimulation(Simulation):
         if not isinstance(path_or_model, (str, Path)):
             raise RobotFileError(f"got {path_or_model!r}; must be the path of a model, or an MjModel")
         path = Path(path_or_model)
-        if path.suffix not in (".xml", ".urdf", ".mjb"):
-            raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be one of .xml, .urdf, .mjb")
-        if not path.is_file():
-            raise RobotFileError(f"'{path}' does not exist")
+        check_readable(path, FORMATS)
         self.source = path
+        mujoco = self._mujoco
         try:
-            if path.suffix == ".mjb":
-                return self._mujoco.MjModel.from_binary_path(str(path))
-            if path.suffix == ".urdf":  # whose fixed base would be melted into the world, and its name with it
-                spec = self._mujoco.MjSpec.from_file(str(path))
+            if path.suffix.lower() == ".mjb":
+                model = mujoco.MjModel.from_binary_path(str(path))
+            elif (
+                path.suffix.lower() == ".urdf"
+            ):  # whose fixed base would be melted into the world, and its name with it
+                spec = mujoco.MjSpec.from_file(str(path))
                 spec.compiler.fusestatic = False
-                return spec.compile()
-            return self._mujoco.MjModel.from_xml_path(str(path))
-        except (ValueError, RuntimeError) as error:
+                model = spec.compile()
+            else:
+                model = mujoco.MjModel.from_xml_path(str(path))
+            model.names.decode()
+        except UnicodeDecodeError as error:
+            raise RobotFileError(f"'{path}' cannot be read: a name in it is not valid UTF-8: {error}") from error
+        except (ValueError, RuntimeError, mujoco.FatalError, mujoco.UnexpectedError) as error:
             raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
+        return model
 
     def _make_arrays(self, model: Any) -> None:
         widths = {"joint_q": model.nq} | dict.fromkeys(

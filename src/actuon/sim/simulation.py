@@ -96,7 +96,8 @@ class Simulation(Uncopyable, abc.ABC):
     def _be_current(self) -> None:
         """To be called when everything is there: one that could not be made is no simulation."""
         if not self.robots:
-            raise RobotFileError("holds no robot: no articulation with a revolute or prismatic joint")
+            where = f"'{self.source}'" if self.source else "the model"
+            raise RobotFileError(f"{where} holds no robot: no articulation with a revolute or prismatic joint")
         if self.device.is_cpu:
             self._watch = StateWatch(self.robots, self.num_envs, self.arrays, self.dt)
         _live.append(weakref.ref(self))
