@@ -3,20 +3,29 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
+import warnings
 
+import numpy as np
 import pytest
 from pxr import Usd, UsdPhysics
+from rich.console import Console
 from robot_files import EXAMPLES, add, robot, save_robot
 
 import actuon
+from actuon.tools import cli
+from actuon.tools.run import SLIDE, SWING, Joint, choreography, simulate, summary
+from actuon.tools.tables import print_runs
 
 
-def command(*arguments, code=0, cwd=None):
+def outputs(*arguments, code=0, cwd=None):
+    """What the command prints, to its standard output and error."""
     environment = os.environ | {"COLUMNS": "160", "NO_COLOR": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "actuon.tools.cli", *map(str, arguments)],
@@ -28,7 +37,32 @@ def command(*arguments, code=0, cwd=None):
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    return done.stdout if code < 2 else done.stderr
+    assert code or done.stderr == ""
+    return done.stdout, done.stderr
+
+
+def command(*arguments, code=0, cwd=None):
+    return outputs(*arguments, code=code, cwd=cwd)[code >= 2]
+
+
+@pytest.fixture
+def complaint(monkeypatch, capsys, tmp_path):
+    """The one line that the command prints when it refuses its arguments, in this process, which is quicker."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["actuon", *map(str, arguments)])
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        (line,) = capsys.readouterr().err.splitlines()
+        assert caught.value.code == 2
+        assert line.startswith("actuon: ")
+        assert sorted(tmp_path.rglob("*")) == before
+        return line
+
+    return run
 
 
 @pytest.fixture
@@ -126,12 +160,12 @@ def test_author_keeps_references_and_finds_them_from_another_folder(tmp_path):
     [
         (("inspect", "none.usda"), "'none.usda' does not exist"),
         (("inspect", "half.usda"), "'half.usda' cannot be read"),
-        (("inspect", "actuon.yaml"), "must be one of .usda"),
         (("inspect", "robot.usda", "--root", "/Robo"), "Did you mean '/Robot'"),
         (("export", "none.usda", "-o", "x.yaml"), "does not exist"),
         (("export", "bare.usda", "-o", "x.yaml"), "has no actuators"),
         (("export", "robot.usda", "-o", "nowhere/x.yaml"), "cannot be written"),
         (("author", "robot.usda", "none.yaml", "-o", "x.usda"), "No such file"),
+        (("inspect", "actuon.yaml", "--root", "/Robot"), "--root: names a prim in a USD file"),
         (("author", "robot.usda", "half.yaml", "-o", "x.usda"), "half.yaml"),
         (("author", "half.usda", "actuon.yaml", "-o", "x.usda"), "cannot be read"),
         (("author", "robot.usda", "actuon.yaml", "-o", "x.txt"), "format '.txt'"),
@@ -141,7 +175,7 @@ def test_author_keeps_references_and_finds_them_from_another_folder(tmp_path):
         (("author", "bare.usda", "net.yaml", "-o", "x.usda"), "none.onnx' does not exist"),
     ],
 )
-def test_a_bad_file_is_one_line_and_exit_code_2(file, arguments, match):
+def test_a_bad_file_is_one_line_and_exit_code_2(file, arguments, match, complaint):
     folder = file.parent
     (folder / "half.usda").write_text('#usda 1.0\ndef Xform "Robot" {')
     (folder / "half.yaml").write_text("actuators: {legs: [")
@@ -150,12 +184,7 @@ def test_a_bad_file_is_one_line_and_exit_code_2(file, arguments, match):
     actuon.save_actuators(folder / "wrong.yaml", [actuon.ActuatorEntry("a", "elbow", EXAMPLES["pd"])])
     neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(folder / "none.onnx"))
     actuon.save_actuators(folder / "net.yaml", [actuon.ActuatorEntry("a", "knee", neural)])
-    before = sorted(path.name for path in folder.iterdir())
-    error = command(*arguments, code=2, cwd=folder)
-    assert match in error
-    assert error.startswith("actuon: ")
-    assert len(error.strip().splitlines()) == 1
-    assert sorted(path.name for path in folder.iterdir()) == before
+    assert match in complaint(*arguments)
 
 
 ASSETS = actuon.assets.FOLDER
@@ -190,13 +219,10 @@ def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
 
 def test_run_shows_what_limits_do(tmp_path):
     """In six seconds the quadruped stands up against the limits of its calves, and is still up after the push."""
-    from actuon.tools.run import simulate, summary
-
     real, ideal = (simulate("mujoco", ASSETS / "quadruped.xml", 6.0, 1, ideal)[0] for ideal in (False, True))
-    rows = {name: row for name, *row in summary(real)}
-    assert rows["FL_calf_joint"][2] > 0.005
-    assert rows["FL_calf_joint"][1] <= 35.55
-    assert {name: row for name, *row in summary(ideal)}["FL_calf_joint"][1] > 40.0
+    assert summary(real)["FL_calf_joint"].clipped > 0.005
+    assert summary(real)["FL_calf_joint"].peak <= 35.55
+    assert summary(ideal)["FL_calf_joint"].peak > 40.0
     assert not ideal.data["clipped"].any()
     for run in (real, ideal):
         assert run.upright.min() > 0.8
@@ -206,26 +232,277 @@ def test_run_shows_what_limits_do(tmp_path):
     assert ideal.heights.max() > real.heights.max() + 0.02  # and jumps, the ideal one higher than motors could
 
 
+UNSTABLE = """
+<mujoco><option timestep="0.01"/><worldbody><body name="base"><geom size=".1" mass="5"/>
+  <body name="a" pos="0 0 .2"><joint name="shoulder" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0 .3" size=".03" mass="1"/>
+    <body name="b" pos="0 0 .3"><joint name="elbow" axis="0 1 0"/>
+      <geom type="capsule" fromto="0 0 0 0 0 .3" size=".03" mass=".5"/>
+      <body name="c" pos="0 0 .3"><joint name="wrist" axis="0 1 0"/>
+        <geom type="capsule" fromto="0 0 0 0 0 .1" size=".02" mass=".05"/></body></body></body>
+</body></worldbody></mujoco>
+"""
+GRIPPER = """
+<mujoco><compiler angle="radian"/><option timestep="0.002"/><worldbody><body name="base"><geom size=".1" mass="5"/>
+  <body name="arm" pos="0 0 .2"><joint name="lift" axis="0 1 0" range="-1 1"/>
+    <geom type="capsule" fromto="0 0 0 0 0 .3" size=".03" mass="1"/>
+    <body name="finger" pos="0 0 .3"><joint name="finger" type="slide" axis="0 1 0" range="0 .04"/>
+      <geom size=".01" mass=".05" contype="0"/></body>
+    <body name="flap" pos=".05 0 .3"><joint name="flap" axis="0 1 0" range="-.3 .3" damping=".001"/>
+      <geom type="capsule" fromto="0 0 0 .1 0 0" size=".01" mass=".05" contype="0"/></body>
+    <body name="camera" pos="-.05 0 .3"><joint name="camera" axis="0 0 1" armature=".001"/>
+      <geom size=".02" mass=".05" contype="0"/></body></body>
+</body></worldbody><actuator><position joint="camera" kp=".5" kv=".01"/></actuator></mujoco>
+"""
+
+
+def save_with_actuators(path, xml, gains):
+    """A robot in MJCF and its YAML: PD gains and the largest effort of each joint."""
+    path.write_text(xml)
+    entries = [
+        actuon.ActuatorEntry(
+            name,
+            name,
+            actuon.ActuatorConfig(actuon.PDControlConfig(kp, kd), [actuon.MaxEffortClampingConfig(most)]),
+        )
+        for name, (kp, kd, most) in gains.items()
+    ]
+    actuon.save_actuators(path.with_suffix(".actuon.yaml"), entries)
+    return path
+
+
+def test_run_shows_what_there_is_when_a_run_diverges(tmp_path):
+    gains = {"shoulder": (20.0, 1.0, 5.0), "elbow": (20.0, 1.0, 5.0), "wrist": (100.0, 1.0, 0.05)}
+    save_with_actuators(tmp_path / "robot.xml", UNSTABLE, gains)
+    before = set(tmp_path.iterdir())
+    out, error = outputs("run", "robot.xml", "--seconds", 1, "--record", "r.csv", code=1, cwd=tmp_path)
+    (line,) = error.splitlines()
+    assert line.startswith("actuon: ideal PD: t = 0.0")
+    assert "of joint 'wrist' of '/base' is " in line
+    assert "real motor" in out
+    assert "until 0.0" in out
+    assert [row.split("│")[1].strip() for row in out.splitlines() if "│" in row] == list(gains)
+    for name in ("tracking.png", "effort.png", "torque_speed.png"):
+        assert (tmp_path / "out" / name).stat().st_size > 10_000
+    assert len((tmp_path / "r.csv").read_text().splitlines()) == 101
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "out", tmp_path / "r.csv"}
+
+
+def test_run_keeps_a_partial_recording(tmp_path):
+    gains = {"shoulder": (20.0, 1.0, 5.0), "elbow": (20.0, 1.0, 5.0), "wrist": (100.0, 1.0, math.inf)}
+    done, recorder = simulate("mujoco", save_with_actuators(tmp_path / "r.xml", UNSTABLE, gains), 1.0, 2, False)
+    assert "'wrist'" in done.problem
+    assert 0 < len(recorder) < 20
+    assert len(done.data["time"]) == len(recorder)
+    assert done.end == pytest.approx(len(recorder) * 0.01)
+
+
+JOINTS = [
+    Joint("turns", False, -math.inf, math.inf, "actuator", True),
+    Joint("wide", False, -3.0, 2.0, "actuator", True),
+    Joint("narrow", False, 0.1, 0.3, "actuator", True),
+    Joint("gripper", True, 0.0, 0.04, "actuator", True),
+    Joint("rail", True, -2.0, 2.0, "engine drive", True),
+    Joint("slides", True, -math.inf, math.inf, "actuator", True),
+    Joint("one stop", False, 0.0, math.inf, "actuator", True),
+    Joint("locked", False, 0.2, 0.2, "actuator", True),
+    Joint("free", False, -1.0, 1.0, "nothing", False),
+]
+
+
+@pytest.mark.parametrize("start", ["lower", "upper", "outside", "zero"])
+def test_targets_stay_within_the_range_and_fill_it(start):
+    lower, upper = np.array([(joint.lower, joint.upper) for joint in JOINTS]).T
+    home = {
+        "lower": np.where(np.isfinite(lower), lower, 0.0),
+        "upper": np.where(np.isfinite(upper), upper, 0.0),
+        "outside": np.where(np.isfinite(upper), upper + 1.0, 0.0),
+        "zero": np.zeros(len(JOINTS)),
+    }[start]
+    targets = choreography(JOINTS, home)
+    path = np.array([targets(time) for time in np.linspace(0.0, 6.0, 3001)])
+    assert (path >= lower - 1e-9).all()
+    assert (path <= upper + 1e-9).all()
+    np.testing.assert_allclose(path[0], np.clip(home, lower, upper))
+    swing = np.ptp(path[1000:], axis=0)
+    expected = [2 * SWING, 2 * SWING, 0.8 * 0.2, 0.8 * 0.04, 2 * SLIDE, 2 * SLIDE, 2 * SWING, 0.0, 0.0]
+    np.testing.assert_allclose(swing, expected, rtol=1e-3, atol=1e-9)
+
+
+def test_a_quadruped_folds_no_further_than_its_knees_go():
+    names = [f"{leg}_{part}" for leg in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")]
+    joints = [Joint(name, False, -1.0, 1.0, "actuator", True) for name in names]
+    targets = choreography(joints, np.tile([0.0, 0.9, -0.9], 4))
+    path = np.array([targets(time) for time in np.linspace(0.0, 6.0, 601)])
+    assert path.min() == -1.0
+    assert path.max() == 1.0
+
+
+def test_run_shows_joints_as_what_they_are(tmp_path):
+    gains = {"lift": (60.0, 4.0, 8.0), "finger": (400.0, 5.0, 3.0)}
+    path = save_with_actuators(tmp_path / "gripper.xml", GRIPPER, gains)
+    done, _ = simulate("mujoco", path, 2.0, 1, False)
+    assert [joint.driven_by for joint in done.joints] == ["actuator", "actuator", "nothing", "engine drive"]
+    assert done.is_fixed_base
+    finger = done.data["position"][500:, 0, 1]
+    assert 0.0 < finger.min() < 0.01
+    assert 0.03 < finger.max() < 0.04
+    assert summary(done)["finger"].error < 0.003
+    assert summary(done)["flap"].at_stop > 0.5  # it falls onto its stop
+    console = Console(file=io.StringIO(), width=160)
+    print_runs(console, "gripper", [done])
+    text = console.file.getvalue()
+    rows = {
+        cells[1].strip(): [c.strip() for c in cells[2:-1]]
+        for cells in (r.split("│") for r in text.splitlines())
+        if cells[1:]
+    }
+    assert rows["lift"][1].endswith(" rad")
+    assert rows["lift"][2].endswith(" N·m")
+    assert rows["finger"][0] == "actuator"
+    assert rows["finger"][1].endswith(" m")
+    assert rows["finger"][2].endswith(" N")
+    assert rows["flap"][:4] == ["nothing", "–", "–", "–"]
+    assert rows["flap"][4] == f"{100 * summary(done)['flap'].at_stop:.1f} %"
+    assert rows["camera"][0] == "engine drive"
+    assert rows["camera"][1].endswith(" rad")
+    assert rows["camera"][2:4] == ["–", "–"]
+    assert "its base is fixed to the world" in text
+    narrow = Console(file=io.StringIO(), width=80)
+    print_runs(narrow, "gripper", [done, done])
+    assert "…" not in narrow.file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
         (("run", "none.xml"), "'none.xml' does not exist"),
         (("run", "robot.txt"), "must be one of .xml"),
+        (("run", "folder.xml"), "'folder.xml' is a directory"),
+        (("run", "nan.xml"), "'nan.xml': option timestep: got nan; must be finite and > 0 [s]"),
+        (("run", ASSETS / "arm.xml", "--seconds", "inf"), "too many steps"),
+        (("run", "arm.xml", "-o", "a_file"), "'a_file' is a file; must be a folder"),
+        (("run", "arm.xml", "-o", "a_file/deep/er"), "'a_file/deep/er' cannot be written to: Not a directory"),
+        (("run", "arm.xml", "-o", "/proc/here"), "the folder '/proc/here' cannot be written to"),
+        (("run", "arm.xml", "--record", "a_file/x.npz"), "'a_file' is a file; must be a folder"),
+        (("run", "arm.xml", "--record", "folder.npz"), "--record: 'folder.npz' is a directory"),
+        (("run", "arm.xml", "--record", "x.txt"), "must be .npz or .csv"),
         (("run", "robot.usda", "--engine", "bullet"), "must be one of mujoco, newton"),
         (("run", "robot.usda", "--engine", "mujoco"), "there is no robot.xml beside it"),
         (("run", "arm.xml"), "has no actuators"),
     ],
 )
-def test_run_with_bad_arguments(arguments, match, tmp_path):
+def test_run_with_bad_arguments(arguments, match, tmp_path, complaint):
     save_robot(tmp_path / "robot.usda")
     shutil.copy(ASSETS / "arm.xml", tmp_path)
-    lines = command(*arguments, code=2, cwd=tmp_path).strip().splitlines()
-    lines = [line for line in lines if "CUDA" not in line]  # Warp itself says that there is no driver
-    assert len(lines) == 1
-    assert match in lines[0]
+    (tmp_path / "nan.xml").write_text(UNSTABLE.replace("0.01", "nan"))
+    (tmp_path / "a_file").touch()
+    (tmp_path / "folder.xml").mkdir()
+    (tmp_path / "folder.npz").mkdir()
+    assert match in complaint(*arguments)
+
+
+@pytest.mark.parametrize("name", ["inspect", "export", "author", "run"])
+def test_what_is_not_a_file_to_read_is_called_what_it_is(name, tmp_path, complaint):
+    (tmp_path / "folder.usda").mkdir()
+    (tmp_path / "memory.usda").symlink_to("/proc/self/mem")  # which not even root can read from its start
+    actuon.save_actuators(tmp_path / "a.yaml", [actuon.ActuatorEntry("a", "knee", EXAMPLES["pd"])])
+    rest = {"export": ("-o", "b.yaml"), "author": ("a.yaml", "-o", "b.usda")}.get(name, ())
+    assert complaint(name, tmp_path, *rest).endswith("is a directory; must be a file")
+    assert complaint(name, "folder.usda", *rest) == "actuon: 'folder.usda' is a directory; must be a file"
+    assert complaint(name, "memory.usda", *rest) == "actuon: 'memory.usda' cannot be read: Input/output error"
+    assert complaint(name, "none.usda", *rest) == "actuon: 'none.usda' does not exist"
+    assert complaint(name, "n\udcff.usda", *rest) == r"actuon: 'n\udcff.usda' is not valid UTF-8; rename the file"
+
+
+def test_a_folder_whose_name_is_not_utf8(file, tmp_path, complaint, monkeypatch):
+    folder = tmp_path / "f\udcff"
+    folder.mkdir()
+    shutil.copy(file, folder)
+    actuon.save_actuators(folder / "a.yaml", actuon.export_actuators(file))
+    monkeypatch.chdir(folder)
+    assert "not valid UTF-8" in complaint("author", "robot.usda", "a.yaml", "-o", "b.usda", "--overwrite")
+
+
+def test_errors_speak_of_commands(file, tmp_path, complaint):
+    shutil.copy(ASSETS / "arm.xml", tmp_path)
+    error = complaint("run", "arm.xml")
+    assert "no actuon.yaml beside 'arm.xml'. Write one, or a USD file with  actuon author" in error
+    actuon.save_actuators("a.yaml", actuon.export_actuators(file))
+    assert complaint("author", file, "a.yaml", "-o", "b.usda").endswith("already; --overwrite replaces it")
+    assert "--root: there is no prim '/Robo'" in complaint("inspect", file, "--root", "/Robo")
+    neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(tmp_path / "n.pt"))
+    actuon.save_actuators("n.yaml", [actuon.ActuatorEntry("a", "knee", neural)])
+    error = complaint("inspect", "n.yaml")
+    assert "if you trust it, allow it with --allow-torch; otherwise" in error
+    assert "allow_unsafe" not in error
+    stage = robot(robot(Usd.Stage.CreateNew("two.usda")), root="/Other")
+    stage.ClearDefaultPrim()
+    stage.GetRootLayer().Save()
+    where = "'two.usda' has no default prim; name the robot's root with --root: /Robot, /Other"
+    assert where in complaint("export", "two.usda", "-o", "b.yaml")
+    assert where in complaint("author", "two.usda", "a.yaml", "-o", "b.usda")
+
+
+def test_inspect_says_how_to_trust_a_network(tmp_path):
+    stage = robot(Usd.Stage.CreateNew(str(tmp_path / "robot.usda")))
+    actuon.add_actuator("/Robot", "knee", "knee", actuon.NeuralControlConfig(tmp_path / "n.pt"), stage=stage)
+    stage.GetRootLayer().Save()
+    (problem,) = json.loads(command("inspect", tmp_path / "robot.usda", "--json", code=1))["problems"]
+    assert "allow it with --allow-torch" in problem
+
+
+def test_export_replaces_a_file_only_when_told_to(file, tmp_path, complaint):
+    (tmp_path / "a.yaml").write_text("mine")
+    assert complaint("export", file, "-o", "a.yaml") == "actuon: 'a.yaml' is there already; --overwrite replaces it"
+    assert (tmp_path / "a.yaml").read_text() == "mine"
+    command("export", file, "-o", tmp_path / "a.yaml", "--overwrite")
+    assert len(actuon.load_actuators(tmp_path / "a.yaml")) == 1
+
+
+def test_inspect_shows_the_entries_of_a_yaml(tmp_path):
+    (tmp_path / "actuon.yaml").write_text("""
+actuators:
+  knees:
+    joints: [".*_knee", left_ankle]
+    controller: {type: pd, kp: 40.0, kd: 1.0}
+    clamping: [{type: max_effort, max_effort: .inf}]
+    delay: {delay_steps: 2}
+  hip: {joints: [hip], controller: {type: pd, kp: 3.0, kd: 0.5, const_effort: 1.0}}
+""")
+    out = command("inspect", tmp_path / "actuon.yaml")
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+    assert lines[:5] == [
+        ["knees:", "Delay", "delay_steps", "2", "steps", "authored"],
+        [".*_knee", "ControllerPD", "kp", "40", "N·m/rad", "authored"],
+        ["left_ankle", "", "kd", "1", "N·m·s/rad", "authored"],
+        ["", "", "const_effort", "0", "N·m", "default"],
+        ["", "ClampingMaxEffort", "max_effort", "inf", "N·m", "authored"],
+    ]
+    assert "2 entries" in out
+    assert "nothing is wrong" in out
+    report = json.loads(command("inspect", tmp_path / "actuon.yaml", "--json"))
+    knees, hip = report["entries"]
+    assert (knees["name"], knees["joints"], knees["one_prim"]) == ("knees", [".*_knee", "left_ankle"], False)
+    assert [part["kind"] for part in knees["chain"]] == ["delay", "controller", "clamping"]
+    assert knees["chain"][2]["values"] == [{"name": "max_effort", "value": "inf", "unit": "N·m", "source": "authored"}]
+    assert hip["chain"][0]["values"][2]["source"] == "authored"
+    assert report["problems"] == []
+
+
+def test_inspect_says_what_is_wrong_with_a_yaml(tmp_path):
+    neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(tmp_path / "none.onnx"))
+    entries = [actuon.ActuatorEntry("a", "(knee", EXAMPLES["pd"]), actuon.ActuatorEntry("b", "hip", neural)]
+    actuon.save_actuators(tmp_path / "actuon.yaml", entries)
+    pattern, network = json.loads(command("inspect", tmp_path / "actuon.yaml", "--json", code=1))["problems"]
+    assert "actuators.a.joints: '(knee' is not a valid regular expression" in pattern
+    assert "actuators.b: " in network
+    assert "none.onnx' does not exist" in network
 
 
 def test_version_and_help():
     assert command("--version").strip() == actuon.__version__
-    for name in ("inspect", "author", "export"):
-        assert name in command("--help")
+    text = command("--help")
+    for name in ("inspect", "author", "export", "run"):
+        assert name in text
+    assert "Print Actuon's version, and exit." in text

@@ -43,7 +43,7 @@ ORDER = [
     "lab",
 ]
 ORDER += ["__init__", "tools"]
-ROOMS_OF = {"usd": ("pxr",), "newton": ("newton",), "commands": ("typer", "rich")}
+ROOMS_OF = {"usd": ("pxr",), "newton": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
 """Rooms that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
 

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
+
+from .messages import complain
 
 
 def main() -> None:
@@ -12,15 +16,23 @@ def main() -> None:
 
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that lacks our units must not fail
+    warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
+    for argument in sys.argv[1:]:
+        if argument.encode(errors="replace") != os.fsencode(argument):
+            complain(f"{argument!r} is not valid UTF-8; rename the file")
+            sys.exit(2)
     try:
         from .commands import app
     except ImportError as error:
-        print(f"actuon: the command needs '{error.name}': install it with  pip install 'actuon[cli]'", file=sys.stderr)
+        complain(f"the command needs '{error.name}': install it with  pip install 'actuon[cli]'")
         sys.exit(2)
     try:
         app()
     except (ActuonError, OSError) as error:
-        print(f"actuon: {' '.join(str(error).split())}", file=sys.stderr)
+        complain(str(error))
+        sys.exit(2)
+    except UnicodeError as error:
+        complain(f"a file or folder has a name that is not valid UTF-8; rename it: {error}")
         sys.exit(2)
 
 

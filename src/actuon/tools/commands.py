@@ -7,19 +7,18 @@ import dataclasses
 import functools
 import json
 import math
-import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 import actuon
 from actuon.errors import RobotFileError
+from actuon.files import check_folder, check_readable
+from actuon.recorder import FORMATS as RECORDS
+
+from .messages import complain, in_commands
+from .tables import make_console, print_entries, print_problems, print_report, print_runs
 
 app = typer.Typer(
     help="Actuators of robots: look at them, write them into a robot's file, take them out.",
@@ -28,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+YAML = (".yaml", ".yml")
 Robot = Annotated[Path, typer.Argument(help="A USD file: .usda, .usd, .usdc or .usdz.", show_default=False)]
 Root = Annotated[str | None, typer.Option(help="Path of the robot's root prim. Default: the file's default prim.")]
 AllowTorch = Annotated[
@@ -43,38 +43,64 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print Actuon's version, and exit.")
+    ] = False,
 ) -> None:
     pass
 
 
 @app.command()
 def inspect(
-    robot: Robot,
+    robot: Annotated[
+        Path, typer.Argument(help="A USD file, .usda, .usd, .usdc or .usdz, or an actuon.yaml.", show_default=False)
+    ],
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     allow_torch: AllowTorch = False,
 ) -> None:
     """Print every joint with its actuator, each value with unit and source, and what is wrong.
 
-    The exit code is 1 where something is wrong, and 2 where the file cannot be read.
+    Of an actuon.yaml, every entry. The exit code is 1 where something is wrong, and 2 where the file cannot be read.
     """
-    from actuon.usd.stage import find_prim, open_stage
-
-    stage = open_stage(robot)
-    report = actuon.inspect_actuators(find_prim(stage, root) if root else stage, allow_torch)
+    report, show = _look(robot, root, allow_torch)
+    problems = [in_commands(problem) for problem in report.problems]
     if as_json:
-        print(json.dumps({"file": str(robot), **_plain(dataclasses.asdict(report))}, indent=2))
+        print(json.dumps({"file": str(robot), **_plain(dataclasses.asdict(report)), "problems": problems}, indent=2))
     else:
-        _print_report(_console(), robot, report)
-    if report.problems:
+        console = make_console()
+        show(console, robot, report)
+        print_problems(console, problems)
+    if problems:
         raise typer.Exit(1)
 
 
-def _console() -> Console:
-    """A console that cuts nothing off where its output goes to a file."""
-    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=200 if piped else None)
+def _look(robot: Path, root: str | None, allow_torch: bool) -> tuple[Any, Any]:
+    """What a file says, and what prints it."""
+    from actuon.usd.stage import FORMATS
+
+    check_readable(robot, (*FORMATS, *YAML))
+    if robot.suffix.lower() not in YAML:
+        return actuon.inspect_actuators(_open(robot, root), allow_torch), print_report
+    if root is not None:
+        raise RobotFileError(f"--root: names a prim in a USD file; '{robot}' has none")
+    from .yaml_report import inspect_yaml
+
+    return inspect_yaml(robot, allow_torch), print_entries
+
+
+def _open(robot: Path, root: str | None) -> Any:
+    """The stage of a USD file, or the prim of it that --root names."""
+    from actuon.usd.stage import FORMATS, find_prim, open_stage
+
+    check_readable(robot, FORMATS)
+    stage = open_stage(robot)
+    if root is None:
+        return stage
+    try:
+        return find_prim(stage, root)
+    except RobotFileError as error:
+        raise RobotFileError(f"--root: {error}") from error
 
 
 def _plain(value: Any) -> Any:
@@ -86,67 +112,26 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print_report(console: Console, robot: Path, report: Any) -> None:
-    driven = sum(bool(joint.actuators) for joint in report.joints)
-    console.print(f"{escape(str(robot))}: {len(report.joints)} joints, {driven} with an actuator", highlight=False)
-    alike: dict[Any, list[str]] = {}
-    for joint in report.joints:
-        shown = joint.chain or ((joint.drive,) if joint.drive is not None else ())
-        alike.setdefault((bool(joint.actuators), joint.type, shown), []).append(joint.name)
-    if alike:
-        table = Table("joints", "driven by", "parameter", "value", "unit", "source", show_lines=False)
-        table.columns[3].justify = "right"
-        for column in table.columns:
-            column.overflow = "fold"
-        for (has_actuator, _, parts), names in alike.items():
-            _add_rows(table, names, parts, has_actuator)
-            table.add_section()
-        console.print(table)
-    for problem in report.problems:
-        console.print(Text(f"✗ {problem}", style="red"))
-    if not report.problems:
-        console.print(Text("✓ nothing is wrong", style="green"))
-
-
-def _add_rows(table: Table, names: list[str], parts: Any, has_actuator: bool) -> None:
-    left = "\n".join(names)
-    if not parts:
-        table.add_row(left, "nothing", "", "", "", "")
-        return
-    columns: list[list[str]] = [[], [], [], [], []]
-    for part in parts:
-        title = part.name if has_actuator else f"{part.name} (no actuator)"
-        for i, value in enumerate(part.values):
-            cells = (title if i == 0 else "", value.name, _shown(value.value), value.unit, value.source)
-            for column, cell in zip(columns, cells, strict=True):
-                column.append(cell)
-    table.add_row(escape(left), *(escape("\n".join(column)) for column in columns))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
-        text = ", ".join(f"{number:g}" for number in value[:4])
-        return text + (f", … ({len(value)})" if len(value) > 4 else "")
-    if isinstance(value, str):
-        return Path(value).name
-    return f"{value:g}"
-
-
 @app.command()
 def author(
     robot: Robot,
     actuators: Annotated[Path, typer.Argument(help="An actuon.yaml.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the robot with its actuators.")],
     root: Root = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace actuators that the robot has already.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace actuators that the robot has already.")
+    ] = False,
     allow_torch: AllowTorch = False,
 ) -> None:
     """Write the actuators of an actuon.yaml onto a robot.
 
     In the robot's own folder the output is a copy of its file, in another one a layer over it.
     """
+    from actuon.usd.stage import default_root
     from actuon.usd.transfer import author_file
 
+    stage = _open(robot, root)
+    root = root or str(default_root(stage).GetPath())
     prims = author_file(robot, actuators, output, root, overwrite, allow_torch)
     print(f"wrote {len(prims)} actuators to {output}: {', '.join(prims)}")
 
@@ -156,23 +141,19 @@ def export(
     robot: Robot,
     output: Annotated[Path, typer.Option("--output", "-o", help="The actuon.yaml to write.")],
     root: Root = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there already.")] = False,
     allow_torch: AllowTorch = False,
 ) -> None:
     """Write the actuators of a robot into an actuon.yaml."""
-    from actuon.usd.stage import find_prim, open_stage
-
-    if output.suffix not in (".yaml", ".yml"):
+    if output.suffix not in YAML:
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be .yaml or .yml")
-    stage = open_stage(robot)
-    entries = actuon.export_actuators(find_prim(stage, root) if root else stage, allow_torch)
+    if output.is_file() and not overwrite:
+        raise RobotFileError(f"'{output}' is there already; --overwrite replaces it")
+    entries = actuon.export_actuators(_open(robot, root), allow_torch)
     if not entries:
         raise RobotFileError(f"'{robot}' has no actuators")
     actuon.save_actuators(output, entries)
     print(f"wrote {len(entries)} entries to {output}")
-
-
-def _update(progress: Any, task: Any, share: float) -> None:
-    progress.update(task, completed=share)
 
 
 @app.command()
@@ -189,25 +170,19 @@ def run(
 ) -> None:
     """Move a robot with its real motors and with ideal ones: a table per joint, and plots.
 
-    A quadruped lies down, stands up, squats and is pushed. Any other robot swings its joints.
+    A quadruped lies down, stands up, squats and is pushed. Any other robot swings its joints, within their range. The
+    exit code is 1 where a run diverges; what there is until then is shown and saved.
     """
-    import warp as wp
     from rich.progress import Progress
 
-    from actuon.recorder import FORMATS as RECORDS
+    from .plots import pyplot, save_all
+    from .run import engine_for, simulate
 
-    from .plots import save_all
-    from .run import engine_for, simulate, summary
-
-    wp.config.log_level = wp.LOG_ERROR  # a machine without a GPU is nothing to warn of
     engine, path = engine_for(robot, engine)
-    if not math.isfinite(seconds):
-        raise RobotFileError(f"--seconds: got {seconds}; must be finite")
-    if output.exists() and not output.is_dir():
-        raise RobotFileError(f"'{output}' is no folder")
-    if record is not None and record.suffix not in RECORDS:
-        raise RobotFileError(f"'{record}' has the format '{record.suffix}'; must be one of {', '.join(RECORDS)}")
-    console = _console()
+    _check_outputs(output, record)
+    pyplot()
+    actuon.quiet()
+    console = make_console()
     print(f"{path.name} in {engine}, {envs} × {seconds:g} s; kernels are compiled on first use", end="", flush=True)
     print(", for about a minute" if engine == "newton" and envs > 1 else "", flush=True)
     runs = []
@@ -216,26 +191,34 @@ def run(
             task = progress.add_task(f"{'ideal PD' if ideal else 'real motor'} in {engine}, {seconds:g} s", total=1.0)
             tick = functools.partial(_update, progress, task)
             done, recorder = simulate(engine, path, seconds, envs, ideal, tick, allow_torch)
-            progress.update(task, completed=1.0)
+            if done.problem is None:
+                progress.update(task, completed=1.0)
             runs.append(done)
-            if record is not None and not ideal:
+            if record is not None and not ideal and len(recorder):
                 recorder.save(record)
-    table = Table("joint", title=f"{path.name}: {envs} × {len(runs[0].dof_names)} joints")
-    for done in runs:
-        for column in ("error [rad, m]", "peak [N·m, N]", "at a limit"):
-            table.add_column(escape(f"{done.title}\n{column}"), justify="right")
-    for real, ideal_row in zip(*map(summary, runs), strict=True):
-        cells = [(f"{e:.4f}", f"{p:.1f}", f"{100 * c:.1f} %") for _, e, p, c in (real, ideal_row)]
-        table.add_row(escape(real[0]), *cells[0], *cells[1])
-    console.print(table)
-    for done in runs:
-        if not done.heights.std():
-            continue  # bolted down
-        highest, end, tilt = (
-            done.heights.max(),
-            done.heights[-1].mean(),
-            math.degrees(math.acos(min(1.0, done.upright[-1].min()))),
-        )
-        print(f"{done.title}: root body at {end:.3f} m at the end, {highest:.3f} m at most, tilted by {tilt:.0f}°")
-    for saved in [*save_all(runs, output), *([record] if record is not None else [])]:
-        print(f"saved {saved}")
+    shown = [done for done in runs if done.data]
+    if shown:
+        print_runs(console, f"{path.name}: {envs} × {len(runs[0].joints)} joints", shown)
+        for saved in [*save_all(shown, output), *([record] if record is not None and runs[0].data else [])]:
+            print(f"saved {saved}")
+    problems = [f"{done.title}: {done.problem}" for done in runs if done.problem is not None]
+    for problem in problems:
+        complain(problem)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _check_outputs(folder: Path, record: Path | None) -> None:
+    """Refuse, before anything is simulated, what could not be written at the end."""
+    check_folder(folder)
+    if record is None:
+        return
+    if record.suffix not in RECORDS:
+        raise RobotFileError(f"--record: '{record}' has the format '{record.suffix}'; must be {' or '.join(RECORDS)}")
+    if record.is_dir():
+        raise RobotFileError(f"--record: '{record}' is a directory; must be a file")
+    check_folder(record.parent)
+
+
+def _update(progress: Any, task: Any, share: float) -> None:
+    progress.update(task, completed=share)

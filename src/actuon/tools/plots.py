@@ -50,67 +50,97 @@ def envelope(actuator: ActuatorConfig, speeds: np.ndarray, position: float = 0.0
 
 
 def save_all(runs: list[Run], folder: Path) -> list[Path]:
-    """Save tracking, effort and the torque-speed plane of the first robot; returns the files."""
+    """Save tracking, effort and the torque-speed plane of the first robot; returns the files.
+
+    A run that diverged is drawn as far as the picture goes that the others give.
+    """
     plt = pyplot()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, draw in (("tracking", _tracking), ("effort", _effort), ("torque_speed", _torque_speed)):
-        names = runs[0].dof_names
-        columns = 3 if len(names) % 3 == 0 else min(4, len(names))
-        rows = -(-len(names) // columns)
+        joints = runs[0].joints
+        columns = 3 if len(joints) % 3 == 0 else min(4, len(joints))
+        rows = -(-len(joints) // columns)
         figure, axes = plt.subplots(rows, columns, figsize=(max(8.0, 4.2 * columns), 2.4 * rows + 1.0), squeeze=False)
         for dof, axis in enumerate(axes.flat):
-            if dof >= len(names):
+            if dof >= len(joints):
                 axis.set_visible(False)
                 continue
             draw(axis, runs, dof)
-            axis.set_title(names[dof], fontsize=9)
+            axis.set_title(joints[dof].name, fontsize=9)
+            axis.tick_params(labelsize=7)
             axis.grid(alpha=0.3)
-        units = {"tracking": ("time [s]", "position [rad, m]"), "effort": ("time [s]", "effort [N·m, N]")}
-        horizontal, vertical = units.get(name, ("velocity [rad/s, m/s]", "effort [N·m, N]"))
-        figure.supxlabel(horizontal)
-        figure.supylabel(vertical)
-        handles, labels = axes.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", ncols=len(labels), markerscale=5)
-        figure.tight_layout(rect=(0.01, 0.01, 1.0, 1.0 - 0.5 / (2.4 * rows + 1.0)))
+        labels = {handle.get_label(): handle for axis in axes.flat for handle in axis.get_legend_handles_labels()[0]}
+        figure.legend(labels.values(), labels.keys(), loc="upper center", ncols=len(labels), markerscale=5)
+        figure.tight_layout(rect=(0.0, 0.0, 1.0, 1.0 - 0.5 / (2.4 * rows + 1.0)))
         paths.append(folder / f"{name}.png")
         figure.savefig(paths[-1], dpi=90)
         plt.close(figure)
     return paths
 
 
+def _label(axis: Any, horizontal: str, vertical: str) -> None:
+    axis.set_xlabel(horizontal, fontsize=8)
+    axis.set_ylabel(vertical, fontsize=8)
+
+
+def _series(run: Run, name: str, dof: int) -> np.ndarray:
+    """Of the first robot, shape (T,)."""
+    return run.data[name][:, 0, dof].astype(np.float64)
+
+
+def _view(runs: list[Run], name: str, dof: int) -> tuple[float, float]:
+    """What to show of a series: that of the runs that reached their end, or else the first half of the others."""
+    whole = [_series(run, name, dof) for run in runs if run.problem is None]
+    values = np.concatenate(whole or [_series(run, name, dof)[: len(run.data["time"]) // 2] for run in runs])
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    margin = max(0.1 * (high - low), 1e-3)
+    return low - margin, high + margin
+
+
 def _tracking(axis: Any, runs: list[Run], dof: int) -> None:
-    axis.plot(runs[0].data["time"], runs[0].data["position_target"][:, 0, dof], color="0.6", label="target")
+    joint = runs[0].joints[dof]
+    longest = max(runs, key=lambda run: len(run.data["time"]))
+    if joint.has_targets:
+        axis.plot(longest.data["time"], _series(longest, "position_target", dof), color="0.6", label="target")
     for i, run in reversed(list(enumerate(runs))):
-        axis.plot(run.data["time"], run.data["position"][:, 0, dof], color=f"C{i}", linewidth=1, label=run.title)
+        axis.plot(run.data["time"], _series(run, "position", dof), color=f"C{i}", linewidth=1, label=run.title)
+    if any(run.problem for run in runs):
+        views = [_view(runs, "position", dof), _view([longest], "position_target", dof)]
+        axis.set_ylim(min(low for low, _ in views), max(high for _, high in views))
+    low, high = axis.get_ylim()
+    for stop in (joint.lower, joint.upper):
+        if low <= stop <= high:
+            axis.axhline(stop, color="0.3", linestyle=":", linewidth=1, label="stop")
+    _label(axis, "time [s]", f"position [{joint.unit}]")
 
 
 def _effort(axis: Any, runs: list[Run], dof: int) -> None:
     for i, run in reversed(list(enumerate(runs))):
-        axis.plot(run.data["time"], run.data["applied_effort"][:, 0, dof], color=f"C{i}", linewidth=1, label=run.title)
+        axis.plot(run.data["time"], _series(run, "applied_effort", dof), color=f"C{i}", linewidth=1, label=run.title)
+    if any(run.problem for run in runs):
+        axis.set_ylim(*_view(runs, "applied_effort", dof))
+    _label(axis, "time [s]", f"effort [{runs[0].joints[dof].effort_unit}]")
 
 
 def _torque_speed(axis: Any, runs: list[Run], dof: int) -> None:
-    speeds = np.concatenate([run.data["velocity"][:, 0, dof] for run in runs])
-    efforts = np.concatenate([run.data["applied_effort"][:, 0, dof] for run in runs])
-    config = runs[0].actuators.get(runs[0].dof_names[dof])
+    joint = runs[0].joints[dof]
+    (slowest, fastest), (low, high) = (_view(runs, name, dof) for name in ("velocity", "applied_effort"))
+    config = runs[0].actuators.get(joint.name)
     if config is not None and config.clamping:
         limits = [getattr(part, "velocity_limit", 0.0) for part in config.clamping]
-        width = 1.1 * max(np.abs(speeds).max(), *(limit for limit in (1.0, *limits) if np.isfinite(limit)))
+        width = 1.1 * max(-slowest, fastest, *(limit for limit in (1.0, *limits) if np.isfinite(limit)))
         grid = np.linspace(-width, width, 301)
-        low, high = envelope(config, grid)
-        if np.abs([low, high]).max() < _HUGE:
-            axis.fill_between(grid, low, high, color="0.9", label="what the motor can give")
-            reach = 1.3 * max(np.abs([low, high]).max(), 1e-3)
-            reach = max(reach, 1.05 * np.abs(efforts).max())
+        least, most = envelope(config, grid)
+        if np.abs([least, most]).max() < _HUGE:
+            axis.fill_between(grid, least, most, color="0.9", label="what the motor can give")
+            reach = max(1.3 * np.abs([least, most]).max(), -low, high, 1e-3)
             axis.set_ylim(-reach, reach)
+            axis.set_xlim(-width, width)
+    elif any(run.problem for run in runs):
+        axis.set_xlim(slowest, fastest)
+        axis.set_ylim(low, high)
     for i, run in reversed(list(enumerate(runs))):
-        data = run.data
-        axis.plot(
-            data["velocity"][:, 0, dof],
-            data["applied_effort"][:, 0, dof],
-            ".",
-            color=f"C{i}",
-            markersize=2,
-            label=run.title,
-        )
+        speeds, efforts = _series(run, "velocity", dof), _series(run, "applied_effort", dof)
+        axis.plot(speeds, efforts, ".", color=f"C{i}", markersize=2, label=run.title)
+    _label(axis, f"velocity [{joint.unit}/s]", f"effort [{joint.effort_unit}]")

@@ -1,60 +1,110 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves a robot twice, with the motors of its file and with ideal ones, and shows the difference.
 
-A quadruped lies down, stands up, squats and is pushed. Any other robot swings all its joints.
+A quadruped lies down, stands up, squats and is pushed. Any other robot swings all its joints, within their range.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from actuon.articulation_actuators import ArticulationActuators
-from actuon.errors import RobotFileError
+from actuon.errors import RobotFileError, SimulationError
+from actuon.files import check_readable
 from actuon.recorder import Recorder
 from actuon.sim import MujocoSimulation, NewtonSimulation, Simulation
+from actuon.sim.mujoco_sim import FORMATS as MUJOCO_FORMATS
 from actuon.spec.actuator_config import ActuatorConfig
 
 ENGINES = ("mujoco", "newton")
-FORMATS = {"mujoco": (".xml", ".urdf", ".mjb"), "newton": (".usda", ".usd", ".usdc", ".usdz")}
+FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz")}
+MOST_STEPS = 10_000_000
 PUSH = (0.0, 80.0, 0.0)
 """Force on the quadruped's trunk [N], for `PUSH_SECONDS`."""
 PUSH_SECONDS = 0.12
 PUSH_TIME = 4.5
 """When [s]."""
+SWING = 0.5
+"""How far a joint that turns swings to each side [rad], and one that slides [m]."""
+SLIDE = 0.1
+SHARE = 0.4
+"""How much of its range a joint swings to each side at most."""
 
 Targets = Callable[[float], np.ndarray]
 
 
-@dataclasses.dataclass
+@dataclass(frozen=True)
+class Joint:
+    """A joint of the robot that is moved."""
+
+    name: str
+    slides: bool
+    lower: float
+    """Its stops [rad or m]; ±inf where there is none."""
+    upper: float
+    driven_by: str
+    """``"actuator"``, ``"engine drive"`` or ``"nothing"``."""
+    has_targets: bool
+    """Whether what drives it follows position targets."""
+
+    @property
+    def unit(self) -> str:
+        """Of its position."""
+        return "m" if self.slides else "rad"
+
+    @property
+    def effort_unit(self) -> str:
+        """Of its effort."""
+        return "N" if self.slides else "N·m"
+
+
+@dataclass
 class Run:
     """One run of a robot, recorded."""
 
     title: str
     data: dict[str, np.ndarray]
-    dof_names: list[str]
+    """As `Recorder.data`. Empty where not even one step could be made."""
+    joints: list[Joint]
     actuators: dict[str, ActuatorConfig]
     """Of each DOF that has one, as its file says."""
     heights: np.ndarray
     """Of the root bodies over time [m], shape (T, N)."""
     upright: np.ndarray
     """Cosine of their tilt, shape (T, N)."""
+    is_fixed_base: bool
+    end: float
+    """When it ended [s]."""
+    problem: str | None
+    """Why it ended early, if it did."""
+
+
+@dataclass(frozen=True)
+class JointSummary:
+    """What a joint did in a run."""
+
+    error: float
+    """Tracking error, RMS [rad or m]."""
+    peak: float
+    """Peak effort [N·m or N]."""
+    clipped: float
+    """Share of the time that a limit of the motor took something away."""
+    at_stop: float
+    """Share of the time that it was at a stop."""
 
 
 def engine_for(robot: Path, engine: str | None) -> tuple[str, Path]:
     """The engine, and the file of the robot that it reads: the one given, or the one of the same name beside it."""
-    natural = next((name for name, endings in FORMATS.items() if robot.suffix in endings), None)
-    if natural is None:
-        known = ", ".join(ending for endings in FORMATS.values() for ending in endings)
-        raise RobotFileError(f"'{robot}' has the format '{robot.suffix}'; must be one of {known}")
+    if engine is not None and engine not in ENGINES:
+        raise RobotFileError(f"--engine: got '{engine}'; must be one of {', '.join(ENGINES)}")
+    check_readable(robot, [ending for endings in FORMATS.values() for ending in endings])
+    natural = next(name for name, endings in FORMATS.items() if robot.suffix.lower() in endings)
     engine = engine or natural
-    if engine not in ENGINES:
-        raise RobotFileError(f"engine: got '{engine}'; must be one of {', '.join(ENGINES)}")
-    if not robot.is_file():
-        raise RobotFileError(f"'{robot}' does not exist")
     candidates = [robot] if engine == natural else [robot.with_suffix(ending) for ending in FORMATS[engine]]
     for path in candidates:
         if path.is_file():
@@ -67,25 +117,56 @@ def make_simulation(engine: str, path: Path, num_envs: int) -> Simulation:
     return MujocoSimulation(path, num_envs) if engine == "mujoco" else NewtonSimulation(path, num_envs)
 
 
-def choreography(dof_names: list[str], home: np.ndarray) -> Targets:
-    """Targets over time, shape (D,): for a quadruped lie, stand, squat twice; for others a swing of each joint."""
-    if not is_quadruped(dof_names):
-        phase = np.arange(len(dof_names)) * 0.7
-        return lambda time: home + 0.5 * np.sin(2 * np.pi * time + phase) * min(1.0, time)
+def joints_of(actuators: ArticulationActuators) -> list[Joint]:
+    """What is to be known about the joints of the first robot."""
+    robots = actuators.articulation
+    lower, upper = (side.numpy()[0] for side in robots.get_dof_limits())
+    stiffness = robots.get_dof_gains()[0].numpy()[0]
+    silent = robots.simulation.silent_drives(robots.robot_ids)[0]
+    joints = []
+    for i, name in enumerate(robots.dof_names):
+        driven_by = "actuator" if name in actuators.configs else "nothing" if silent[i] else "engine drive"
+        follows = driven_by == "actuator" or bool(not silent[i] and stiffness[i] > 0.0)
+        slides = robots.robots[0].slides[i]
+        joints.append(Joint(name, slides, float(lower[i]), float(upper[i]), driven_by, follows))
+    return joints
+
+
+def choreography(joints: list[Joint], home: np.ndarray) -> Targets:
+    """Targets over time, shape (D,), within the range of each joint.
+
+    For a quadruped lie, stand, squat twice; for others a swing of each joint that follows targets.
+    """
+    lower, upper = np.array([joint.lower for joint in joints]), np.array([joint.upper for joint in joints])
+    home = np.clip(home, lower, upper)
+    if not is_quadruped(joints):
+        return _swing(joints, home, lower, upper)
     # A knee bends twice as far as a hip, which keeps the feet below the hips.
-    fold = np.array([0.29 if "thigh" in name else -0.58 if "calf" in name else 0.0 for name in dof_names])
+    names = [joint.name for joint in joints]
+    fold = np.array([0.29 if "thigh" in name else -0.58 if "calf" in name else 0.0 for name in names])
     # Down slowly, up within three hundredths of a second, as a policy would command it; twice. Then it stands.
     times = np.array([0.0, 0.9, 1.3, 1.33, 2.4, 3.0, 3.3, 3.33])
     depth = np.array([0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
+    return lambda time: np.clip(home + fold * np.interp(time, times, depth), lower, upper)
+
+
+def _swing(joints: list[Joint], home: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Targets:
+    span = np.maximum(upper - lower, 0.0)
+    reach = np.minimum([SLIDE if joint.slides else SWING for joint in joints], SHARE * span)
+    room = np.where(np.isfinite(span), (0.5 - SHARE) * span, 0.0) + reach
+    middle = np.clip(home, lower + room, upper - room)
+    follows = np.array([joint.has_targets for joint in joints])
+    reach, middle = np.where(follows, reach, 0.0), np.where(follows, middle, home)
+    phase = np.arange(len(joints)) * 0.7
 
     def targets(time: float) -> np.ndarray:
-        return home + fold * np.interp(time, times, depth)
+        return home + min(1.0, time) * (middle - home + reach * np.sin(2 * np.pi * time + phase))
 
     return targets
 
 
-def is_quadruped(dof_names: list[str]) -> bool:
-    return sum("calf" in name for name in dof_names) == 4
+def is_quadruped(joints: list[Joint]) -> bool:
+    return sum("calf" in joint.name for joint in joints) == 4
 
 
 def without_limits(actuator: ActuatorConfig) -> ActuatorConfig:
@@ -102,7 +183,7 @@ def simulate(
     tick: Callable[[float], None] | None = None,
     allow_torch: bool = False,
 ) -> tuple[Run, Recorder]:
-    """Move the robot, and record it.
+    """Move the robot, and record it, until the end or until it diverges.
 
     Args:
         engine: Of `ENGINES`.
@@ -113,7 +194,7 @@ def simulate(
         tick: Told the share that is done, now and then.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
     """
-    with make_simulation(engine, path, num_envs) as simulation:
+    with _engine_that_does_not_print(), make_simulation(engine, path, num_envs) as simulation:
         first = simulation.robots[0].source_path
         paths = [robot.path for robot in simulation.robots if robot.source_path == first]
         actuators = ArticulationActuators(paths, simulation=simulation, allow_unsafe_torch_checkpoints=allow_torch)
@@ -123,30 +204,65 @@ def simulate(
             pairs = [(without_limits(config), name) for name, config in configs.items()]
             actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         robots = actuators.articulation
-        targets = choreography(robots.dof_names, robots.get_dof_positions().numpy()[0])
+        joints = joints_of(actuators)
+        targets = choreography(joints, robots.get_dof_positions().numpy()[0])
+        if seconds / simulation.dt > MOST_STEPS:
+            most = f"must be at most {MOST_STEPS}, so {MOST_STEPS * simulation.dt:g} s"
+            raise SimulationError(f"{seconds:g} s in steps of {simulation.dt:g} s are too many steps; {most}")
         steps = max(1, round(seconds / simulation.dt))
         push = range(round(PUSH_TIME / simulation.dt), round((PUSH_TIME + PUSH_SECONDS) / simulation.dt))
         poses = []
+        problem = None
         with Recorder(actuators) as recorder:
-            for step in range(steps):
-                robots.set_dof_position_targets(targets(simulation.time))
-                if is_quadruped(robots.dof_names) and step in (push.start, push.stop):
-                    robots.push(PUSH if step == push.start else (0.0, 0.0, 0.0))
-                simulation.step()
-                poses.append(robots.get_root_poses().numpy())
-                if tick is not None and step % 25 == 0:
-                    tick(step / steps)
+            try:
+                for step in range(steps):
+                    robots.set_dof_position_targets(targets(simulation.time))
+                    if is_quadruped(joints) and step in (push.start, push.stop):
+                        robots.push(PUSH if step == push.start else (0.0, 0.0, 0.0))
+                    simulation.step()
+                    poses.append(robots.get_root_poses().numpy())
+                    if tick is not None and step % 25 == 0:
+                        tick(step / steps)
+            except SimulationError as error:
+                problem = str(error)
+        end = simulation.time
         actuators.close()
-    pose = np.array(poses)
+    pose = np.reshape(poses, (-1, len(robots), 7))
     upright = 1.0 - 2.0 * (pose[..., 3] ** 2 + pose[..., 4] ** 2)
     title = "ideal PD" if ideal else "real motor"
-    return Run(title, recorder.data, robots.dof_names, configs, pose[..., 2], upright), recorder
+    fixed = robots.robots[0].is_fixed_base
+    return Run(title, recorder.data, joints, configs, pose[..., 2], upright, fixed, end, problem), recorder
 
 
-def summary(run: Run) -> list[tuple[str, float, float, float]]:
-    """For each DOF: tracking error, RMS [rad or m]; peak effort [N·m or N]; share of time at a limit."""
-    error = np.sqrt(np.mean((run.data["position_target"] - run.data["position"]) ** 2, axis=(0, 1)))
-    peak = np.abs(run.data["applied_effort"]).max(axis=(0, 1))
-    clipped = run.data["clipped"].mean(axis=(0, 1))
-    rows = zip(run.dof_names, error, peak, clipped, strict=True)
-    return [(name, float(e), float(p), float(c)) for name, e, p, c in rows]
+@contextlib.contextmanager
+def _engine_that_does_not_print() -> Iterator[None]:
+    """MuJoCo, which Newton uses too, would print and log that a state diverges, which is told as an error."""
+    try:
+        import mujoco
+    except ImportError:
+        yield
+        return
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+
+
+def summary(run: Run) -> dict[str, JointSummary]:
+    """What each joint did, by name."""
+    position, target, effort = (
+        run.data[name].astype(np.float64) for name in ("position", "position_target", "applied_effort")
+    )
+    over_time = (0, 1)
+    error = np.sqrt(np.mean((target - position) ** 2, axis=over_time))
+    peak = np.abs(effort).max(axis=over_time)
+    clipped = run.data["clipped"].mean(axis=over_time)
+    rows = {}
+    for i, joint in enumerate(run.joints):
+        span = joint.upper - joint.lower
+        near = 1e-3 * span if np.isfinite(span) else 1e-3
+        at = (position[..., i] <= joint.lower + near) | (position[..., i] >= joint.upper - near)
+        rows[joint.name] = JointSummary(float(error[i]), float(peak[i]), float(clipped[i]), float(at.mean()))
+    return rows

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables for people: what a file says about its actuators, and what joints did in a run."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from .run import Joint, JointSummary, Run, summary
+
+
+def make_console() -> Console:
+    """A console that cuts nothing off where its output goes to a file."""
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=200 if piped else None)
+
+
+def print_report(console: Console, robot: Path, report: Any) -> None:
+    """Print what a USD file says about its joints, those that say the same together."""
+    driven = sum(bool(joint.actuators) for joint in report.joints)
+    console.print(f"{escape(str(robot))}: {len(report.joints)} joints, {driven} with an actuator", highlight=False)
+    alike: dict[Any, list[str]] = {}
+    for joint in report.joints:
+        shown = joint.chain or ((joint.drive,) if joint.drive is not None else ())
+        alike.setdefault((bool(joint.actuators), joint.type, shown), []).append(joint.name)
+    rows = [("\n".join(names), parts, has_actuator) for (has_actuator, _, parts), names in alike.items()]
+    _print_parts(console, "joints", rows)
+
+
+def print_entries(console: Console, path: Path, report: Any) -> None:
+    """Print what an ``actuon.yaml`` says, entry by entry, with the joints that each is for."""
+    console.print(f"{escape(str(path))}: {len(report.entries)} entries", highlight=False)
+    rows = [("\n".join((f"{entry.name}:", *entry.joints)), entry.chain, True) for entry in report.entries]
+    _print_parts(console, "entry: joints", rows)
+
+
+def _print_parts(console: Console, first: str, rows: list[tuple[str, Any, bool]]) -> None:
+    """A row of parts with all their values for what is named on the left."""
+    if not rows:
+        return
+    table = Table(first, "driven by", "parameter", "value", "unit", "source", show_lines=False)
+    table.columns[3].justify = "right"
+    for column in table.columns:
+        column.overflow = "fold"
+    for left, parts, has_actuator in rows:
+        columns: list[list[str]] = [[], [], [], [], []]
+        for part in parts:
+            title = part.name if has_actuator else f"{part.name} (no actuator)"
+            for i, value in enumerate(part.values):
+                cells = (title if i == 0 else "", value.name, _shown(value.value), value.unit, value.source)
+                for lines, cell in zip(columns, cells, strict=True):
+                    lines.append(cell)
+        if not parts:
+            columns[0].append("nothing")
+        table.add_row(escape(left), *(escape("\n".join(lines)) for lines in columns))
+        table.add_section()
+    console.print(table)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        text = ", ".join(f"{number:g}" for number in value[:4])
+        return text + (f", … ({len(value)})" if len(value) > 4 else "")
+    if isinstance(value, str):
+        return Path(value).name
+    return f"{value:g}"
+
+
+def print_problems(console: Console, problems: Iterable[str]) -> None:
+    """Print what is wrong, or that nothing is."""
+    problems = list(problems)
+    for problem in problems:
+        console.print(Text(f"✗ {problem}", style="red"))
+    if not problems:
+        console.print(Text("✓ nothing is wrong", style="green"))
+
+
+def print_runs(console: Console, title: str, runs: list[Run]) -> None:
+    """Print what each joint did in each run, side by side where there is room, and where the base is in the end."""
+    summaries = [summary(run) for run in runs]
+    table = _runs_table(title, runs, summaries)
+    unbounded = console.options.update(max_width=10_000)
+    if console.measure(table, options=unbounded).maximum <= console.width:
+        console.print(table)
+    else:
+        for run, rows in zip(runs, summaries, strict=True):
+            console.print(_runs_table(title, [run], [rows]))
+    if runs[0].is_fixed_base:
+        console.print("its base is fixed to the world", highlight=False)
+    for run in runs:
+        if run.problem is None and not run.is_fixed_base:
+            tilt = math.degrees(math.acos(min(1.0, run.upright[-1].min())))
+            end, highest = run.heights[-1].mean(), run.heights.max()
+            text = f"root body at {end:.3f} m at the end, {highest:.3f} m at most, tilted by {tilt:.0f}°"
+            console.print(f"{run.title}: {text}", highlight=False)
+
+
+def _runs_table(title: str, runs: list[Run], summaries: list[dict[str, JointSummary]]) -> Table:
+    joints = runs[0].joints
+    all_driven = all(joint.driven_by == "actuator" for joint in joints)
+    at_stops = any(row.at_stop for rows in summaries for row in rows.values())
+    table = Table("joint", *(() if all_driven else ("driven by",)), title=escape(title))
+    for run in runs:
+        name = run.title if run.problem is None else f"{run.title}\nuntil {run.end:.3g} s"
+        for column in ("error", "peak", "at a limit", *(("at a stop",) if at_stops else ())):
+            table.add_column(escape(f"{name}\n{column}"), justify="right")
+    for joint in joints:
+        cells = [cell for rows in summaries for cell in _cells(joint, rows[joint.name], at_stops)]
+        table.add_row(escape(joint.name), *(() if all_driven else (joint.driven_by,)), *cells)
+    for column in table.columns:
+        column.overflow = "fold"
+    return table
+
+
+def _cells(joint: Joint, row: JointSummary, at_stops: bool) -> list[str]:
+    """Error, effort, time at a limit and at a stop; a dash for what a joint without a motor has not."""
+    has_motor = joint.driven_by == "actuator"
+    cells = [
+        f"{_rounded(row.error, 4)} {joint.unit}" if joint.has_targets else "–",
+        f"{_rounded(row.peak, 1)} {joint.effort_unit}" if has_motor else "–",
+        f"{100 * row.clipped:.1f} %" if has_motor else "–",
+    ]
+    return [*cells, f"{100 * row.at_stop:.1f} %"] if at_stops else cells
+
+
+def _rounded(value: float, digits: int) -> str:
+    """With ``digits`` after the point, and at least two that are not zero."""
+    if value >= 10.0**5:
+        return f"{value:.2e}"
+    return f"{value:.{digits}f}" if value == 0.0 or value >= 10.0 ** (1 - digits) else f"{value:.2g}"
