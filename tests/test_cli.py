@@ -212,6 +212,8 @@ def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
     assert [name for name in names if name][-1] in ("RR_calf_joint", "joint7")
     assert "real motor" in out
     assert "ideal PD" in out
+    assert ("root body at" in out) == ("quadruped" in robot_file)
+    assert ("its base is fixed to the world" in out) == ("arm" in robot_file)
     for name in ("tracking.png", "effort.png", "torque_speed.png"):
         assert (tmp_path / name).stat().st_size > 10_000
     assert (tmp_path / "r.csv").read_text().startswith("time,position/0/")

@@ -91,9 +91,8 @@ def _look(robot: Path, root: str | None, allow_torch: bool) -> tuple[Any, Any]:
 
 def _open(robot: Path, root: str | None) -> Any:
     """The stage of a USD file, or the prim of it that --root names."""
-    from actuon.usd.stage import FORMATS, find_prim, open_stage
+    from actuon.usd.stage import find_prim, open_stage
 
-    check_readable(robot, FORMATS)
     stage = open_stage(robot)
     if root is None:
         return stage
