@@ -15,7 +15,7 @@ from .errors import RobotFileError
 def check_readable(path: Path, formats: Sequence[str]) -> None:
     """Refuse what is not a file of one of these formats, given by their endings in small letters, that can be read."""
     check_name(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise RobotFileError(f"'{path}' is a directory; must be a file")
     if path.suffix.lower() not in formats:
         raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(formats)}")
@@ -39,9 +39,9 @@ def check_name(path: Path) -> None:
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that cannot be made or written to. Nothing is left behind."""
-    if folder.exists() and not folder.is_dir():
+    if os.path.exists(folder) and not os.path.isdir(folder):
         raise RobotFileError(f"'{folder}' is a file; must be a folder")
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    missing = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
