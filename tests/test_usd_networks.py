@@ -88,6 +88,7 @@ def test_torch_files_need_approval(tmp_path):
     ("name", "content", "match"),
     [
         ("none.onnx", None, "does not exist"),
+        ("a" * 300 + ".onnx", None, "does not exist"),
         ("notes.txt", b"text", "format"),
         ("junk.onnx", b"junk", "junk.onnx"),
         ("junk.safetensors", b"junk", "junk.safetensors"),

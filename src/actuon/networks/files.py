@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ def check_path(path: PathLike) -> Path:
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise ParameterError(f"network file '{path}' has the format '{path.suffix}'; known: {known}")
-    if not path.is_file():
+    if not os.path.isfile(path):  # Path.is_file raises where a name is too long
         raise ParameterError(f"network file '{path}' does not exist")
     return path
 
