@@ -12,7 +12,7 @@ import warp as wp
 from oracle import Oracle
 
 import actuon
-from actuon.runners import StagedRunner
+from actuon.kernel.staged import StagedRunner
 
 CONTROLLERS = {
     "pd": ("ControllerPD", ("kp", "kd")),

@@ -223,8 +223,8 @@ def test_states(rng):
     with refused("current_act_state: got dict"):
         actuator.step(sim, sim, {}, state, dt=0.01)
     with refused("cannot assign a ring"):
-        state.assign(Values.random("pid-free-late", 9, rng).actuator().state())
-    with refused("delay_state: cannot assign a NoneType"):
+        state.assign(Values.random("pid-dc_max-late", 9, rng).actuator().state())
+    with refused("got a state of 1 stages; must be one of 4"):
         state.assign(Values.random("pid-free-now", N, rng).actuator().state())
 
 
@@ -260,10 +260,22 @@ def test_masks_of_any_framework(mask, rng):
 
 
 def test_a_law_that_asks_for_the_unknown():
-    with refused("law 'asks_too_much' asks for 'temperature'.*it may ask for: .*effort"):
+    class ClampingBroken(actuon.Clamping):
+        law = asks_too_much
 
-        class ClampingBroken(actuon.Clamping):
-            law = asks_too_much
+    with refused("ClampingBroken asks for 'temperature', .*signals: dt, effort, feedforward, q, qd"):
+        actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), clamping=[ClampingBroken()])
+    with refused("ControllerEager asks for 'effort'"):
+        actuon.Actuator([0], type("ControllerEager", (actuon.Controller,), {"law": takes_effort})())
+    with refused("no controller"):
+        actuon.Actuator([0], stages=[actuon.Delay(1, 1)])
+    with refused("either one list, or arguments by kind"):
+        actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), stages=[actuon.ControllerPD(1.0, 1.0)])
+
+
+@wp.func
+def takes_effort(effort: float):
+    return effort
 
 
 @wp.func

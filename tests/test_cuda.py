@@ -9,11 +9,13 @@ import warp as wp
 from chains import Values, random_signals, rollout
 
 import actuon
-from actuon import runners
-from actuon.components import delay, state
+from actuon.components import ring_state, state
+from actuon.kernel import staged
+from actuon.kernel.program import program
+from actuon.kernel.structure import Network, Stage, Structure, Write
+from actuon.kernel.types import Flavour
 from actuon.networks.code import NetworkCode, state_rows
 from actuon.networks.model import Activation
-from actuon.pipeline import Flavour, Stage, Structure, program
 
 CHAIN = (actuon.ControllerPID, actuon.ClampingPositionBased, actuon.ClampingDCMotor, actuon.ClampingMaxEffort)
 
@@ -30,8 +32,8 @@ def compile_for_cuda(module, directory):
 
 @pytest.mark.parametrize("flavour", [Flavour.SCALAR, Flavour.GRAD])
 def test_fused_kernel_compiles(flavour, tmp_path):
-    stages = tuple(component._stage(f"part_{i}") for i, component in enumerate(CHAIN))
-    compile_for_cuda(program(Structure(stages, True, flavour)).kernel.module, tmp_path)
+    stages = (actuon.Delay(1, 2).stage(), *(component._declared_stage() for component in CHAIN))
+    compile_for_cuda(program(Structure(stages, (Write("effort", adds=True),), flavour)).kernel.module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
@@ -45,12 +47,14 @@ def test_network_kernel_compiles(kind, flavour, tmp_path):
     code = NetworkCode(structure, input_idx, False)
     states = tuple(state_rows(structure, input_idx))
     law = actuon.ControllerNeuralMLP.law
-    stage = Stage("controller", law, tables=("weights",), network=code, network_states=states)
-    compile_for_cuda(program(Structure((stage,), True, flavour)).kernel.module, tmp_path)
+    network = Network(code, inputs=("{target_q} - {q}", "{qd}"), output="network_effort")
+    stage = Stage("controller", law, tables=("weights",), network=network, wide_states=states)
+    structure = Structure((actuon.Delay(1, 2).stage(), stage), (Write("effort", adds=True),), flavour)
+    compile_for_cuda(program(structure).kernel.module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
-@pytest.mark.parametrize("module", [state, delay, runners], ids=["state", "delay", "runners"])
+@pytest.mark.parametrize("module", [state, ring_state, staged], ids=["state", "ring_state", "staged"])
 def test_other_kernels_compile(module, tmp_path):
     compile_for_cuda(module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))

@@ -51,7 +51,7 @@ def test_a_stateful_law_with_a_branch(staged, rng):
     steps = [random_signals(N, rng) for _ in range(6)]
     actuator = actuon.Actuator(range(N), ControllerCubic(3.0))
     if staged:
-        actuator._runner = actuon.runners.StagedRunner(actuator._chain, False)
+        actuator._runner = actuon.kernel.staged.StagedRunner(actuator._chain, False)
     assert actuator.is_fused()
     assert actuator.is_stateful()
     expected = list(cubic_oracle(steps, 3.0, 0.5, 0.01))
@@ -180,7 +180,7 @@ def test_a_law_without_parameters(rng):
 
 
 def test_one_kernel_per_structure_not_per_value(rng):
-    from actuon.pipeline import program
+    from actuon.kernel.program import program
 
     before = program.cache_info().misses
     kernels = set()
@@ -216,8 +216,8 @@ def sometimes_both(q: float, x: float, y: float):
         (("x_in",), ("x",), first_only, "'x_in' and 'x' would both be 'x_in'"),
         (("x_new",), ("x",), first_only, "'x_new' and 'x' would both be 'x_new'"),
         (("x", "x_"), (), first_only, "'x' and 'x_' would both be 'x_'"),
-        (("y",), ("x",), first_only, "returns 1 values; must return 2: the effort, the new x"),
-        (("x", "y"), (), sometimes_both, "returns 3 values; must return 1: the effort"),
+        (("y",), ("x",), first_only, "returns 1 values; must return 2: effort, new x"),
+        (("x", "y"), (), sometimes_both, "returns 3 values; must return 1: effort"),
         (("x", "y"), (), nothing, "returns 0 values; must return 1"),
     ],
 )

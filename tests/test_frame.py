@@ -21,13 +21,10 @@ ORDER = [
     "fields",
     "files",
     "arrays",
-    "memory",
-    "pipeline",
-    "launch",
+    "kernel",
     "networks",
     "components",
-    "chain",
-    "runners",
+    "actuator_state",
     "actuator",
     "builder",
     "spec",
@@ -143,7 +140,7 @@ with _without_missing_driver():
 
 def test_public_names_are_complete():
     """Every public class and function of the components is in the package's own namespace."""
-    for path in (*(SOURCE / "components").glob("*.py"), SOURCE / "errors.py"):
+    for path in (*(SOURCE / "components").rglob("*.py"), SOURCE / "errors.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 assert hasattr(actuon, node.name), node.name
@@ -160,7 +157,7 @@ def test_a_step_works_in_a_forked_process():
     code = """
 import multiprocessing, numpy as np
 import actuon
-from actuon import launch
+from actuon.kernel import launch
 launch.DOFS_PER_THREAD = 256
 
 def efforts():

@@ -19,9 +19,9 @@ import warp as wp
 from chains import SIGNALS, random_signals, rollout
 
 import actuon
+from actuon.kernel.staged import StagedRunner
 from actuon.networks import torch_files
 from actuon.networks.recognise import NotRecognised
-from actuon.runners import StagedRunner
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")

@@ -117,7 +117,7 @@ UNKNOWN = {
     "OgnArticulationActuators.release_instance": "OmniGraph's own",
 }
 """What is Any in public signatures, and why."""
-DECLARED = ("actuon.components", "actuon.fields", "actuon.lab.clamping")
+DECLARED = ("actuon.components", "actuon.fields", "actuon.kernel")
 """Modules whose classes take whatever their parameters are declared to be."""
 
 

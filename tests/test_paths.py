@@ -9,8 +9,8 @@ import warp as wp
 from chains import NAMES, Values, oracle_rollout, random_signals, rollout, simulation
 
 import actuon
-from actuon import launch, memory
-from actuon.pipeline import Flavour
+from actuon.kernel import launch
+from actuon.kernel.types import LANES, Flavour
 
 STEPS = 12
 
@@ -24,7 +24,7 @@ def make(name, n, rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fused_equals_oracle_and_staged(name, rng):
-    n = memory.LANES + 7
+    n = LANES + 7
     values, steps, masks = make(name, n, rng)
     fused = rollout(values.actuator(), steps, masks=masks)
     expected = oracle_rollout(values.oracle(), steps, masks=masks)

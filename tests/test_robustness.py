@@ -14,8 +14,8 @@ from chains import SIGNALS, Values, random_signals, rollout, simulation
 
 import actuon
 from actuon import StateError, StructureError
-from actuon.components import delay as delay_module
-from actuon.runners import StagedRunner
+from actuon.components import ring_state
+from actuon.kernel.staged import StagedRunner
 
 
 def unit_step(actuator, target=1.0):
@@ -168,7 +168,7 @@ def test_the_cells_of_a_gpu(rng, monkeypatch):
     steps = [random_signals(300, rng) for _ in range(12)]
     masks = {5: rng.random(300) < 0.4}
     expected = rollout(values.actuator(), steps, masks=masks)
-    monkeypatch.setattr(delay_module.memory, "CELL", 1)
+    monkeypatch.setattr(ring_state, "CELL", 1)
     for stepping in ("one", "two", "fresh"):
         actuator = values.actuator()
         actuator.controller.kp = wp.array(np.repeat(values.gains["kp"], 2))[::2]  # strided: the scalar kernel
@@ -262,13 +262,8 @@ def test_a_staged_integral_keeps_its_gradient():
 
 
 @wp.func
-def asks_effort(effort: float, q: float):
-    return effort + q
-
-
-@wp.func
-def asks_target(effort: float, target_q: float):
-    return effort + target_q
+def asks_heat(effort: float, heat: float):
+    return effort, heat
 
 
 @wp.func
@@ -294,14 +289,12 @@ class UndeclaredConfig(actuon.Config):
 @pytest.mark.parametrize(
     ("base", "attributes", "match"),
     [
-        (actuon.Controller, {"law": asks_effort}, "asks for 'effort'"),
-        (actuon.Clamping, {"law": asks_target}, "asks for 'target_q'"),
         (actuon.Clamping, {"law": asks_whole_signal}, "must be float"),
         (actuon.Clamping, {"law": lambda effort: effort}, "decorated with @wp.func"),
         (actuon.Clamping, {"law": actuon.ClampingMaxEffort.law, "config": ShadowConfig}, "name of a signal"),
         (actuon.Clamping, {"config": MethodConfig}, "taken by a method"),
         (actuon.Clamping, {"config": UndeclaredConfig}, "declare it with actuon.param"),
-        (actuon.Clamping, {"STATES": ("heat",)}, "clamps are stateless"),
+        (actuon.Clamping, {"law": asks_heat, "STATES": {"heat": "ambient"}}, "starts at 'ambient', which is no param"),
     ],
 )
 def test_components_that_cannot_work_are_refused_when_defined(base, attributes, match):
@@ -351,7 +344,7 @@ class Forgetful(actuon.Clamping):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: actuon.ClampingDCMotor([1.0] * 3, [2.0] * 4, 1.0), "must be as many"),
+        (lambda: actuon.ClampingDCMotor([1.0] * 3, [2.0] * 4, 1.0), "must have the same length"),
         (lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), clamping=actuon.ClampingMaxEffort(1.0)), "a list"),
         (lambda: actuon.Actuator([[1], [2, 3]], actuon.ControllerPD(1.0, 0.0)), "indices: got list"),
         (lambda: actuon.Actuator(4, actuon.ControllerPD(1.0, 0.0)), r"indices: got shape \(\)"),
@@ -429,7 +422,7 @@ def test_bad_thread_counts_are_named(rng, monkeypatch):
 
 def test_the_kernel_can_be_read(rng):
     source = Values.random("pid-max-late", 3, rng).actuator().kernel_source()
-    assert "controller_law(" in source
-    assert "clamping_0_law(" in source
+    assert "pid_law(" in source
+    assert "max_effort_law(" in source
     with pytest.raises(StructureError, match="not fused"):
         actuon.Actuator([0], PIDWithOwnMethod(1.0, 1.0, 1.0, 1.0)).kernel_source()

@@ -15,7 +15,7 @@ import pytest
 from chains import Values, random_signals, rollout
 
 import actuon
-from actuon import launch
+from actuon.kernel import launch
 
 N = 4000
 
@@ -135,7 +135,7 @@ def test_interrupts_leave_actuators_usable(threads):
 SHARED = """
     import os, threading
     os.environ["ACTUON_NUM_THREADS"] = "2"
-    from actuon import launch
+    from actuon.kernel import launch
     launch.DOFS_PER_THREAD, launch._WORTH_WAKING = 1024, 0.0
     import numpy as np
     import test_threads as t

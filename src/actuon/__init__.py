@@ -5,14 +5,9 @@ import typing as _typing
 
 from .actuator import Actuator as Actuator
 from .builder import ActuatorBuilder as ActuatorBuilder
-from .components.base import Clamping as Clamping, Component as Component, Controller as Controller, limit as limit
-from .components.dc_motor import ClampingDCMotor as ClampingDCMotor, DCMotorClampingConfig as DCMotorClampingConfig
-from .components.delay import Delay as Delay, DelayConfig as DelayConfig
-from .components.max_effort import (
-    ClampingMaxEffort as ClampingMaxEffort,
-    MaxEffortClampingConfig as MaxEffortClampingConfig,
-)
-from .components.neural import (
+from .components.component import Component as Component, limit as limit
+from .components.controllers.controller import Controller as Controller
+from .components.controllers.neural import (
     ControllerNeural as ControllerNeural,
     ControllerNeuralGRU as ControllerNeuralGRU,
     ControllerNeuralLSTM as ControllerNeuralLSTM,
@@ -20,14 +15,32 @@ from .components.neural import (
     NeuralControlConfig as NeuralControlConfig,
     NeuralState as NeuralState,
 )
-from .components.pd import ControllerPD as ControllerPD, PDControlConfig as PDControlConfig
-from .components.pid import ControllerPID as ControllerPID, PIDControlConfig as PIDControlConfig
-from .components.position_based import (
+from .components.controllers.pd import ControllerPD as ControllerPD, PDControlConfig as PDControlConfig
+from .components.controllers.pid import ControllerPID as ControllerPID, PIDControlConfig as PIDControlConfig
+from .components.delay import Delay as Delay, DelayConfig as DelayConfig
+from .components.effects.effect import Effect as Effect
+from .components.limits.clamping import Clamping as Clamping
+from .components.limits.dc_motor import (
+    ClampingDCMotor as ClampingDCMotor,
+    DCMotorClampingConfig as DCMotorClampingConfig,
+)
+from .components.limits.max_effort import (
+    ClampingMaxEffort as ClampingMaxEffort,
+    MaxEffortClampingConfig as MaxEffortClampingConfig,
+)
+from .components.limits.position_based import (
     ClampingPositionBased as ClampingPositionBased,
     PositionBasedClampingConfig as PositionBasedClampingConfig,
     read_lookup_table as read_lookup_table,
 )
+from .components.limits.remotized import (
+    ClampingRemotized as ClampingRemotized,
+    RemotizedClampingConfig as RemotizedClampingConfig,
+)
+from .components.ring_state import RingState as RingState
+from .components.sensors.sensor import Sensor as Sensor
 from .components.state import State as State
+from .components.transmissions.transmission import Transmission as Transmission
 from .errors import (
     ActuonError as ActuonError,
     ArrayError as ArrayError,
@@ -41,6 +54,7 @@ from .errors import (
     StructureError as StructureError,
 )
 from .fields import Config as Config, Field as Field, param as param
+from .kernel.alone import Given as Given
 from .networks.files import load_metadata as load_metadata, save_network as save_network
 from .spec.actuator_config import ActuatorConfig as ActuatorConfig, ActuatorParsed as ActuatorParsed
 from .spec.registry import ComponentKind as ComponentKind, register_actuator_component as register_actuator_component

@@ -1,29 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Actuator`: components composed into a chain, its state, and its step."""
+"""`Actuator`: composes a chain of stages for N DOFs and runs it, fused where every component has a law."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import warp as wp
 
+from .actuator_state import ActuatorState
 from .arrays import index_array, read_array, read_optional
-from .chain import READ_THROUGH, Access, Chain
-from .components.base import Clamping, Controller
+from .components.component import Component
+from .components.controllers.controller import Controller
 from .components.delay import Delay
-from .errors import ParameterError, StateError, StructureError
+from .components.effects.effect import Effect
+from .components.limits.clamping import Clamping
+from .components.sensors.sensor import Sensor
+from .components.transmissions.transmission import Transmission
+from .errors import ParameterError, StateError, StructureError, listed
 from .fields import Config
-from .pipeline import Flavour, kernel_source
-from .runners import FusedRunner, StagedRunner, TapeRunner
-from .typing import ArrayLike, IndexLike
+from .kernel.arguments import arguments
+from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
+from .kernel.fused import FusedRunner
+from .kernel.source import kernel_source
+from .kernel.staged import StagedRunner
+from .kernel.structure import SIGNALS, check_order
+from .kernel.taped import TapedRunner
+from .kernel.types import Flavour
+from .typing import IndexLike, PathLike
 
-_Part = TypeVar("_Part", Controller, Delay, Clamping)
+_Part = TypeVar("_Part", bound=Component)
 
 
 class Actuator:
-    """Delay → controller → clamping, for N DOFs at once.
+    """Sensors → delay → controller → transmission → clamping → effects, for N DOFs at once.
 
     Where every component has a law, a step is one kernel launch. The effort is *added* to the output array: the caller
     zeroes it first, and several actuators may write to the same one.
@@ -49,12 +59,18 @@ class Actuator:
         requires_grad: Let a `wp.Tape` differentiate through steps.
         accumulate: Add the effort to the outputs. False writes over what is there, which the caller need not zero then;
             no two entries of ``effort_indices`` may be the same.
+        transmission: What stands between motor and joint: stages after it work on the motor's side.
+        effects: What is lost or late on the way, in this order, after the clamps.
+        sensors: What the controller sees of position and velocity, in this order.
+        stages: All stages in another order than the usual one, instead of the arguments by kind.
+        control_signal_attrs: Names of arrays in the simulation's control that signals of stages are written to, by the
+            name of the signal; at ``effort_indices``.
     """
 
     def __init__(
         self,
         indices: IndexLike,
-        controller: Controller | Config,
+        controller: Controller | Config | None = None,
         delay: Delay | Config | None = None,
         clamping: Sequence[Clamping | Config] | None = None,
         pos_indices: IndexLike | None = None,
@@ -69,6 +85,12 @@ class Actuator:
         control_computed_output_attr: str | None = None,
         requires_grad: bool = False,
         accumulate: bool = True,
+        *,
+        transmission: Transmission | Config | None = None,
+        effects: Sequence[Effect | Config] | None = None,
+        sensors: Sequence[Sensor | Config] | None = None,
+        stages: Sequence[Component | Config] | None = None,
+        control_signal_attrs: Mapping[str, str] | None = None,
     ):
         self.accumulate = bool(accumulate)
         self.indices = index_array(indices, "indices", None)
@@ -79,13 +101,16 @@ class Actuator:
         self.pos_indices = self._indices("pos_indices", pos_indices, self.indices)
         self.target_pos_indices = self._indices("target_pos_indices", target_pos_indices, self.pos_indices)
         self.effort_indices = self._indices("effort_indices", effort_indices, self.indices)
-
-        if clamping is not None and not isinstance(clamping, (list, tuple)):
-            raise StructureError(f"clamping: got {type(clamping).__name__}; must be a list of clamps")
-        self._controller: Controller = _built("controller", controller, Controller)
-        self._delay: Delay | None = None if delay is None else _built("delay", delay, Delay)
-        self._clamping = tuple(_built(f"clamping[{i}]", clamp, Clamping) for i, clamp in enumerate(clamping or ()))
         self.requires_grad = requires_grad
+
+        by_kind = (controller, delay, clamping, transmission, effects, sensors)
+        if stages is None:
+            self._stages = in_usual_order(*by_kind)
+        elif any(part is not None for part in by_kind):
+            raise StructureError("stages: got components by kind too; must be either one list, or arguments by kind")
+        else:
+            self._stages = tuple(built_all("stages", stages, Component))
+        self._check_stages()
 
         self.state_pos_attr = state_pos_attr
         self.state_vel_attr = state_vel_attr
@@ -94,109 +119,126 @@ class Actuator:
         self.control_feedforward_attr = control_feedforward_attr
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
-        for name in (state_pos_attr, state_vel_attr, control_output_attr):
-            if not isinstance(name, str):
-                raise StructureError(f"got {name!r} as the name of an array; must be a string")
-        if control_computed_output_attr == control_output_attr:
-            raise ParameterError(
-                f"control_computed_output_attr: got '{control_output_attr}', which is the output; name another array"
-            )
+        self.control_signal_attrs = dict(control_signal_attrs or {})
+        self._check_names()
 
-        for component in (self._controller, *self._clamping, *([] if self._delay is None else [self._delay])):
+        for component in self._stages:
             component.check_fits(n)
-        for component in (self._controller, *self._clamping):
+        for component in self._stages:
             component.requires_grad = component.requires_grad or requires_grad
             component.finalize(self.device, n)
-        if self._delay is not None:
-            self._delay.finalize(self.device, n, requires_grad=requires_grad)
 
-        self._stateful = self._delay is not None or self._controller.is_stateful()
+        self._stateful = any(component.is_stateful() for component in self._stages)
         self._chain = self._compose()
-        self._fused = all(component.is_fused() for component in (self._controller, *self._clamping))
-        self._runner: FusedRunner | TapeRunner | StagedRunner
+        self._fused = all(component.is_fused() for component in self._stages)
+        self._runner: FusedRunner | TapedRunner | StagedRunner
         if not self._fused:
             self._runner = StagedRunner(self._chain, requires_grad)
         elif requires_grad:
-            self._runner = TapeRunner(self._chain)
+            self._runner = TapedRunner(self._chain)
         else:
             self._runner = FusedRunner(self._chain)
+
+    def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
+        return default if value is None else index_array(value, name, self.device, self.num_actuators)
+
+    def _check_stages(self) -> None:
+        stages = [(type(component).__name__, component.stage()) for component in self._stages]
+        check_order(stages, SIGNALS)
+        if not any("effort" in stage.returns for _, stage in stages):
+            raise StructureError("the chain has no controller: no stage makes an effort")
+
+    def _check_names(self) -> None:
+        for name in (self.state_pos_attr, self.state_vel_attr, self.control_output_attr):
+            if not isinstance(name, str):
+                raise StructureError(f"got {name!r} as the name of an array; must be a string")
+        if self.control_computed_output_attr == self.control_output_attr:
+            raise ParameterError(
+                f"control_computed_output_attr: got '{self.control_output_attr}', which is the output; "
+                "name another array"
+            )
+        for signal in self.control_signal_attrs:
+            if signal not in self.signals:
+                raise ParameterError(
+                    f"control_signal_attrs: no stage offers a signal '{signal}'; "
+                    f"{listed(signal, self.signals, 'signals')}"
+                )
 
     def _compose(self) -> Chain:
         through = {"pos": self.pos_indices, "vel": self.indices, "target_pos": self.target_pos_indices}
         accesses = {name: Access.through(indices) for name, indices in through.items()}
         accesses["target_vel"] = accesses["vel"]
         accesses["effort"] = Access.through(self.effort_indices)
-        names = (
-            f"sim_state.{self.state_pos_attr}",
-            f"sim_state.{self.state_vel_attr}",
-            f"sim_control.{self.control_target_pos_attr}",
-            f"sim_control.{self.control_target_vel_attr}",
-            f"sim_control.{self.control_feedforward_attr}",
-            f"sim_control.{self.control_output_attr}",
-            f"sim_control.{self.control_computed_output_attr}",
-        )
-        labels = dict(zip(READ_THROUGH, names, strict=True))
-        if not self.accumulate and accesses["effort"].repeats:
+        if accesses["effort"].repeats and not self.accumulate:
             raise ParameterError("effort_indices: some repeat; with accumulate=False each output must be written once")
+        if accesses["effort"].repeats and self.control_signal_attrs:
+            raise ParameterError("effort_indices: some repeat; a signal needs an entry of its own for each DOF")
+        names = {
+            "q": f"sim_state.{self.state_pos_attr}",
+            "qd": f"sim_state.{self.state_vel_attr}",
+            "target_q": f"sim_control.{self.control_target_pos_attr}",
+            "target_qd": f"sim_control.{self.control_target_vel_attr}",
+            "feedforward": f"sim_control.{self.control_feedforward_attr}",
+            OUTPUT: f"sim_control.{self.control_output_attr}",
+            COMPUTED: f"sim_control.{self.control_computed_output_attr}",
+        }
+        controllers = [i for i, component in enumerate(self._stages) if isinstance(component, Controller)]
+        first = next(i for i, component in enumerate(self._stages) if "effort" in component.stage().returns)
         return Chain(
             self.device,
             self.num_actuators,
-            self.controller,
-            self.delay,
-            self.clamping,
+            self._stages,
             accesses,
-            labels,
-            self.accumulate,
+            names | {signal: f"sim_control.{attr}" for signal, attr in self.control_signal_attrs.items()},
+            computed_after=controllers[-1] if controllers else first,
+            adds=self.accumulate,
+            telemetry=tuple(self.control_signal_attrs),
         )
 
     @property
-    def controller(self) -> Controller:
-        """What makes effort out of commands. Its parameters are live; itself it stays."""
-        return self._controller
+    def stages(self) -> tuple[Component, ...]:
+        """All components, in the order in which they act. Their parameters are live; they themselves stay."""
+        return self._stages
 
     @property
-    def delay(self) -> Delay | None:
-        """What holds commands back."""
-        return self._delay
+    def controller(self) -> Any:
+        """What makes effort out of commands; None in a chain without one."""
+        return next(iter(self._of_kind(Controller)), None)
+
+    @property
+    def delay(self) -> Any:
+        """What holds commands back; None in a chain without one."""
+        return next(iter(self._of_kind(Delay)), None)
+
+    @property
+    def transmission(self) -> Any:
+        """What stands between motor and joint; None in a chain without one."""
+        return next(iter(self._of_kind(Transmission)), None)
 
     @property
     def clamping(self) -> tuple[Clamping, ...]:
         """What limits the effort, in order."""
-        return self._clamping
+        return self._of_kind(Clamping)
 
-    def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
-        return default if value is None else index_array(value, name, self.device, self.num_actuators)
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What is lost or late on the way, in order."""
+        return self._of_kind(Effect)
 
-    @dataclass(eq=False)
-    class State:
-        """What an actuator remembers between two steps."""
+    @property
+    def sensors(self) -> tuple[Sensor, ...]:
+        """What the controller sees of the joint, in order."""
+        return self._of_kind(Sensor)
 
-        delay_state: Delay.State | None = None
-        """Ring of past commands; None without a delay."""
-        controller_state: Any = None
-        """State of the controller; None where it is stateless."""
-        owner: Actuator | None = field(default=None, repr=False)
-        """The actuator it was made by."""
-        tape: wp.Tape | None = field(default=None, repr=False)
-        """The tape that last recorded a step from or to it."""
-        plans: Any = field(default_factory=dict, init=False, repr=False)
-        """What is bound to steps from this state, by the state that they go to."""
+    def _of_kind(self, kind: type[_Part]) -> tuple[_Part, ...]:
+        return tuple(component for component in self._stages if isinstance(component, kind))
 
-        def reset(self, mask: ArrayLike | None = None) -> None:
-            """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true."""
-            parts = [part for part in (self.delay_state, self.controller_state) if part is not None]
-            for part in parts:
-                if not hasattr(part, "reset"):
-                    raise StructureError(f"{type(part).__name__} has no reset(mask)")
-            for part in parts:
-                part.reset(mask)
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Signals that stages offer beside the effort, such as a motor's current, in their order."""
+        return tuple(dict.fromkeys(name for component in self._stages for name in component.stage().outputs))
 
-        def assign(self, other: Actuator.State) -> None:
-            """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them."""
-            if not isinstance(other, Actuator.State):
-                raise StateError(f"assign: got {type(other).__name__}; must be a state from actuator.state()")
-            for name in ("delay_state", "controller_state"):
-                _assign(name, getattr(self, name), getattr(other, name))
+    State = ActuatorState
 
     def is_stateful(self) -> bool:
         """Whether the chain remembers anything between two steps."""
@@ -204,28 +246,40 @@ class Actuator:
 
     def is_graphable(self) -> bool:
         """Whether steps can be captured in a graph."""
-        return all(component.is_graphable() for component in (self.controller, *self.clamping))
+        return all(component.is_graphable() for component in self._stages)
 
     def is_fused(self) -> bool:
         """Whether a step is one kernel launch. False where a component brings kernels of its own."""
         return self._fused
 
-    def state(self) -> Actuator.State | None:
+    def state(self) -> ActuatorState | None:
         """Return a new initial state, or None where the chain is stateless."""
         if not self.is_stateful():
             return None
-        controller_state = None
-        if self.controller.is_stateful():
-            controller_state = self.controller.state(self.num_actuators, self.device)
-        delay_state = None if self.delay is None else self.delay.state(self.num_actuators, self.device)
-        return Actuator.State(delay_state, controller_state, owner=self)
+        n, device = self.num_actuators, self.device
+        return ActuatorState(self, tuple(c.state(n, device) if c.is_stateful() else None for c in self._stages))
+
+    def load_state(self, path: PathLike) -> ActuatorState | None:
+        """Return a state with what `State.save` wrote: steps from it go on bit for bit.
+
+        Args:
+            path: A file that was written by a state of an actuator with the same stages and number of DOFs.
+
+        Raises:
+            StateError: The file cannot be read, or is that of another chain; says in what they differ.
+        """
+        state = self.state()
+        if state is None:
+            raise StateError(f"'{path}': the chain is stateless, there is nothing to load")
+        state.load(path)
+        return state
 
     def step(
         self,
         sim_state: object,
         sim_control: object,
-        current_act_state: Actuator.State | None = None,
-        next_act_state: Actuator.State | None = None,
+        current_act_state: ActuatorState | None = None,
+        next_act_state: ActuatorState | None = None,
         dt: float | None = None,
     ) -> None:
         """Read state and commands, and add the effort of each DOF to the output.
@@ -235,7 +289,7 @@ class Actuator:
             sim_control: Object or mapping with targets, feedforward and outputs.
             current_act_state: State before the step. Needed where `is_stateful`.
             next_act_state: State after the step, written. May be ``current_act_state`` unless gradients are wanted.
-            dt: Time step [s]. Needed by controllers that integrate.
+            dt: Time step [s]. Needed where a stage works over time.
         """
         if self.num_actuators == 0:
             return
@@ -249,6 +303,7 @@ class Actuator:
             read_array(sim_control, self.control_computed_output_attr, "sim_control")
             if self.control_computed_output_attr
             else None,
+            *(read_array(sim_control, name, "sim_control") for name in self.control_signal_attrs.values()),
         )
         if self._stateful:
             self._check_state("current_act_state", current_act_state)
@@ -271,43 +326,46 @@ class Actuator:
         if not self._fused:
             raise StructureError("the chain is not fused: a component brings kernels of its own")
         flavour = Flavour.GRAD if self.requires_grad else Flavour.BLOCK if self.device.is_cpu else Flavour.SCALAR
-        return kernel_source(self._chain.structure(flavour))[0]
+        structure = self._chain.structure(flavour)
+        return kernel_source(structure, arguments(structure))
 
-    def _check_state(self, name: str, state: Actuator.State | None) -> None:
+    def _check_state(self, name: str, state: ActuatorState | None) -> None:
         if state is None:
             raise StateError(f"{name}: got None; the chain is stateful, make its states with actuator.state()")
         if getattr(state, "owner", None) is not self:
-            got = "a state of another actuator" if isinstance(state, Actuator.State) else type(state).__name__
+            got = "a state of another actuator" if isinstance(state, ActuatorState) else type(state).__name__
             raise StateError(f"{name}: got {got}; make states with this actuator's state()")
 
     def __repr__(self) -> str:
-        delay = [] if self.delay is None else [f"Delay(≤ {self.delay.buf_depth})"]
-        parts = [*delay, *(type(component).__name__ for component in (self.controller, *self.clamping))]
+        parts = [f"Delay(≤ {c.buf_depth})" if isinstance(c, Delay) else type(c).__name__ for c in self._stages]
         path = "fused" if self._fused else "staged"
         return f"<Actuator of {self.num_actuators} DOFs on {self.device}, {path}: {' → '.join(parts)}>"
 
 
-def _built(where: str, part: Any, kind: type[_Part]) -> _Part:
+def in_usual_order(
+    controller: Any, delay: Any, clamping: Any, transmission: Any, effects: Any, sensors: Any
+) -> tuple[Component, ...]:
+    """The stages of a chain from components by kind."""
+    return (
+        *built_all("sensors", sensors, Sensor),
+        *([] if delay is None else [built("delay", delay, Delay)]),
+        built("controller", controller, Controller),
+        *([] if transmission is None else [built("transmission", transmission, Transmission)]),
+        *built_all("clamping", clamping, Clamping),
+        *built_all("effects", effects, Effect),
+    )
+
+
+def built_all(where: str, parts: Any, kind: type[_Part]) -> list[_Part]:
+    """A list of components, or of configs of them."""
+    if parts is not None and not isinstance(parts, (list, tuple)):
+        raise StructureError(f"{where}: got {type(parts).__name__}; must be a list")
+    return [built(f"{where}[{i}]", part, kind) for i, part in enumerate(parts or ())]
+
+
+def built(where: str, part: Any, kind: type[_Part]) -> _Part:
     """A component as it is, or the one that a config describes."""
     component = part.build() if isinstance(part, Config) else part
     if not isinstance(component, kind):
         raise StructureError(f"{where}: got {type(part).__name__}; must be a {kind.__name__}, or the config of one")
     return component
-
-
-def _assign(name: str, target: Any, source: Any) -> None:
-    """Copy the state of one component."""
-    if type(target) is not type(source):
-        raise StateError(
-            f"{name}: cannot assign a {type(source).__name__} to a {type(target).__name__}; "
-            "both states must come from the same actuator"
-        )
-    if target is None:
-        return
-    if hasattr(target, "assign"):
-        target.assign(source)
-        return
-    for attribute, array in vars(target).items():
-        if not isinstance(array, wp.array):
-            raise StateError(f"{name}.{attribute}: is no Warp array; give {type(target).__name__} an assign(other)")
-        wp.copy(array, getattr(source, attribute))

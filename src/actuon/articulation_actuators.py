@@ -15,7 +15,7 @@ import warp as wp
 from .actuator import Actuator
 from .attachment import Attachment, Telemetry, is_clipped
 from .builder import ActuatorBuilder
-from .components.base import Component
+from .components.component import Component
 from .components.delay import Delay
 from .errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
 from .fields import Config

@@ -11,8 +11,10 @@ import numpy as np
 import warp as wp
 
 from .actuator import Actuator
-from .components.base import Clamping, Component, Controller
+from .components.component import Component
+from .components.controllers.controller import Controller
 from .components.delay import Delay
+from .components.limits.clamping import Clamping
 from .errors import ParameterError, StructureError
 from .typing import DeviceLike
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .builder import ActuatorBuilder
-from .components.base import Controller
+from .components.controllers.controller import Controller
 from .errors import MissingExtraError, ParameterError, RobotFileError, StructureError
 from .typing import DeviceLike, PathLike
 

@@ -9,7 +9,6 @@ it holds :math:`d` entries, the oldest one stands in.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,21 +16,18 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from .. import memory
 from ..errors import ParameterError, StateError, shown
 from ..fields import Config, param
-from ..memory import Bools, Floats, Indices, Ints, Longs, scalar
-from ..pipeline import RING_STATE, Flavour, module_options, ring_offset
-from .base import Component
-from .state import as_mask, refuse_rebinding, refuse_reset_on_tape
+from ..kernel.alone import Given, run_alone
+from ..kernel.structure import COMMANDS, Ring, Stage
+from ..typing import ArrayLike, DeviceLike
+from .component import Component
+from .ring_state import RingState
 
-wp.set_module_options(module_options(Flavour.GRAD))
-
-_serial = itertools.count(1)
 _LONGEST = 10_000
 """Longest lag [steps]: a second at ten thousand steps per second. It keeps rings small, whatever a file says."""
 _MOST_ENTRIES = 2**28
-"""Steps times DOFs of one ring: 3 GiB in its three buffers."""
+"""Steps times DOFs of one ring: 3 GiB for its three signals."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class Delay(Component):
     config = DelayConfig
     delay_steps: Any
 
-    def __init__(self, delay_steps: Any, max_delay: int):
+    def __init__(self, delay_steps: ArrayLike, max_delay: int):
         whole = isinstance(max_delay, (int, np.integer)) and not isinstance(max_delay, bool)
         if not whole or not 1 <= max_delay <= _LONGEST:
             raise ParameterError(
@@ -85,13 +81,13 @@ class Delay(Component):
             raise ParameterError("Delay: needs 'delay_steps'")
         return super().resolve_arguments(args)
 
-    def finalize(self, device: Any, num_actuators: int, requires_grad: bool = False) -> None:
+    def finalize(self, device: DeviceLike, num_actuators: int, requires_grad: bool | None = None) -> None:
         """Bring the lags onto ``device``. Called by `Actuator`.
 
         Args:
             device: Where the actuator runs.
             num_actuators: Number of DOFs, N.
-            requires_grad: Give states and delayed commands gradients.
+            requires_grad: Give states and delayed commands gradients. None leaves it as it is.
         """
         if self.buf_depth * num_actuators > _MOST_ENTRIES:
             raise ParameterError(
@@ -99,11 +95,41 @@ class Delay(Component):
                 "which take 3 GiB in each state; shorten the longest delay, or split the actuator"
             )
         super().finalize(device, num_actuators)
-        self.requires_grad = requires_grad
+        if requires_grad is not None:
+            self.requires_grad = requires_grad
 
-    def state(self, num_actuators: int, device: Any) -> Delay.State:
+    def stage(self) -> Stage:
+        """The delay as a kernel sees it."""
+        return Stage(
+            self.label(),
+            params=("delay_steps",),
+            integers=frozenset({"delay_steps"}),
+            returns=(),
+            ring=Ring(COMMANDS, lag="delay_steps"),
+        )
+
+    def is_fused(self) -> bool:
+        """Whether the delay runs inside the actuator's one kernel: always."""
+        return True
+
+    def is_stateful(self) -> bool:
+        """Whether the delay remembers anything: always."""
+        return True
+
+    def state(self, num_actuators: int, device: DeviceLike) -> Delay.State:
         """Return a new, empty ring for ``num_actuators`` DOFs."""
-        return Delay.State(self.buf_depth, num_actuators, wp.get_device(device), self.requires_grad)
+        return Delay.State(self.buf_depth, len(COMMANDS), num_actuators, wp.get_device(device), self.requires_grad)
+
+    def run(
+        self,
+        given: Mapping[str, Given],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        """Run this stage alone: what arrives now into ``results``, what is given now into ``next_state``."""
+        run_alone(self, given, results, current_state, next_state, dt)
 
     def get_delayed_targets(
         self,
@@ -125,19 +151,8 @@ class Delay(Component):
             current_state: Ring to read.
         """
         n, device = self._check_states(current_state)
-        outputs = tuple(wp.zeros(n, device=device, requires_grad=self.requires_grad) for _ in range(3))
-        ring = current_state.arguments("in")
-        for command, indices, name, output in zip(
-            (target_pos, target_vel, feedforward),
-            (pos_indices, vel_indices, vel_indices),
-            ("ring_target_q_in", "ring_target_qd_in", "ring_feedforward_in"),
-            outputs,
-            strict=True,
-        ):
-            inputs = [n, self.buf_depth, current_state.cell_size, command, indices, self.delay_steps]
-            inputs += [ring[name], ring["pushes_in"], ring["newest_in"]]
-            wp.launch(_read_late, n, inputs, [output], device=device)
-        return outputs
+        command = (target_pos, target_vel, feedforward, pos_indices, vel_indices)
+        return self._pass_on(*command, current_state, self.state(n, device))
 
     def update_state(
         self,
@@ -149,7 +164,7 @@ class Delay(Component):
         current_state: Delay.State,
         next_state: Delay.State,
     ) -> None:
-        """Write the current commands into ``next_state``, which may be ``current_state``.
+        """Write the current command into ``next_state``, after everything in ``current_state``.
 
         Args:
             target_pos: Current target positions [rad or m], read at ``pos_indices``.
@@ -160,190 +175,53 @@ class Delay(Component):
             current_state: Ring so far.
             next_state: Ring to write.
         """
-        n, device = self._check_states(current_state, next_state)
-        commands = [target_pos, target_vel, feedforward, pos_indices, vel_indices]
-        before, after = current_state.arguments("in"), next_state.arguments("out")
-        inputs = [n, self.buf_depth, current_state.cell_size, current_state is next_state, *commands, *before.values()]
-        wp.launch(_push, n, inputs, list(after.values()), device=device)
+        self._check_states(current_state, next_state)
+        self._pass_on(target_pos, target_vel, feedforward, pos_indices, vel_indices, current_state, next_state)
+
+    def _pass_on(
+        self,
+        target_pos: Any,
+        target_vel: Any,
+        feedforward: Any,
+        pos_indices: wp.array,
+        vel_indices: wp.array,
+        current_state: Delay.State,
+        next_state: Delay.State,
+    ) -> tuple[wp.array, wp.array, wp.array]:
+        n, device = current_state.num_pushes.shape[0], current_state.num_pushes.device
+        commands = (target_pos, target_vel, feedforward)
+        indices = (pos_indices, vel_indices, vel_indices)
+        given = {name: Given(c, at) for name, c, at in zip(COMMANDS, commands, indices, strict=True)}
+        late = {name: wp.zeros(n, device=device, requires_grad=self.requires_grad) for name in COMMANDS}
+        run_alone(self, given, late, current_state, next_state, None)
+        return late["target_q"], late["target_qd"], late["feedforward"]
 
     def _check_states(self, *states: Delay.State) -> tuple[int, wp.Device]:
         """Return the number of DOFs and the device of states that fit this delay."""
         n, device = states[0].num_pushes.shape[0], states[0].num_pushes.device
         for state in states:
-            if state.buffer_pos.shape != (self.buf_depth, n) or state.buffer_pos.device != device:
+            got = state.depth, state.num_pushes.shape[0]
+            if got != (self.buf_depth, n) or state.num_pushes.device != device:
                 raise StateError(
-                    f"Delay: got a ring of {state.buffer_pos.shape} (steps, DOFs) on '{state.buffer_pos.device}'; "
+                    f"Delay: got a ring of {got} (steps, DOFs) on '{state.num_pushes.device}'; "
                     f"must be {(self.buf_depth, n)} on '{device}'"
                 )
         return n, self._finalize_if_needed(device, n)
 
-    class State:
-        """A ring of past commands for each DOF.
+    class State(RingState):
+        """A ring of past commands for each DOF."""
 
-        A step reads one state and writes another. Stepping back and forth between two states moves one row from the
-        one to the other; stepping to any other state moves the whole ring. To tell the cases apart, a state carries a
-        tag that no other content has had, and the tag of the state that it came from.
+        @property
+        def buffer_pos(self) -> wp.array:
+            """A copy of the past target positions [rad or m], shape (max_delay, N), the newest first."""
+            return self.past(0)
 
-        ``write_idx`` and the tags are kept once per cell of DOFs, a cell being what one thread of a kernel works on.
-        That lets a step write them in place while other threads are still reading theirs.
-        """
+        @property
+        def buffer_vel(self) -> wp.array:
+            """A copy of the past target velocities [rad/s or m/s], shape (max_delay, N), the newest first."""
+            return self.past(1)
 
-        buffer_pos: wp.array
-        """Past target positions [rad or m], shape (max_delay, N)."""
-        buffer_vel: wp.array
-        """Past target velocities [rad/s or m/s], shape (max_delay, N)."""
-        buffer_act: wp.array
-        """Past feedforward efforts [N·m or N], shape (max_delay, N)."""
-        num_pushes: wp.array
-        """How many rows hold a command since the last reset, shape (N,)."""
-        write_idx: wp.array
-        """The row written last, shape (cells,)."""
-
-        def __init__(self, depth: int, num_actuators: int, device: wp.Device, requires_grad: bool):
-            def ring() -> wp.array:
-                return wp.zeros((depth, num_actuators), device=device, requires_grad=requires_grad)
-
-            self.cell_size = 1 if device.is_cuda else memory.CELL
-            cells = -(-num_actuators // self.cell_size)
-            self.buffer_pos, self.buffer_vel, self.buffer_act = ring(), ring(), ring()
-            self.num_pushes = wp.zeros(num_actuators, dtype=wp.int32, device=device)
-            self.write_idx = wp.full(cells, depth - 1, dtype=wp.int32, device=device)
-            self._tag = wp.full(cells, next(_serial) << 32, dtype=wp.int64, device=device)
-            self._origin = wp.zeros(cells, dtype=wp.int64, device=device)
-            self._sealed = True
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            refuse_rebinding(self, name)
-            super().__setattr__(name, value)
-
-        def arguments(self, side: str) -> dict[str, wp.array]:
-            """The arrays as arguments of a kernel that reads (``"in"``) or writes (``"out"``) them."""
-            rings = (array.flatten() for array in (self.buffer_pos, self.buffer_vel, self.buffer_act))
-            values = (*rings, self.num_pushes, self.write_idx, self._tag, self._origin)
-            return {f"{name}_{side}": value for name, value in zip(RING_STATE, values, strict=True)}
-
-        def reset(self, mask: Any = None) -> None:
-            """Empty the ring, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
-            refuse_reset_on_tape([self.buffer_pos])
-            device, n = self.num_pushes.device, self.num_pushes.shape[0]
-            if mask is not None:
-                mask = as_mask(mask, n, device)
-            depth = self.buffer_pos.shape[0]
-            ring = self.arguments("in")
-            del ring["origin_in"]
-            wp.launch(_reset, n, [mask, n, depth, self.cell_size, *ring.values()], device=device)
-
-        def assign(self, other: Delay.State) -> None:
-            """Copy the ring of ``other`` into this one."""
-            if self.buffer_pos.shape != other.buffer_pos.shape:
-                raise StateError(
-                    f"cannot assign a ring of {other.buffer_pos.shape} to one of {self.buffer_pos.shape} (steps, DOFs)"
-                )
-            for name in ("buffer_pos", "buffer_vel", "buffer_act", "num_pushes", "write_idx"):
-                wp.copy(getattr(self, name), getattr(other, name))
-            cells = self.write_idx.shape[0]
-            wp.launch(_mark_as_copy, cells, [other._tag], [self._tag, self._origin], device=self.write_idx.device)
-
-
-@wp.kernel
-def _read_late(
-    n: int,
-    depth: int,
-    cell_size: int,
-    command: Floats,
-    indices: Indices,
-    delay_steps: Ints,
-    ring: Floats,
-    pushes: Ints,
-    newest: Ints,
-    output: Floats,
-):
-    i = wp.tid()
-    now = scalar.gather(command, indices, 0, i, 1)
-    late = ring_offset(delay_steps[i], pushes[i], newest[i / cell_size], depth, n)
-    output[i] = scalar.ring_read(ring, late, late, now, i, 1)
-
-
-@wp.kernel
-def _push(
-    n: int,
-    depth: int,
-    cell_size: int,
-    in_place: bool,
-    target_pos: Floats,
-    target_vel: Floats,
-    feedforward: Floats,
-    pos_indices: Indices,
-    vel_indices: Indices,
-    ring_pos_in: Floats,
-    ring_vel_in: Floats,
-    ring_act_in: Floats,
-    pushes_in: Ints,
-    newest_in: Ints,
-    tag_in: Longs,
-    origin_in: Longs,
-    ring_pos_out: Floats,
-    ring_vel_out: Floats,
-    ring_act_out: Floats,
-    pushes_out: Ints,
-    newest_out: Ints,
-    tag_out: Longs,
-    origin_out: Longs,
-):
-    i = wp.tid()
-    cell = i / cell_size
-    newest = newest_in[cell]
-    slot = (newest + 1) % depth
-    if not in_place:
-        for row in range(depth):
-            if row != slot:
-                at = row * n + i
-                ring_pos_out[at] = ring_pos_in[at]
-                ring_vel_out[at] = ring_vel_in[at]
-                ring_act_out[at] = ring_act_in[at]
-    ring_pos_out[slot * n + i] = scalar.gather(target_pos, pos_indices, 0, i, 1)
-    ring_vel_out[slot * n + i] = scalar.gather(target_vel, vel_indices, 0, i, 1)
-    ring_act_out[slot * n + i] = scalar.gather(feedforward, vel_indices, 0, i, 1)
-    pushes_out[i] = wp.min(pushes_in[i] + 1, depth)
-    if i == wp.min((cell + 1) * cell_size, n) - 1:
-        before = tag_in[cell]
-        tag_out[cell] = tag_out[cell] + wp.int64(1)
-        origin_out[cell] = before
-        newest_out[cell] = slot
-
-
-@wp.kernel(enable_backward=False)
-def _reset(
-    mask: Bools,
-    n: int,
-    depth: int,
-    cell_size: int,
-    ring_pos: Floats,
-    ring_vel: Floats,
-    ring_act: Floats,
-    pushes: Ints,
-    newest: Ints,
-    tag: Longs,
-):
-    i = wp.tid()
-    chosen = True
-    if mask:
-        chosen = mask[i]
-    if chosen:
-        for row in range(depth):
-            ring_pos[row * n + i] = 0.0
-            ring_vel[row * n + i] = 0.0
-            ring_act[row * n + i] = 0.0
-        pushes[i] = 0
-    if i % cell_size == 0:
-        cell = i / cell_size
-        tag[cell] = tag[cell] + wp.int64(1)
-        if not mask:
-            newest[cell] = depth - 1
-
-
-@wp.kernel(enable_backward=False)
-def _mark_as_copy(tag_in: Longs, tag_out: Longs, origin_out: Longs):
-    i = wp.tid()
-    tag_out[i] = tag_out[i] + wp.int64(1)
-    origin_out[i] = tag_in[i]
+        @property
+        def buffer_act(self) -> wp.array:
+            """A copy of the past feedforward efforts [N·m or N], shape (max_delay, N), the newest first."""
+            return self.past(2)

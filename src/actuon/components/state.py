@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Per-DOF state of components: its arrays, masked reset and assignment."""
+"""What components remember per DOF: arrays, masked reset, assignment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,17 @@ import warp as wp
 
 from .. import arrays
 from ..errors import ArrayError, StateError
-from ..launch import recording_tape
-from ..memory import Bools, Floats
-from ..pipeline import Flavour, module_options
+from ..kernel.launch import recording_tape
+from ..kernel.types import Bools, Flavour, Floats, module_options
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
+FirstValue = float | Callable[[], wp.array]
+"""What a state is after a reset: a number, or what gives an array with one value per DOF."""
+
 
 class State:
-    """Per-DOF arrays of a component, as attributes. Starts at zero.
+    """Per-DOF arrays of a component, as attributes.
 
     A subclass may have any attributes; those that are float32 Warp arrays of shape (N,) or (…, N) are reset and
     assigned here.
@@ -27,39 +29,56 @@ class State:
     Args:
         device: Where the arrays live.
         num_actuators: Number of DOFs, N.
-        names: One array of shape (N,) each.
+        names: One array of shape (N,) each; with their values after a reset, or zero without.
         requires_grad: Allocate gradients.
     """
 
-    def __init__(self, device: wp.Device, num_actuators: int, names: Iterable[str], requires_grad: bool = False):
+    _first_values: Mapping[str, FirstValue] = {}
+
+    def __init__(
+        self,
+        device: wp.Device,
+        num_actuators: int,
+        names: Iterable[str] | Mapping[str, FirstValue],
+        requires_grad: bool = False,
+    ):
         for name in names:
             setattr(self, name, wp.zeros(num_actuators, dtype=wp.float32, device=device, requires_grad=requires_grad))
+        if isinstance(names, Mapping):
+            self._first_values = dict(names)
         self._sealed = True
+        self._fill(None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         refuse_rebinding(self, name)
         super().__setattr__(name, value)
 
     def reset(self, mask: Any = None) -> None:
-        """Zero the state, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
-        refuse_reset_on_tape(self._arrays().values())
-        for array in self._arrays().values():
-            if mask is None:
-                array.zero_()
-            else:
-                n = array.shape[-1]
-                reset_mask = as_mask(mask, n, array.device)
-                wp.launch(_zero_where, array.size, [reset_mask, n, array.flatten()], device=array.device)
+        """Go back to the first value, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
+        refuse_reset_on_tape(self.arrays().values())
+        self._fill(mask)
+
+    def _fill(self, mask: Any) -> None:
+        for name, array in self.arrays().items():
+            first = self._first_values.get(name, 0.0)
+            if mask is None and not callable(first):
+                array.fill_(first)
+                continue
+            n = array.shape[-1]
+            chosen = None if mask is None else as_mask(mask, n, array.device)
+            value, values = (0.0, first()) if callable(first) else (first, None)
+            wp.launch(_fill_where, array.size, [chosen, n, value, values, array.flatten()], device=array.device)
 
     def assign(self, other: State) -> None:
         """Copy the state of ``other`` into this one."""
-        for name, array in self._arrays().items():
+        for name, array in self.arrays().items():
             source = getattr(other, name)
             if source.shape != array.shape:
                 raise StateError(f"cannot assign {name} of shape {source.shape} to one of shape {array.shape}")
             wp.copy(array, source)
 
-    def _arrays(self) -> dict[str, wp.array]:
+    def arrays(self) -> dict[str, wp.array]:
+        """The arrays by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
 
 
@@ -93,7 +112,13 @@ def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:
 
 
 @wp.kernel(enable_backward=False)
-def _zero_where(mask: Bools, n: int, target: Floats):
+def _fill_where(mask: Bools, n: int, value: float, values: Floats, target: Floats):
     i = wp.tid()
-    if mask[i % n]:
-        target[i] = 0.0
+    chosen = True
+    if mask:
+        chosen = mask[i % n]
+    if chosen:
+        if values:
+            target[i] = values[i % n]
+        else:
+            target[i] = value

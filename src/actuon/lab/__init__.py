@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Actuator groups in the vocabulary of Isaac Lab: joints by name pattern, tensors of shape (environments, joints)."""
 
+from ..components.limits.remotized import (
+    ClampingRemotized as ClampingRemotized,
+    RemotizedClampingConfig as RemotizedClampingConfig,
+)
 from .base import ActuatorBase as ActuatorBase, ArticulationActions as ArticulationActions
 from .cfg import (
     ActuatorBaseCfg as ActuatorBaseCfg,
@@ -12,7 +16,6 @@ from .cfg import (
     ImplicitActuatorCfg as ImplicitActuatorCfg,
     RemotizedPDActuatorCfg as RemotizedPDActuatorCfg,
 )
-from .clamping import ClampingRemotized as ClampingRemotized, RemotizedClampingConfig as RemotizedClampingConfig
 from .groups import ActuatorGroups as ActuatorGroups
 from .models import (
     ActuatorNetLSTM as ActuatorNetLSTM,

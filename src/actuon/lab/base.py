@@ -14,10 +14,11 @@ import warp as wp
 
 from ..actuator import Actuator
 from ..arrays import refuse_autograd
-from ..components.base import Clamping, Controller
+from ..components.controllers.controller import Controller
+from ..components.controllers.pd import ControllerPD
 from ..components.delay import Delay
-from ..components.max_effort import ClampingMaxEffort
-from ..components.pd import ControllerPD
+from ..components.limits.clamping import Clamping
+from ..components.limits.max_effort import ClampingMaxEffort
 from ..errors import ParameterError, listed
 from ..sim.ids import ids_to_reset
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, Tensor

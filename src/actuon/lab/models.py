@@ -10,14 +10,15 @@ import warp as wp
 
 from ..actuator import Actuator
 from ..arrays import refuse_autograd
-from ..components.base import Clamping, Controller
-from ..components.dc_motor import ClampingDCMotor
+from ..components.controllers.controller import Controller
+from ..components.controllers.neural import ControllerNeuralLSTM, ControllerNeuralMLP
 from ..components.delay import Delay
-from ..components.neural import ControllerNeuralLSTM, ControllerNeuralMLP
+from ..components.limits.clamping import Clamping
+from ..components.limits.dc_motor import ClampingDCMotor
+from ..components.limits.remotized import ClampingRemotized
 from ..errors import ParameterError
 from ..typing import Array, ArrayLike, IdsLike, Tensor
 from .base import ActuatorBase, ArticulationActions
-from .clamping import ClampingRemotized
 from .resolution import PARAMETERS, Resolved
 from .tensors import to_numpy
 

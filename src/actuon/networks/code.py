@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..memory import LANES, FloatBlock, Floats
+from ..kernel.types import LANES, FloatBlock, Floats
 from .model import Activation, Network
 
 GROUP = 32

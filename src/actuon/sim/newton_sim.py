@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 
 from ..errors import MissingExtraError, RobotFileError, SimulationError
-from ..memory import Floats, Ints
+from ..kernel.types import Floats, Ints
 from ..spec.names import shortest_endings
 from ..typing import DeviceLike, PathLike
 from .simulation import CONTROL, STATE, Robot, Simulation, live_simulations

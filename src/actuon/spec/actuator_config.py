@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..components.base import Clamping, Component, Controller
+from ..components.component import Component
+from ..components.controllers.controller import Controller
 from ..components.delay import Delay
+from ..components.limits.clamping import Clamping
 from ..errors import StructureError
 from ..fields import Config
 from .registry import Registered, by_config

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..components.base import Clamping, Component, Controller
-from ..components.dc_motor import DCMotorClampingConfig
+from ..components.component import Component
+from ..components.controllers.controller import Controller
+from ..components.controllers.neural import NeuralControlConfig, neural_class
+from ..components.controllers.pd import PDControlConfig
+from ..components.controllers.pid import PIDControlConfig
 from ..components.delay import Delay, DelayConfig
-from ..components.max_effort import MaxEffortClampingConfig
-from ..components.neural import NeuralControlConfig, neural_class
-from ..components.pd import PDControlConfig
-from ..components.pid import PIDControlConfig
-from ..components.position_based import PositionBasedClampingConfig
+from ..components.limits.clamping import Clamping
+from ..components.limits.dc_motor import DCMotorClampingConfig
+from ..components.limits.max_effort import MaxEffortClampingConfig
+from ..components.limits.position_based import PositionBasedClampingConfig
 from ..errors import RobotFileError, StructureError, listed, shown
 from ..fields import Config
 

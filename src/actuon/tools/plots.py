@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from actuon.actuator import Actuator
-from actuon.components.pd import ControllerPD
+from actuon.components.controllers.pd import ControllerPD
 from actuon.errors import MissingExtraError
 from actuon.spec.actuator_config import ActuatorConfig
 

@@ -21,9 +21,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..errors import ParameterError
-from ..fields import Config, param
-from .base import Clamping, limit
+from ...errors import ParameterError
+from ...fields import Config, param
+from ...typing import ArrayLike
+from ..component import limit
+from .clamping import Clamping
 
 LARGEST = wp.constant(float(np.finfo(np.float32).max))
 
@@ -75,3 +77,6 @@ class ClampingDCMotor(Clamping):
 
     config = DCMotorClampingConfig
     law = dc_motor_law
+
+    def __init__(self, saturation_effort: ArrayLike, velocity_limit: ArrayLike, max_motor_effort: ArrayLike):
+        super().__init__(saturation_effort, velocity_limit, max_motor_effort)

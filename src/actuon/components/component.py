@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all components share: declared parameters held as arrays, and the two ways in.
+"""What all components share: declared parameters held as arrays, states, a law, and a kernel of their own.
 
-A component with a ``law`` is fused into the actuator's kernel. A component without one brings kernels of its own
-through `Controller.compute` or `Clamping.modify_forces`; its actuator then runs stage by stage.
+A component with a ``law`` is fused into the actuator's kernel. A component without one brings kernels of its own (see
+`Component.run`); its actuator then runs stage by stage.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import warp as wp
@@ -19,16 +20,9 @@ import warp as wp
 from .. import arrays
 from ..errors import ArrayError, ParameterError, StateError, StructureError
 from ..fields import Config, Field
-from ..pipeline import (
-    CLAMPING_SIGNALS,
-    CONTROLLER_SIGNALS,
-    SIGNALS,
-    Flavour,
-    Program,
-    Stage,
-    Structure,
-    program,
-)
+from ..kernel.alone import Given, run_alone
+from ..kernel.structure import Stage
+from ..typing import DeviceLike
 from .state import State
 
 _LARGEST_DT = 3.0e38
@@ -56,20 +50,28 @@ class _Parameter:
 
 
 class Component:
-    """Base of everything an actuator is composed of."""
+    """Base of everything an actuator is composed of: one stage of its chain."""
 
     config: ClassVar[type[Config] | None] = None
     """The scalar config that declares the parameters."""
     law: ClassVar[Any] = None
-    """The equation, a ``@wp.func`` whose argument names say what it wants: signals, parameters, states."""
-    STATES: ClassVar[tuple[str, ...]] = ()
-    """Names of the per-DOF states that the law takes, and returns after the effort."""
+    """The equation, a ``@wp.func`` whose argument names say what it wants: signals, ``dt``, parameters, states."""
+    STATES: ClassVar[tuple[str, ...] | Mapping[str, float | str]] = ()
+    """Names of the per-DOF states that the law takes, and returns last; or their values after a reset by name, each a
+    number or the name of a parameter. Without one it is zero."""
+    OUTPUTS: ClassVar[tuple[str, ...]] = ()
+    """Signals that the law returns after those of its kind, for later stages and for telemetry."""
     SHARED_PARAMS: ClassVar[frozenset[str] | set[str]] = frozenset()
     """Parameters that all DOFs of a group share."""
     requires_grad: bool = False
     """Whether parameters and states get gradients. Set by `Actuator`."""
-    _own_kernel_method: ClassVar[str] = ""
-    _signals: ClassVar[frozenset[str]] = CONTROLLER_SIGNALS
+
+    State = State
+    _returns: ClassVar[tuple[str, ...]] = ("effort",)
+    """The signals that a law of this kind returns first."""
+    _sees_sensed: ClassVar[bool] = False
+    """Whether a law of this kind gets positions and velocities as sensors give them."""
+    _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run",)
     _values: Any = MappingProxyType({})
     _num_actuators: int | None = None
     _revision: int = 0
@@ -87,18 +89,21 @@ class Component:
             cls.SHARED_PARAMS = frozenset(shared | set(cls.__dict__.get("SHARED_PARAMS", ())))
             if "__init__" not in cls.__dict__:
                 cls.__signature__ = _signature(cls.config)  # type: ignore[attr-defined]
-        cls._check_law()
+        cls._check_declaration()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        signature = inspect.signature(cls)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            names = ", ".join(signature.parameters) or "none"
+            raise StructureError(f"{cls.__name__}: {error}; parameters: {names}") from error
+        return super().__new__(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        declared = self.config.declared() if self.config is not None else {}
-        try:
-            bound = _signature(self.config).bind(*args, **kwargs)
-        except TypeError as error:
-            raise StructureError(
-                f"{type(self).__name__}: {error}; parameters: {', '.join(declared) or 'none'}"
-            ) from error
+        bound = _signature(self.config).bind(*args, **kwargs)
         bound.apply_defaults()
-        self._values = dict.fromkeys(declared)
+        self._values = dict.fromkeys(self.config.declared() if self.config is not None else ())
         self._owned: set[str] = set()
         for name, value in bound.arguments.items():
             setattr(self, name, value)
@@ -159,7 +164,7 @@ class Component:
         lengths = {n: len(v) for n, v in numbers.items() if np.ndim(v) == 1 and not declared[n].shared}
         if len(set(lengths.values())) > 1:
             got = ", ".join(f"{count} for {name}" for name, count in lengths.items())
-            raise ArrayError(f"{type(self).__name__}: got {got}; must be as many, one per DOF")
+            raise ArrayError(f"{type(self).__name__}: got {got}; must have the same length, one value per DOF")
         self.config.check_together(type(self).__name__, numbers)
 
     @classmethod
@@ -183,20 +188,20 @@ class Component:
             raise ParameterError(f"{cls.__name__}: needs '{missing[0]}' {declared[missing[0]].range}")
         return dataclasses.asdict(cls.config(**complete))
 
-    def finalize(self, device: wp.Device, num_actuators: int) -> None:
+    def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Bring the parameters onto ``device``, one value per DOF. Called by `Actuator`.
 
         Args:
             device: Where the actuator runs.
             num_actuators: Number of DOFs, N.
         """
-        device = wp.get_device(device)
+        self._device: wp.Device = wp.get_device(device)
         if self.config is not None:
             if not self._values and self.config.declared():
                 raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")
             places = self.config.declared().items()
-            self._values = {n: self._place(n, d, self._values[n], device, num_actuators) for n, d in places}
-        self._device, self._num_actuators = device, num_actuators
+            self._values = {n: self._place(n, d, self._values[n], self._device, num_actuators) for n, d in places}
+        self._num_actuators = num_actuators
         self._revision += 1
 
     def check_fits(self, num_actuators: int) -> None:
@@ -219,200 +224,132 @@ class Component:
         """What a kernel gets of the component, by name; None for a parameter that is left out."""
         return {name: self._values[name] for name in self.config.declared()} if self.config is not None else {}
 
+    @classmethod
+    def label(cls) -> str:
+        """What the component is called in a kernel, e.g. ``"dc_motor"`` for ``ClampingDCMotor``."""
+        kinds = [owner.__name__ for owner in cls.__mro__[1:] if cls.__name__.startswith(owner.__name__)]
+        name = cls.__name__.removeprefix(min(kinds, key=len)) if kinds else cls.__name__
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+        return words.lower().strip("_") or "stage"
+
+    @classmethod
+    def reset_values(cls) -> dict[str, float | str]:
+        """What each state is after a reset: a number, or the name of a parameter."""
+        return dict(cls.STATES) if isinstance(cls.STATES, Mapping) else dict.fromkeys(cls.STATES, 0.0)
+
+    @classmethod
+    def _declared_stage(cls) -> Stage:
+        declared = cls.config.declared() if cls.config is not None else {}
+        return Stage(
+            label=cls.label(),
+            law=cls.law,
+            params=tuple(n for n, d in declared.items() if not d.shared),
+            integers=frozenset(n for n, d in declared.items() if d.integer),
+            tables=tuple(n for n, d in declared.items() if d.shared),
+            states=tuple(cls.reset_values()),
+            returns=cls._returns,
+            outputs=tuple(cls.OUTPUTS),
+            sensed=cls._sees_sensed,
+        )
+
+    @classmethod
+    def _check_declaration(cls) -> None:
+        """Refuse what cannot be run, when the class is defined."""
+        if cls.law is None:
+            return
+        cls._declared_stage().check()
+        declared = cls.config.declared() if cls.config is not None else {}
+        for name, value in cls.reset_values().items():
+            if isinstance(value, str) and (value not in declared or declared[value].shared or declared[value].integer):
+                raise StructureError(
+                    f"{cls.__name__}.STATES: {name} starts at '{value}', which is no parameter with a number per DOF"
+                )
+
+    def stage(self) -> Stage:
+        """The component as a kernel sees it."""
+        return self._declared_stage()
+
     def is_fused(self) -> bool:
         """Whether the component runs inside the actuator's one kernel: it has a law, and no kernel that replaces it."""
         for owner in type(self).__mro__:
             if owner.__dict__.get("law") is not None:
                 return True
-            if self._own_kernel_method in owner.__dict__:
+            if any(method in owner.__dict__ for method in self._own_kernel_methods):
                 return False
         return False
 
-    @classmethod
-    def _check_law(cls) -> None:
-        """Refuse a law that asks for what the chain cannot supply, when the class is defined."""
-        if cls.law is not None:
-            for _ in cls._stage("law").arguments():
-                pass
+    def is_stateful(self) -> bool:
+        """Whether the component remembers anything from one step to the next."""
+        return bool(self.STATES)
 
-    @classmethod
-    def _stage(cls, name: str) -> Stage:
-        declared = cls.config.declared() if cls.config is not None else {}
-        return Stage(
-            name=name,
-            law=cls.law,
-            params=tuple(n for n, d in declared.items() if not d.shared),
-            integers=frozenset(n for n, d in declared.items() if d.integer),
-            tables=tuple(n for n, d in declared.items() if d.shared),
-            states=cls.STATES,
-            signals=cls._signals,
-        )
+    def is_graphable(self) -> bool:
+        """Whether a step can be captured in a graph."""
+        return True
 
     @classmethod
     def uses_dt(cls) -> bool:
         """Whether the law asks for the time step."""
         return cls.law is not None and "dt" in cls.law.input_types
 
-    def is_graphable(self) -> bool:
-        """Whether a step can be captured in a graph."""
-        return True
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={_shown(value)}' for name, value in self._values.items())})"
-
-    def _finalize_if_needed(self, device: Any, num_actuators: int) -> wp.Device:
-        """Make a component usable on its own, outside an actuator."""
-        device = wp.get_device(device)
-        if self._num_actuators != num_actuators:
-            self.finalize(device, num_actuators)
-        return device
-
-
-class Controller(Component):
-    """Base of controllers: command and joint state in, raw effort out.
-
-    Give a subclass a ``config`` and a ``law`` and it is fused. To launch kernels of its own instead, override
-    `compute`, `resolve_arguments`, `is_stateful` and `is_graphable`, and where it is stateful also `State`, `state` and
-    `update_state`.
-    """
-
-    State = State
-    _own_kernel_method = "compute"
-    _pending: Any = None
-
-    def is_stateful(self) -> bool:
-        """Whether the controller keeps a state from one step to the next."""
-        return bool(self.STATES)
-
     def check_dt(self, dt: float | None) -> float | None:
         """Return the time step of a step [s], or refuse it."""
         if not self.uses_dt():
             return dt
         if dt is None:
-            raise StateError(f"{type(self).__name__} integrates over time: step() needs dt")
+            raise StateError(f"{type(self).__name__} works over time: step() needs dt")
         if not isinstance(dt, (int, float, np.number)) or not 0.0 <= dt <= _LARGEST_DT:
             raise StateError(f"dt: got {dt!r}; must be a finite number ≥ 0 [s]")
         return float(dt)
 
-    def state(self, num_actuators: int, device: Any) -> Any:
+    def state(self, num_actuators: int, device: DeviceLike) -> Any:
         """Return a new state for ``num_actuators`` DOFs, or None where there is none."""
-        return State(wp.get_device(device), num_actuators, self.STATES, self.requires_grad) if self.STATES else None
+        if not self.STATES:
+            return None
+        values = {name: self._first_value(name, value) for name, value in self.reset_values().items()}
+        return State(wp.get_device(device), num_actuators, values, self.requires_grad)
 
-    def compute(
+    def _first_value(self, name: str, value: float | str) -> Any:
+        if not isinstance(value, str):
+            return value
+        if self._values[value] is None:
+            return 0.0
+        return lambda: self._values[value]
+
+    def run(
         self,
-        positions: Any,
-        velocities: Any,
-        target_pos: Any,
-        target_vel: Any,
-        feedforward: Any,
-        pos_indices: wp.array,
-        vel_indices: wp.array,
-        target_pos_indices: wp.array,
-        target_vel_indices: wp.array,
-        forces: wp.array,
-        state: Any,
+        given: Mapping[str, Given],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
         dt: float | None,
-        device: Any = None,
     ) -> None:
-        """Compute the effort of each DOF into ``forces``, without touching ``state``.
+        """Run this stage alone: from signals to signals, and from a state to the next.
+
+        Override it to launch kernels of one's own; `Controller` and `Clamping` have simpler methods for that.
 
         Args:
-            positions: Joint positions [rad or m], read at ``pos_indices``.
-            velocities: Joint velocities [rad/s or m/s], read at ``vel_indices``.
-            target_pos: Target positions [rad or m], read at ``target_pos_indices``.
-            target_vel: Target velocities [rad/s or m/s], read at ``target_vel_indices``.
-            feedforward: Feedforward efforts [N·m or N], read at ``target_vel_indices``; may be None.
-            pos_indices: Indices, shape (N,).
-            vel_indices: Indices, shape (N,).
-            target_pos_indices: Indices, shape (N,).
-            target_vel_indices: Indices, shape (N,).
-            forces: Efforts [N·m or N], shape (N,), written.
-            state: State of the controller; None where it has none.
+            given: The signals before this stage, by name, each with the indices of the DOFs.
+            results: Arrays of shape (N,) to write, for each signal that the stage returns or adds.
+            current_state: State before the step; None where there is none.
+            next_state: State after the step, written; may be ``current_state``.
             dt: Time step [s].
-            device: Where to run.
         """
-        if self.law is None:
-            raise StructureError(f"{type(self).__name__} has neither a law nor a compute() of its own")
-        num_actuators = forces.shape[0]
-        device = self._finalize_if_needed(device, num_actuators)
-        signals = dict(
-            zip(SIGNALS, (positions, velocities, target_pos, target_vel, feedforward), strict=True),
-            pos_indices=pos_indices,
-            vel_indices=vel_indices,
-            target_pos_indices=target_pos_indices,
-            target_vel_indices=target_vel_indices,
-            dt=dt,
-        )
-        stage = self._stage("controller")
-        if self.STATES and state is None:
-            raise StateError(f"{type(self).__name__} is stateful: compute() needs its state")
-        signals["dt"] = self.check_dt(dt)
-        pending = self.state(num_actuators, device)
-        for side, held in (("in", state), ("out", pending)):
-            signals |= {f"controller_{name}_{side}": getattr(held, name).flatten() for name in self.STATES}
-        self._pending = pending
-        forces.zero_()
-        _launch_alone(self, Structure((stage,), flavour=_stage_flavour(forces)), signals, forces, device)
+        self._require_law("run()")
+        run_alone(self, given, results, current_state, next_state, dt)
 
-    def update_state(self, current_state: Any, next_state: Any) -> None:
-        """Move what the last `compute` found into ``next_state``."""
-        if self.STATES:
-            if self._pending is None:
-                raise StateError(f"{type(self).__name__}: update_state() without a compute() before")
-            next_state.assign(self._pending)
+    def _require_law(self, method: str) -> None:
+        if not self.is_fused() and self.law is None:
+            raise StructureError(f"{type(self).__name__} has neither a law nor a {method} of its own")
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={_shown(value)}' for name, value in self._values.items())})"
 
-class Clamping(Component):
-    """Base of clamps: effort in, effort that the motor can give out.
-
-    Give a subclass a ``config`` and a ``law`` and it is fused. To launch kernels of its own instead, override
-    `modify_forces` and `resolve_arguments`.
-    """
-
-    _own_kernel_method = "modify_forces"
-    _signals = CLAMPING_SIGNALS
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if cls.STATES:
-            raise StructureError(f"{cls.__name__}.STATES: clamps are stateless; only a controller may have states")
-
-    def modify_forces(
-        self,
-        src_forces: wp.array,
-        dst_forces: wp.array,
-        positions: Any,
-        velocities: Any,
-        pos_indices: wp.array,
-        vel_indices: wp.array,
-        device: Any = None,
-    ) -> None:
-        """Clamp the effort of each DOF from ``src_forces`` into ``dst_forces``, which may be the same array.
-
-        Args:
-            src_forces: Efforts to clamp [N·m or N], shape (N,).
-            dst_forces: Clamped efforts [N·m or N], shape (N,), written.
-            positions: Joint positions [rad or m], read at ``pos_indices``.
-            velocities: Joint velocities [rad/s or m/s], read at ``vel_indices``.
-            pos_indices: Indices, shape (N,).
-            vel_indices: Indices, shape (N,).
-            device: Where to run.
-        """
-        if self.law is None:
-            raise StructureError(f"{type(self).__name__} has neither a law nor a modify_forces() of its own")
-        device = self._finalize_if_needed(device, src_forces.shape[0])
-        given = {
-            "q": positions,
-            "qd": velocities,
-            "pos_indices": pos_indices,
-            "vel_indices": vel_indices,
-            "given_effort": src_forces,
-        }
-        structure = Structure((self._stage("clamping"),), flavour=_stage_flavour(dst_forces), effort_given=True)
-        if src_forces.ptr == dst_forces.ptr:
-            given["given_effort"] = wp.clone(src_forces)
-        dst_forces.zero_()
-        _launch_alone(self, structure, given, dst_forces, device)
+    def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> wp.Device:
+        """Make a component usable on its own, outside an actuator."""
+        device = wp.get_device(device)
+        if self._num_actuators != num_actuators:
+            self.finalize(device, num_actuators)
+        return device
 
 
 def _is_device_array(value: Any) -> bool:
@@ -432,22 +369,6 @@ def _shown(value: Any) -> str:
         return str(numbers.flat[0])
     few = ", ".join(map(str, numbers[:3]))
     return f"[{few}]" if numbers.size <= 3 else f"[{few}, … {numbers.size} values]"
-
-
-def _stage_flavour(forces: wp.array) -> Flavour:
-    return Flavour.GRAD if forces.requires_grad else Flavour.SCALAR
-
-
-def _launch_alone(
-    component: Component, structure: Structure, given: dict[str, Any], forces: wp.array, device: wp.Device
-) -> None:
-    """Run a one-component chain, adding its effort to ``forces``."""
-    built: Program = program(structure)
-    stage = structure.stages[0]
-    values = {f"{stage.name}_{name}": value for name, value in component.arguments().items()}
-    values |= given | {"n": forces.shape[0], "first": 0, "output": forces}
-    inputs = [values.get(name, 0 if name.endswith("_offset") else None) for name in built.arguments]
-    wp.launch(built.kernel, forces.shape[0], inputs, device=device)
 
 
 def _signature(config: type[Config] | None) -> inspect.Signature:

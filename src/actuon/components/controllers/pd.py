@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import warp as wp
 
-from ..fields import Config, param
-from .base import Controller
+from ...fields import Config, param
+from ...typing import ArrayLike
+from .controller import Controller
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,6 @@ class ControllerPD(Controller):
 
     config = PDControlConfig
     law = pd_law
+
+    def __init__(self, kp: ArrayLike, kd: ArrayLike, const_effort: ArrayLike | None = None):
+        super().__init__(kp, kd, const_effort)

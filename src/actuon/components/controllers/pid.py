@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 import warp as wp
 
-from ..fields import Config, param
-from .base import Controller, limit
+from ...fields import Config, param
+from ...typing import ArrayLike
+from ..component import limit
+from .controller import Controller
 
 
 @dataclass(frozen=True)
@@ -69,3 +71,13 @@ class ControllerPID(Controller):
     config = PIDControlConfig
     law = pid_law
     STATES = ("integral",)
+
+    def __init__(
+        self,
+        kp: ArrayLike,
+        ki: ArrayLike,
+        kd: ArrayLike,
+        integral_max: ArrayLike = math.inf,
+        const_effort: ArrayLike | None = None,
+    ):
+        super().__init__(kp, ki, kd, integral_max, const_effort)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import warp as wp
 
-from ..fields import Config, param
-from .base import Clamping, limit
+from ...fields import Config, param
+from ...typing import ArrayLike
+from ..component import limit
+from .clamping import Clamping
 
 
 @dataclass(frozen=True)
@@ -38,3 +40,6 @@ class ClampingMaxEffort(Clamping):
 
     config = MaxEffortClampingConfig
     law = max_effort_law
+
+    def __init__(self, max_effort: ArrayLike):
+        super().__init__(max_effort)

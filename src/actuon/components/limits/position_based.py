@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..errors import ParameterError, shown
-from ..fields import Config, param
-from ..memory import Floats
-from .base import Clamping, limit
+from ...errors import ParameterError, shown
+from ...fields import Config, param
+from ...kernel.types import Floats
+from ..component import limit
+from .clamping import Clamping
 
 
 @dataclass(frozen=True)

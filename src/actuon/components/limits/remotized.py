@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..components.base import Clamping, limit
-from ..components.position_based import PositionBasedClampingConfig, looked_up
-from ..errors import ParameterError
-from ..fields import Config, param
-from ..memory import Floats
+from ...errors import ParameterError
+from ...fields import Config, param
+from ...kernel.types import Floats
+from ...typing import ArrayLike
+from ..component import limit
+from .clamping import Clamping
+from .position_based import PositionBasedClampingConfig, looked_up
 
 SMALLEST = wp.constant(1.0e-30)
 """Keeps a ratio of zero times an infinite limit from being NaN."""
@@ -74,3 +76,12 @@ class ClampingRemotized(Clamping):
 
     config = RemotizedClampingConfig
     law = remotized_law
+
+    def __init__(
+        self,
+        lookup_positions: ArrayLike,
+        lookup_ratios: ArrayLike,
+        lookup_efforts: ArrayLike,
+        motor_effort_limit: ArrayLike = float("inf"),
+    ):
+        super().__init__(lookup_positions, lookup_ratios, lookup_efforts, motor_effort_limit)

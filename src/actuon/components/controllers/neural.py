@@ -18,14 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
-from ..errors import ParameterError, StateError, StructureError
-from ..fields import Config, param
-from ..networks import torch_files
-from ..networks.code import NetworkCode, pack, state_rows
-from ..networks.files import Loaded, check_entry, load_metadata, load_network
-from ..pipeline import Stage
-from .base import Controller
-from .state import State
+from ...errors import ParameterError, StateError, StructureError
+from ...fields import Config, param
+from ...kernel.structure import Network, Stage
+from ...networks import torch_files
+from ...networks.code import NetworkCode, pack, state_rows
+from ...networks.files import Loaded, check_entry, load_metadata, load_network
+from ..state import State
+from .controller import Controller
 
 _ARGUMENTS = ("input_order", "input_idx", "pos_scale", "vel_scale", "effort_scale", "sample_dt")
 _SAMPLE_TOLERANCE = 0.01
@@ -195,11 +195,21 @@ class ControllerNeural(Controller):
         return self._module is None
 
     @classmethod
-    def _check_law(cls) -> None:
+    def _check_declaration(cls) -> None:
         """The law takes what the network gives, which only an instance has."""
 
-    def _stage(self, name: str) -> Stage:  # type: ignore[override]
-        return Stage(name, self.law, tables=("weights",), network=self._code, network_states=self.STATES)
+    def stage(self) -> Stage:
+        """The network as a kernel sees it."""
+        if self._module is not None:
+            return Stage(self.label(), sensed=True)
+        return Stage(
+            self.label(),
+            self.law,
+            tables=("weights",),
+            sensed=True,
+            network=Network(self._code, inputs=("{target_q} - {q}", "{qd}"), output="network_effort"),
+            wide_states=tuple(self.STATES),
+        )
 
     def arguments(self) -> dict[str, Any]:
         """What a kernel gets of the controller: its packed weights."""

@@ -18,9 +18,10 @@ from typing import Any
 
 import warp as wp
 
-from . import memory
-from .errors import ParameterError
-from .pipeline import Flavour, Program
+from ..errors import ParameterError
+from .arguments import Role
+from .program import Program
+from .types import CELL, Flavour
 
 DOFS_PER_THREAD = 24576
 """Fewest DOFs worth a CPU thread of their own: less work than this is done before a second thread has woken."""
@@ -109,41 +110,46 @@ class BoundProgram:
         program: The kernel.
         num_dofs: How many DOFs it runs over.
         device: Where it runs.
-        values: Every argument by name. ``n`` and ``first`` are filled in.
+        values: Every argument, in order. Those for ``n`` and ``first`` are filled in.
         parallel: Whether different DOFs may be written from different threads.
     """
 
-    def __init__(self, program: Program, num_dofs: int, device: wp.Device, values: dict[str, Any], parallel: bool):
+    def __init__(self, program: Program, num_dofs: int, device: wp.Device, values: Sequence[Any], parallel: bool):
         self._device = device
-        self._position = {name: index for index, name in enumerate(program.arguments)}
+        self._position = {(argument.role, argument.key): i for i, argument in enumerate(program.arguments)}
         in_blocks = program.structure.flavour is Flavour.BLOCK
-        units = -(-num_dofs // memory.CELL) if in_blocks else num_dofs
+        units = -(-num_dofs // CELL) if in_blocks else num_dofs
         threads = 1
         if in_blocks and parallel:
             threads = max(1, min(available_threads(), num_dofs // DOFS_PER_THREAD))
         bounds = [units * shard // threads for shard in range(threads + 1)]
         self._shards = []
         for first, last in itertools.pairwise(bounds):
-            inputs = values | {"n": num_dofs, "first": first}
+            inputs = list(values)
+            inputs[self._position[Role.SIZE, "n"]] = num_dofs
+            inputs[self._position[Role.SIZE, "first"]] = first
             dim = (last - first, 1) if in_blocks else last - first
-            command = wp.launch(
-                program.kernel, dim, [inputs[name] for name in program.arguments], device=device, record_cmd=True
-            )
+            command = wp.launch(program.kernel, dim, inputs, device=device, record_cmd=True)
             self._shards.append(Shard(command))
         self._own, *self._others = self._shards
         self._slow_runs = 0
         self._launches = 0
 
-    def set(self, name: str, value: Any) -> None:
-        """Change one argument for all launches to come."""
-        index = self._position[name]
-        for shard in self._shards:
-            shard.set(index, value)
+    def has(self, role: Role, key: Any) -> bool:
+        """Whether the kernel takes this argument."""
+        return (role, key) in self._position
 
-    def move(self, name: str, address: int) -> bool:
+    def set(self, role: Role, key: Any, value: Any) -> None:
+        """Change one argument for all launches to come. One that the kernel does not take is left alone."""
+        index = self._position.get((role, key))
+        if index is not None:
+            for shard in self._shards:
+                shard.set(index, value)
+
+    def move(self, role: Role, key: Any, address: int) -> bool:
         """Change where an array argument lies, for all launches to come. False where only `set` can."""
-        index = self._position[name]
-        return all(shard.move(index, address) for shard in self._shards)
+        index = self._position.get((role, key))
+        return index is None or all(shard.move(index, address) for shard in self._shards)
 
     def launch(self) -> None:
         """Run the kernel over all DOFs, or record it where a graph is being captured."""

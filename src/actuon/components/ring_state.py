@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a stage that looks back: a ring of past signals (see `actuon.kernel.ring`)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..errors import StateError
+from ..kernel.ring import ring_size
+from ..kernel.types import CELL, LANES, Bools, Ints, Longs
+from .state import State, as_mask, refuse_reset_on_tape
+
+_serial = itertools.count(1)
+
+
+class RingState(State):
+    """The last values of some signals, for each DOF.
+
+    Args:
+        depth: How many steps one may look back.
+        columns: Number of signals.
+        num_actuators: Number of DOFs, N.
+        device: Where it lives.
+        requires_grad: Allocate gradients.
+    """
+
+    num_pushes: wp.array
+    """How many steps back each DOF may look, shape (N,)."""
+    write_idx: wp.array
+    """The row written last, shape (cells,)."""
+
+    def __init__(self, depth: int, columns: int, num_actuators: int, device: wp.Device, requires_grad: bool):
+        self.depth = depth
+        self.columns = columns
+        self.cell_size = 1 if device.is_cuda else CELL
+        cells = -(-num_actuators // self.cell_size)
+        size = ring_size(num_actuators, depth + 1, columns)
+        self._ring = wp.zeros(size, dtype=wp.float32, device=device, requires_grad=requires_grad)
+        self.num_pushes = wp.zeros(num_actuators, dtype=wp.int32, device=device)
+        self.write_idx = wp.full(cells, depth - 1, dtype=wp.int32, device=device)
+        self._filled = wp.zeros(cells, dtype=wp.int32, device=device)
+        self._tag = wp.full(cells, next(_serial) << 32, dtype=wp.int64, device=device)
+        self._spare = wp.zeros(cells, dtype=wp.int64, device=device)
+        self._origin = wp.zeros(cells, dtype=wp.int64, device=device)
+        self._sealed = True
+
+    def arrays(self) -> dict[str, wp.array]:
+        """The arrays by name, as kernels call them."""
+        return {
+            "ring": self._ring,
+            "pushes": self.num_pushes,
+            "newest": self.write_idx,
+            "filled": self._filled,
+            "tag": self._tag,
+            "spare": self._spare,
+            "origin": self._origin,
+        }
+
+    def past(self, column: int) -> wp.array:
+        """A copy of the past values of one signal, shape (depth, N); row k is that of k + 1 steps ago, zero before."""
+        n = self.num_pushes.shape[0]
+        rows = self.depth + 1
+        blocks = self._ring.numpy().reshape(-1, rows, self.columns, LANES)[:, :, column]
+        by_row = blocks.transpose(1, 0, 2).reshape(rows, -1)[:, :n]
+        newest = np.repeat(self.write_idx.numpy(), self.cell_size)[:n]
+        back = np.arange(self.depth)[:, None]
+        values = np.take_along_axis(by_row, (newest - back) % rows, axis=0)
+        values = np.where(back < self.num_pushes.numpy(), values, np.float32(0.0))
+        return wp.array(values, dtype=wp.float32, device=self._ring.device)
+
+    def reset(self, mask: Any = None) -> None:
+        """Forget the past, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
+        refuse_reset_on_tape([self._ring])
+        device, n = self.num_pushes.device, self.num_pushes.shape[0]
+        if mask is None:
+            self.num_pushes.zero_()
+            self._filled.zero_()
+            self.write_idx.fill_(self.depth - 1)
+        else:
+            inputs = [as_mask(mask, n, device), self.cell_size, self.num_pushes, self._filled]
+            wp.launch(_forget, n, inputs, device=device)
+
+    def assign(self, other: State) -> None:
+        """Copy the ring of ``other`` into this one."""
+        if not isinstance(other, RingState) or _shape(self) != _shape(other):
+            raise StateError(f"cannot assign {_shape(other)} to {_shape(self)}")
+        for name in ("ring", "pushes", "newest", "filled", "spare"):
+            wp.copy(self.arrays()[name], other.arrays()[name])
+        cells = self.write_idx.shape[0]
+        wp.launch(_mark_as_copy, cells, [other._tag], [self._tag, self._origin], device=self.write_idx.device)
+
+
+def _shape(state: Any) -> str:
+    if not isinstance(state, RingState):
+        return f"a {type(state).__name__}"
+    steps, dofs = state.depth, state.num_pushes.shape[0]
+    return f"a ring of {state.columns} signals, {steps} steps, {dofs} DOFs"
+
+
+@wp.kernel(enable_backward=False)
+def _forget(mask: Bools, cell_size: int, pushes: Ints, filled: Ints):
+    i = wp.tid()
+    if mask[i]:
+        pushes[i] = 0
+        filled[i / cell_size] = 0
+
+
+@wp.kernel(enable_backward=False)
+def _mark_as_copy(tag_in: Longs, tag_out: Longs, origin_out: Longs):
+    i = wp.tid()
+    tag_out[i] = tag_out[i] + wp.int64(1)
+    origin_out[i] = tag_in[i]

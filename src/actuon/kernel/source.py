@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the kernel of a chain as Python source, since Warp has no variadic kernels.
+
+The text reads like a kernel written by hand: what is read, the laws in the order of the chain, what is written. In
+blocks of lanes the laws stand in a loop over the lanes, which is closed where a stage works on whole blocks (a ring, a
+network) and opened again after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from .arguments import Argument, Role, array_name
+from .structure import DIRECT, FEEDBACK, Stage, Structure
+from .types import Flavour
+
+_TAKEN = ("base", "block", "cell", "count", "dt", "first", "in_place", "j", "n", "thread", "unused", "wp")
+
+
+@dataclass
+class _Value:
+    """A number of each DOF: a local vector of lanes, or a variable of the lane at hand."""
+
+    name: str
+    is_lane: bool = False
+
+
+def kernel_source(structure: Structure, signature: tuple[Argument, ...]) -> str:
+    """Write the kernel for ``structure`` with the arguments ``signature``."""
+    structure.check()
+    return _Writer(structure, signature).text()
+
+
+def indented(lines: list[str], by: int = 1) -> list[str]:
+    """``lines``, moved to the right by levels."""
+    return [" " * 4 * by + line for line in lines]
+
+
+class _Writer:
+    def __init__(self, structure: Structure, signature: tuple[Argument, ...]):
+        self._structure = structure
+        self._signature = signature
+        self._in_blocks = structure.flavour is Flavour.BLOCK
+        self._name_of = {(argument.role, argument.key): argument.name for argument in signature}
+        self._taken = {*_TAKEN, *self._name_of.values()}
+        self._lines: list[str] = []
+        self._lane: list[str] = []
+        self._segments = 0
+        self._signals: dict[str, _Value] = {}
+        self._sensed: dict[str, _Value] = {}
+        self._written: dict[int, _Value] = {}
+        self._states: list[tuple[str, _Value]] = []
+        self._rings: list[tuple[str, tuple[_Value, ...], _Value]] = []
+        """For each ring: the label of its stage, the signals to remember, and how far back one may look then."""
+
+    def text(self) -> str:
+        body = self._body()
+        lines = ["def actuator_step("]
+        lines += [f"    {argument.name}: {argument.type}," for argument in self._signature]
+        lines += ["):"]
+        rings = [(stage, label) for _, stage, label in self._structure.labelled() if stage.ring is not None]
+        before = [line for _, label in rings for line in self._ring_header(label)]
+        after = [line for _, label in rings for line in self._ring_footer(label)]
+        if self._in_blocks:
+            lines += [
+                "    thread, unused = wp.tid()",  # two dimensions: for one, Warp compiles the kernel twice
+                "    cell = first + thread",
+                *indented(before),
+                "    for block in range(BLOCKS):",
+                "        base = cell * CELL + block * LANES",
+                "        count = wp.min(LANES, n - base)",
+                "        if count > 0:",
+                *indented(body, 3),
+                *indented(after),
+            ]
+        else:
+            lines += ["    base = first + wp.tid()", "    count = 1"]
+            lines += indented(["cell = base / cell_size", *before] if rings else [])
+            lines += indented(body)
+            if rings:
+                lines += ["    if base == wp.min((cell + 1) * cell_size, n) - 1:", *indented(after, 2)]
+        return "\n".join(lines) + "\n"
+
+    def _body(self) -> list[str]:
+        structure = self._structure
+        for signal in structure.reads:
+            array, through = array_name(signal), structure.sources[signal]
+            name = self._new(signal)
+            read = f"load({array}, base, count)"
+            if through != DIRECT:
+                read = f"gather({array}, {through}_indices, {through}_offset, base, count)"
+            self._lines.append(f"{name} = {read}")
+            self._signals[signal] = _Value(name)
+        self._sensed = {name: self._signals[name] for name in FEEDBACK if name in self._signals}
+        for position, stage, label in structure.labelled():
+            if stage.ring is not None:
+                self._look_back(position, stage, label)
+            if stage.network is not None:
+                self._run_network(position, stage, label)
+            if stage.law is not None:
+                self._call(position, stage, label, stage.law, label)
+            self._take(position)
+        for position, stage, label in reversed(list(structure.labelled())):
+            if stage.closing_law is not None:
+                self._call(position, stage, label, stage.closing_law, f"{label}_closing")
+        self._take(None)
+        self._close()
+        return self._lines + (self._block_writes() if self._in_blocks else self._scalar_writes())
+
+    def _new(self, name: str) -> str:
+        """A name that nothing else has."""
+        names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
+        free = next(candidate for candidate in names if candidate not in self._taken)
+        self._taken.add(free)
+        return free
+
+    def _view(self, stage: Stage) -> dict[str, _Value]:
+        """The signals as a stage sees them."""
+        return self._signals | self._sensed if stage.sensed else self._signals
+
+    def _at(self, value: _Value) -> str:
+        """A value inside the loop over lanes."""
+        return f"{value.name}[j]" if self._in_blocks and not value.is_lane else value.name
+
+    def _keep(self, value: _Value, name: str, kind: str = "Float") -> _Value:
+        """Keep a value of this lane beyond the loop."""
+        if not self._in_blocks:
+            if value.name != name:
+                self._lane.append(f"{name} = {value.name}")
+            return _Value(name)
+        self._lines.append(f"{name} = {kind}Block()")
+        self._lane.append(f"{name}[j] = {value.name}")
+        return _Value(name)
+
+    def _close(self, position: int | None = None) -> None:
+        """End the loop over lanes. Signals that were made in it stay, where a stage from ``position`` on needs them."""
+        needed = self._needed_from(position) if position is not None else ()
+        for signals in (self._signals, self._sensed):
+            for signal, value in signals.items():
+                if value.is_lane and signal in needed:
+                    signals[signal] = self._keep(value, self._new(signal))
+        if self._lane:
+            self._lines += ["for j in range(LANES):", *indented(self._lane)] if self._in_blocks else self._lane
+        self._lane = []
+        self._segments += 1
+
+    def _needed_from(self, position: int) -> set[str]:
+        stages = self._structure.stages
+        asked = {name for stage in stages[position:] for name in stage.asks}
+        asked |= {name for stage in stages if stage.closing_law is not None for name in stage.asks}
+        late = (write for write in self._structure.writes if write.after is None or write.after >= position)
+        return asked | {write.signal for write in late}
+
+    def _call(self, position: int, stage: Stage, label: str, law: object, called: str) -> None:
+        """Call a law for one lane."""
+        view = self._view(stage)
+        closing = law is not stage.law
+        own = self._parameters(position, stage, label)
+        if not closing:
+            own |= self._load_states(position, stage)
+        given = {**{name: self._at(value) for name, value in view.items()}, "dt": "dt", **own}
+        arguments = ", ".join(given[name] for name in law.input_types)  # type: ignore[attr-defined]
+        returns = stage.returns if not closing else ("effort",)
+        targets = [self._lane_name(name) for name in returns]
+        signals = self._sensed if stage.sensed and not closing else self._signals
+        results = dict(zip(returns, targets, strict=True))
+        if not closing:
+            outputs = {name: self._lane_name(name) for name in stage.outputs}
+            states = {name: self._new(f"{name}_next") for name in stage.states}
+            results |= outputs
+            targets += [*outputs.values(), *states.values()]
+        self._lane.append(f"{', '.join(targets)} = {called}_law({arguments})")
+        for signal, name in results.items():
+            held = signals if signal in FEEDBACK else self._signals
+            held[signal] = _Value(name, is_lane=self._in_blocks)
+        if not closing:
+            for name, new in states.items():
+                kept = self._keep(_Value(new, is_lane=True), self._new(f"{name}_new"))
+                self._states.append((self._name_of[Role.STATE_OUT, (position, name)], kept))
+
+    def _lane_name(self, signal: str) -> str:
+        """What a signal is called in the lane at hand. The effort is written over; others may be asked for again."""
+        if not self._in_blocks:
+            return "effort" if signal == "effort" else self._new(signal)
+        name = f"{signal}_j" if not self._segments else f"{signal}_j{self._segments}"
+        return name if signal == "effort" else self._new(name)
+
+    def _parameters(self, position: int, stage: Stage, label: str) -> dict[str, str]:
+        """Load the parameters of a stage, once, and return how its laws call them."""
+        names = {}
+        for name in stage.params:
+            local = f"{self._name_of[Role.PARAMETER, (position, name)]}_"
+            if local not in self._taken:
+                self._taken.add(local)
+                load = "load_int" if name in stage.integers else "load"
+                self._lines.append(f"{local} = {load}({label}_{name}, base, count)")
+            names[name] = self._at(_Value(local))
+        names |= {name: f"{label}_{name}" for name in stage.tables}
+        if stage.network is not None:
+            names[stage.network.output] = self._at(_Value(f"{label}_{stage.network.output}"))
+        return names
+
+    def _load_states(self, position: int, stage: Stage) -> dict[str, str]:
+        names = {}
+        for name in stage.states:
+            local = self._new(name)
+            self._lines.append(f"{local} = load({self._name_of[Role.STATE_IN, (position, name)]}, base, count)")
+            names[name] = self._at(_Value(local))
+        return names
+
+    def _take(self, position: int | None) -> None:
+        """Keep the signals that are written as they are after this stage."""
+        for place, write in enumerate(self._structure.writes):
+            if write.after == position:
+                value = (self._sensed if write.sensed else self._signals)[write.signal]
+                if value.is_lane or position is not None:
+                    inner = _Value(self._at(value), is_lane=True)
+                    value = self._keep(inner, self._new("computed" if position is not None else write.signal))
+                self._written[place] = value
+
+    def _look_back(self, position: int, stage: Stage, label: str) -> None:
+        """Replace signals by what they were, as long ago as the lag of each DOF says."""
+        self._close(position)
+        ring = stage.ring
+        assert ring is not None
+        signals = self._sensed if stage.sensed else self._signals
+        lag, pushes, row, common = (self._new(f"{label}_{name}") for name in ("lag", "pushes", "row", "common"))
+        lines = [
+            f"{lag} = load_int({label}_{ring.lag}, base, count)",
+            f"{pushes} = load_pushes({label}_pushes_in, {label}_filled, {label}_rows - 1, base, count)",
+        ]
+        new_pushes = self._new(f"{label}_pushes_new")
+        rows = [
+            (row, f"late_row({self._at(_Value(lag))}, {self._at(_Value(pushes))}, {label}_newest, {label}_rows)"),
+            (new_pushes, f"wp.min({self._at(_Value(pushes))} + 1, {label}_rows - 1)"),
+        ]
+        if self._in_blocks:
+            lines += [f"{name} = IntBlock()" for name, _ in rows]
+            lines += ["for j in range(LANES):", *(f"    {name}[j] = {text}" for name, text in rows)]
+        else:
+            lines += [f"{name} = {text}" for name, text in rows]
+        lines += [f"{common} = common_row({row})"]
+        columns = len(ring.signals)
+        now = tuple(signals[signal] for signal in ring.signals)
+        for column, signal in enumerate(ring.signals):
+            late = self._new(f"{signal}_late")
+            read = f"{label}_ring_in, {row}, {common}, {now[column].name}, {column}, {columns}, {label}_rows"
+            lines.append(f"{late} = ring_read({read}, base, count)")
+            signals[signal] = _Value(late)
+        self._lines += lines
+        self._rings.append((label, now, _Value(new_pushes)))
+
+    def _run_network(self, position: int, stage: Stage, label: str) -> None:
+        """Give the inputs of a network to its function, which works on whole blocks."""
+        network = stage.network
+        assert network is not None
+        view = {name: self._at(value) for name, value in self._view(stage).items()}
+        inputs = [
+            self._keep(_Value(text.format(**view), is_lane=True), self._new(f"{label}_input"))
+            for text in network.inputs
+        ]
+        self._close(position)
+        states = [f"{label}_{name}_{side}" for name in stage.wide_states for side in ("in", "out")]
+        given = ", ".join([f"{label}_weights", *(value.name for value in inputs), *states, "n", "base", "count"])
+        self._lines.append(f"{label}_{network.output} = {label}_network({given})")
+
+    def _ring_header(self, label: str) -> list[str]:
+        synced = "in_place"
+        if self._structure.flavour is not Flavour.GRAD:
+            synced += f" or {label}_spare_out[cell] == {label}_tag_in[cell]"
+            synced += f" or {label}_origin_in[cell] == {label}_tag_out[cell]"
+        lines = [
+            f"{label}_newest = {label}_newest_in[cell]",
+            f"{label}_slot = next_row({label}_newest, {label}_rows)",
+            f"{label}_filled = {label}_filled_in[cell]",
+            f"{label}_synced = {synced}",
+        ]
+        if self._in_blocks:
+            lines.append(f"{label}_full = wp.min({label}_filled, {label}_filled_out[cell]) >= {label}_rows - 1")
+        return lines
+
+    def _ring_footer(self, label: str) -> list[str]:
+        lines = [
+            f"{label}_tag_out[cell] = {label}_tag_out[cell] + wp.int64(1)",
+            f"{label}_origin_out[cell] = wp.int64(0)",
+            f"{label}_newest_out[cell] = {label}_slot",
+            f"{label}_filled_out[cell] = wp.min({label}_filled + 1, {label}_rows - 1)",
+            f"{label}_spare_out[cell] = wp.int64(0)",
+        ]
+        if self._structure.flavour is not Flavour.GRAD:
+            lines += ["if not in_place:", f"    {label}_spare_in[cell] = {label}_tag_out[cell]"]
+        return lines
+
+    def _block_writes(self) -> list[str]:
+        """What a block of lanes writes: signals, new states, rings."""
+        lines = []
+        for place, write in enumerate(self._structure.writes):
+            array, value = self._name_of[Role.WRITE, place], self._written[place].name
+            if write.scattered:
+                scatter = "scatter_add" if write.adds else "scatter_set"
+                lines.append(f"{scatter}({array}, {value}, effort_indices, effort_offset, base, count)")
+            else:
+                lines.append(f"store({array}, {value}, base, count)")
+        lines += [f"store({array}, {value.name}, base, count)" for array, value in self._states]
+        for label, now, pushes in self._rings:
+            where = f"{len(now)}, {label}_rows, base"
+            lines += [f"if not {label}_synced:"]
+            lines += [f"    ring_copy({label}_ring_in, {label}_ring_out, {where})"]
+            for side, condition in (("out", []), ("in", ["if not in_place:"])):
+                writes = [
+                    f"ring_write({label}_ring_{side}, {value.name}, {label}_slot, {column}, {where})"
+                    for column, value in enumerate(now)
+                ]
+                lines += [*condition, *indented(writes, len(condition))]
+            lines += [f"if not {label}_full:", f"    store_int({label}_pushes_out, {pushes.name}, base, count)"]
+        return lines
+
+    def _scalar_writes(self) -> list[str]:
+        """What one DOF writes, in plain statements: a backward pass replays functions, and would write again."""
+        lines = []
+        if any(write.scattered for write in self._structure.writes):
+            lines.append("at = dof_at(effort_indices, effort_offset, base)")
+        for place, write in enumerate(self._structure.writes):
+            array, value = self._name_of[Role.WRITE, place], self._written[place].name
+            at = "at" if write.scattered else "base"
+            line = f"wp.atomic_add({array}, {at}, {value})" if write.adds else f"{array}[{at}] = {value}"
+            lines += [f"if {array}:", f"    {line}"]
+        lines += [f"{array}[base] = {value.name}" for array, value in self._states]
+        for label, now, pushes in self._rings:
+            sides = ("out",) if self._structure.flavour is Flavour.GRAD else ("out", "in")
+            where = f"{len(now)}, {label}_rows, base"
+            lines += [f"if not {label}_synced:", f"    for row in range({label}_rows):"]
+            lines += [f"        if row != {label}_slot:"]
+            for column in range(len(now)):
+                lines.append(f"            at_{column} = ring_at(row, {column}, {where})")
+                lines.append(f"            {label}_ring_out[at_{column}] = {label}_ring_in[at_{column}]")
+            for side in sides:
+                writes = [
+                    f"{label}_ring_{side}[ring_at({label}_slot, {column}, {where})] = {value.name}"
+                    for column, value in enumerate(now)
+                ]
+                lines += writes if side == "out" else ["if not in_place:", *indented(writes)]
+            lines += [f"{label}_pushes_out[base] = {pushes.name}"]
+        return lines

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps a chain stage by stage, for components that bring kernels of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+from ..arrays import DoubleArray
+from .alone import Given, run_alone
+from .binding import Chain
+from .stepping import building, check_states_on_tape, refuse_tape, run_on_copies
+from .structure import FEEDBACK, SIGNALS
+from .types import Flavour, Floats, Indices, module_options
+
+wp.set_module_options(module_options(Flavour.GRAD))
+
+
+class StagedRunner:
+    """Runs one stage after the other, each from arrays to arrays."""
+
+    def __init__(self, chain: Chain, requires_grad: bool):
+        self._chain = chain
+        self._requires_grad = requires_grad
+        self._in_order = wp.array(range(chain.num_actuators), dtype=wp.uint32, device=chain.device)
+        self._buffers: dict[tuple[int, str], wp.array] = {}
+
+    def run(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> None:
+        """Step, from the simulation arrays in the order of `Chain.slots`."""
+        chain = self._chain
+        with building:  # components keep what they computed until their state is updated, and may compile kernels
+            if self._requires_grad:
+                check_states_on_tape(current, following)
+                self._buffers = {}
+            else:
+                refuse_tape()
+            dt = chain.check_dt(dt)
+            doubles: dict[str, DoubleArray] = {}
+            arrays = {
+                slot: chain.signal(slot, value, None if self._requires_grad else doubles)
+                for slot, value in zip(chain.slots, given, strict=True)
+            }
+            run_on_copies(chain, doubles, lambda: self._run_stages(arrays, current, following, dt))
+
+    def _run_stages(self, arrays: dict[str, Any], current: Any, following: Any, dt: float | None) -> None:
+        chain = self._chain
+        signals = {name: Given(arrays[name], chain.accesses[SIGNALS[name]].indices) for name in SIGNALS}
+        sensed = {name: signals[name] for name in FEEDBACK}
+        computed = None
+        for position, component in enumerate(chain.components):
+            stage = component.stage()
+            before, after = (state.stages[position] if state is not None else None for state in (current, following))
+            names = (*stage.returns, *stage.outputs) if stage.ring is None else stage.ring.signals
+            results = {name: self._buffer(position, name) for name in names}
+            component.run(signals | sensed if stage.sensed else signals, results, before, after, dt)
+            for name, array in results.items():
+                held = sensed if stage.sensed and name in FEEDBACK else signals
+                held[name] = Given(array, self._in_order, is_direct=True)
+            if position == chain.computed_after:
+                computed = signals["effort"].array
+        for position, component in reversed(list(enumerate(chain.components))):
+            closing = component.stage().closing()
+            if closing is not None:
+                results = {name: self._buffer(-1 - position, name) for name in closing.returns}
+                run_alone(component, signals, results, None, None, dt, closing)
+                signals |= {name: Given(array, self._in_order, is_direct=True) for name, array in results.items()}
+        sources = [signals["effort"].array, computed, *(signals[name].array for name in chain.telemetry)]
+        targets = [arrays[slot] for slot in chain.slots[len(SIGNALS) :]]
+        for write, source, target in zip(chain.writes, sources, targets, strict=True):
+            if target is not None:
+                inputs = [source, chain.accesses["effort"].indices]
+                wp.launch(_add if write.adds else _set, chain.num_actuators, inputs, [target], device=chain.device)
+
+    def _buffer(self, position: int, name: str) -> wp.array:
+        """An array for what a stage gives; on a tape a new one for each step."""
+        if (position, name) not in self._buffers:
+            self._buffers[position, name] = wp.zeros(
+                self._chain.num_actuators,
+                dtype=wp.float32,
+                device=self._chain.device,
+                requires_grad=self._requires_grad,
+            )
+        return self._buffers[position, name]
+
+
+@wp.kernel
+def _add(source: Floats, indices: Indices, target: Floats):
+    i = wp.tid()
+    wp.atomic_add(target, int(indices[i]), source[i])
+
+
+@wp.kernel
+def _set(source: Floats, indices: Indices, target: Floats):
+    i = wp.tid()
+    target[int(indices[i])] = source[i]

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What picks a kernel: the stages of a chain, in order, and how it touches memory. No values."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import warp as wp
+
+from ..errors import StructureError, listed
+from .types import Flavour
+
+SIGNALS = {
+    "q": "pos",
+    "qd": "vel",
+    "target_q": "target_pos",
+    "target_qd": "target_vel",
+    "feedforward": "target_vel",
+}
+"""Signals that come from the simulation, and the indices they are read through."""
+
+COMMANDS = ("target_q", "target_qd", "feedforward")
+"""Those of them that are commands."""
+
+FEEDBACK = ("q", "qd")
+"""Those of them that are measured: a controller sees what sensors make of them, the motor what they are."""
+
+DIRECT = "direct"
+"""Stands for the indices of an array that holds one value per DOF, in the order of the DOFs."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Past values of signals that a stage looks back at."""
+
+    signals: tuple[str, ...]
+    """What is remembered, and replaced by what it was."""
+    lag: str
+    """The integer parameter that says how many steps ago."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A function over blocks of DOFs that a law gets a signal from."""
+
+    build: Any
+    """Called with whether the kernel works in blocks, returns the Warp function."""
+    inputs: tuple[str, ...]
+    """Its inputs, each an expression of signals in braces, such as ``"{target_q} - {q}"``."""
+    output: str
+    """The name by which the law asks for what it gives."""
+
+    @functools.cached_property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that its inputs are made of."""
+        return tuple(name for name in SIGNALS if any(f"{{{name}}}" in text for text in self.inputs))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One component as the kernel sees it."""
+
+    label: str
+    """What to call it, e.g. ``"dc_motor"``."""
+    law: Any = None
+    """The Warp function: signals, parameters and states in; signals, outputs and new states out. None for a ring."""
+    closing_law: Any = None
+    """A law of the same parameters that is run after the last stage: back through a transmission."""
+    params: tuple[str, ...] = ()
+    """Parameters with one value per DOF."""
+    integers: frozenset[str] = frozenset()
+    """Those of them that are whole numbers."""
+    tables: tuple[str, ...] = ()
+    """Parameters shared by all DOFs, handed over whole."""
+    states: tuple[str, ...] = ()
+    """States with one value per DOF; the law returns their new values last."""
+    returns: tuple[str, ...] = ("effort",)
+    """The signals that the law returns first, in place of what they were."""
+    outputs: tuple[str, ...] = ()
+    """Signals that the law adds, for later stages and for telemetry; returned after ``returns``."""
+    sensed: bool = False
+    """Whether it sees, and changes, positions and velocities as sensors give them, and not as they are."""
+    ring: Ring | None = None
+    network: Network | None = None
+    wide_states: tuple[str, ...] = ()
+    """States of a network, arrays of whole rows of DOFs, which its function reads and writes itself."""
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """All signals that it takes, ``dt`` included."""
+        own = {*self.params, *self.tables, *self.states}
+        if self.network is not None:
+            own.add(self.network.output)
+        names = [name for law in (self.law, self.closing_law) if law is not None for name in law.input_types]
+        names += [*(self.network.signals if self.network is not None else ())]
+        names += [*(self.ring.signals if self.ring is not None else ())]
+        return tuple(dict.fromkeys(name for name in names if name not in own))
+
+    def closing(self) -> Stage | None:
+        """The way back, as a stage of its own."""
+        if self.closing_law is None:
+            return None
+        kept = {"params": self.params, "integers": self.integers, "tables": self.tables}
+        return Stage(f"{self.label}_closing", self.closing_law, **kept)  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        """Refuse a law that cannot be written, whatever stands around it."""
+        self._check_spelling()
+        for law in (self.law, self.closing_law):
+            if law is not None:
+                self._check_law(law)
+
+    def _check_law(self, law: Any) -> None:
+        if not hasattr(law, "input_types"):
+            raise StructureError(f"law: got {law!r}; must be a function decorated with @wp.func")
+        own = (*self.params, *self.tables, *self.states, *self.outputs)
+        for name in own:
+            if name in SIGNALS or name in ("effort", "dt") or own.count(name) > 1:
+                raise StructureError(f"'{name}' is the name of a signal, or is declared twice; rename it")
+        for name, kind in law.input_types.items():
+            expected = (int, wp.int32) if name in self.integers else (float, wp.float32)
+            if name not in self.tables and kind not in expected:
+                raise StructureError(f"law '{law.key}': '{name}' is declared {kind}; must be {expected[0].__name__}")
+        returned = (*self.returns, *self.outputs, *self.states) if law is self.law else ("effort",)
+        for count in returned_counts(law):
+            if count != len(returned):
+                wanted = ", ".join(f"new {name}" if name in self.states else name for name in returned)
+                raise StructureError(f"law '{law.key}': returns {count} values; must return {len(returned)}: {wanted}")
+
+    def _check_spelling(self) -> None:
+        written: dict[str, str] = {}
+        for name in (*self.params, *self.tables, *self.states):
+            endings = ("_", "_in", "_out", "_new") if name in self.states else ("", "_")
+            for spelled in (name + ending for ending in endings):
+                if spelled in written:
+                    raise StructureError(
+                        f"'{written[spelled]}' and '{name}' would both be '{spelled}' in a kernel; rename one"
+                    )
+                written[spelled] = name
+
+
+def returned_counts(law: Any) -> list[int]:
+    """How many values each ``return`` of a Warp function gives, as far as its text shows it."""
+    if law.native_snippet is not None:
+        return []
+    nodes = list(ast.walk(law.adj.tree))
+    returned = [node.value for node in nodes if isinstance(node, ast.Return)]
+    assigned = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    counts = []
+    for value in returned:
+        shown = assigned.get(value.id) if isinstance(value, ast.Name) else value
+        if not isinstance(shown, ast.Call):  # a call may give any number
+            counts.append(0 if value is None else len(shown.elts) if isinstance(shown, ast.Tuple) else 1)
+    return counts if returned else [0]
+
+
+@dataclass(frozen=True)
+class Write:
+    """A signal that the kernel writes to an array, where that is not null."""
+
+    signal: str
+    adds: bool = False
+    """Whether it is added to what is there."""
+    scattered: bool = True
+    """Whether it goes through the indices of efforts, or to an array of the DOFs in order."""
+    after: int | None = None
+    """Position of the stage after which it is taken. None: after the last."""
+    sensed: bool = False
+    """Whether it is a position or velocity as sensors give it."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What picks a kernel."""
+
+    stages: tuple[Stage, ...]
+    writes: tuple[Write, ...]
+    flavour: Flavour = Flavour.SCALAR
+    given: tuple[tuple[str, str], ...] = ()
+    """Signals that are there before the first stage, and the indices they are read through, beside `SIGNALS`."""
+
+    @functools.cached_property
+    def sources(self) -> Mapping[str, str]:
+        """Where each signal comes from that no stage makes: the indices it is read through."""
+        return SIGNALS | dict(self.given)
+
+    @functools.cached_property
+    def reads(self) -> tuple[str, ...]:
+        """The signals that the kernel reads from arrays."""
+        asked = {name for stage in self.stages for name in stage.asks} | {write.signal for write in self.writes}
+        return tuple(name for name in self.sources if name in asked)
+
+    @property
+    def uses_dt(self) -> bool:
+        return any("dt" in stage.asks for stage in self.stages)
+
+    @property
+    def has_rings(self) -> bool:
+        return any(stage.ring is not None for stage in self.stages)
+
+    def labelled(self) -> Iterator[tuple[int, Stage, str]]:
+        """Stages with their position and a label that no other has."""
+        seen: dict[str, int] = {}
+        for position, stage in enumerate(self.stages):
+            seen[stage.label] = count = seen.get(stage.label, 0) + 1
+            yield position, stage, stage.label if count == 1 else f"{stage.label}_{count}"
+
+    def check(self) -> None:
+        """Refuse a chain in which a stage asks for a signal that nothing before it gives."""
+        check_order(((stage.label, stage) for stage in self.stages), self.sources)
+
+
+def check_order(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> None:
+    """Refuse stages of which one asks for a signal that nothing before it gives.
+
+    Args:
+        stages: Stages in order, each with what to call it in an error.
+        sources: The signals that are there before the first.
+    """
+    known = {*sources, "dt"}
+    for label, stage in stages:
+        for name in stage.asks:
+            if name not in known and name not in stage.outputs:
+                raise StructureError(
+                    f"{label} asks for '{name}', which is no parameter or state of its own, and no signal at this "
+                    f"place of the chain; {listed(name, sorted(known), 'signals')}"
+                )
+        known |= {*stage.returns, *stage.outputs}

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types and sizes that kernels share."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import warp as wp
+
+LANES = 64
+"""DOFs in a block. Sixteen are unrolled by LLVM and not vectorised; at 128 the locals leave the L1 cache."""
+
+BLOCKS = 4
+"""Blocks per kernel thread on the CPU: a kernel reloads its arguments for each thread."""
+
+CELL = LANES * BLOCKS
+"""DOFs per kernel thread on the CPU, and so per cell of what a thread keeps once for all its DOFs (see `ring`)."""
+
+if TYPE_CHECKING:
+    Floats = Any
+    Ints = Any
+    Longs = Any
+    Indices = Any
+    Bools = Any
+    FloatBlock = Any
+    IntBlock = Any
+else:
+    Floats = wp.array(dtype=wp.float32)
+    Ints = wp.array(dtype=wp.int32)
+    Longs = wp.array(dtype=wp.int64)
+    Indices = wp.array(dtype=wp.uint32)
+    Bools = wp.array(dtype=wp.bool)
+    FloatBlock = wp.types.vector(LANES, wp.float32)
+    IntBlock = wp.types.vector(LANES, wp.int32)
+
+
+class Flavour(Enum):
+    """How a kernel touches memory."""
+
+    BLOCK = "block"
+    """Blocks of lanes: CPU, contiguous arrays, no gradient."""
+    SCALAR = "scalar"
+    """One DOF per thread: CUDA, or strided arrays."""
+    GRAD = "grad"
+    """One DOF per thread, with an adjoint; rings of past values are copied whole."""
+
+
+def module_options(flavour: Flavour) -> dict[str, Any]:
+    """Compile options of a kernel.
+
+    Multiplications and additions stay separate (``fuse_fp``), so that each path through the library gives the same
+    bits. Leaving an unused number type out of Warp's headers takes a third off the first compilation.
+    """
+    flags = wp.config.cpu_compiler_flags
+    flags = "-march=native" if flags is None else flags
+    options: dict[str, Any] = {
+        "fuse_fp": False,
+        "cpu_compiler_flags": f"{flags} -DWP_NO_BFLOAT16= -mprefer-vector-width=512",
+    }
+    if flavour is Flavour.BLOCK:
+        options["max_unroll"] = 1
+    return options
