@@ -234,6 +234,14 @@ def test_run_shows_what_limits_do(tmp_path):
     assert ideal.heights.max() > real.heights.max() + 0.02  # and jumps, the ideal one higher than motors could
 
 
+def test_what_usd_says_does_not_get_into_the_progress(file, capfd):
+    actuon.quiet()
+    with pytest.warns(UserWarning, match="has a possibly invalid inertia"):
+        done, _ = simulate("newton", file, 0.02, 1, True)
+    assert done.problem is None
+    assert capfd.readouterr().err == ""
+
+
 UNSTABLE = """
 <mujoco><option timestep="0.01"/><worldbody><body name="base"><geom size=".1" mass="5"/>
   <body name="a" pos="0 0 .2"><joint name="shoulder" axis="0 1 0"/>
@@ -415,6 +423,25 @@ def test_what_is_not_a_file_to_read_is_called_what_it_is(name, tmp_path, complai
     assert complaint(name, "memory.usda", *rest) == "actuon: 'memory.usda' cannot be read: Input/output error"
     assert complaint(name, "none.usda", *rest) == "actuon: 'none.usda' does not exist"
     assert complaint(name, "n\udcff.usda", *rest) == r"actuon: 'n\udcff.usda' is not valid UTF-8; rename the file"
+
+
+@pytest.mark.parametrize("arguments", [("inspect", "robot.usda"), ("run", "robot.usda")])
+def test_a_file_that_may_not_be_read(arguments, file, complaint, monkeypatch):
+    complaint(arguments[0], "none.usda")  # which imports what nobody may not
+    file.chmod(0)
+    main = cli.main
+
+    def main_as_nobody():
+        users = os.getresuid()
+        if os.getuid() == 0:  # who may read everything
+            os.setresuid(65534, 65534, 0)
+        try:
+            main()
+        finally:
+            os.setresuid(*users)
+
+    monkeypatch.setattr(cli, "main", main_as_nobody)
+    assert complaint(*arguments) == "actuon: 'robot.usda' cannot be read: Permission denied"
 
 
 def test_a_folder_whose_name_is_not_utf8(file, tmp_path, complaint, monkeypatch):

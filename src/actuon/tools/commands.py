@@ -28,7 +28,9 @@ app = typer.Typer(
 )
 
 YAML = (".yaml", ".yml")
-Robot = Annotated[Path, typer.Argument(help="A USD file: .usda, .usd, .usdc or .usdz.", show_default=False)]
+Robot = Annotated[
+    Path, typer.Argument(help="A USD file: .usda, .usd, .usdc or .usdz.", show_default=False, readable=False)
+]
 Root = Annotated[str | None, typer.Option(help="Path of the robot's root prim. Default: the file's default prim.")]
 AllowTorch = Annotated[
     bool, typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code.")
@@ -53,7 +55,10 @@ def _options(
 @app.command()
 def inspect(
     robot: Annotated[
-        Path, typer.Argument(help="A USD file, .usda, .usd, .usdc or .usdz, or an actuon.yaml.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A USD file, .usda, .usd, .usdc or .usdz, or an actuon.yaml.", show_default=False, readable=False
+        ),
     ],
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -114,8 +119,10 @@ def _plain(value: Any) -> Any:
 @app.command()
 def author(
     robot: Robot,
-    actuators: Annotated[Path, typer.Argument(help="An actuon.yaml.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the robot with its actuators.")],
+    actuators: Annotated[Path, typer.Argument(help="An actuon.yaml.", show_default=False, readable=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write the robot with its actuators.", readable=False)
+    ],
     root: Root = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace actuators that the robot has already.")
@@ -138,7 +145,7 @@ def author(
 @app.command()
 def export(
     robot: Robot,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The actuon.yaml to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The actuon.yaml to write.", readable=False)],
     root: Root = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there already.")] = False,
     allow_torch: AllowTorch = False,
@@ -158,13 +165,16 @@ def export(
 @app.command()
 def run(
     robot: Annotated[
-        Path, typer.Argument(help="A USD or MJCF file with actuators in or beside it.", show_default=False)
+        Path,
+        typer.Argument(help="A USD or MJCF file with actuators in or beside it.", show_default=False, readable=False),
     ],
     engine: Annotated[str | None, typer.Option(help="mujoco or newton. Default: the one that reads the file.")] = None,
     envs: Annotated[int, typer.Option(min=1, help="How many copies of the robot.")] = 1,
     seconds: Annotated[float, typer.Option(min=0.01, help="How long to move it, in seconds.")] = 6.0,
-    record: Annotated[Path | None, typer.Option(help="Save the run with real motors as .npz or .csv.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the plots.")] = Path("out"),
+    record: Annotated[
+        Path | None, typer.Option(help="Save the run with real motors as .npz or .csv.", readable=False)
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the plots.", readable=False)] = Path("out"),
     allow_torch: AllowTorch = False,
 ) -> None:
     """Move a robot with its real motors and with ideal ones: a table per joint, and plots.

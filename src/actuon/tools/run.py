@@ -7,6 +7,7 @@ A quadruped lies down, stands up, squats and is pushed. Any other robot swings a
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +195,9 @@ def simulate(
         tick: Told the share that is done, now and then.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
     """
-    with _engine_that_does_not_print(), make_simulation(engine, path, num_envs) as simulation:
+    with _without_prints_of_mujoco(), _usd_warnings_as_pythons(engine):
+        simulation = make_simulation(engine, path, num_envs)
+    with _without_prints_of_mujoco(), simulation:
         first = simulation.robots[0].source_path
         paths = [robot.path for robot in simulation.robots if robot.source_path == first]
         actuators = ArticulationActuators(paths, simulation=simulation, allow_unsafe_torch_checkpoints=allow_torch)
@@ -235,7 +238,7 @@ def simulate(
 
 
 @contextlib.contextmanager
-def _engine_that_does_not_print() -> Iterator[None]:
+def _without_prints_of_mujoco() -> Iterator[None]:
     """MuJoCo, which Newton uses too, would print and log that a state diverges, which is told as an error."""
     try:
         import mujoco
@@ -248,6 +251,22 @@ def _engine_that_does_not_print() -> Iterator[None]:
         yield
     finally:
         mujoco.set_mju_user_warning(before)
+
+
+@contextlib.contextmanager
+def _usd_warnings_as_pythons(engine: str) -> Iterator[None]:
+    """USD would print into a progress bar what it has to say about a stage."""
+    if engine != "newton":
+        yield
+        return
+    from pxr import UsdUtils
+
+    delegate = UsdUtils.CoalescingDiagnosticDelegate()
+    try:
+        yield
+    finally:
+        for diagnostic in delegate.TakeUncoalescedDiagnostics():
+            warnings.warn(diagnostic.commentary, stacklevel=1)
 
 
 def summary(run: Run) -> dict[str, JointSummary]:
