@@ -489,6 +489,20 @@ def test_export_replaces_a_file_only_when_told_to(file, tmp_path, complaint):
     assert len(actuon.load_actuators(tmp_path / "a.yaml")) == 1
 
 
+def test_the_root_is_what_is_looked_at(file, tmp_path):
+    """Of two robots in a file."""
+    stage = robot(Usd.Stage.Open(str(file)), root="/Other")
+    actuon.add_actuator("/Other", "hip", "hip", EXAMPLES["pd"].controller, stage=stage)
+    stage.GetRootLayer().Save()
+    report = json.loads(command("inspect", file, "--root", "/Other", "--json"))
+    assert [joint["path"] for joint in report["joints"]] == [f"/Other/joints/{n}" for n in ("hip", "knee", "slide")]
+    command("export", file, "--root", "/Other", "-o", tmp_path / "a.yaml")
+    assert [entry.name for entry in actuon.load_actuators(tmp_path / "a.yaml")] == ["hip"]
+    out = command("author", file, tmp_path / "a.yaml", "--root", "/Other", "-o", tmp_path / "b.usda", "--overwrite")
+    assert "wrote 1 actuators" in out
+    assert out.strip().endswith(": /Other/Actuators/hip")
+
+
 def test_inspect_shows_the_entries_of_a_yaml(tmp_path):
     (tmp_path / "actuon.yaml").write_text("""
 actuators:

@@ -86,7 +86,8 @@ def _look(robot: Path, root: str | None, allow_torch: bool) -> tuple[Any, Any]:
 
     check_readable(robot, (*FORMATS, *YAML))
     if robot.suffix.lower() not in YAML:
-        return actuon.inspect_actuators(_open(robot, root), allow_torch), print_report
+        _stage, place = _open(robot, root)
+        return actuon.inspect_actuators(place, allow_torch), print_report
     if root is not None:
         raise RobotFileError(f"--root: names a prim in a USD file; '{robot}' has none")
     from .yaml_report import inspect_yaml
@@ -94,15 +95,15 @@ def _look(robot: Path, root: str | None, allow_torch: bool) -> tuple[Any, Any]:
     return inspect_yaml(robot, allow_torch), print_entries
 
 
-def _open(robot: Path, root: str | None) -> Any:
-    """The stage of a USD file, or the prim of it that --root names."""
+def _open(robot: Path, root: str | None) -> tuple[Any, Any]:
+    """The stage of a USD file, which must be kept, and what to look at: the prim that --root names, or all of it."""
     from actuon.usd.stage import find_prim, open_stage
 
     stage = open_stage(robot)
     if root is None:
-        return stage
+        return stage, stage
     try:
-        return find_prim(stage, root)
+        return stage, find_prim(stage, root)
     except RobotFileError as error:
         raise RobotFileError(f"--root: {error}") from error
 
@@ -136,7 +137,7 @@ def author(
     from actuon.usd.stage import default_root
     from actuon.usd.transfer import author_file
 
-    stage = _open(robot, root)
+    stage, _ = _open(robot, root)
     root = root or str(default_root(stage).GetPath())
     prims = author_file(robot, actuators, output, root, overwrite, allow_torch)
     print(f"wrote {len(prims)} actuators to {output}: {', '.join(prims)}")
@@ -155,7 +156,8 @@ def export(
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be .yaml or .yml")
     if output.is_file() and not overwrite:
         raise RobotFileError(f"'{output}' is there already; --overwrite replaces it")
-    entries = actuon.export_actuators(_open(robot, root), allow_torch)
+    _stage, place = _open(robot, root)
+    entries = actuon.export_actuators(place, allow_torch)
     if not entries:
         raise RobotFileError(f"'{robot}' has no actuators")
     actuon.save_actuators(output, entries)
