@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
@@ -196,3 +198,10 @@ def test_one_array_in_several_roles(rng):
     sim["joint_f"] = np.zeros(N, np.float32)
     values.actuator().step(sim, sim)
     np.testing.assert_allclose(sim["joint_f"], shared, rtol=1e-6)
+
+
+def test_a_tensor_may_be_the_first_thing_that_warp_sees():
+    pytest.importorskip("torch")
+    code = "import torch, actuon; print(actuon.ControllerPD(kp=torch.tensor([7.0]), kd=0.0).kp.numpy())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[7.]" in done.stdout

@@ -110,6 +110,7 @@ def _share_numpy(value: np.ndarray, where: str) -> wp.array:
 
 
 def _share_dlpack(value: Any, where: str) -> wp.array:
+    wp.init()  # from_dlpack alone does not
     try:
         return wp.from_dlpack(value.detach() if hasattr(value, "detach") else value)
     except Exception as error:  # whatever another framework's exporter raises
