@@ -131,9 +131,19 @@ def test_delay_carries_its_gradient_to_the_step_it_came_from(lag):
 
 @pytest.mark.parametrize(
     "limits",
-    [(np.inf, np.inf, np.inf), (0.0, 5.0, 0.0), (0.0, np.inf, np.inf), (20.0, np.inf, 5.0), (20.0, 3.0, np.inf)],
+    [
+        (np.inf, np.inf, np.inf),
+        (0.0, 5.0, 0.0),
+        (0.0, np.inf, np.inf),
+        (20.0, np.inf, 5.0),
+        (20.0, 3.0, np.inf),
+        (20.0, 1e-40, 5.0),
+        (20.0, 1e-20, np.inf),
+        (1e-40, 1e-40, 1e-40),
+        (3e38, 1e-30, 3e38),
+    ],
 )
-def test_limits_switched_off_leave_the_gradient_finite(limits):
+def test_limits_at_their_ends_leave_the_gradient_finite(limits):
     clamp = actuon.ClampingDCMotor(*(np.full(3, value) for value in limits))
     actuator = actuon.Actuator(range(3), actuon.ControllerPD(3.0, 1.0), clamping=[clamp], requires_grad=True)
     sim = {name: wp.array([-2.0, 0.0, 2.0], dtype=wp.float32, requires_grad=True) for name in SIGNALS}
@@ -144,6 +154,20 @@ def test_limits_switched_off_leave_the_gradient_finite(limits):
     tape.backward(grads={sim["joint_f"]: wp.array(np.ones(3, np.float32))})
     arrays = [sim[name] for name in SIGNALS] + list(clamp.parameters().values())
     assert all(np.isfinite(array.grad.numpy()).all() for array in arrays)
+
+
+@pytest.mark.parametrize("positions", [(0.0, 0.0), (0.0, 1e-40), (-1e-30, 0.0, 1e-20), (-1.0, -0.999)])
+def test_a_table_with_jumps_leaves_the_gradient_finite(positions):
+    clamp = actuon.ClampingPositionBased(positions, [5.0, 1.0, 3.0][: len(positions)])
+    actuator = actuon.Actuator(range(4), actuon.ControllerPD(3.0, 1.0), clamping=[clamp], requires_grad=True)
+    sim = {name: wp.array([-3e38, 0.0, 1e-25, 3e38], dtype=wp.float32, requires_grad=True) for name in SIGNALS}
+    sim["joint_f"] = wp.zeros(4, dtype=wp.float32, requires_grad=True)
+    tape = wp.Tape()
+    with tape:
+        actuator.step(sim, sim)
+    tape.backward(grads={sim["joint_f"]: wp.array(np.ones(4, np.float32))})
+    assert np.isfinite(sim["joint_q"].grad.numpy()).all()
+    assert all(np.isfinite(array.grad.numpy()).all() for array in clamp.parameters().values())
 
 
 def test_forward_values_are_those_of_the_fast_path(rng):

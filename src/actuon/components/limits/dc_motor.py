@@ -28,6 +28,10 @@ from ..component import limit
 from .clamping import Clamping
 
 LARGEST = wp.constant(float(np.finfo(np.float32).max))
+SLOWEST = wp.constant(1e-12)
+"""A no-load speed [rad/s] below this is taken as this: the quotient by it, and its gradient, then stay finite."""
+FASTEST = wp.constant(1e12)
+"""A velocity beyond this many no-load speeds is taken as this many, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,9 @@ class DCMotorClampingConfig(Config):
 @wp.func
 def dc_motor_law(effort: float, qd: float, saturation_effort: float, velocity_limit: float, max_motor_effort: float):
     stall = wp.min(saturation_effort, LARGEST)
-    speed = limit(limit(qd, -LARGEST, LARGEST) / velocity_limit, -LARGEST, LARGEST)
+    no_load = wp.max(velocity_limit, SLOWEST)
+    fastest = wp.min(FASTEST * no_load, LARGEST)
+    speed = limit(qd, -fastest, fastest) / no_load
     highest = limit(stall * (1.0 - speed), -max_motor_effort, max_motor_effort)
     lowest = limit(stall * (-1.0 - speed), -max_motor_effort, max_motor_effort)
     return limit(effort, lowest, highest)

@@ -22,6 +22,9 @@ from ...kernel.types import Floats
 from ..component import limit
 from .clamping import Clamping
 
+NARROWEST = wp.constant(1e-12)
+"""Entries that are no farther apart [rad] than this make a jump: the gradient stays finite."""
+
 
 @dataclass(frozen=True)
 class PositionBasedClampingConfig(Config):
@@ -79,7 +82,7 @@ def looked_up(q: float, positions: Floats, values: Floats):
     right = wp.min(left + 1, positions.shape[0] - 1)
     start = positions[left]
     width = positions[right] - start
-    along = limit((q - start) / wp.where(width > 0.0, width, 1.0), 0.0, 1.0)
+    along = limit(q - start, 0.0, width) / wp.where(width > NARROWEST, width, 1.0)
     return values[left] + along * (values[right] - values[left])
 
 
