@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,7 @@ CLAMPS = {
 class Oracle:
     """A chain that keeps every command it has seen."""
 
+    laws: ClassVar = CLAMPS
     n: int
     controller: str
     gains: dict[str, Any]
@@ -76,20 +77,29 @@ class Oracle:
         q, qd, target_q, target_qd, feedforward = (
             np.asarray(x, np.float64) for x in (q, qd, target_q, target_qd, feedforward)
         )
-        late = np.stack([target_q, target_qd, feedforward])
+        computed = effort = self.control(q, qd, *self.late(target_q, target_qd, feedforward), dt)
+        for name, values in self.clamps:
+            effort = self.laws[name](effort, q, qd, **values)
+        return computed, effort
+
+    def late(self, *command):
+        """What arrives now of the target positions, target velocities and feedforward, each of shape (N,)."""
+        late = np.stack(command)
         if self.lags is not None:
             for i in range(self.n):
                 kept = self.past[i][-self.depth :]
                 lag = min(int(self.lags[i]), len(kept))
                 if lag:
                     late[:, i] = kept[-lag]
-                self.past[i].append((target_q[i], target_qd[i], feedforward[i]))
-        effort = pd(q, qd, *late, self.gains["kp"], self.gains["kd"], self.gains.get("const_effort", 0.0))
+                self.past[i].append(tuple(part[i] for part in command))
+        return late
+
+    def control(self, q, qd, target_q, target_qd, feedforward, dt):
+        """The controller's effort, shape (N,)."""
+        gains = self.gains
+        effort = pd(q, qd, target_q, target_qd, feedforward, gains["kp"], gains["kd"], gains.get("const_effort", 0.0))
         if self.controller == "ControllerPID":
-            bound = self.gains["integral_max"]
-            self.integral = np.clip(self.integral + (late[0] - q) * dt, -bound, bound)
-            effort = effort + self.gains["ki"] * self.integral
-        computed = effort
-        for name, values in self.clamps:
-            effort = CLAMPS[name](effort, q, qd, **values)
-        return computed, effort
+            bound = gains["integral_max"]
+            self.integral = np.clip(self.integral + (target_q - q) * dt, -bound, bound)
+            effort = effort + gains["ki"] * self.integral
+        return effort
