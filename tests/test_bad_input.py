@@ -325,7 +325,7 @@ def test_messages_do_not_repeat_what_is_long():
 
 
 def test_a_declared_maximum():
-    declared = actuon.fields.Field(unit="1", doc="A share.", minimum=0.0, maximum=1.0)
+    declared = actuon.Field(unit="1", doc="A share.", minimum=0.0, maximum=1.0)
     assert declared.range == "finite and ≥ 0 and ≤ 1 [1]"
     declared.check("share", [0.0, 1.0])
     with refused("share: got 1.5 at index 1; must be finite and ≥ 0 and ≤ 1"):

@@ -14,8 +14,8 @@ from pxr import Sdf, Usd
 from robot_files import EXAMPLES, add, robot, save_robot
 
 import actuon
-from actuon.usd.stage import open_stage
-from actuon.usd.transfer import author_file
+from actuon.robot_files.usd.stage import open_stage
+from actuon.robot_files.usd.transfer import author_file
 
 NOT_UTF8 = b"caf\xe9"
 

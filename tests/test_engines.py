@@ -19,8 +19,8 @@ from robot_files import robot
 import actuon
 import actuon.newton
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, Recorder
+from actuon.attach.graph_node.OgnArticulationActuators import ActuatorsState
 from actuon.graph import GraphRunner
-from actuon.graph.OgnArticulationActuators import ActuatorsState
 from actuon.lab import ActuatorGroups, IdealPDActuatorCfg, ImplicitActuatorCfg
 from actuon.sim import Articulation, Event
 from actuon.sim.simulation import live_simulations

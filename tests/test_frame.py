@@ -18,7 +18,7 @@ ORDER = [
     "errors",
     "assets",
     "typing",
-    "fields",
+    "declare",
     "files",
     "arrays",
     "kernel",
@@ -27,21 +27,18 @@ ORDER = [
     "actuator_state",
     "actuator",
     "builder",
-    "spec",
-    "usd_plugin",
+    "robot_files",
     "warp_messages",
-    "usd",
     "sim",
-    "attachment",
-    "articulation_actuators",
-    "recorder",
+    "attach",
+    "usd",
     "graph",
     "newton",
     "lab",
 ]
 ORDER += ["__init__", "tools"]
-ROOMS_OF = {"usd": ("pxr",), "newton": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
-"""Rooms that are there to load a heavy package, and are loaded only when asked for."""
+ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
+"""Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
 
 
@@ -77,9 +74,12 @@ def test_imports_only_from_rooms_before(path):
 
 def test_heavy_packages_are_imported_only_where_used():
     for path in SOURCE.rglob("*.py"):
-        allowed = ROOMS_OF.get(room(path) if room(path) != "tools" else path.stem, ())
+        places = (*path.relative_to(SOURCE).parts[:-1], path.stem)
+        allowed = [package for place in places for package in ROOMS_OF.get(place, ())]
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    continue
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
                 assert not any(name.split(".")[0] in HEAVY and name.split(".")[0] not in allowed for name in names), (
                     path

@@ -133,7 +133,11 @@ def set_input(stage, name, value, node="actuators"):
 
 
 def test_description_is_that_of_the_node():
-    text = importlib.resources.files("actuon.graph").joinpath("OgnArticulationActuators.ogn").read_text("utf-8")
+    text = (
+        importlib.resources.files("actuon.attach.graph_node")
+        .joinpath("OgnArticulationActuators.ogn")
+        .read_text("utf-8")
+    )
     ((name, ogn),) = json.loads(text).items()
     assert f"actuon.graph.{name}" == NODE
     assert NODE_TYPES[NODE] is OgnArticulationActuators

@@ -15,6 +15,7 @@ import pytest
 
 import actuon
 from actuon import MujocoSimulation, NewtonSimulation
+from actuon.attach.groups.tensors import to_numpy
 from actuon.lab import (
     ActuatorGroups,
     ActuatorNetLSTMCfg,
@@ -29,7 +30,6 @@ from actuon.lab import (
     RemotizedPDActuatorCfg,
     Uniform,
 )
-from actuon.lab.tensors import to_numpy
 from actuon.sim import Articulation
 
 torch = pytest.importorskip("torch")

@@ -14,7 +14,7 @@ from pxr import Sdf
 from robot_files import add, robot
 
 import actuon
-from actuon.spec import registry
+from actuon.robot_files import registry
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from robot_files import EXAMPLES, add, robot, save_robot
 
 import actuon
 from actuon.files import replacing
-from actuon.usd.transfer import author_file
+from actuon.robot_files.usd.transfer import author_file
 
 PD = actuon.PDControlConfig(40.0, 1.0)
 
@@ -145,7 +145,7 @@ def test_entries_that_cannot_be_written_leave_a_bare_robot_bare():
 
 
 def test_an_interrupted_author_leaves_the_stage_as_it_was(monkeypatch):
-    from actuon.usd import author
+    from actuon.robot_files.usd import author
 
     stage = robot()
     before = stage.GetRootLayer().ExportToString()

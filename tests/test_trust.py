@@ -13,8 +13,8 @@ from robot_files import robot, save_robot
 
 import actuon
 from actuon.graph import GraphRunner
-from actuon.spec import registry
-from actuon.usd.transfer import author_file
+from actuon.robot_files import registry
+from actuon.robot_files.usd.transfer import author_file
 
 torch = pytest.importorskip("torch")
 REFUSED = r"'.*net\.pt' is a PyTorch file.*allow_unsafe_torch_checkpoints=True.*--allow-torch"

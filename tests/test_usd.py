@@ -15,7 +15,7 @@ from pxr import Sdf, Usd, UsdPhysics
 from robot_files import CONFIGS, EXAMPLES, actuators, add, robot
 
 import actuon
-from actuon.usd.stage import open_stage
+from actuon.robot_files.usd.stage import open_stage
 
 PD = actuon.PDControlConfig(40.0, 1.0)
 
@@ -81,7 +81,7 @@ def test_every_component_is_in_the_schema_with_our_defaults(name):
 
 
 def _type_name(part):
-    from actuon.spec.registry import by_config
+    from actuon.robot_files.registry import by_config
 
     return by_config(part).type_name
 

@@ -41,6 +41,8 @@ from .components.ring_state import RingState as RingState
 from .components.sensors.sensor import Sensor as Sensor
 from .components.state import State as State
 from .components.transmissions.transmission import Transmission as Transmission
+from .declare.config import Config as Config
+from .declare.parameter import Field as Field, param as param
 from .errors import (
     ActuonError as ActuonError,
     ArrayError as ArrayError,
@@ -53,18 +55,20 @@ from .errors import (
     StateError as StateError,
     StructureError as StructureError,
 )
-from .fields import Config as Config, Field as Field, param as param
 from .kernel.alone import Given as Given
 from .networks.files import load_metadata as load_metadata, save_network as save_network
-from .spec.actuator_config import ActuatorConfig as ActuatorConfig, ActuatorParsed as ActuatorParsed
-from .spec.registry import ComponentKind as ComponentKind, register_actuator_component as register_actuator_component
-from .spec.yaml_files import (
+from .robot_files.actuator_config import ActuatorConfig as ActuatorConfig, ActuatorParsed as ActuatorParsed
+from .robot_files.registry import (
+    ComponentKind as ComponentKind,
+    register_actuator_component as register_actuator_component,
+)
+from .robot_files.usd_plugin import announce_schemas as _announce_schemas
+from .robot_files.yaml_files import (
     ActuatorEntry as ActuatorEntry,
     load_actuators as load_actuators,
     match_joints as match_joints,
     save_actuators as save_actuators,
 )
-from .usd_plugin import announce_schemas as _announce_schemas
 from .warp_messages import quiet as quiet
 
 __version__ = "0.1.0"
@@ -72,9 +76,9 @@ __version__ = "0.1.0"
 _announce_schemas()
 
 _LAZY: dict[str, tuple[str, ...]] = {
-    "attachment": ("Telemetry",),
-    "articulation_actuators": ("ArticulationActuators",),
-    "recorder": ("Recorder",),
+    "attach.attachment": ("Telemetry",),
+    "attach.articulation_actuators": ("ArticulationActuators",),
+    "attach.recorder": ("Recorder",),
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
     "newton": (),
     "assets": (),
@@ -96,9 +100,9 @@ _LAZY: dict[str, tuple[str, ...]] = {
 
 if _typing.TYPE_CHECKING:
     from . import assets as assets, graph as graph, lab as lab, newton as newton, sim as sim, usd as usd
-    from .articulation_actuators import ArticulationActuators as ArticulationActuators
-    from .attachment import Telemetry as Telemetry
-    from .recorder import Recorder as Recorder
+    from .attach.articulation_actuators import ArticulationActuators as ArticulationActuators
+    from .attach.attachment import Telemetry as Telemetry
+    from .attach.recorder import Recorder as Recorder
     from .sim import (
         Articulation as Articulation,
         Event as Event,
@@ -125,10 +129,11 @@ else:
         for module, names in _LAZY.items():
             if name in names:
                 return getattr(importlib.import_module(f".{module}", __name__), name)
-            if name == module:
+            if name == module and "." not in module:
                 return importlib.import_module(f".{module}", __name__)
         raise AttributeError(f"module 'actuon' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY, *(name for names in _LAZY.values() for name in names)])
+    modules = (module for module in _LAZY if "." not in module)
+    return sorted([*globals(), *modules, *(name for names in _LAZY.values() for name in names)])

@@ -17,8 +17,8 @@ from .components.effects.effect import Effect
 from .components.limits.clamping import Clamping
 from .components.sensors.sensor import Sensor
 from .components.transmissions.transmission import Transmission
+from .declare.config import Config
 from .errors import ParameterError, StateError, StructureError, listed
-from .fields import Config
 from .kernel.arguments import arguments
 from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
 from .kernel.fused import FusedRunner
@@ -201,17 +201,20 @@ class Actuator:
         return self._stages
 
     @property
-    def controller(self) -> Any:
-        """What makes effort out of commands; None in a chain without one."""
-        return next(iter(self._of_kind(Controller)), None)
+    def controller(self) -> Controller:
+        """What makes effort out of commands."""
+        controllers = self._of_kind(Controller)
+        if not controllers:
+            raise StructureError("the chain has no controller; see actuator.stages")
+        return controllers[0]
 
     @property
-    def delay(self) -> Any:
+    def delay(self) -> Delay | None:
         """What holds commands back; None in a chain without one."""
         return next(iter(self._of_kind(Delay)), None)
 
     @property
-    def transmission(self) -> Any:
+    def transmission(self) -> Transmission | None:
         """What stands between motor and joint; None in a chain without one."""
         return next(iter(self._of_kind(Transmission)), None)
 

@@ -12,14 +12,15 @@ import inspect
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import warp as wp
 
 from .. import arrays
+from ..declare.config import Config
+from ..declare.parameter import Field
 from ..errors import ArrayError, ParameterError, StateError, StructureError
-from ..fields import Config, Field
 from ..kernel.alone import Given, run_alone
 from ..kernel.structure import Stage
 from ..typing import DeviceLike
@@ -67,6 +68,10 @@ class Component:
     """Whether parameters and states get gradients. Set by `Actuator`."""
 
     State = State
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the parameters that a config declares
+
     _returns: ClassVar[tuple[str, ...]] = ("effort",)
     """The signals that a law of this kind returns first."""
     _sees_sensed: ClassVar[bool] = False

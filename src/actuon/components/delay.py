@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ..declare.config import Config
+from ..declare.parameter import param
 from ..errors import ParameterError, StateError, shown
-from ..fields import Config, param
 from ..kernel.alone import Given, run_alone
 from ..kernel.structure import COMMANDS, Ring, Stage
 from ..typing import ArrayLike, DeviceLike

@@ -3,6 +3,6 @@
 
 from .articulation import Articulation as Articulation
 from .events import Event as Event, Subscription as Subscription
-from .mujoco_sim import MujocoSimulation as MujocoSimulation
-from .newton_sim import NewtonSimulation as NewtonSimulation
+from .mujoco.simulation import MujocoSimulation as MujocoSimulation
+from .newton.simulation import NewtonSimulation as NewtonSimulation
 from .simulation import Robot as Robot, Simulation as Simulation, current_simulation as current_simulation

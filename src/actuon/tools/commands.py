@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 
 import actuon
+from actuon.attach.recorder import FORMATS as RECORDS
 from actuon.errors import RobotFileError
 from actuon.files import check_folder, check_readable
-from actuon.recorder import FORMATS as RECORDS
 
 from .messages import complain, in_commands
 from .tables import make_console, print_entries, print_problems, print_report, print_runs
@@ -82,7 +82,7 @@ def inspect(
 
 def _look(robot: Path, root: str | None, allow_torch: bool) -> tuple[Any, Any]:
     """What a file says, and what prints it."""
-    from actuon.usd.stage import FORMATS
+    from actuon.robot_files.usd.stage import FORMATS
 
     check_readable(robot, (*FORMATS, *YAML))
     if robot.suffix.lower() not in YAML:
@@ -97,7 +97,7 @@ def _look(robot: Path, root: str | None, allow_torch: bool) -> tuple[Any, Any]:
 
 def _open(robot: Path, root: str | None) -> tuple[Any, Any]:
     """The stage of a USD file, which must be kept, and what to look at: the prim that --root names, or all of it."""
-    from actuon.usd.stage import find_prim, open_stage
+    from actuon.robot_files.usd.stage import find_prim, open_stage
 
     stage = open_stage(robot)
     if root is None:
@@ -134,8 +134,8 @@ def author(
 
     In the robot's own folder the output is a copy of its file, in another one a layer over it.
     """
-    from actuon.usd.stage import default_root
-    from actuon.usd.transfer import author_file
+    from actuon.robot_files.usd.stage import default_root
+    from actuon.robot_files.usd.transfer import author_file
 
     stage, _ = _open(robot, root)
     root = root or str(default_root(stage).GetPath())

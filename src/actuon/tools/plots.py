@@ -11,7 +11,7 @@ import numpy as np
 from actuon.actuator import Actuator
 from actuon.components.controllers.pd import ControllerPD
 from actuon.errors import MissingExtraError
-from actuon.spec.actuator_config import ActuatorConfig
+from actuon.robot_files.actuator_config import ActuatorConfig
 
 from .run import Run
 
@@ -40,7 +40,7 @@ def envelope(actuator: ActuatorConfig, speeds: np.ndarray, position: float = 0.0
     """
     limits = []
     for wish in (-_HUGE, _HUGE):
-        clamps = [part.build() for part in actuator.clamping]  # type: ignore[union-attr]
+        clamps = [part.build() for part in actuator.clamping]
         motor = Actuator(range(len(speeds)), ControllerPD(0.0, 0.0, wish), clamping=clamps)
         zeros = np.zeros(len(speeds), np.float32)
         sim = {"joint_q": zeros + np.float32(position), "joint_qd": speeds.astype(np.float32), "joint_f": zeros.copy()}

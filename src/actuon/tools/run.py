@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from actuon.articulation_actuators import ArticulationActuators
+from actuon.attach.articulation_actuators import ArticulationActuators
+from actuon.attach.recorder import Recorder
 from actuon.errors import RobotFileError, SimulationError
 from actuon.files import check_readable
-from actuon.recorder import Recorder
+from actuon.robot_files.actuator_config import ActuatorConfig
 from actuon.sim import MujocoSimulation, NewtonSimulation, Simulation
-from actuon.sim.mujoco_sim import FORMATS as MUJOCO_FORMATS
-from actuon.spec.actuator_config import ActuatorConfig
+from actuon.sim.mujoco.simulation import FORMATS as MUJOCO_FORMATS
 
 ENGINES = ("mujoco", "newton")
 FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz")}

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from actuon.declare.config import Config
 from actuon.errors import ActuonError
-from actuon.fields import Config
-from actuon.spec.bounded_yaml import read_yaml
-from actuon.spec.registry import by_config
-from actuon.spec.yaml_files import ActuatorEntry, load_actuators
-from actuon.usd.attributes import AUTHORED
-from actuon.usd.report import Part, Value
+from actuon.robot_files.bounded_yaml import read_yaml
+from actuon.robot_files.registry import by_config
+from actuon.robot_files.usd.attributes import AUTHORED
+from actuon.robot_files.usd.report import Part, Value
+from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators
 
 DEFAULT = "default"
 

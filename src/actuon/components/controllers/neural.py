@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
+from ...declare.config import Config
+from ...declare.parameter import param
 from ...errors import ParameterError, StateError, StructureError
-from ...fields import Config, param
 from ...kernel.structure import Network, Stage
 from ...networks import torch_files
 from ...networks.code import NetworkCode, pack, state_rows

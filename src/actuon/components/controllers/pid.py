@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import warp as wp
 
-from ...fields import Config, param
+from ...declare.config import Config
+from ...declare.parameter import param
 from ...typing import ArrayLike
 from ..component import limit
 from .controller import Controller

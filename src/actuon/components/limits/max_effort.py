@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import warp as wp
 
-from ...fields import Config, param
+from ...declare.config import Config
+from ...declare.parameter import param
 from ...typing import ArrayLike
 from ..component import limit
 from .clamping import Clamping

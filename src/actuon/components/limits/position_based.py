@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ...declare.config import Config
+from ...declare.parameter import param
 from ...errors import ParameterError, shown
-from ...fields import Config, param
 from ...kernel.types import Floats
 from ..component import limit
 from .clamping import Clamping

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ...declare.config import Config
+from ...declare.parameter import param
 from ...errors import ParameterError
-from ...fields import Config, param
 from ...kernel.types import Floats
 from ...typing import ArrayLike
 from ..component import limit

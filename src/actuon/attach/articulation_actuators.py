@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ArticulationActuators`: the actuators of a robot's file on all its copies in a simulation."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import warp as wp
+
+from ..actuator import Actuator
+from ..builder import ActuatorBuilder
+from ..components.component import Component
+from ..components.delay import Delay
+from ..declare.config import Config
+from ..errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
+from ..robot_files.actuator_config import ActuatorConfig
+from ..robot_files.registry import by_config
+from ..robot_files.yaml_files import load_actuators, match_joints
+from ..sim import Articulation, Simulation
+from ..typing import ArrayLike, DeviceLike, IdsLike
+from .attachment import Attachment, Telemetry, is_clipped
+
+if TYPE_CHECKING:
+    from pxr import Usd
+
+_COMPUTED = "computed"
+
+
+class ArticulationActuators(Attachment):
+    """Drives robots with the actuators of their file: before each step of physics, without further code.
+
+    The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` beside its file
+    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are made silent on the DOFs
+    that have an actuator, and read back; the other DOFs keep theirs.
+
+    Args:
+        paths: As for `Articulation`.
+        auto_step_pre_physics: Step the actuators before each step of physics.
+        device: Where they run. Default, and only choice so far: where the simulation runs.
+        simulation: Default: the current one.
+        allow_unsafe_torch_checkpoints: Let the robot's file, or the YAML beside it, name ``.pt`` and ``.pt2`` networks,
+            which can run code when loaded.
+    """
+
+    def __init__(
+        self,
+        paths: str | Sequence[str],
+        *,
+        auto_step_pre_physics: bool = True,
+        device: DeviceLike = None,
+        simulation: Simulation | None = None,
+        allow_unsafe_torch_checkpoints: bool = False,
+    ):
+        articulation = Articulation(paths, simulation)
+        found = _read(articulation, allow_unsafe_torch_checkpoints)
+        self._build(articulation, found, auto_step_pre_physics, device)
+
+    @classmethod
+    def from_actuators(
+        cls,
+        paths: str | Sequence[str],
+        actuators: Iterable[tuple[ActuatorConfig, str]],
+        auto_step_pre_physics: bool = True,
+        *,
+        device: DeviceLike = None,
+        simulation: Simulation | None = None,
+    ) -> ArticulationActuators:
+        """Drive robots with actuators from Python.
+
+        Args:
+            paths: As for `Articulation`.
+            actuators: Pairs of an actuator and the name of the DOF that it drives, in any order. Its parts are configs,
+                the same for all robots, or components with one value for each robot.
+            auto_step_pre_physics: Step the actuators before each step of physics.
+            device: As for `ArticulationActuators`.
+            simulation: Default: the current one.
+        """
+        articulation = Articulation(paths, simulation)
+        found: dict[int, ActuatorConfig] = {}
+        for pair in actuators:
+            if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[0], ActuatorConfig):
+                raise StructureError(f"got {pair!r}; must be pairs of an ActuatorConfig and the name of a DOF")
+            if not isinstance(pair[1], str):
+                raise StructureError(f"got {pair[1]!r} as the name of a DOF; must be one name, so make a pair for each")
+            (dof,) = articulation.get_dof_indices(pair[1])
+            if dof in found:
+                raise SimulationError(f"DOF '{pair[1]}' is given two actuators; must be one")
+            found[int(dof)] = pair[0]
+        made = cls.__new__(cls)
+        made._build(articulation, found, auto_step_pre_physics, device)
+        return made
+
+    def _build(
+        self, articulation: Articulation, found: dict[int, ActuatorConfig], auto_step: bool, device: DeviceLike
+    ) -> None:
+        simulation = articulation.simulation
+        if device is not None and wp.get_device(device) != simulation.device:
+            raise SimulationError(f"device: got '{device}'; must be '{simulation.device}', where the simulation runs")
+        self.articulation = articulation
+        self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
+        """What each DOF was built from, by name."""
+        self.actuated_dof_indices = np.array(sorted(found), dtype=np.int64)
+        """Columns of the DOFs that have an actuator."""
+        shape = (len(articulation), articulation.num_dofs)
+        self._effort = wp.zeros(shape, dtype=wp.float32, device=simulation.device)
+        self._computed = wp.zeros(shape, dtype=wp.float32, device=simulation.device)
+        flat = simulation.arrays
+        self._control = SimpleNamespace(
+            joint_target_q=flat.joint_target_q,
+            joint_target_qd=flat.joint_target_qd,
+            joint_act=wp.zeros_like(flat.joint_qd),
+            joint_f=self._effort.flatten(),
+            computed=self._computed.flatten(),
+        )
+        self.actuators: list[Actuator] = _make(articulation, found)
+        """As few fused actuators as the robot's structure allows, for all robots together."""
+        self._states = [actuator.state() for actuator in self.actuators]
+        self._robot_of = [actuator.effort_indices.numpy() // articulation.num_dofs for actuator in self.actuators]
+        self._auto_step = bool(auto_step)
+        self._attach(self.actuated_dof_indices)
+
+    def _hand_over(self, undo: contextlib.ExitStack) -> None:
+        simulation, robots = self.articulation.simulation, self.articulation.robot_ids
+        undo.callback(simulation.silence_drives(robots, self.actuated_dof_indices))
+        silent = simulation.silent_drives(robots)[:, self.actuated_dof_indices]
+        if not silent.all():
+            robot, column = np.argwhere(~silent)[0]
+            name = self.articulation.dof_names[self.actuated_dof_indices[column]]
+            raise SimulationError(
+                f"the engine's own drive of joint '{name}' of '{self.articulation.paths[robot]}' is still there after "
+                "its gains were set to zero: two would pull at one joint"
+            )
+
+    def _on_pre_step(self, dt: float) -> None:
+        if self._auto_step:
+            self.articulation.simulation.refresh_targets()
+            self._step(dt)
+
+    def step_actuators(self, step_dt: float, context: object = None) -> None:
+        """Read state and targets, step the actuators, and hand the efforts to the engine.
+
+        Args:
+            step_dt: Time step [s].
+            context: Ignored: physics callbacks of some engines pass one.
+        """
+        self._check_open()
+        self.articulation.simulation.check_open()
+        self.articulation.simulation.refresh()
+        self._step(step_dt)
+
+    def _step(self, step_dt: float) -> None:
+        simulation = self.articulation.simulation
+        for actuator, state in zip(self.actuators, self._states, strict=True):
+            actuator.step(simulation.arrays, self._control, state, state, dt=step_dt)
+        if self._effort.device.is_cpu:
+            self._check_finite(self._effort.numpy())
+        self._write()
+
+    def _forget(self, rows: np.ndarray) -> None:
+        for array in (self._effort, self._computed):
+            efforts = array.numpy()
+            efforts[rows] = 0.0
+            if not array.device.is_cpu:
+                array.assign(efforts)
+        everyone = len(rows) == len(self.articulation)
+        for state, robots in zip(self._states, self._robot_of, strict=True):
+            if state is not None:
+                mask = np.isin(robots, rows)
+                state.reset(None if everyone else wp.array(mask, device=self._effort.device))
+
+    def enable_auto_step_pre_physics(self) -> None:
+        """Step the actuators before each step of physics. Stays so across a stop and start of the simulation."""
+        self._auto_step = True
+
+    def disable_auto_step_pre_physics(self) -> None:
+        """Leave stepping to `step_actuators`. The last efforts stay on until then."""
+        self._auto_step = False
+
+    def set_dof_feedforward_effort_targets(
+        self, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
+        """Set what controllers add to their effort [N·m or N]. It goes through delay and limits as they do.
+
+        Args:
+            values: As for `Articulation.set_dof_efforts`. On DOFs without an actuator they have no effect.
+            indices: Which robots. Default: all.
+            dof_indices: Which DOFs. Default: all.
+        """
+        self._check_open()
+        robots, dofs = self.articulation.places_to_write(indices, dof_indices)
+        numbers = self.articulation.numbers("values", values, (len(robots), len(dofs)))
+        at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
+        feedforward = self._control.joint_act
+        if feedforward.device.is_cpu:
+            feedforward.numpy()[at] = numbers
+        else:
+            host = feedforward.numpy()
+            host[at] = numbers
+            feedforward.assign(host)
+
+    def telemetry(self) -> Telemetry:
+        computed, applied = self._computed.numpy().copy(), self._effort.numpy().copy()
+        return Telemetry(self.articulation.dof_names, computed, applied, is_clipped(computed, applied))
+
+    def __repr__(self) -> str:
+        robots, dofs = len(self.articulation), len(self.actuated_dof_indices)
+        return f"<ArticulationActuators on {dofs} DOFs of {robots} robots: {len(self.actuators)} actuators>"
+
+
+def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:
+    """The actuators of the first robot, by column: from its prims, or from the YAML file beside it."""
+    simulation, robot = articulation.simulation, articulation.robots[0]
+    if simulation.stage is not None:
+        found = _read_prims(articulation, simulation.stage, allow_torch)
+        if found:
+            return found
+    path = _yaml_beside(simulation.source)
+    if path is None:
+        where = f"'{simulation.source}'" if simulation.source else "a model without a file"
+        raise RobotFileError(
+            f"'{robot.path}' has no actuators: no NewtonActuator prim, and no actuon.yaml beside {where}. Write some "
+            "with add_actuator(), or use ArticulationActuators.from_actuators()"
+        )
+    columns: dict[int, ActuatorConfig] = {}
+    try:
+        everyone = dict.fromkeys(name for other in simulation.robots for name in other.dof_names)
+        for entry, names in match_joints(load_actuators(path, allow_torch), everyone):
+            own = [name for name in names if name in articulation.dof_names]
+            columns |= {int(articulation.get_dof_indices(name)[0]): entry.actuator for name in own}
+    except ActuonError as error:
+        raise RobotFileError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+    return columns
+
+
+def _yaml_beside(source: Path | None) -> Path | None:
+    if source is None:
+        return None
+    candidates = (source.with_name(f"{source.stem}.actuon.yaml"), source.with_name("actuon.yaml"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _read_prims(articulation: Articulation, stage: Usd.Stage, allow_torch: bool) -> dict[int, ActuatorConfig]:
+    from ..robot_files.usd.parse import parse_actuators
+
+    robot = articulation.robots[0]
+    paths = [path.replace(robot.path, robot.source_path, 1) for path in robot.dof_paths]
+    found: dict[int, ActuatorConfig] = {}
+    owners: dict[int, str] = {}
+    for parsed in parse_actuators(stage.GetPrimAtPath(robot.source_path), allow_torch):
+        if parsed.target_path not in paths:
+            raise RobotFileError(
+                f"{parsed.prim_path}: its target '{parsed.target_path}' is not a DOF of '{robot.source_path}'; "
+                f"{listed(parsed.target_path, paths, 'DOFs')}"
+            )
+        column = paths.index(parsed.target_path)
+        if column in owners:
+            raise RobotFileError(
+                f"'{parsed.target_path}' is driven by {owners[column]} and by {parsed.prim_path}; must be driven by one"
+            )
+        owners[column] = parsed.prim_path
+        found[column] = parsed.config
+    return found
+
+
+def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[Actuator]:
+    """Fan each actuator out to all robots, and group them into as few as possible."""
+    builder = ActuatorBuilder()
+    robots = articulation.robots
+    for column, actuator in sorted(found.items()):
+        parts = (actuator.controller, *actuator.clamping, *(() if actuator.delay is None else (actuator.delay,)))
+        where = f"DOF '{articulation.dof_names[column]}'"
+        if all(isinstance(part, Config) for part in parts):
+            groups = [(np.arange(len(robots)), [_of_config(part) for part in parts])]
+        else:
+            try:
+                columns = [_of_part(part, len(robots)) for part in parts]
+            except ActuonError as error:
+                raise type(error)(f"{where}: {error}") from error
+            groups = [(np.array([i]), [(cls, rows[i]) for cls, rows in columns]) for i in range(len(robots))]
+        for rows, resolved in groups:
+            (controller, values), *others = cast(list[tuple[Any, dict[str, Any]]], resolved)
+            lags = [kwargs["delay_steps"] for cls, kwargs in others if issubclass(cls, Delay)]
+            try:
+                builder.add_actuator(
+                    controller,
+                    np.array([robots[i].dofs[column] for i in rows]),
+                    clamping=[(cls, kwargs) for cls, kwargs in others if not issubclass(cls, Delay)],
+                    delay_steps=lags[0] if lags else None,
+                    pos_index=np.array([robots[i].coordinates[column] for i in rows]),
+                    target_pos_index=np.array([robots[i].targets[column] for i in rows]),
+                    effort_index=rows * articulation.num_dofs + column,
+                    **values,
+                )
+            except ActuonError as error:
+                raise type(error)(f"{where}: {error}") from error
+    return builder.finalize(
+        device=articulation.simulation.device, control_computed_output_attr=_COMPUTED, accumulate=False
+    )
+
+
+def _of_config(config: Config) -> tuple[type[Component], dict[str, Any]]:
+    entry = by_config(config)
+    values = {name: getattr(config, name) for name in config.declared()}
+    return entry.resolve_class(values), values
+
+
+def _of_part(part: Config | Component, count: int) -> tuple[type[Component], list[dict[str, Any]]]:
+    """The class of a part, and its parameters for each robot."""
+    if isinstance(part, Config):
+        cls, values = _of_config(part)
+        return cls, [values] * count
+    if part.config is None:
+        raise StructureError(f"{type(part).__name__} declares no config, so that its values cannot be fanned out")
+    part.check_fits(count)
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, declared in part.config.declared().items():
+        value = part.arguments()[name]
+        numbers = None if value is None else np.asarray(value.numpy() if isinstance(value, wp.array) else value)
+        for i, row in enumerate(rows):
+            if numbers is None:
+                continue
+            if declared.shared:
+                row[name] = tuple(numbers.tolist())
+            else:
+                row[name] = (numbers if numbers.ndim == 0 else numbers[i]).item()
+    return type(part), rows

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configs of actuator groups, with the names that Isaac Lab users know."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from ...errors import ParameterError
+from ...typing import ArrayLike
+from . import group_model as base, models
+
+Value = float | dict[str, float] | None
+"""A number for all joints, a dict of joint regexes to numbers, or None for the asset's value."""
+
+
+@dataclass
+class ActuatorBaseCfg:
+    """What all groups have. ``cfg.class_type(cfg, joint_names, joint_ids, num_envs, device, ...)`` builds the model."""
+
+    joint_names_expr: Sequence[str] = field(default_factory=list)
+    """Regexes that match the names of the group's joints whole."""
+    class_type: type = base.ActuatorBase
+    stiffness: Value = None
+    """Position gain [N·m/rad]."""
+    damping: Value = None
+    """Velocity gain [N·m·s/rad]."""
+    armature: Value = None
+    """Inertia of the rotor as seen at the joint, ``gear_ratio²·J`` [kg·m²]."""
+    friction: Value = None
+    """Dry friction of the joint at rest [N·m]."""
+    dynamic_friction: Value = None
+    """Dry friction of the moving joint [N·m]."""
+    viscous_friction: Value = None
+    """Friction that grows with speed [N·m·s/rad]."""
+    effort_limit: Value = None
+    """Largest effort of the model [N·m]."""
+    effort_limit_sim: Value = None
+    """Largest effort that the engine lets through [N·m]."""
+    velocity_limit: Value = None
+    """Largest speed of the model [rad/s]."""
+    velocity_limit_sim: Value = None
+    """Largest speed that the engine allows [rad/s]."""
+    seed: int | None = None
+    """Of lags and randomisation. None: different each time."""
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def copy(self) -> Self:
+        """A copy that shares nothing with this one."""
+        return copy.deepcopy(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+@dataclass
+class ImplicitActuatorCfg(ActuatorBaseCfg):
+    """The engine's own drive."""
+
+    class_type: type = models.ImplicitActuator
+
+
+@dataclass
+class IdealPDActuatorCfg(ActuatorBaseCfg):
+    """Explicit PD, up to ``effort_limit``."""
+
+    class_type: type = models.IdealPDActuator
+    gear_ratio: float = 1.0
+    """Turns of the motor per turn of the joint. Limits in the config are then the motor's: at the joint, efforts are
+    ``gear_ratio`` times as large, and the speed is as many times lower."""
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.gear_ratio, (int, float, np.number)) and not isinstance(self.gear_ratio, bool)
+        if not is_number or not 0 < self.gear_ratio < float("inf"):
+            raise ParameterError(f"gear_ratio: got {self.gear_ratio!r}; must be a finite number > 0")
+
+
+@dataclass
+class DCMotorCfg(IdealPDActuatorCfg):
+    """Explicit PD through the torque-speed envelope of a DC motor."""
+
+    class_type: type = models.DCMotor
+    saturation_effort: Value = None
+    """Stall effort [N·m]. Required, and so is a ``velocity_limit``."""
+
+
+@dataclass
+class DelayedPDActuatorCfg(IdealPDActuatorCfg):
+    """Explicit PD whose commands are late."""
+
+    class_type: type = models.DelayedPDActuator
+    min_delay: int = 0
+    """Shortest lag [physics steps]."""
+    max_delay: int = 0
+    """Longest lag [physics steps]. Each environment draws one at each reset."""
+    saturation_effort: Value = None
+    """Stall effort [N·m]: with it, efforts go through the envelope of a DC motor."""
+
+
+@dataclass
+class RemotizedPDActuatorCfg(DelayedPDActuatorCfg):
+    """Late explicit PD through a linkage."""
+
+    class_type: type = models.RemotizedPDActuator
+    joint_parameter_lookup: ArrayLike | None = None
+    """Rows of angle [rad], transmission ratio, and largest torque at the joint [N·m]."""
+
+
+@dataclass
+class ActuatorNetMLPCfg(DCMotorCfg):
+    """A network over a few steps of position error and velocity."""
+
+    class_type: type = models.ActuatorNetMLP
+    network_file: str = ""
+    """A ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors`` file."""
+    pos_scale: float | None = None
+    """Factor on the position error. None: as the file says, or 1."""
+    vel_scale: float | None = None
+    """Factor on the velocity."""
+    torque_scale: float | None = None
+    """Factor on the output."""
+    input_order: str | None = None
+    """``"pos_vel"`` or ``"vel_pos"``."""
+    input_idx: Sequence[int] | None = None
+    """Steps of the past that the network sees, 0 = now."""
+
+
+@dataclass
+class ActuatorNetLSTMCfg(DCMotorCfg):
+    """A network with a memory."""
+
+    class_type: type = models.ActuatorNetLSTM
+    network_file: str = ""
+    """A ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors`` file."""

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models behind the configs."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import warp as wp
+
+from ...actuator import Actuator
+from ...arrays import refuse_autograd
+from ...components.controllers.controller import Controller
+from ...components.controllers.neural import ControllerNeuralLSTM, ControllerNeuralMLP
+from ...components.delay import Delay
+from ...components.limits.clamping import Clamping
+from ...components.limits.dc_motor import ClampingDCMotor
+from ...components.limits.remotized import ClampingRemotized
+from ...errors import ParameterError
+from ...typing import Array, ArrayLike, IdsLike, Tensor
+from .group_model import ActuatorBase, ArticulationActions
+from .resolution import PARAMETERS, Resolved
+from .tensors import to_numpy
+
+
+class ImplicitActuator(ActuatorBase):
+    """The engine's own drive. Commands pass through; the efforts are its law evaluated here, as telemetry.
+
+    ``effort_limit`` and ``effort_limit_sim`` are one, and so are the limits of the velocity: where the config gives
+    one, ``cfg`` of the model shows it as both. A ``velocity_limit`` alone is not used, and None there.
+    """
+
+    is_implicit_model = True
+
+    def _build(self) -> Actuator:
+        for name in ("effort_limit", "velocity_limit"):  # one parameter, by two names
+            self._values[name] = self._values[f"{name}_sim"]
+        return super()._build()
+
+    def _resolve(self) -> dict[str, Resolved]:
+        names = [name for name in PARAMETERS if name in self._assets]
+        resolved = {name: self._resolve_one(name) for name in names}
+        for name in ("effort_limit", "velocity_limit"):
+            sim = f"{name}_sim"
+            plain, inner = resolved[name], resolved[sim]
+            if plain.source != "asset" and inner.source != "asset":
+                if not np.array_equal(plain.used, inner.used):
+                    raise ParameterError(
+                        f"{self._where}: {name} and {sim} differ; for an implicit model they are one, so give {sim}"
+                    )
+            elif plain.source != "asset":
+                used = "is used as" if name == "effort_limit" else "is not used; give"
+                warnings.warn(f"{self._where}: {name} {used} {sim} for an implicit model", stacklevel=5)
+                if name == "effort_limit":
+                    inner = Resolved(sim, inner.asset, plain.config, plain.used, "config: effort_limit")
+                    self.cfg.effort_limit_sim = self.cfg.effort_limit
+            setattr(self.cfg, name, getattr(self.cfg, sim))
+            resolved[sim] = inner
+            resolved[name] = Resolved(name, inner.asset, inner.config, inner.used, inner.source)
+        return resolved
+
+    def compute(self, control_action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> ArticulationActions:
+        """Evaluate the engine's law, and hand the commands on as they are. See `ActuatorBase.compute`."""
+        self._step(control_action, joint_pos, joint_vel)
+        return control_action
+
+
+class IdealPDActuator(ActuatorBase):
+    """Explicit PD, at once, up to ``effort_limit``."""
+
+
+class DCMotor(IdealPDActuator):
+    """Explicit PD through the torque-speed envelope of a DC motor. The corner speed follows the parameters."""
+
+    _extra = ("saturation_effort",)
+
+    def _resolve(self) -> dict[str, Resolved]:
+        resolved = super()._resolve()
+        if not np.isfinite(resolved["velocity_limit"].used).all():
+            raise ParameterError(
+                f"{self._where}: velocity_limit is not given, and the asset has none; a motor needs one"
+            )
+        return resolved
+
+    def _clamping(self) -> list[Clamping]:
+        return [_dc_motor(self._values)]
+
+
+def _dc_motor(values: dict[str, wp.array]) -> ClampingDCMotor:
+    return ClampingDCMotor(values["saturation_effort"], values["velocity_limit"], values["effort_limit"])
+
+
+class DelayedPDActuator(IdealPDActuator):
+    """Explicit PD whose commands are late: one lag per environment, for position, velocity and effort alike.
+
+    It is drawn when the model is made, and again for each environment that is reset. With ``saturation_effort`` the
+    efforts go through the envelope of a DC motor.
+    """
+
+    def _resolve(self) -> dict[str, Resolved]:
+        for name in ("min_delay", "max_delay"):
+            value = getattr(self.cfg, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+                raise ParameterError(f"{self._where}: {name}: got {value!r}; must be a whole number ≥ 0 [steps]")
+        if self.cfg.min_delay > self.cfg.max_delay:
+            raise ParameterError(
+                f"{self._where}: min_delay {self.cfg.min_delay} is above max_delay {self.cfg.max_delay}"
+            )
+        resolved = super()._resolve()
+        if self.cfg.saturation_effort is not None:
+            resolved["saturation_effort"] = self._resolve_one("saturation_effort")
+            if not np.isfinite(resolved["velocity_limit"].used).all():
+                raise ParameterError(f"{self._where}: saturation_effort needs a velocity_limit")
+        return resolved
+
+    def _delay(self) -> Delay:
+        self._lags = wp.zeros(self.num_envs * self.num_joints, dtype=wp.int32, device=self.device)
+        self._draw_lags(np.arange(self.num_envs))
+        return Delay(self._lags, max(1, self.cfg.max_delay))
+
+    def _clamping(self) -> list[Clamping]:
+        if "saturation_effort" in self._values:
+            return [_dc_motor(self._values)]
+        return super()._clamping()
+
+    def _draw_lags(self, ids: np.ndarray) -> None:
+        lags = self._lags.numpy().copy().reshape(self.shape)
+        lags[ids] = self._rng.integers(self.cfg.min_delay, self.cfg.max_delay + 1, (len(ids), 1))
+        self._lags.assign(lags.ravel())
+
+    @property
+    def time_lags(self) -> Tensor:
+        """Lag of each environment [steps], shape (environments,)."""
+        lags = self._view(self._lags)[:, 0]
+        return lags.clone() if hasattr(lags, "clone") else lags.copy()
+
+    def reset(self, env_ids: IdsLike = None) -> None:
+        """Let environments forget the past, and draw their lag anew."""
+        ids = self._env_ids(env_ids)
+        if ids.size:
+            self._draw_lags(ids)
+            super().reset(ids)
+
+
+class RemotizedPDActuator(DelayedPDActuator):
+    """Late explicit PD through a linkage: largest effort and ratio are looked up at the joint's angle.
+
+    The table's efforts are the joint's; ``effort_limit``, where it is given, is the motor's, and acts times the ratio
+    and the ``gear_ratio``.
+    """
+
+    _motor_side = ()
+
+    def _resolve(self) -> dict[str, Resolved]:
+        table = np.asarray(self.cfg.joint_parameter_lookup, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != 3:
+            raise ParameterError(
+                f"{self._where}: joint_parameter_lookup: got the shape {table.shape}; must be rows of an angle [rad], "
+                "a transmission ratio and the largest torque [N·m]"
+            )
+        if self.cfg.saturation_effort is not None:
+            raise ParameterError(f"{self._where}: saturation_effort: a remotised joint is limited by its table")
+        self._table = table * [1.0, self.cfg.gear_ratio, 1.0]
+        resolved = super()._resolve()
+        if self.cfg.effort_limit is None:
+            without = np.full(self.shape, np.inf, np.float32)
+            nothing: list[float | None] = [None] * self.num_joints
+            resolved["effort_limit"] = Resolved("effort_limit", None, nothing, without, "table")
+        return resolved
+
+    def _clamping(self) -> list[Clamping]:
+        angles, ratios, efforts = (tuple(column.tolist()) for column in self._table.T)
+        return [ClampingRemotized(angles, ratios, efforts, self._values["effort_limit"])]
+
+    def transmission_ratio(self, joint_pos: ArrayLike) -> np.ndarray:
+        """Turns of the motor per turn of the joint at ``joint_pos`` [rad], same shape."""
+        refuse_autograd(joint_pos, f"{self._where}: joint_pos")
+        return np.interp(to_numpy(joint_pos), self._table[:, 0], self._table[:, 1]).astype(np.float32)
+
+
+class ActuatorNetMLP(DCMotor):
+    """A network over position errors and velocities of a few steps, through the envelope of a DC motor."""
+
+    def _controller(self) -> Controller:
+        cfg = self.cfg
+        return ControllerNeuralMLP(
+            cfg.network_file,
+            input_order=cfg.input_order,
+            input_idx=cfg.input_idx,
+            pos_scale=cfg.pos_scale,
+            vel_scale=cfg.vel_scale,
+            torque_scale=cfg.torque_scale,
+            check_sample_dt=False,
+        )
+
+
+class ActuatorNetLSTM(DCMotor):
+    """A network with a memory, through the envelope of a DC motor, which sees the joint's real velocity."""
+
+    def _controller(self) -> Controller:
+        return ControllerNeuralLSTM(self.cfg.network_file, check_sample_dt=False)

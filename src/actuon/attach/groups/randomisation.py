@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a parameter is drawn anew: a distribution, and what its numbers do to the parameter."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import ParameterError
+
+OPERATIONS = ("scale", "add", "set")
+
+
+class Distribution(abc.ABC):
+    """Numbers to draw, and what they do: ``"scale"`` the parameter, ``"add"`` to it, or ``"set"`` it.
+
+    With ``per_joint`` false, all joints of an environment get the same number.
+    """
+
+    operation: str
+    per_joint: bool
+
+    def __post_init__(self) -> None:
+        if self.operation not in OPERATIONS:
+            raise ParameterError(f"operation: got {self.operation!r}; must be one of {', '.join(OPERATIONS)}")
+        problem = self._problem()
+        if problem:
+            raise ParameterError(f"{self}: must be {problem}")
+
+    @abc.abstractmethod
+    def _problem(self) -> str | None:
+        """What its numbers must be, where they are not."""
+
+    @abc.abstractmethod
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        """Numbers of ``shape``."""
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        """Numbers of ``shape``, float32."""
+        drawn = self._draw(rng, shape if self.per_joint else (shape[0], 1))
+        return np.broadcast_to(drawn.astype(np.float32), shape)
+
+    def apply(self, values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """The parameter after the draw. Scaling by one and adding zero change no bit."""
+        if self.operation == "set":
+            return drawn
+        return values * drawn if self.operation == "scale" else values + drawn
+
+
+@dataclass(frozen=True)
+class Uniform(Distribution):
+    """Evenly between ``low`` and ``high``."""
+
+    low: float
+    high: float
+    operation: str = "scale"
+    per_joint: bool = True
+
+    def _problem(self) -> str | None:
+        return None if np.isfinite([self.low, self.high]).all() and self.low <= self.high else "finite and in order"
+
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        return rng.uniform(self.low, self.high, shape)
+
+
+@dataclass(frozen=True)
+class LogUniform(Uniform):
+    """Evenly between the logarithms of ``low`` and ``high``, so that halving is as likely as doubling."""
+
+    def _problem(self) -> str | None:
+        return super()._problem() or (None if self.low > 0.0 else "above zero")
+
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        if self.low == self.high:  # which the logarithm would not give back to the last bit
+            return np.full(shape, self.low)
+        return np.exp(rng.uniform(np.log(self.low), np.log(self.high), shape))
+
+
+@dataclass(frozen=True)
+class Normal(Distribution):
+    """Around ``mean`` with the standard deviation ``std``."""
+
+    mean: float
+    std: float
+    operation: str = "scale"
+    per_joint: bool = True
+
+    def _problem(self) -> str | None:
+        return None if np.isfinite([self.mean, self.std]).all() and self.std >= 0.0 else "finite, and std ≥ 0"
+
+    def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        return rng.normal(self.mean, self.std, shape)

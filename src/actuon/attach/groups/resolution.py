@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a group's parameters are: the config's value where there is one, else the asset's; per joint, by name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...arrays import refuse_autograd
+from ...declare.parameter import Field
+from ...errors import ParameterError, listed
+
+PARAMETERS: Mapping[str, Field] = {
+    "stiffness": Field(unit="N·m/rad", doc="Position gain.", minimum=0.0),
+    "damping": Field(unit="N·m·s/rad", doc="Velocity gain.", minimum=0.0),
+    "armature": Field(unit="kg·m²", doc="Inertia of the rotor as seen at the joint: gear_ratio²·J.", minimum=0.0),
+    "friction": Field(unit="N·m", doc="Dry friction before the joint moves.", minimum=0.0),
+    "dynamic_friction": Field(unit="N·m", doc="Dry friction while it moves.", minimum=0.0),
+    "viscous_friction": Field(unit="N·m·s/rad", doc="Friction that grows with speed.", minimum=0.0),
+    "effort_limit": Field(unit="N·m", doc="Largest effort of the model.", minimum=0.0, finite=False),
+    "effort_limit_sim": Field(
+        unit="N·m", doc="Largest effort that the engine lets through.", minimum=0.0, finite=False
+    ),
+    "velocity_limit": Field(unit="rad/s", doc="Largest speed of the model.", above=0.0, finite=False),
+    "velocity_limit_sim": Field(unit="rad/s", doc="Largest speed that the engine allows.", above=0.0, finite=False),
+    "saturation_effort": Field(unit="N·m", doc="Stall effort of the motor.", above=0.0, finite=False),
+}
+"""Parameters with a value for each environment and joint."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Where one parameter of a group comes from. Values are per joint, of the first environment."""
+
+    name: str
+    asset: np.ndarray | None
+    config: list[float | None]
+    used: np.ndarray
+    source: str
+
+
+def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared: Field) -> list[float]:
+    """The values of a config entry, a number or a dict of regexes, for each joint.
+
+    Raises:
+        ParameterError: A joint has no value or two, a regex matches no joint, or a value is out of range.
+    """
+    if not isinstance(value, Mapping):
+        refuse_autograd(value, where)
+        declared.check(where, value)
+        if np.ndim(value) != 0:
+            raise ParameterError(f"{where}: got {value!r}; must be a number, or a dict of joint regexes to numbers")
+        return [float(value)] * len(joint_names)
+    found: dict[str, tuple[str, float]] = {}
+    for pattern, number in value.items():
+        matched = matching(where, pattern, joint_names)
+        refuse_autograd(number, f"{where}['{pattern}']")
+        declared.check(f"{where}['{pattern}']", number)
+        for name in matched:
+            if name in found:
+                raise ParameterError(f"{where}: joint '{name}' matches '{found[name][0]}' and '{pattern}'")
+            found[name] = (pattern, float(number))
+    for name in joint_names:
+        if name not in found:
+            raise ParameterError(f"{where}: joint '{name}' has no value; the regexes are {', '.join(map(repr, value))}")
+    return [found[name][1] for name in joint_names]
+
+
+def matching(where: str, pattern: Any, names: Sequence[str]) -> list[str]:
+    """Names that a regex matches whole; at least one."""
+    try:
+        regex = re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise ParameterError(f"{where}: {pattern!r} is no regex: {error}") from error
+    found = [name for name in names if regex.fullmatch(name)]
+    if not found:
+        raise ParameterError(f"{where}: '{pattern}' matches no joint; {listed(str(pattern), names, 'joints')}")
+    return found
+
+
+def asset_values(where: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
+    """The asset's value, a number or a tensor of shape (environments, joints), as an array of that shape."""
+    refuse_autograd(value, where)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    try:
+        return np.array(np.broadcast_to(np.asarray(value, dtype=np.float32), shape))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"{where}: got {value!r}; must be a number, or fit (environments, joints) = {shape}"
+        ) from error
+
+
+def shown(value: float | None) -> str:
+    """A number for a table."""
+    if value is None:
+        return "–"
+    return "inf" if math.isinf(value) else f"{value:g}"
+
+
+def joint_numbers(joint_ids: Any, count: int) -> list[int]:
+    """Indices of joints, of which a slice may say only where they start."""
+    if isinstance(joint_ids, slice):
+        step = joint_ids.step or 1
+        start = (joint_ids.start or 0) if step > 0 else joint_ids.start
+        stop = start + count * step if joint_ids.stop is None else joint_ids.stop
+        return list(range(start, stop, step))
+    return [int(i) for i in joint_ids]

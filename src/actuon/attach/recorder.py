@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Recorder`: time series of robots and their actuators."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import SimulationError, StructureError
+from ..files import replacing
+from ..sim import Event
+from ..sim.events import subscribe_weakly
+from ..sim.uncopyable import Uncopyable
+from ..typing import PathLike
+from .attachment import Attachment
+
+FORMATS = (".npz", ".csv")
+
+
+class Recorder(Uncopyable):
+    """Records, at each step of physics, what the actuators saw and what they gave, until it is closed.
+
+    Args:
+        actuators: Whose robots to record, `ArticulationActuators` or `lab.ActuatorGroups`.
+    """
+
+    def __init__(self, actuators: Attachment):
+        if not isinstance(actuators, Attachment):
+            raise StructureError(f"got {actuators!r}; must be ArticulationActuators or lab.ActuatorGroups")
+        self.actuators = actuators
+        self._series: dict[str, list[Any]] = {}
+        self._row: dict[str, Any] = {}
+        self._subscriptions = subscribe_weakly(
+            actuators.articulation.simulation, self, {Event.PRE_STEP: "_before", Event.POST_STEP: "_after"}
+        )
+
+    def _before(self, dt: float) -> None:
+        """Keep what the actuators see. Targets are taken afterwards: others may still set them."""
+        robots = self.actuators.articulation
+        self._row = {
+            "time": robots.simulation.time,
+            "position": robots.values("joint_q"),
+            "velocity": robots.values("joint_qd"),
+        }
+
+    def _after(self, dt: float) -> None:
+        if self.actuators.is_closed:
+            return
+        robots, telemetry = self.actuators.articulation, self.actuators.telemetry()
+        self._row |= {
+            "position_target": robots.values("joint_target_q"),
+            "velocity_target": robots.values("joint_target_qd"),
+            "computed_effort": telemetry.computed_effort,
+            "applied_effort": telemetry.applied_effort,
+            "clipped": telemetry.clipped,
+        }
+        for name, value in self._row.items():
+            self._series.setdefault(name, []).append(value)
+
+    def __len__(self) -> int:
+        return len(self._series.get("time", ()))
+
+    @property
+    def data(self) -> dict[str, np.ndarray]:
+        """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, and whether a
+        limit clipped it, each of shape (T, N, D)."""
+        return {name: np.array(values) for name, values in self._series.items()}
+
+    def save(self, path: PathLike) -> None:
+        """Write everything so far to an ``.npz`` or a ``.csv`` file.
+
+        The first also holds ``dof_names`` and ``paths``. The second has a row per time and columns such as
+        ``position/knee``, or ``position/3/knee`` for the fourth of several robots.
+        """
+        path = Path(path)
+        if path.suffix not in FORMATS:
+            raise SimulationError(f"'{path}' has the format '{path.suffix}'; must be one of {', '.join(FORMATS)}")
+        if not len(self):
+            raise SimulationError(f"'{path}': there is nothing to write yet; step the simulation first")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as partial:
+            (self._save_npz if path.suffix == ".npz" else self._save_csv)(partial)
+
+    def _save_npz(self, path: Path) -> None:
+        robots = self.actuators.articulation
+        everything: dict[str, Any] = self.data
+        np.savez_compressed(path, dof_names=np.array(robots.dof_names), paths=np.array(robots.paths), **everything)
+
+    def _save_csv(self, path: Path) -> None:
+        names, count = self.actuators.articulation.dof_names, len(self.actuators.articulation)
+        columns = {"time": self.data["time"]}
+        for kind, values in self.data.items():
+            if kind != "time":
+                for robot in range(count):
+                    for dof, name in enumerate(names):
+                        key = f"{kind}/{name}" if count == 1 else f"{kind}/{robot}/{name}"
+                        columns[key] = values[:, robot, dof].astype(np.float64)
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(columns)
+            writer.writerows([f"{value:.9g}" for value in row] for row in zip(*columns.values(), strict=True))
+
+    def close(self) -> None:
+        """Stop recording. What is there stays."""
+        for subscription in self._subscriptions:
+            subscription.cancel()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

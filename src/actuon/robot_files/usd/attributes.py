@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between a config's parameters and a prim's attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pxr import Sdf, Usd, Vt
+
+from ...declare.config import rounded
+from ...declare.parameter import Field
+from ...errors import RobotFileError
+from ..registry import Registered, camel_case, snake_case
+
+ACTUATOR = "NewtonActuator"
+TARGETS = "newton:targets"
+RELATIONSHIP = ("rel",)
+AUTHORED = "authored"
+SCHEMA_DEFAULT = "schema default"
+
+
+def attribute_names(schema: Registered) -> dict[str, str]:
+    """The attribute of each parameter. A schema that USD knows may have them in a namespace of its own."""
+    definition = Usd.SchemaRegistry().FindAppliedAPIPrimDefinition(schema.schema_name)
+    known = {}
+    for name in definition.GetPropertyNames() if definition is not None else ():
+        if definition.GetSpecType(name) == Sdf.SpecTypeAttribute:
+            known[name.rpartition(":")[2]] = name
+    if schema.config is None:
+        return {snake_case(name): attribute for name, attribute in known.items()}
+    names = {name: camel_case(name) for name in schema.config.declared()}
+    return {name: known.get(camel, f"newton:{camel}") for name, camel in names.items()}
+
+
+def value_type(declared: Field) -> Any:
+    """The USD type of a parameter."""
+    if declared.path:
+        return Sdf.ValueTypeNames.Asset
+    if declared.shared:
+        return Sdf.ValueTypeNames.FloatArray
+    return Sdf.ValueTypeNames.Int if declared.integer else Sdf.ValueTypeNames.Float
+
+
+_WHOLE = ("int", "uint", "int64", "uint64", "uchar")
+_NUMBERS = ("float", "double", "half", *_WHOLE)
+
+
+def _readable_types(declared: Field) -> tuple[str, ...]:
+    """The USD types of attributes from which a parameter is read, the one that it is written as first."""
+    if declared.path:
+        return ("asset",)
+    if declared.shared:
+        return tuple(f"{name}[]" for name in _NUMBERS)
+    return _WHOLE if declared.integer else _NUMBERS
+
+
+def check_kind(prim: Usd.Prim, name: str, allowed: Sequence[str]) -> None:
+    """Refuse a property that is authored as something else: USD would then give its default, or fail.
+
+    Args:
+        prim: The prim.
+        name: The property's name.
+        allowed: Names of types of attributes, or ``"rel"``.
+    """
+    stack = prim.GetProperty(name).GetPropertyStack()
+    if not stack:
+        return
+    valued = [spec for spec in stack if isinstance(spec, Sdf.AttributeSpec) and spec.HasDefaultValue()]
+    strongest = valued[0] if valued and "rel" not in allowed else stack[0]
+    kind = str(strongest.typeName) if isinstance(strongest, Sdf.AttributeSpec) else "rel"
+    if kind not in allowed:
+        raise RobotFileError(f"{name} is authored as '{kind}'; must be '{allowed[0]}'")
+
+
+def usd_value(declared: Field, value: Any) -> Any:
+    """A parameter's value as that type."""
+    if declared.path:
+        return Sdf.AssetPath(value)
+    return Vt.FloatArray(value) if declared.shared else value
+
+
+def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapping[str, str]]:
+    """Values of a schema's attributes by parameter name, defaults included, and where each comes from."""
+    names = attribute_names(schema)
+    if schema.config is None and not names:  # USD does not know the schema: what is authored is all there is
+        authored = [
+            p.GetName() for p in prim.GetAuthoredPropertiesInNamespace("newton") if isinstance(p, Usd.Attribute)
+        ]
+        names = {snake_case(name.removeprefix("newton:")): name for name in authored}
+    declared = schema.config.declared() if schema.config is not None else {}
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for name, attribute_name in names.items():
+        if name in declared:
+            check_kind(prim, attribute_name, _readable_types(declared[name]))
+        attribute = prim.GetAttribute(attribute_name)
+        value = _value(attribute, declared.get(name)) if attribute else None
+        if value is None:
+            value = declared[name].fallback if name in declared else None
+        if value is None:
+            continue
+        values[name] = value
+        sources[name] = AUTHORED if attribute and attribute.HasAuthoredValue() else SCHEMA_DEFAULT
+    return values, sources
+
+
+def _value(attribute: Usd.Attribute, declared: Field | None) -> Any:
+    value = attribute.Get()
+    plain = attribute.GetResolveInfo(Usd.TimeCode.Default()).GetSource() == Usd.ResolveInfoSourceDefault
+    if not plain and attribute.HasAuthoredValue():
+        raise RobotFileError(f"{attribute.GetName()} varies over time; must be one plain value")
+    if isinstance(value, Sdf.AssetPath):
+        return _resolved(attribute, value)
+    if isinstance(value, float):
+        return rounded(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Sdf.AssetPathArray):
+        return tuple(_resolved(attribute, asset) for asset in value)
+    if isinstance(value, (Vt.StringArray, Vt.TokenArray)):
+        return tuple(value)
+    try:
+        numbers = np.array(value)
+    except (TypeError, ValueError):
+        return value
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iuf":
+        return value
+    if declared is not None:
+        declared.check(attribute.GetName(), numbers)
+    return tuple(rounded(number) for number in numbers)
+
+
+def _resolved(attribute: Any, asset: Any) -> str | None:
+    """The file that an asset path means: relative to the layer that says so, as far as USD has not found it."""
+    if not asset.path:
+        return None
+    if asset.resolvedPath:
+        return asset.resolvedPath
+    stack = attribute.GetPropertyStack()
+    return stack[0].layer.ComputeAbsolutePath(asset.path) if stack else asset.path

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing actuators into USD."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pxr import Sdf, Tf, Usd
+
+from ...declare.config import Config
+from ...errors import ActuonError, RobotFileError, shown
+from ...files import is_unicode
+from ..actuator_config import ActuatorConfig
+from ..names import unique_name
+from ..registry import by_config
+from ..yaml_files import ActuatorEntry, match_joints, relative_below
+from .attributes import ACTUATOR, TARGETS, attribute_names, usd_value, value_type
+from .parse import applied_schemas
+from .stage import PrimLike, find_joint, find_prim, joint_paths, stage_or_current, what_usd_says
+
+SCOPE = "Actuators"
+
+
+def add_actuator(
+    articulation_root: PrimLike,
+    target_names: str | Sequence[str],
+    name: str,
+    controller: Config,
+    *,
+    clamping: Config | Sequence[Config] | None = None,
+    delay: Config | None = None,
+    overwrite_existing: bool = False,
+    stage: Usd.Stage | None = None,
+) -> Usd.Prim:
+    """Write an actuator onto a robot, as a ``NewtonActuator`` prim at ``{articulation_root}/Actuators/{name}``.
+
+    Args:
+        articulation_root: Path of the robot's root prim.
+        target_names: The joint, or joints, that it drives: the end of their path, which must be unique below the root.
+        name: Name of the prim.
+        controller: E.g. ``PDControlConfig(kp=40.0, kd=1.0)``.
+        clamping: Clamps, each kind at most once.
+        delay: E.g. ``DelayConfig(delay_steps=2)``.
+        overwrite_existing: Replace a prim that is there already. Nothing of it stays.
+        stage: A ``Usd.Stage``. Default: the current one, see `use_stage`. Its edit target is written to.
+
+    Returns:
+        The prim.
+
+    Raises:
+        RobotFileError: The root, a joint or the name cannot be used, or a prim is there already.
+        StructureError: A part is of the wrong kind, or a clamp is there twice.
+    """
+    stage = stage_or_current(stage, articulation_root)
+    root = find_prim(stage, articulation_root)
+    path = _path_for(root, name)
+    try:
+        actuator = ActuatorConfig(controller, clamping, delay)  # type: ignore[arg-type]
+        names = [target_names] if isinstance(target_names, str) else target_names
+        joints = [find_joint(root, target) for target in names] if isinstance(names, Sequence) else []
+        if not joints or len(set(joints)) < len(joints):
+            raise RobotFileError(f"target_names: got {target_names!r}; must be one joint or several different ones")
+    except ActuonError as error:
+        raise type(error)(f"{path}: {error}") from error
+    return _add(stage, path, joints, actuator, overwrite_existing)
+
+
+def _add(
+    stage: Usd.Stage, path: Sdf.Path, joints: Sequence[str], actuator: ActuatorConfig, overwrite: bool
+) -> Usd.Prim:
+    try:
+        parts = actuator.parts()
+        old = stage.GetPrimAtPath(path)
+        if old and not overwrite:
+            kind = old.GetTypeName() or "prim"
+            raise RobotFileError(f"there is a {kind} already; overwrite_existing=True, or --overwrite, replaces it")
+        if str(path) in joints:
+            raise RobotFileError("it would replace the joint that it drives; give it another name")
+        _write(stage, path, parts, joints)
+    except ActuonError as error:
+        raise type(error)(f"{path}: {error}") from error
+    return stage.GetPrimAtPath(path)
+
+
+def _path_for(root: Usd.Prim, name: str) -> Sdf.Path:
+    if not isinstance(name, str) or not is_unicode(name) or not Sdf.Path.IsValidIdentifier(name):
+        raise RobotFileError(
+            f"name: got {shown(name)}; must be a USD identifier: letters, digits and _, no digit first"
+        )
+    scope = root.GetPath().AppendChild(SCOPE)
+    for prim in (root, root.GetStage().GetPrimAtPath(scope)):
+        if prim and (prim.IsInstance() or prim.IsInstanceProxy() or prim.IsInPrototype()):
+            raise RobotFileError(
+                f"'{prim.GetPath()}' is an instance, below which nothing can be written; write into the asset that it "
+                "refers to, or set its instanceable to false"
+            )
+    return scope.AppendChild(name)
+
+
+def _write(stage: Usd.Stage, path: Sdf.Path, parts: Sequence[Config], joints: Sequence[str]) -> None:
+    """Put the prim together in a layer of its own, then copy it over in one piece, or leave everything as it was."""
+    edit = stage.GetEditTarget()
+    layer, at = _edited(stage, path)
+    scratch = Sdf.Layer.CreateAnonymous()
+    spec = Sdf.PrimSpec(scratch, path.name, Sdf.SpecifierDef, ACTUATOR)
+    schemas = []
+    for part in parts:
+        schema = by_config(part)
+        schemas.append(schema.schema_name)
+        for name, attribute in attribute_names(schema).items():
+            declared = part.declared()[name]
+            value = getattr(part, name)
+            value = usd_value(declared, _stored_path(layer, value) if declared.path else value)
+            Sdf.AttributeSpec(spec, attribute, value_type(declared)).default = value
+    targets = [edit.MapToSpecPath(Sdf.Path(joint)).StripAllVariantSelections() for joint in joints]
+    Sdf.RelationshipSpec(spec, TARGETS, False).targetPathList.explicitItems = targets
+    old = stage.GetPrimAtPath(path)
+    below = [s for s in old.GetPrimStack() if (s.layer, s.path) != (layer, at)] if old else []
+    _hide(below, spec)
+    kind = Sdf.TokenListOp.CreateExplicit if below else Sdf.TokenListOp.Create
+    spec.SetInfo("apiSchemas", kind(schemas))
+    with _undone_on_failure(layer, at):
+        parent = Sdf.CreatePrimInLayer(layer, at.GetParentPath())
+        scope = stage.GetPrimAtPath(path.GetParentPath())
+        if not scope or not scope.IsDefined():
+            parent.specifier, parent.typeName = Sdf.SpecifierDef, "Scope"
+        if not _replace(layer, at, scratch, spec.path):
+            raise RobotFileError(f"the layer '{layer.GetDisplayName()}' refuses the prim")
+        _check_written(stage.GetPrimAtPath(path), spec, schemas, joints)
+
+
+def _replace(layer: Sdf.Layer, at: Sdf.Path, source: Sdf.Layer, path: Sdf.Path) -> bool:
+    """Copy a prim over another. The properties there go first: Sdf keeps the type of those that stay."""
+    specs = [spec for spec in (layer.GetPrimAtPath(at),) if spec]
+    while specs:
+        spec = specs.pop()
+        specs += spec.nameChildren
+        for name in list(spec.properties.keys()):
+            spec.RemoveProperty(spec.properties[name])
+    return Sdf.CopySpec(source, path, layer, at)
+
+
+def _edited(stage: Any, path: Any) -> tuple[Any, Any]:
+    """The layer that is written to, and the place of ``path`` in it."""
+    edit = stage.GetEditTarget()
+    layer, at = edit.GetLayer(), edit.MapToSpecPath(path)
+    if not layer.permissionToEdit or at.isEmpty:
+        raise RobotFileError(f"{path}: the layer '{layer.GetDisplayName()}' cannot be edited there")
+    return layer, at
+
+
+def _hide(specs: Iterable[Any], spec: Any) -> None:
+    """Block what other layers say about the prim and the new one does not."""
+    for other in specs:
+        spec.active = True
+        if other.documentation:
+            spec.documentation = ""
+        for child in other.nameChildren:
+            Sdf.PrimSpec(spec, child.name, Sdf.SpecifierOver).active = False
+        for attribute in other.attributes:
+            if attribute.name in spec.relationships:
+                continue
+            if attribute.name not in spec.attributes:
+                Sdf.AttributeSpec(spec, attribute.name, attribute.typeName).default = Sdf.ValueBlock()
+            if attribute.HasInfo("connectionPaths"):
+                spec.attributes[attribute.name].connectionPathList.ClearEditsAndMakeExplicit()
+        for relationship in other.relationships:
+            if relationship.name not in spec.properties:
+                Sdf.RelationshipSpec(spec, relationship.name, False).targetPathList.ClearEditsAndMakeExplicit()
+
+
+def _check_written(prim: Any, spec: Any, schemas: list[str], joints: Sequence[str]) -> None:
+    """Read back what was written: a stronger layer may say otherwise."""
+    holds = prim and prim.IsActive() and prim.GetTypeName() == ACTUATOR and applied_schemas(prim) == schemas
+    holds = holds and [str(target) for target in prim.GetRelationship(TARGETS).GetTargets()] == list(joints)
+    for attribute in spec.attributes if holds else ():
+        if attribute.default == Sdf.ValueBlock():
+            holds &= not prim.GetAttribute(attribute.name).HasAuthoredValue()
+        else:
+            held = prim.GetAttribute(attribute.name).Get()
+            holds &= getattr(held, "path", held) == getattr(attribute.default, "path", attribute.default)
+    if not holds:
+        raise RobotFileError(
+            "a stronger layer, or a deactivated prim above, overrides what would be written here; set the edit target"
+        )
+
+
+@contextlib.contextmanager
+def _undone_on_failure(layer: Any, at: Any) -> Iterator[None]:
+    """Restore what is at ``at``, and remove the prims above it that had to be made."""
+    missing = [prefix for prefix in at.GetPrefixes() if not layer.GetObjectAtPath(prefix)]
+    backup = Sdf.Layer.CreateAnonymous()
+    kept = Sdf.Path("/kept")
+    if not missing:
+        Sdf.CopySpec(layer, at, backup, kept)
+    try:
+        yield
+    except BaseException as error:
+        if not missing:
+            _replace(layer, at, backup, kept)
+        elif made := layer.GetPrimAtPath(missing[0]):
+            del (made.nameParent or layer.pseudoRoot).nameChildren[made.name]
+        if isinstance(error, Tf.ErrorException):
+            raise RobotFileError(
+                f"the layer '{layer.GetDisplayName()}' refuses the prim: {what_usd_says(error)}"
+            ) from error
+        raise
+
+
+def _stored_path(layer: Any, path: str) -> str:
+    """How a layer refers to a file: relative where that lies beside or below it, so that both travel together."""
+    if layer.anonymous or not layer.realPath:
+        return os.path.abspath(path) if os.path.exists(path) else path
+    folder = Path(os.path.abspath(layer.realPath)).parent
+    if not os.path.isabs(path):
+        if (folder / path).exists() or not os.path.exists(path):
+            return path if path.startswith(".") else f"./{path}"
+        path = os.path.abspath(path)
+    stored = relative_below(path, folder)
+    return stored if os.path.isabs(stored) else f"./{stored}"
+
+
+def author_actuators(
+    articulation_root: PrimLike,
+    entries: Iterable[ActuatorEntry],
+    *,
+    overwrite_existing: bool = False,
+    stage: Usd.Stage | None = None,
+) -> list[Usd.Prim]:
+    """Write the entries of an ``actuon.yaml`` onto a robot: all of them, or nothing.
+
+    A joint's prim is named after the entry where that has one joint, and after the joint where it has several:
+    ``knee``, or ``left_knee`` where only ``left/knee`` tells it from another, with a number behind it if that is taken.
+
+    Args:
+        articulation_root: Path of the robot's root prim.
+        entries: As `load_actuators` returns them.
+        overwrite_existing: Replace prims that are there already.
+        stage: As for `add_actuator`.
+
+    Returns:
+        The prims.
+    """
+    stage = stage_or_current(stage, articulation_root)
+    root = find_prim(stage, articulation_root)
+    paths = joint_paths(root)
+    prims = _named(match_joints(entries, paths))
+    with _undone_on_failure(*_edited(stage, root.GetPath().AppendChild(SCOPE))):
+        return [
+            _add(stage, _path_for(root, name), [paths[t] for t in targets], entry.actuator, overwrite_existing)
+            for name, entry, targets in prims
+        ]
+
+
+def _named(
+    matched: Iterable[tuple[ActuatorEntry, Sequence[str]]],
+) -> list[tuple[str, ActuatorEntry, Sequence[str]]]:
+    """A prim for each entry or joint, in order: its name, the entry, the joints that it drives."""
+    groups: list[tuple[str | None, ActuatorEntry, Sequence[str]]] = []
+    for entry, joints in matched:
+        if entry.one_prim or len(joints) == 1:
+            groups.append((entry.name, entry, joints))
+        else:
+            groups += [(None if "/" in joint else joint, entry, (joint,)) for joint in joints]
+    owners: dict[str, str] = {}
+    for name, entry, _ in groups:
+        if name is None:
+            continue
+        if name in owners:
+            raise RobotFileError(f"'{entry.name}' and '{owners[name]}' both make a prim called '{name}'")
+        owners[name] = entry.name
+    prims = []
+    for name, entry, joints in groups:
+        if name is None:
+            name = unique_name(joints[0].replace("/", "_"), owners)
+            owners[name] = entry.name
+        prims.append((name, entry, joints))
+    return prims

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading actuators from USD."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from pxr import Sdf, Tf, Usd
+
+from ...errors import RobotFileError
+from ..actuator_config import ActuatorParsed
+from ..names import unique_name
+from ..registry import ComponentKind, Registered, by_schema
+from ..trust import check_trusted
+from ..yaml_files import ActuatorEntry
+from .attributes import ACTUATOR, RELATIONSHIP, TARGETS, check_kind, read_parameters
+from .stage import JOINT_TYPES, StageLike, default_root, everything_below, joint_paths, open_stage, what_usd_says
+
+
+def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = False) -> ActuatorParsed | None:
+    """Read one ``NewtonActuator`` prim.
+
+    Args:
+        prim: Any prim.
+        allow_unsafe_torch_checkpoints: Let the file name a ``.pt`` or ``.pt2`` network. Loading one can run code that
+            is in it, so allow it only for files that you trust.
+
+    Returns:
+        What the prim says, or None where it is not a ``NewtonActuator``.
+
+    Raises:
+        RobotFileError: It holds a value that is not allowed. The message starts with the prim's path.
+    """
+    if not isinstance(prim, Usd.Prim) or not prim:
+        raise RobotFileError(f"got {prim!r}; must be a prim of an open stage")
+    if prim.GetTypeName() != ACTUATOR:
+        return None
+    try:
+        return _parse(prim, allow_unsafe_torch_checkpoints)
+    except Tf.ErrorException as error:
+        raise RobotFileError(f"{prim.GetPath()}: {what_usd_says(error)}") from error
+    except (ValueError, OSError) as error:
+        raise RobotFileError(f"{prim.GetPath()}: {error}") from error
+
+
+def _parse(prim: Usd.Prim, allow_torch: bool) -> ActuatorParsed:
+    targets = _targets(prim)
+    controllers: list[Any] = []
+    others: list[Any] = []
+    for schema_name in applied_schemas(prim):
+        schema = by_schema(schema_name)
+        if schema is None:
+            continue
+        values, sources = read_parameters(prim, schema)
+        check_trusted(values, allow_torch)
+        _check_networks(schema, values)
+        read = (schema, schema.resolve_class(values), schema.resolve_values(values), sources)
+        (controllers if schema.kind is ComponentKind.CONTROLLER else others).append(read)
+    if len(controllers) != 1:
+        applied = ", ".join(applied_schemas(prim)) or "none"
+        has = "no controller" if not controllers else f"{len(controllers)} controllers"
+        raise RobotFileError(f"has {has}; must have one, such as NewtonPDControlAPI. Applied schemas: {applied}")
+    if sum(read[0].kind is ComponentKind.DELAY for read in others) > 1:
+        raise RobotFileError("has two delays; must have one or none")
+    reads = [*controllers, *others]
+    return ActuatorParsed(
+        controller_class=controllers[0][1],
+        controller_kwargs=controllers[0][2],
+        component_specs=[(cls, values) for _, cls, values, _ in others],
+        target_path=targets[0],
+        target_paths=targets,
+        prim_path=str(prim.GetPath()),
+        registered=tuple(read[0] for read in reads),
+        sources=tuple(read[3] for read in reads),
+    )
+
+
+def applied_schemas(prim: Usd.Prim) -> list[str]:
+    """The API schemas applied to a prim, in order, whether USD knows them or not."""
+    return list(prim.GetPrimTypeInfo().GetAppliedAPISchemas())
+
+
+def _targets(prim: Usd.Prim) -> tuple[str, ...]:
+    check_kind(prim, TARGETS, RELATIONSHIP)
+    relationship = prim.GetRelationship(TARGETS)
+    targets = relationship.GetTargets() if relationship else []
+    if not targets:
+        raise RobotFileError(f"has no target; {TARGETS} must name a joint (deactivate the prim to switch it off)")
+    for target in targets:
+        joint = prim.GetStage().GetPrimAtPath(target) if target.IsPrimPath() else None
+        if not joint:
+            raise RobotFileError(f"its target '{target}' does not exist")
+        if joint.GetTypeName() not in JOINT_TYPES:
+            kind = joint.GetTypeName() or "prim without a type"
+            raise RobotFileError(f"its target '{target}' is a {kind}; must be a {' or '.join(JOINT_TYPES)}")
+        if not joint.IsActive():
+            raise RobotFileError(f"its target '{target}' is deactivated; deactivate this prim as well")
+    return tuple(str(target) for target in targets)
+
+
+def _check_networks(schema: Registered, values: dict[str, Any]) -> None:
+    for name, declared in (schema.config.declared() if schema.config is not None else {}).items():
+        if not declared.path:
+            continue
+        path = values.get(name)
+        if not path:
+            raise RobotFileError(f"{schema.schema_name} does not name a network file")
+        if path.endswith("]"):
+            raise RobotFileError(f"the network '{path}' is inside a package; unpack it, and refer to the file")
+
+
+def parse_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorParsed]:
+    """Read all actuators of a stage or below a prim, one for each joint that is driven.
+
+    Args:
+        stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file.
+        allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`.
+
+    Returns:
+        One entry per joint, in the order of the prims and their targets.
+    """
+    found = []
+    _stage, root = stage_and_root(stage_or_root)
+    for prim in everything_below(root):
+        parsed = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
+        if parsed is not None:
+            found += [dataclasses.replace(parsed, target_path=path) for path in parsed.target_paths]
+    return found
+
+
+def stage_and_root(stage_or_root: StageLike) -> tuple[Usd.Stage, Usd.Prim]:
+    """The prim to start from, of a stage, of a file, or the prim itself; and its stage, which keeps it alive."""
+    if isinstance(stage_or_root, (str, os.PathLike)):
+        stage_or_root = open_stage(stage_or_root)
+    if isinstance(stage_or_root, Usd.Stage):
+        return stage_or_root, stage_or_root.GetPseudoRoot()
+    if isinstance(stage_or_root, Usd.Prim) and stage_or_root:
+        return stage_or_root.GetStage(), stage_or_root
+    raise RobotFileError(f"got {stage_or_root!r}; must be a Usd.Stage, a prim of one, or the path of a USD file")
+
+
+def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorEntry]:
+    """Read all actuators of a robot as entries for `save_actuators`.
+
+    Prims that are named after their joint and say the same become one entry.
+
+    Args:
+        stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file. Of a stage, its robot is taken.
+        allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`.
+    """
+    stage, root = stage_and_root(stage_or_root)
+    root = default_root(stage) if root.IsPseudoRoot() else root
+    names = {path: name for name, path in joint_paths(root).items()}
+    entries: dict[str, ActuatorEntry] = {}
+    alike: dict[Any, list[str]] = {}
+    owners: dict[str, str] = {}
+    for parsed in parse_actuators(root, allow_unsafe_torch_checkpoints):
+        if parsed.target_path != parsed.target_paths[0]:
+            continue
+        outside = [path for path in parsed.target_paths if path not in names]
+        if outside:
+            raise RobotFileError(f"{parsed.prim_path}: its target '{outside[0]}' is not below '{root.GetPath()}'")
+        for path in parsed.target_paths:
+            if path in owners:
+                raise RobotFileError(f"'{path}' is driven by {owners[path]} and by {parsed.prim_path}; must be by one")
+            owners[path] = parsed.prim_path
+        joints = tuple(names[path] for path in parsed.target_paths)
+        name = unique_name(Sdf.Path(parsed.prim_path).name, entries)
+        entries[name] = ActuatorEntry(name, joints, parsed.config, one_prim=len(joints) > 1)
+        if joints == (name,):
+            alike.setdefault(parsed.config, []).append(name)
+    for config, members in alike.items():
+        if len(members) > 1:
+            _merge(entries, config, members)
+    return list(entries.values())
+
+
+def _merge(entries: dict[str, ActuatorEntry], config: Any, members: list[str]) -> None:
+    """Put entries that say the same in the place of the first of them, under what their names end or begin with."""
+    ending = os.path.commonprefix([member[::-1] for member in members])[::-1].strip("_")
+    others = set(entries) - set(members)
+    name = unique_name(ending or os.path.commonprefix(members).strip("_") or "joints", others)
+    merged = [
+        (name, ActuatorEntry(name, tuple(members), config)) if key == members[0] else (key, entry)
+        for key, entry in entries.items()
+        if key == members[0] or key not in members
+    ]
+    entries.clear()
+    entries.update(merged)

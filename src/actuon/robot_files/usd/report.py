@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a USD file says about each joint, as plain data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from pxr import Usd
+
+from ...declare.config import rounded
+from ...errors import ActuonError
+from ..actuator_config import ActuatorParsed
+from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
+from .parse import parse_actuator_prim, stage_and_root
+from .stage import JOINT_TYPES, StageLike, composition_problems, everything_below
+
+_LINEAR = {"N·m": "N", "rad": "m"}
+_DRIVE = {
+    "stiffness": ("N·m/rad", 0.0),
+    "damping": ("N·m·s/rad", 0.0),
+    "maxForce": ("N·m", math.inf),
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A parameter as a file gives it."""
+
+    name: str
+    value: float | int | str | tuple[float, ...]
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component of a chain, or an engine's drive, with its values."""
+
+    name: str
+    kind: str
+    values: tuple[Value, ...]
+
+
+@dataclass
+class JointReport:
+    """A joint and what drives it."""
+
+    name: str
+    path: str
+    type: str
+    actuators: list[str] = field(default_factory=list)
+    """Paths of the prims that drive it: one, none, or by mistake several."""
+    chain: tuple[Part, ...] = ()
+    """The components of the first of them."""
+    drive: Part | None = None
+    """The engine's own drive. It stays where no actuator takes over."""
+
+
+@dataclass
+class Report:
+    """What a file says about its actuators, and what is wrong with it."""
+
+    joints: list[JointReport]
+    problems: list[str]
+
+
+def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> Report:
+    """Look at every joint of a stage or below a prim.
+
+    Args:
+        stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file.
+        allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`. Otherwise a PyTorch file is a problem.
+    """
+    stage, root = stage_and_root(stage_or_root)
+    joints: dict[str, JointReport] = {}
+    parsed: list[ActuatorParsed] = []
+    problems = composition_problems(stage)
+    for prim in everything_below(root):
+        if prim.GetTypeName() in JOINT_TYPES:
+            path = str(prim.GetPath())
+            joints[path] = JointReport(prim.GetName(), path, prim.GetTypeName(), drive=_drive(prim))
+        elif prim.GetTypeName() == ACTUATOR:
+            try:
+                found = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
+                parsed += [found] if found is not None else []
+            except (ActuonError, ImportError) as error:
+                problems.append(str(error))
+    for actuator in parsed:
+        for target in actuator.target_paths:
+            if target not in joints:
+                problems.append(f"{actuator.prim_path}: its target '{target}' is not below '{root.GetPath()}'")
+                continue
+            joint = joints[target]
+            joint.actuators.append(actuator.prim_path)
+            if len(joint.actuators) == 1:
+                joint.chain = _chain(actuator, is_linear(joint))
+            else:
+                problems.append(f"{target}: is driven by {' and '.join(joint.actuators)}; must be driven by one")
+    if not joints:
+        problems.append(f"'{root.GetPath()}' has no revolute or prismatic joint")
+    return Report(list(joints.values()), problems)
+
+
+def is_linear(joint: JointReport) -> bool:
+    """Whether a joint slides, so that its units are N and m."""
+    return joint.type == "PhysicsPrismaticJoint"
+
+
+def _chain(actuator: ActuatorParsed, linear: bool) -> tuple[Part, ...]:
+    kwargs = [actuator.controller_kwargs, *(values for _, values in actuator.component_specs)]
+    classes = [actuator.controller_class, *(cls for cls, _ in actuator.component_specs)]
+    parts = []
+    for entry, cls, values, sources in zip(actuator.registered, classes, kwargs, actuator.sources, strict=True):
+        declared = entry.config.declared() if entry.config is not None else {}
+        shown = tuple(
+            Value(name, value, _unit(declared[name].unit if name in declared else "", linear), sources.get(name, ""))
+            for name, value in values.items()
+        )
+        parts.append(Part(cls.__name__, entry.kind.value, shown))
+    order = ("delay", "controller", "clamping")
+    return tuple(sorted(parts, key=lambda part: order.index(part.kind)))
+
+
+def _unit(unit: str, linear: bool) -> str:
+    if linear:
+        for angular, straight in _LINEAR.items():
+            unit = unit.replace(angular, straight)
+    return unit
+
+
+def _drive(joint: Usd.Prim) -> Part | None:
+    """The joint's ``PhysicsDriveAPI``, in SI units: USD writes angular ones per degree."""
+    linear = joint.GetTypeName() == "PhysicsPrismaticJoint"
+    axis = "linear" if linear else "angular"
+    if f"PhysicsDriveAPI:{axis}" not in joint.GetPrimTypeInfo().GetAppliedAPISchemas():
+        return None
+    values = []
+    for name, (unit, default) in _DRIVE.items():
+        attribute = joint.GetAttribute(f"drive:{axis}:physics:{name}")
+        value = attribute.Get() if attribute else None
+        value = value if isinstance(value, (int, float)) else default
+        if not linear and name != "maxForce":
+            value = math.degrees(value)
+        source = AUTHORED if attribute and attribute.HasAuthoredValue() else SCHEMA_DEFAULT
+        values.append(Value(name, rounded(value), _unit(unit, linear), source))
+    return Part("engine drive", "drive", tuple(values))

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages, and the joints on them."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pxr import Sdf, Tf, Usd, UsdUtils
+
+from ...errors import RobotFileError, listed, shown
+from ...files import check_readable, is_unicode, where_not_utf8
+from ...typing import PathLike
+from ..names import shortest_endings
+
+JOINT_TYPES = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
+"""Joints that an actuator can drive: those of one DOF."""
+FORMATS = (".usda", ".usd", ".usdc", ".usdz")
+
+PrimLike: TypeAlias = "Usd.Prim | Sdf.Path | str"
+"""A prim, or its absolute path."""
+StageLike: TypeAlias = "Usd.Stage | Usd.Prim | PathLike"
+"""A stage, a prim of one, or a USD file."""
+
+_LONGEST_PROBLEM = 300
+_current: contextvars.ContextVar[Usd.Stage | None] = contextvars.ContextVar("actuon_stage", default=None)
+_stage_of_simulation: list[Callable[[], Usd.Stage | None]] = []
+
+
+def provide_stage(provider: Callable[[], Usd.Stage | None]) -> None:
+    """Let the current simulation say what its stage is; None where it has none."""
+    _stage_of_simulation[:] = [provider]
+
+
+@contextlib.contextmanager
+def use_stage(stage: Usd.Stage) -> Iterator[Usd.Stage]:
+    """Make ``stage`` the one that functions use which are given none.
+
+    Args:
+        stage: A ``Usd.Stage``.
+    """
+    check_stage(stage)
+    token = _current.set(stage)
+    try:
+        yield stage
+    finally:
+        _current.reset(token)
+
+
+def current_stage() -> Usd.Stage:
+    """The stage of the innermost ``with use_stage(stage):`` block, or of the current simulation.
+
+    Raises:
+        RobotFileError: There is none.
+    """
+    stage = _current.get()
+    for provider in _stage_of_simulation:
+        stage = stage or provider()
+    if stage is None:
+        raise RobotFileError("there is no current stage; pass stage=..., or call inside  with use_stage(stage):")
+    return stage
+
+
+def check_stage(stage: Usd.Stage) -> Usd.Stage:
+    """Refuse what is not an open stage."""
+    if not isinstance(stage, Usd.Stage) or not stage:
+        raise RobotFileError(f"stage: got {stage!r}; must be an open Usd.Stage")
+    return stage
+
+
+def stage_or_current(stage: Usd.Stage | None, prim: PrimLike | None = None) -> Usd.Stage:
+    """``stage``; where it is None, that of ``prim`` if this is one, or the current one."""
+    if stage is None and isinstance(prim, Usd.Prim) and prim:
+        return prim.GetStage()
+    return current_stage() if stage is None else check_stage(stage)
+
+
+def open_stage(path: PathLike) -> Usd.Stage:
+    """Open a USD file.
+
+    Raises:
+        RobotFileError: It is missing, cannot be read, or is not a valid USD file.
+    """
+    path = Path(path)
+    check_readable(path, FORMATS)
+    delegate = UsdUtils.CoalescingDiagnosticDelegate()  # USD would print what is raised here
+    try:
+        stage = Usd.Stage.Open(str(path))
+    except Tf.ErrorException as error:
+        raise RobotFileError(f"'{path}' cannot be read: {_not_utf8(path) or what_usd_says(error)}") from error
+    finally:
+        delegate.TakeUncoalescedDiagnostics()
+        del delegate
+    return stage
+
+
+def _not_utf8(path: Path) -> str:
+    """What is not UTF-8 in a file of text, and what to do about it."""
+    data = path.read_bytes()
+    where = where_not_utf8(data) if data.startswith(b"#usda") else ""
+    return f"{where}, which is not UTF-8; save it as UTF-8" if where else ""
+
+
+def what_usd_says(error: Any) -> str:
+    """What an error of USD reports first, on one line, without the names of its functions."""
+    try:
+        first = error.args[0] if isinstance(error, Tf.ErrorException) and error.args else error
+        text = str(getattr(first, "commentary", first))
+    except UnicodeDecodeError as undecoded:  # it quotes a file that is not UTF-8
+        text = undecoded.object.decode(errors="backslashreplace")
+    text = re.sub(r"parse error matching .*?(?= at '|$)", "syntax error", " ".join(text.split()))
+    return text[:_LONGEST_PROBLEM] or "it is not a valid USD file"
+
+
+def composition_problems(stage: Usd.Stage) -> list[str]:
+    """What USD could not put together: layers that are missing or cannot be read, references that lead nowhere."""
+    return [what_usd_says(error) for error in stage.GetCompositionErrors()]
+
+
+def _because(stage: Usd.Stage) -> str:
+    """Why something may be missing on a stage, as the end of a message."""
+    problems = composition_problems(stage)
+    return f". USD says: {problems[0]}" if problems else ""
+
+
+def find_prim(stage: Usd.Stage, path: PrimLike) -> Usd.Prim:
+    """The prim at ``path``, which may also be a prim itself.
+
+    Raises:
+        RobotFileError: There is none.
+    """
+    if isinstance(path, Usd.Prim) and path and path.GetStage() != stage:
+        raise RobotFileError(f"'{path.GetPath()}' is a prim of another stage")
+    text = str(path.GetPath() if isinstance(path, Usd.Prim) else path)
+    sdf = Sdf.Path(text) if is_unicode(text) and Sdf.Path.IsValidPathString(text) else Sdf.Path()
+    if not sdf.IsAbsoluteRootOrPrimPath():
+        raise RobotFileError(f"got {shown(text)}; must be an absolute prim path such as '/World/Robot'")
+    if not sdf.IsAbsolutePath():
+        raise RobotFileError(f"got '{text}'; must be an absolute prim path: '/{text}'?")
+    prim = stage.GetPrimAtPath(sdf)
+    if not prim:
+        parent = stage.GetPrimAtPath(sdf.GetParentPath()) or stage.GetPseudoRoot()
+        known = [str(child.GetPath()) for child in parent.GetChildren()]
+        raise RobotFileError(f"there is no prim '{text}'; {listed(text, known, f'prims below {parent.GetPath()}')}")
+    return prim
+
+
+def everything_below(root: Usd.Prim) -> Iterator[Usd.Prim]:
+    """All active, loaded, defined prims from ``root`` on, also those inside instances."""
+    return iter(Usd.PrimRange(root, Usd.TraverseInstanceProxies()))
+
+
+def default_root(stage: Usd.Stage) -> Usd.Prim:
+    """The robot of a stage: its default prim, or the only root prim with joints below it.
+
+    Raises:
+        RobotFileError: There is no joint, or more than one such prim and no default prim.
+    """
+    default = stage.GetDefaultPrim()
+    if default:
+        return default
+    roots = [prim for prim in stage.GetPseudoRoot().GetChildren() if joint_paths(prim)]
+    if len(roots) == 1:
+        return roots[0]
+    name = Path(stage.GetRootLayer().identifier).name
+    if not roots:
+        raise RobotFileError(f"'{name}' has no revolute or prismatic joint{_because(stage)}")
+    raise RobotFileError(f"'{name}' has no default prim; name the robot's root: {_names(roots)}")
+
+
+def _names(prims: list[Usd.Prim]) -> str:
+    return ", ".join(str(prim.GetPath()) for prim in prims)
+
+
+def joint_paths(root: Usd.Prim) -> dict[str, str]:
+    """Joints that can be driven, below ``root``: as little of the end of their path as makes them unique → the path."""
+    paths = [str(prim.GetPath()) for prim in everything_below(root) if prim.GetTypeName() in JOINT_TYPES]
+    return dict(zip(shortest_endings(paths), paths, strict=True))
+
+
+def find_joint(root: Usd.Prim, name: str) -> str:
+    """Path of the joint below ``root`` whose path ends in ``name``.
+
+    Raises:
+        RobotFileError: None does, several do, or it is of a kind that cannot be driven.
+    """
+    where = f"'{root.GetPath()}'"
+    if not isinstance(name, str) or not name:
+        raise RobotFileError(f"target_names: got {name!r}; must be the name of a joint, or a list of them")
+    ending = "/" + name.lstrip("/")
+    joints = joint_paths(root)
+    if name in joints.values():
+        return name
+    found = [path for path in joints.values() if path.endswith(ending)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        unique = [n for n, path in joints.items() if path in found]
+        raise RobotFileError(
+            f"{len(found)} joints below {where} are called '{name}': {', '.join(found)}; "
+            f"write more of the path, such as '{unique[0]}'"
+        )
+    for prim in everything_below(root):
+        if str(prim.GetPath()).endswith(ending):
+            kind = prim.GetTypeName() or "prim without a type"
+            raise RobotFileError(f"'{prim.GetPath()}' is a {kind}; an actuator drives a {' or '.join(JOINT_TYPES)}")
+    unloaded = [p for p in Usd.PrimRange(root, Usd.PrimIsActive & Usd.PrimIsDefined) if not p.IsLoaded()]
+    hint = f". The payload of {unloaded[0].GetPath()} is not loaded" if unloaded else _because(root.GetStage())
+    raise RobotFileError(f"there is no joint '{name}' below {where}; {listed(name, joints, 'joints')}{hint}")

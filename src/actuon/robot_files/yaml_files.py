@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``actuon.yaml``: the actuators of a robot, by joint name or regular expression, for people without USD."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..declare.config import Config
+from ..errors import ActuonError, RobotFileError, listed, shown
+from ..files import replacing
+from .actuator_config import ActuatorConfig
+from .bounded_yaml import plain_yaml, read_yaml
+from .registry import ComponentKind, by_config, by_type
+from .trust import check_trusted
+
+_VERSION = 1
+_HEADER = """\
+# Actuators of a robot, for Actuon. 'joints' are names or regular expressions, matched whole. SI units, radians.
+"""
+_KEYS = ("joints", "controller", "clamping", "delay", "one_prim")
+
+
+@dataclass(frozen=True)
+class ActuatorEntry:
+    """A named group of joints with the same actuator.
+
+    Args:
+        name: What to call it.
+        joints: Names of joints, or regular expressions that match them whole.
+        actuator: The actuator that each of them gets.
+        one_prim: In USD, drive all joints from one prim. By default each joint has a prim of its own, named after it,
+            which every reader of the schema understands.
+    """
+
+    name: str
+    joints: tuple[str, ...]
+    actuator: ActuatorConfig
+    one_prim: bool = False
+
+    def __post_init__(self) -> None:
+        joints = (self.joints,) if isinstance(self.joints, str) else self.joints
+        if not isinstance(joints, Sequence) or not joints or not all(isinstance(j, str) and j for j in joints):
+            raise RobotFileError(
+                f"{self.name}: joints: got {shown(self.joints)}; must be joint names or regular expressions"
+            )
+        object.__setattr__(self, "joints", tuple(joints))
+        if not isinstance(self.one_prim, bool):
+            raise RobotFileError(f"{self.name}: one_prim: got {shown(self.one_prim)}; must be true or false")
+
+
+def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list[tuple[ActuatorEntry, list[str]]]:
+    """Find the joints of each entry.
+
+    Args:
+        entries: As `load_actuators` returns them.
+        names: The robot's joints, in its order.
+
+    Raises:
+        RobotFileError: A name or regular expression matches nothing or is not valid, or two entries claim a joint.
+    """
+    names = list(names)
+    entries = list(entries)
+    if not entries:
+        raise RobotFileError("there are no actuators")
+    owner: dict[str, str] = {}
+    matched = []
+    for entry in entries:
+        found: dict[str, None] = {}
+        for pattern in entry.joints:
+            found |= dict.fromkeys(_matches(f"{entry.name}: joints", pattern, names))
+        for name in found:
+            if name in owner:
+                raise RobotFileError(f"joint '{name}' is in '{owner[name]}' and in '{entry.name}'; must be in one")
+            owner[name] = entry.name
+        matched.append((entry, list(found)))
+    return matched
+
+
+def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
+    if pattern in names:
+        return [pattern]
+    try:
+        regex = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise RobotFileError(
+            f"{where}: '{pattern}' is neither a joint nor a valid regular expression: {error}"
+        ) from error
+    found = [name for name in names if regex.fullmatch(name)]
+    if not found:
+        raise RobotFileError(f"{where}: '{pattern}' matches no joint; {listed(pattern, names, 'joints')}")
+    return found
+
+
+def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorEntry]:
+    """Read an ``actuon.yaml``. A network's path in it is relative to the file.
+
+    Args:
+        path: The file.
+        allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks. Loading one can run code that
+            is in it, so allow it only for files that you trust.
+
+    Raises:
+        RobotFileError: The file is missing, is not a valid YAML file, is too large, or holds a value that is
+            not allowed; the message says where.
+    """
+    path = Path(path)
+    document = read_yaml(path)
+    try:
+        return _entries(document, path.parent, allow_unsafe_torch_checkpoints)
+    except ActuonError as error:
+        raise RobotFileError(f"{path}: {error}") from error
+
+
+def _entries(document: Any, folder: Path, allow_torch: bool) -> list[ActuatorEntry]:
+    document = _mapping("the file", document, ("version", "actuators"))
+    version = document.get("version", _VERSION)
+    if type(version) is not int or version != _VERSION:
+        raise RobotFileError(f"version: got {shown(version)}; this Actuon reads version {_VERSION}")
+    if "actuators" not in document:
+        raise RobotFileError("has no 'actuators'")
+    groups = _mapping("actuators", document["actuators"])
+    return [_entry(f"actuators.{name}", name, group, folder, allow_torch) for name, group in groups.items()]
+
+
+def _entry(where: str, name: str, group: Any, folder: Path, allow_torch: bool) -> ActuatorEntry:
+    group = _mapping(where, group, _KEYS)
+    for key in ("joints", "controller"):
+        if key not in group:
+            raise RobotFileError(f"{where}: needs '{key}'")
+    clamping = group.get("clamping")
+    clamping = [] if clamping is None else clamping
+    if not isinstance(clamping, list):
+        raise RobotFileError(f"{where}.clamping: got {shown(clamping)}; must be a list of clamps")
+    delay = group.get("delay")
+
+    def config(place: str, kind: ComponentKind, values: Any) -> Config:
+        return _config(f"{where}.{place}", kind, values, folder, allow_torch)
+
+    try:
+        actuator = ActuatorConfig(
+            config("controller", ComponentKind.CONTROLLER, group["controller"]),
+            [config(f"clamping[{i}]", ComponentKind.CLAMPING, clamp) for i, clamp in enumerate(clamping)],
+            None if delay is None else config("delay", ComponentKind.DELAY, delay),
+        )
+        actuator.parts()
+        return ActuatorEntry(name, group["joints"], actuator, group.get("one_prim", False))
+    except ActuonError as error:
+        text = str(error)
+        raise RobotFileError(text if text.startswith(where) else f"{where}: {text}") from error
+
+
+def _config(where: str, kind: ComponentKind, values: Any, folder: Path, allow_torch: bool) -> Config:
+    values = _mapping(where, values)
+    type_name = values.pop("type", "delay" if kind is ComponentKind.DELAY else None)
+    if type_name is None:
+        raise RobotFileError(f"{where}: needs a 'type'")
+    config = by_type(where, kind, type_name).config
+    assert config is not None
+    declared = config.declared()
+    for name in values:
+        if name not in declared:
+            raise RobotFileError(f"{where}: unknown parameter '{name}'; {listed(name, declared, 'parameters')}")
+    for field in dataclasses.fields(config):
+        if field.default is dataclasses.MISSING and values.get(field.name) is None:
+            raise RobotFileError(f"{where}: needs '{field.name}', {declared[field.name].range}")
+        if declared[field.name].path and isinstance(values.get(field.name), str) and values[field.name]:
+            path = folder.absolute() / values[field.name]
+            values[field.name] = os.path.realpath(path) if ".." in path.parts else str(path)
+    try:
+        check_trusted(values, allow_torch)
+        return config(**values)
+    except ActuonError as error:
+        raise RobotFileError(f"{where}: {error}") from error
+
+
+def _mapping(where: str, value: Any, keys: Sequence[str] | None = None) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RobotFileError(f"{where}: got {shown(value)}; must be a mapping of names to values")
+    for key in value:
+        if not isinstance(key, str):
+            raise RobotFileError(f"{where}: got the key {shown(key)}; must be text, so put it in quotes")
+        if keys is not None and key not in keys:
+            raise RobotFileError(f"{where}: unknown key '{key}'; {listed(key, keys, 'keys')}")
+    return dict(value)
+
+
+def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry]) -> None:
+    """Write an ``actuon.yaml`` that `load_actuators` reads as the same. An existing file is replaced at once, or kept.
+
+    Args:
+        path: Where to.
+        entries: The groups. A network below the file's folder is stored relative to it.
+    """
+    path = Path(path)
+    groups: dict[str, Any] = {}
+    for entry in entries:
+        if entry.name in groups:
+            raise RobotFileError(f"{path}: two entries are called '{entry.name}'")
+        groups[entry.name] = _as_plain(entry, path.parent)
+    with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
+        stream.write(_HEADER)
+        plain_yaml().dump({"version": _VERSION, "actuators": groups}, stream)
+
+
+def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
+    entry.actuator.parts()
+    plain: dict[str, Any] = {"joints": list(entry.joints)}
+    plain["controller"] = _values(entry.actuator.controller, folder)
+    if entry.actuator.clamping:
+        plain["clamping"] = [_values(clamp, folder) for clamp in entry.actuator.clamping]
+    if entry.actuator.delay is not None:
+        plain["delay"] = {k: v for k, v in _values(entry.actuator.delay, folder).items() if (k, v) != ("type", "delay")}
+    if entry.one_prim:
+        plain["one_prim"] = True
+    return plain
+
+
+def _values(config: Any, folder: Path) -> dict[str, Any]:
+    """The type and all parameters that differ from their default, as YAML can hold them."""
+    values: dict[str, Any] = {"type": by_config(config).type_name}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if value == field.default:
+            continue
+        if config.declared()[field.name].path:
+            value = relative_below(value, folder.absolute())
+        values[field.name] = list(value) if isinstance(value, tuple) else value
+    return values
+
+
+def relative_below(path: str, folder: Path) -> str:
+    """``path`` relative to ``folder`` where it lies in or below it, links followed; otherwise as an absolute path."""
+    absolute = Path(os.path.abspath(path))
+    for inner, outer in ((absolute, folder), (Path(os.path.realpath(absolute)), Path(os.path.realpath(folder)))):
+        if inner.is_relative_to(outer):
+            return inner.relative_to(outer).as_posix()
+    return absolute.as_posix()

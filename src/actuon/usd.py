@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actuators in the robot's USD file, with the shared Newton schema. Importing this loads `pxr`."""
+
+from .robot_files.usd.author import add_actuator as add_actuator, author_actuators as author_actuators
+from .robot_files.usd.parse import (
+    export_actuators as export_actuators,
+    parse_actuator_prim as parse_actuator_prim,
+    parse_actuators as parse_actuators,
+)
+from .robot_files.usd.report import Report as Report, inspect_actuators as inspect_actuators
+from .robot_files.usd.stage import current_stage as current_stage, open_stage as open_stage, use_stage as use_stage
