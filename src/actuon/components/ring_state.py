@@ -64,8 +64,7 @@ class RingState(State):
         """A copy of the past values of one signal, shape (depth, N); row k is that of k + 1 steps ago, zero before."""
         n = self.num_pushes.shape[0]
         rows = self.depth + 1
-        blocks = self._ring.numpy().reshape(-1, rows, self.columns, LANES)[:, :, column]
-        by_row = blocks.transpose(1, 0, 2).reshape(rows, -1)[:, :n]
+        by_row = self._ring.numpy().reshape(rows, -1, self.columns, LANES)[:, :, column].reshape(rows, -1)[:, :n]
         newest = np.repeat(self.write_idx.numpy(), self.cell_size)[:n]
         back = np.arange(self.depth)[:, None]
         values = np.take_along_axis(by_row, (newest - back) % rows, axis=0)

@@ -20,7 +20,11 @@ from .types import LANES, FloatBlock, Floats, Indices, IntBlock, Ints
 _EACH = f'_Pragma("clang loop interleave_count(1) unroll(disable)") for (int j = 0; j < {LANES}; ++j)'
 _TAIL = '_Pragma("clang loop vectorize(disable) unroll(disable)") for (int j = 0; j < count; ++j)'
 _MIXED = -2
-"""Stands for the row of a block whose lanes read different rows of a ring."""
+"""Stands for the row of a block whose lanes read different rows of a ring; less the bits of these rows."""
+_MANY_DOFS = 16384
+"""From so many DOFs on, what is not read in the next step is written past the caches."""
+_FEW_ROWS = 24
+"""Rings of at most so many rows are read row by row where lanes differ: that is a stream, gathers are not."""
 
 
 def _read(kind: str) -> str:
@@ -79,21 +83,44 @@ if (indices.data) {{
 _COMMON_ROW = f"""
 int low = row.c[0], high = row.c[0];
 {_EACH} {{ low = row.c[j] < low ? row.c[j] : low; high = row.c[j] > high ? row.c[j] : high; }}
-return low == high ? low : {_MIXED};
+if (low == high) return low;
+if (high >= {_FEW_ROWS}) return {_MIXED};
+int rows = 0;
+{_EACH} rows |= row.c[j] < 0 ? 0 : 1 << row.c[j];
+return {_MIXED} - rows;
 """
+
+_ROW = f"((size_t)(n + {LANES - 1}) / {LANES} * {LANES} * columns)"
+"""Floats in a row of a ring."""
 
 _RING_READ = f"""
 if (common == {int(NOW)}) return now;
 {_FLOATS} value;
-const float* from = ring.data + (size_t)base * rows * columns + column * {LANES};
+const float* from = ring.data + (size_t)base * columns + column * {LANES};
+const size_t step = {_ROW};
 if (common >= 0) {{
-    from += common * columns * {LANES};
+    from += common * step;
     {_EACH} value.c[j] = from[j];
+}} else if (common < {_MIXED}) {{
+    // Written with vectors: LLVM would make masked stores of it, which some processors are slow at.
+    typedef int Bits __attribute__((vector_size(64), aligned(4)));
+    for (int g = 0; g < {LANES}; g += 16) {{
+        Bits rows, chosen;
+        __builtin_memcpy(&rows, row.c + g, 64);
+        __builtin_memcpy(&chosen, now.c + g, 64);
+        for (int left = {_MIXED} - common; left; left &= left - 1) {{
+            const int at = __builtin_ctz(left);
+            Bits late;
+            __builtin_memcpy(&late, from + at * step + g, 64);
+            const Bits here = rows == at;
+            chosen = (here & late) | (~here & chosen);
+        }}
+        __builtin_memcpy(value.c + g, &chosen, 64);
+    }}
 }} else {{
-    const int step = columns * {LANES};
     {_EACH} {{
         const int at = row.c[j];
-        const float late = from[(at < 0 ? 0 : at) * step + j];
+        const float late = from[(at < 0 ? 0 : at) * (int)step + j];
         value.c[j] = at < 0 ? now.c[j] : late;
     }}
 }}
@@ -101,13 +128,28 @@ return value;
 """
 
 _RING_WRITE = f"""
-float* to = ring.data + (size_t)base * rows * columns + (row * columns + column) * {LANES};
+float* to = ring.data + row * {_ROW} + (size_t)base * columns + column * {LANES};
 {_EACH} to[j] = value.c[j];
 """
 
+_RING_STREAM = f"""
+float* to = ring.data + row * {_ROW} + (size_t)base * columns + column * {LANES};
+if (n < {_MANY_DOFS}) {_EACH} to[j] = value.c[j];
+else {{
+    typedef float Line __attribute__((vector_size(16)));
+    for (int g = 0; g < {LANES}; g += 4) {{
+        Line line;
+        __builtin_memcpy(&line, value.c + g, 16);
+        __builtin_nontemporal_store(line, (Line*)(to + g));
+    }}
+}}
+"""
+
 _RING_COPY = f"""
-const size_t size = (size_t)rows * columns * {LANES};
-__builtin_memcpy(target.data + base / {LANES} * size, source.data + base / {LANES} * size, size * 4);
+for (int row = 0; row < rows; ++row) {{
+    const size_t at = row * {_ROW} + (size_t)base * columns;
+    __builtin_memcpy(target.data + at, source.data + at, (size_t)columns * {LANES * 4});
+}}
 """
 
 
@@ -155,25 +197,29 @@ def ring_read(
     now: FloatBlock,
     column: int,
     columns: int,
-    rows: int,
+    n: int,
     base: int,
     count: int,
 ) -> FloatBlock: ...
 
 
 @wp.func_native(_RING_WRITE)
-def ring_write(ring: Floats, value: FloatBlock, row: int, column: int, columns: int, rows: int, base: int): ...
+def ring_write(ring: Floats, value: FloatBlock, row: int, column: int, columns: int, n: int, base: int): ...
+
+
+@wp.func_native(_RING_STREAM)
+def ring_stream(ring: Floats, value: FloatBlock, row: int, column: int, columns: int, n: int, base: int): ...
 
 
 @wp.func_native(_RING_COPY)
-def ring_copy(source: Floats, target: Floats, columns: int, rows: int, base: int): ...
+def ring_copy(source: Floats, target: Floats, columns: int, rows: int, n: int, base: int): ...
 
 
 FUNCTIONS = {
     f.key: f
     for f in (
         load, load_int, load_pushes, gather, store, store_int, scatter_add, scatter_set, common_row, ring_read,
-        ring_write, ring_copy,
+        ring_write, ring_stream, ring_copy,
     )
 }  # fmt: skip
 """What a kernel calls, by name."""

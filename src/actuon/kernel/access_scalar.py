@@ -55,11 +55,11 @@ def common_row(row: int):
 
 @wp.func
 def ring_read(
-    ring: Floats, row: int, common: int, now: float, column: int, columns: int, rows: int, base: int, count: int
+    ring: Floats, row: int, common: int, now: float, column: int, columns: int, n: int, base: int, count: int
 ):
     value = now
     if row != NOW:
-        value = ring[ring_at(row, column, columns, rows, base)]
+        value = ring[ring_at(row, column, columns, n, base)]
     return value
 
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rings of past signals: how they lie in memory, and what tells two of them apart.
 
-A ring of depth D keeps the last D values of each of its signals (columns), per DOF, in D + 1 rows. The values of one
-block of `LANES` DOFs lie together, row by row and in a row column by column::
+A ring of depth D keeps the last D values of each of its signals (columns), per DOF, in D + 1 rows. In a row, the values
+of one block of `LANES` DOFs lie together, column by column::
 
-    ring[block][row][column][lane]
+    ring[row][block][column][lane]
 
-so that a step reads one piece of memory and writes another, whatever the number of columns.
+so that a step reads one stream of memory and writes another, whatever the number of columns; and, where DOFs look back
+differently far, one stream for each row that is looked at.
 
 A step reads the ring of one state and writes that of another. The row that is one too many is *spare*: a step writes
 what is new to the state that it goes to, and to the spare row of the state that it came from. Stepping back and forth
@@ -62,7 +63,8 @@ def late_row(lag: int, pushes: int, newest: int, rows: int):
 
 
 @wp.func
-def ring_at(row: int, column: int, columns: int, rows: int, dof: int):
-    """Where a ring holds a value."""
+def ring_at(row: int, column: int, columns: int, n: int, dof: int):
+    """Where a ring of ``n`` DOFs holds a value."""
     lane = dof % wp.static(LANES)
-    return (dof - lane) * rows * columns + (row * columns + column) * wp.static(LANES) + lane
+    padded = (n + wp.static(LANES - 1)) / wp.static(LANES) * wp.static(LANES)
+    return (row * padded + dof - lane) * columns + column * wp.static(LANES) + lane

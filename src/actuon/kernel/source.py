@@ -245,7 +245,7 @@ class _Writer:
         now = tuple(signals[signal] for signal in ring.signals)
         for column, signal in enumerate(ring.signals):
             late = self._new(f"{signal}_late")
-            read = f"{label}_ring_in, {row}, {common}, {now[column].name}, {column}, {columns}, {label}_rows"
+            read = f"{label}_ring_in, {row}, {common}, {now[column].name}, {column}, {columns}, n"
             lines.append(f"{late} = ring_read({read}, base, count)")
             signals[signal] = _Value(late)
         self._lines += lines
@@ -304,15 +304,12 @@ class _Writer:
                 lines.append(f"store({array}, {value}, base, count)")
         lines += [f"store({array}, {value.name}, base, count)" for array, value in self._states]
         for label, now, pushes in self._rings:
-            where = f"{len(now)}, {label}_rows, base"
+            where = f"{len(now)}, n, base"
             lines += [f"if not {label}_synced:"]
-            lines += [f"    ring_copy({label}_ring_in, {label}_ring_out, {where})"]
-            for side, condition in (("out", []), ("in", ["if not in_place:"])):
-                writes = [
-                    f"ring_write({label}_ring_{side}, {value.name}, {label}_slot, {column}, {where})"
-                    for column, value in enumerate(now)
-                ]
-                lines += [*condition, *indented(writes, len(condition))]
+            lines += [f"    ring_copy({label}_ring_in, {label}_ring_out, {len(now)}, {label}_rows, n, base)"]
+            new = [f"{value.name}, {label}_slot, {column}, {where}" for column, value in enumerate(now)]
+            lines += [f"ring_write({label}_ring_out, {given})" for given in new]
+            lines += ["if not in_place:", *(f"    ring_stream({label}_ring_in, {given})" for given in new)]
             lines += [f"if not {label}_full:", f"    store_int({label}_pushes_out, {pushes.name}, base, count)"]
         return lines
 
@@ -329,7 +326,7 @@ class _Writer:
         lines += [f"{array}[base] = {value.name}" for array, value in self._states]
         for label, now, pushes in self._rings:
             sides = ("out",) if self._structure.flavour is Flavour.GRAD else ("out", "in")
-            where = f"{len(now)}, {label}_rows, base"
+            where = f"{len(now)}, n, base"
             lines += [f"if not {label}_synced:", f"    for row in range({label}_rows):"]
             lines += [f"        if row != {label}_slot:"]
             for column in range(len(now)):
