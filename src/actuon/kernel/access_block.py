@@ -28,12 +28,14 @@ _FEW_ROWS = 24
 
 
 def _read(kind: str) -> str:
-    """C++ that returns a block from ``from``."""
+    """C++ that returns a block from ``from``, and asks for the next: processors do not foresee twenty streams."""
     block = f"wp::vec_t<{LANES}, wp::{kind}>"
     return f"""
 {block} value;
-if (count == {LANES}) {_EACH} value.c[j] = from[j];
-else {{ value = {block}(0); {_TAIL} value.c[j] = from[j]; }}
+if (count == {LANES}) {{
+    for (int line = 0; line < {LANES}; line += 16) __builtin_prefetch(from + {LANES} + line, 0, 3);
+    {_EACH} value.c[j] = from[j];
+}} else {{ value = {block}(0); {_TAIL} value.c[j] = from[j]; }}
 return value;
 """
 
