@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 import warp as wp
 
 import actuon
+
+from .runner import TIMES_HEADER, Table, grouped, measure, times_faster
 
 SIZES = (12, 49_152)
 
@@ -112,3 +115,17 @@ def contenders(n: int, name: str) -> list[Any]:
         if not np.allclose(ours.sim["joint_f"].numpy(), reference.effort.numpy(), rtol=1e-4, atol=1e-5):
             raise SystemExit(f"{name} disagrees with PyTorch at step {step} of {n} DOFs: no times")
     return [reference, ours]
+
+
+def measure_networks(seconds: float) -> list[Table]:
+    rows: list[tuple[str, ...]] = []
+    for n in SIZES:
+        for name in KINDS:
+            print(f"  {n} DOFs, {name} …", file=sys.stderr, flush=True)
+            both = contenders(n, name)
+            times = measure(both, n, seconds)
+            for contender, own in zip(both, times, strict=True):
+                cells = (grouped(n), name, contender.label, *own.cells(), f"{own.loop / n * 1e9:.1f}")
+                rows.append((*cells, times_faster(times[0], own)))
+    header = ("DOFs", "network", "who", *TIMES_HEADER, "ns per DOF", "faster than PyTorch")
+    return [Table("Networks.", header, rows)]

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
+
+from .runner import TIMES_HEADER, Table, grouped, measure, times_faster
 
 SIZES = ((1, 12), (4096, 12))
 """Environments and joints."""
@@ -123,3 +126,16 @@ def contenders(envs: int, joints: int) -> list[Any]:
                     f"the group disagrees with {peer.label} at step {step} of {envs} environments: no times"
                 )
     return [*peers, ours]
+
+
+def measure_groups(seconds: float) -> list[Table]:
+    rows: list[tuple[str, ...]] = []
+    for envs, joints in SIZES:
+        print(f"  {envs} × {joints} joints in groups …", file=sys.stderr, flush=True)
+        everyone = contenders(envs, joints)
+        times = measure(everyone, envs * joints, 2 * seconds)
+        for contender, own in zip(everyone, times, strict=True):
+            faster = (times_faster(peer, own) for peer in times[:2])
+            rows.append((f"{grouped(envs)} × {joints}", contender.label, *own.cells(), *faster))
+    header = ("environments × joints", "who", *TIMES_HEADER, "faster than PyTorch", "than lean")
+    return [Table("DelayedPDActuator with the limits of a DC motor, through compute().", header, rows)]

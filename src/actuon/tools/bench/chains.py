@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains from PD alone to the whole, in place and with two states, with equal and mixed lags."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+from .contenders import ActuonInPlace, ActuonSwapped, Contender, Copy, NewtonActuators, Problem, check
+from .runner import Stepper, Table, Times, grouped, measure, micro, one_thread
+
+DOFS = 49_152
+
+
+@dataclass(frozen=True)
+class Chain:
+    """PD, and what else."""
+
+    name: str
+    motor: bool = False
+    lags: str | None = None
+
+
+CHAINS = (
+    Chain("PD"),
+    Chain("PD + motor", motor=True),
+    Chain("PD + delay", lags="equal"),
+    Chain("PD + delay", lags="mixed"),
+    Chain("PD + delay + motor", motor=True, lags="equal"),
+    Chain("PD + delay + motor", motor=True, lags="mixed"),
+)
+THREADS: dict[str, Callable[[], AbstractContextManager[None]]] = {"one thread": one_thread, "all threads": nullcontext}
+PEERS = (NewtonActuators, Copy)
+
+HEADER = (
+    "chain",
+    "lags",
+    "states",
+    "in a loop, median µs",
+    "best µs",
+    "back to back, best µs",
+    "Newton µs",
+    "copying µs",
+    "faster than Newton",
+    "÷ copying (of best)",
+    "÷ in place",
+    "÷ equal lags",
+)
+
+
+def measure_chains(seconds: float) -> list[Table]:
+    tables = []
+    for threads, setting in THREADS.items():
+        print(f"  {DOFS} DOFs, chains, {threads} …", file=sys.stderr, flush=True)
+        with setting():
+            tables.append(_table(threads, seconds))
+    return tables
+
+
+def _table(threads: str, seconds: float) -> Table:
+    steppers: dict[tuple[Chain, type], Stepper] = {}
+    for chain in CHAINS:
+        problem = Problem(DOFS, motor=chain.motor, lags=chain.lags)
+        classes = (ActuonInPlace, ActuonSwapped) if chain.lags else (ActuonInPlace,)
+        contenders: list[Contender] = [contender(problem) for contender in (NewtonActuators, *classes)]
+        check(problem, contenders)
+        steppers |= {(chain, type(contender)): contender for contender in contenders}
+        steppers[chain, Copy] = Copy(problem)
+    measured = measure(list(steppers.values()), DOFS, seconds / 4 * len(CHAINS))
+    times = dict(zip(steppers, measured, strict=True))
+    rows = [_cells(chain, who, times) for chain, who in times if who not in PEERS]
+    title = (
+        f"{grouped(DOFS)} DOFs, {threads}. Delay: 5 steps at most; motor: DC motor and max effort. Newton and copying: "
+        "medians in the loop, on one thread. Ratios are of medians."
+    )
+    return Table(title, HEADER, rows)
+
+
+def _cells(chain: Chain, who: type, times: dict[tuple[Chain, type], Times]) -> tuple[str, ...]:
+    own, newton, copy = (times[chain, kind] for kind in (who, *PEERS))
+    swapped, mixed = who is ActuonSwapped, chain.lags == "mixed"
+    return (
+        chain.name,
+        chain.lags or "",
+        ("two" if swapped else "in place") if chain.lags else "",
+        *own.cells(),
+        micro(newton.loop),
+        micro(copy.loop),
+        f"{newton.loop / own.loop:.1f} ×",
+        f"{own.loop / copy.loop:.2f} ({own.loop_best / copy.loop_best:.2f})",
+        f"{own.loop / times[chain, ActuonInPlace].loop:.2f}" if swapped else "",
+        f"{own.loop / times[replace(chain, lags='equal'), who].loop:.2f}" if mixed else "",
+    )
