@@ -417,3 +417,40 @@ def test_an_effect_with_a_kernel_of_its_own(rng, steps):
         plain.step(other, other)
         np.testing.assert_array_equal(sim["joint_f"].numpy(), 0.5 * other["joint_f"].numpy())
         assert (state.stages[1].calls.numpy() == t + 1).all()
+
+
+@dataclass(frozen=True)
+class OffsetConfig(actuon.Config):
+    offset: float = actuon.param("N·m", "Added to the effort.")
+
+
+@dataclass(frozen=True)
+class EffortOffsetConfig(actuon.Config):
+    effort_offset: float = actuon.param("N·m", "Added to the effort.")
+
+
+@wp.func
+def add_offset(effort: float, offset: float):
+    return effort + offset
+
+
+@wp.func
+def add_effort_offset(effort: float, effort_offset: float):
+    return effort + effort_offset
+
+
+def test_stages_whose_names_would_meet_in_the_kernel():
+    """``max`` with ``effort_offset``, ``max_effort`` with ``offset``, and ``effort_offset``, which every kernel has."""
+    named = [
+        ("EffectMax", EffortOffsetConfig, add_effort_offset),
+        ("EffectMaxEffort", OffsetConfig, add_offset),
+        ("EffectEffort", OffsetConfig, add_offset),
+        ("Effect2", OffsetConfig, add_offset),
+        ("EffectIf", OffsetConfig, add_offset),
+    ]
+    kinds = [type(name, (actuon.Effect,), {"config": config, "law": law}) for name, config, law in named]
+    effects = [kind(float(2**i)) for i, kind in enumerate([*kinds, kinds[0], kinds[3]])]
+    actuator = actuon.Actuator(range(3), actuon.ControllerPD(1.0, 0.0), effects=effects)
+    sim = simulation({name: np.zeros(3, np.float32) for name in SIGNALS})
+    actuator.step(sim, sim)
+    assert sim["joint_f"].numpy().tolist() == [127.0] * 3

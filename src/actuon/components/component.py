@@ -235,7 +235,8 @@ class Component:
         kinds = [owner.__name__ for owner in cls.__mro__[1:] if cls.__name__.startswith(owner.__name__)]
         name = cls.__name__.removeprefix(min(kinds, key=len)) if kinds else cls.__name__
         words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-        return words.lower().strip("_") or "stage"
+        label = words.lower().strip("_")
+        return label if label.isidentifier() else f"stage_{label}"
 
     @classmethod
     def reset_values(cls) -> dict[str, float | str]:

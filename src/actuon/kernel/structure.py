@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -209,11 +210,15 @@ class Structure:
         return any(stage.ring is not None for stage in self.stages)
 
     def labelled(self) -> Iterator[tuple[int, Stage, str]]:
-        """Stages with their position and a label that no other has."""
-        seen: dict[str, int] = {}
+        """Stages with their position and a label that no other has, as a prefix of names."""
+        clashes = any(
+            other is not stage and (other.label == stage.label or other.label.startswith(f"{stage.label}_"))
+            for stage, other in itertools.product(self.stages, repeat=2)
+        )
+        reserved = {"given", *SIGNALS.values(), "effort", "output", "computed"}
+        clashes = clashes or any(stage.label in reserved for stage in self.stages)
         for position, stage in enumerate(self.stages):
-            seen[stage.label] = count = seen.get(stage.label, 0) + 1
-            yield position, stage, stage.label if count == 1 else f"{stage.label}_{count}"
+            yield position, stage, f"stage{position}_{stage.label}" if clashes else stage.label
 
     def check(self) -> None:
         """Refuse a chain in which a stage asks for a signal that nothing before it gives."""
