@@ -18,3 +18,16 @@ settings.load_profile("actuon")
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def arms(tmp_path):
+    """Two arms of two DOFs, driven by PD controllers, and by servos of the engine until then."""
+    from action_graphs import ACTUATORS, MODEL
+
+    from actuon import MujocoSimulation
+
+    (tmp_path / "arms.xml").write_text(MODEL)
+    (tmp_path / "arms.actuon.yaml").write_text(ACTUATORS)
+    with MujocoSimulation(tmp_path / "arms.xml") as simulation:
+        yield simulation

@@ -1,405 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `ArticulationActuators` node, called as OmniGraph calls it, and graphs in a USD stage run here."""
+"""Action graphs in a USD stage, run here."""
 
 from __future__ import annotations
 
-import gc
-import importlib.resources
-import inspect
-import json
 import logging
-import re
-import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from action_graphs import NODE, PHYSICS, TICK, actuators_of, driven, graph, servo_gain, set_input
 from pxr import Sdf, Usd, UsdGeom
 
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
 from actuon.errors import RobotFileError, SimulationError, StructureError
-from actuon.graph import NODE_TYPES, GraphRunner, OgnArticulationActuators
+from actuon.graph import NODE_TYPES, GraphRunner
 
 ASSETS = actuon.assets.FOLDER
-NODE = "actuon.graph.ArticulationActuators"
-PHYSICS, TICK = "isaacsim.core.nodes.OnPhysicsStep", "omni.graph.action.OnTick"
-ARM = """<body name="{name}" pos="{x} 0 1"><joint name="{name}_hinge" type="hinge" axis="0 1 0"/>
-<geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0" mass="1"/>
-<body pos="0.3 0 0"><joint name="{name}_slide" type="slide" axis="1 0 0"/>
-<geom type="sphere" size="0.05" mass="0.5"/></body></body>"""
-MODEL = f"""<mujoco><option timestep="0.002"/><worldbody>{ARM.format(name="left", x=0)}{ARM.format(name="right", x=2)}
-</worldbody><actuator><position joint="left_hinge" kp="7"/><position joint="right_hinge" kp="7"/></actuator></mujoco>"""
-ACTUATORS = """version: 1
-actuators:
-  all:
-    joints: [".*"]
-    controller: {type: pd, kp: 30.0, kd: 0.5}
-"""
-
-
-@pytest.fixture
-def arms(tmp_path):
-    """Two arms of two DOFs, driven by PD controllers, and by servos of the engine until then."""
-    (tmp_path / "arms.xml").write_text(MODEL)
-    (tmp_path / "arms.actuon.yaml").write_text(ACTUATORS)
-    with MujocoSimulation(tmp_path / "arms.xml") as simulation:
-        yield simulation
-
-
-class OmniGraphNode:
-    """What OmniGraph gives of a node."""
-
-    def __init__(self, number=1, instance=7):
-        self.number, self.instance = number, instance
-
-    def node_id(self):
-        return self.number
-
-    def get_graph_instance_id(self):
-        return self.instance
-
-
-def database(**inputs):
-    """A node's database, as OmniGraph hands it to ``compute``."""
-    defaults = {name: port.get("default", 1) for name, port in OgnArticulationActuators.OGN["inputs"].items()}
-    values = {k: np.array(v, np.float32 if k == "feedforwardCommand" else np.int32) if isinstance(v, list) else v
-              for k, v in (defaults | inputs).items()}  # fmt: skip
-    logged = []
-    node = OmniGraphNode()
-    return SimpleNamespace(
-        inputs=SimpleNamespace(**values),
-        outputs=SimpleNamespace(execOut=None),
-        per_instance_state=OgnArticulationActuators.internal_state(),
-        abi_node=node,
-        node=node,
-        logged=logged,
-        log_error=logged.append,
-    )
-
-
-def compute(db):
-    db.outputs.execOut = None
-    return OgnArticulationActuators.compute(db)
-
-
-def servo_gain(simulation, name):
-    return simulation.models[0].actuator_gainprm[["left", "right"].index(name), 0]
-
-
-def attribute_type(value):
-    first = value[0] if isinstance(value, list) and value else value
-    kinds = {bool: "bool", int: "int", float: "float", str: "string", list: "float"}
-    return Sdf.ValueTypeNames.Find(kinds[type(first)] + "[]" * isinstance(value, list))
-
-
-def graph(nodes, connections=(), path="/ActionGraph", stage=None):
-    """A stage with an action graph: nodes as name → (type, inputs), connections as ("a.outputs:x", "b.inputs:y")."""
-    stage = stage or Usd.Stage.CreateInMemory()
-    stage.DefinePrim(path, "OmniGraph").CreateAttribute("evaluator:type", Sdf.ValueTypeNames.Token).Set("execution")
-    for name, (kind, values) in nodes.items():
-        prim = stage.DefinePrim(f"{path}/{name}", "OmniGraphNode")
-        prim.CreateAttribute("node:type", Sdf.ValueTypeNames.Token).Set(kind)
-        for key, value in values.items():
-            prim.CreateAttribute(f"inputs:{key}", attribute_type(value)).Set(value)
-    for source, target in connections:
-        prim, name = target.split(".")
-        attribute = stage.GetPrimAtPath(f"{path}/{prim}").GetAttribute(name)
-        if not attribute:
-            attribute = stage.GetPrimAtPath(f"{path}/{prim}").CreateAttribute(name, Sdf.ValueTypeNames.UInt)
-        attribute.AddConnection(
-            source if source.startswith("/") else f"{path}/{source}", Usd.ListPositionBackOfPrependList
-        )
-    return stage
-
-
-def driven(trigger=PHYSICS, output="step", **inputs):
-    """A graph with a trigger and our node."""
-    return graph(
-        {"start": (trigger, {}), "actuators": (NODE, inputs)}, [(f"start.outputs:{output}", "actuators.inputs:execIn")]
-    )
-
-
-def actuators_of(runner):
-    return runner.nodes["/ActionGraph/actuators"].state.actuators
-
-
-def set_input(stage, name, value, node="actuators"):
-    stage.GetPrimAtPath(f"/ActionGraph/{node}").GetAttribute(f"inputs:{name}").Set(value)
-
-
-# The description
-
-
-def test_description_is_that_of_the_node():
-    text = (
-        importlib.resources.files("actuon.attach.graph_node")
-        .joinpath("OgnArticulationActuators.ogn")
-        .read_text("utf-8")
-    )
-    ((name, ogn),) = json.loads(text).items()
-    assert f"actuon.graph.{name}" == NODE
-    assert NODE_TYPES[NODE] is OgnArticulationActuators
-    assert {key: (port["type"], port.get("default")) for key, port in ogn["inputs"].items()} == {
-        "execIn": ("execution", None),
-        "robotPath": ("string", ""),
-        "autoStepPrePhysics": ("bool", True),
-        "stepDt": ("double", 0.0),
-        "feedforwardCommand": ("float[]", []),
-        "indices": ("int[]", []),
-        "dofIndices": ("int[]", []),
-    }
-    assert {key: port["type"] for key, port in ogn["outputs"].items()} == {"execOut": "execution"}
-    assert ogn["language"] == "python"
-    assert ogn["version"] == 1
-    assert ogn["categories"]
-    assert "state" in ogn
-    assert all(port["description"] for port in (ogn, *ogn["inputs"].values(), *ogn["outputs"].values()))
-
-
-def test_omnigraph_finds_its_entries():
-    """It imports the file beside the description, and calls these of the class of the same name without an instance."""
-    source = Path(inspect.getfile(OgnArticulationActuators))
-    assert source.stem == OgnArticulationActuators.__name__
-    assert source.with_suffix(".ogn").is_file()
-    for name in ("compute", "internal_state", "release", "release_instance"):
-        assert isinstance(inspect.getattr_static(OgnArticulationActuators, name), staticmethod)
-    assert list(inspect.signature(OgnArticulationActuators.compute).parameters) == ["db"]
-    assert "omni" not in sys.modules
-
-
-# compute(db)
-
-
-def test_is_built_on_the_first_pulse_and_kept(arms):
-    db = database(robotPath="/left")
-    assert db.per_instance_state.actuators is None
-    assert servo_gain(arms, "left") == 7
-    assert compute(db) is True
-    assert db.outputs.execOut == 1
-    first = db.per_instance_state.actuators
-    assert first.articulation.paths == ["/left"]
-    assert servo_gain(arms, "left") == 0
-    assert compute(db) is True
-    assert db.per_instance_state.actuators is first
-    assert db.logged == []
-
-
-def test_is_rebuilt_when_the_path_changes(arms):
-    db = database(robotPath="/left")
-    compute(db)
-    first = db.per_instance_state.actuators
-    db.inputs.robotPath = "/right"
-    assert compute(db)
-    assert db.per_instance_state.actuators is not first
-    assert db.per_instance_state.actuators.articulation.paths == ["/right"]
-    assert (servo_gain(arms, "left"), servo_gain(arms, "right")) == (7, 0)
-    with pytest.raises(SimulationError, match="closed"):
-        first.step_actuators(0.002)
-
-
-def test_feedforward_is_applied_again_on_each_pulse(arms):
-    db = database(robotPath="/left", feedforwardCommand=[3.0, -2.0])
-    plain = compute(db) and db.per_instance_state.actuators
-    arms.step()
-    with_feedforward = plain.telemetry().computed_effort
-    plain.set_dof_feedforward_effort_targets(0.0)
-    plain.step_actuators(arms.dt)
-    without = plain.telemetry().computed_effort
-    compute(db)
-    plain.step_actuators(arms.dt)
-    again = plain.telemetry().computed_effort
-    np.testing.assert_allclose(again - without, [[3.0, -2.0]], rtol=1e-5)
-    np.testing.assert_allclose(with_feedforward, [[3.0, -2.0]], atol=1e-5)
-
-
-def test_feedforward_reaches_the_dofs_and_robots_that_are_named(tmp_path):
-    (tmp_path / "arms.xml").write_text(MODEL)
-    (tmp_path / "arms.actuon.yaml").write_text(ACTUATORS)
-
-    def efforts(**inputs):
-        with MujocoSimulation(tmp_path / "arms.xml", num_envs=3):
-            db = database(robotPath="left", autoStepPrePhysics=False, **inputs)
-            assert compute(db), db.logged
-            return db.per_instance_state.actuators.telemetry().computed_effort
-
-    np.testing.assert_allclose(efforts(feedforwardCommand=[2.0]), np.full((3, 2), 2.0), atol=1e-6)
-    np.testing.assert_allclose(efforts(feedforwardCommand=[1.0, 2.0]), [[1, 2]] * 3, atol=1e-6)
-    np.testing.assert_allclose(efforts(feedforwardCommand=[1.0, 2, 3, 4, 5, 6]), [[1, 2], [3, 4], [5, 6]], atol=1e-6)
-    np.testing.assert_allclose(
-        efforts(feedforwardCommand=[1.0, 2.0], indices=[2, 0], dofIndices=[1]), [[0, 2], [0, 0], [0, 1]], atol=1e-6
-    )
-    np.testing.assert_allclose(efforts(feedforwardCommand=[4.0], indices=[1]), [[0, 0], [4, 4], [0, 0]], atol=1e-6)
-
-
-def test_empty_feedforward_leaves_what_is_there(arms):
-    db = database(robotPath="/left", autoStepPrePhysics=False, feedforwardCommand=[3.0])
-    compute(db)
-    db.inputs.feedforwardCommand = np.zeros(0, np.float32)
-    assert compute(db)
-    np.testing.assert_allclose(db.per_instance_state.actuators.telemetry().computed_effort, [[3, 3]], atol=1e-6)
-
-
-def test_steps_by_hand_only_when_auto_is_off(arms):
-    db = database(robotPath="/left", feedforwardCommand=[1.0])
-    compute(db)
-    actuators = db.per_instance_state.actuators
-    assert not actuators.telemetry().computed_effort.any()
-    arms.step()
-    assert actuators.telemetry().computed_effort.all()
-
-    db.inputs.autoStepPrePhysics = False
-    compute(db)
-    before = actuators.telemetry().computed_effort
-    arms.step(5)
-    np.testing.assert_array_equal(actuators.telemetry().computed_effort, before)
-    compute(db)
-    assert (actuators.telemetry().computed_effort != before).all()
-
-    db.inputs.autoStepPrePhysics = True
-    compute(db)
-    before = actuators.telemetry().computed_effort
-    arms.step(2)
-    assert (actuators.telemetry().computed_effort != before).all()
-    assert db.per_instance_state.actuators is actuators
-
-
-@pytest.mark.parametrize(("step_dt", "expected"), [(0.0, 0.002), (0.0125, 0.0125)])
-def test_manual_step_takes_its_time_step(arms, monkeypatch, step_dt, expected):
-    steps = []
-    monkeypatch.setattr(ArticulationActuators, "step_actuators", lambda self, dt: steps.append(dt))
-    compute(database(robotPath="/left", autoStepPrePhysics=False, stepDt=step_dt))
-    assert steps == [expected]
-
-
-BAD = {
-    "no path": ({"robotPath": ""}, r"robotPath: got ''; must be the path or name"),
-    "no text": ({"robotPath": 3}, r"robotPath: got 3; must be"),
-    "no robot": ({"robotPath": "/lefft"}, r"no robot at '/lefft'.*Did you mean '/left'"),
-    "no regex": ({"robotPath": "(("}, "no regex"),
-    "negative step": ({"autoStepPrePhysics": False, "stepDt": -0.1}, r"stepDt: got -0.1; must be finite and ≥ 0"),
-    "endless step": ({"autoStepPrePhysics": False, "stepDt": float("nan")}, "stepDt: got nan"),
-    "too few": (
-        {"feedforwardCommand": [1.0, 2.0, 3.0]},
-        r"feedforwardCommand: got 3 values; must be none, 1, 2 \(one for each DOF\), or 1 × 2",
-    ),
-    "not finite": ({"feedforwardCommand": [float("inf")]}, "NaN or infinity"),
-    "no such DOF": ({"feedforwardCommand": [1.0], "dofIndices": [2]}, "dof_indices: .*from 0 to 1"),
-    "a DOF twice": ({"feedforwardCommand": [1.0, 2.0], "dofIndices": [1, 1]}, "dof_indices: got 1 more than once"),
-    "no such robot": ({"feedforwardCommand": [1.0], "indices": [-1]}, "indices: .*from 0 to 0"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_errors_are_logged_and_returned(arms, case):
-    inputs, message = BAD[case]
-    db = database(**{"robotPath": "/left"} | inputs)
-    assert compute(db) is False
-    assert db.outputs.execOut is None
-    (logged,) = db.logged
-    assert re.search(message, logged), logged
-
-
-def test_after_a_bad_path_nothing_is_left_and_a_good_one_works(arms):
-    db = database(robotPath="/left")
-    compute(db)
-    db.inputs.robotPath = "/nobody"
-    assert not compute(db)
-    assert db.per_instance_state.actuators is None
-    assert servo_gain(arms, "left") == 7
-    db.inputs.robotPath = "/left"
-    assert compute(db)
-    assert servo_gain(arms, "left") == 0
-
-
-def test_a_bad_feedforward_changes_nothing(arms):
-    db = database(robotPath="/left", autoStepPrePhysics=False, feedforwardCommand=[1.0])
-    compute(db)
-    actuators = db.per_instance_state.actuators
-    db.inputs.feedforwardCommand = np.array([5.0, float("nan")], np.float32)
-    assert not compute(db)
-    assert db.per_instance_state.actuators is actuators
-    actuators.step_actuators(arms.dt)
-    np.testing.assert_allclose(actuators.telemetry().computed_effort, [[1, 1]], atol=1e-6)
-
-
-def test_errors_that_are_not_ours_are_logged_too(arms, monkeypatch):
-    def fail(*_, **__):
-        raise MemoryError("no more")
-
-    monkeypatch.setattr(ArticulationActuators, "step_actuators", fail)
-    db = database(robotPath="/left", autoStepPrePhysics=False)
-    assert compute(db) is False
-    assert db.logged == ["MemoryError: no more"]
-
-
-def test_without_a_simulation_it_says_so():
-    db = database(robotPath="/left")
-    assert compute(db) is False
-    assert "there is no simulation" in db.logged[0]
-
-
-def test_is_rebuilt_on_another_simulation(arms):
-    db = database(robotPath="/left")
-    compute(db)
-    first = db.per_instance_state.actuators
-    with MujocoSimulation(arms.source) as newer:
-        assert compute(db)
-        assert db.per_instance_state.actuators.articulation.simulation is newer
-        with pytest.raises(SimulationError, match="closed"):
-            first.step_actuators(0.002)
-        assert servo_gain(arms, "left") == 7
-    assert compute(db)
-    assert db.per_instance_state.actuators.articulation.simulation is arms
-    arms.close()
-    assert compute(db) is False
-    assert "there is no simulation" in db.logged[-1]
-
-
-def test_is_released_with_its_graph(arms):
-    for release in (
-        lambda db: OgnArticulationActuators.release_instance(db.node, 7),
-        lambda db: OgnArticulationActuators.release(db.node),
-    ):
-        db = database(robotPath="/left")
-        compute(db)
-        OgnArticulationActuators.release_instance(db.node, "another instance")
-        OgnArticulationActuators.release(OmniGraphNode(number=2))
-        assert servo_gain(arms, "left") == 0
-        release(db)
-        assert db.per_instance_state.actuators is None
-        assert servo_gain(arms, "left") == 7
-        release(db)
-    OgnArticulationActuators.release(OmniGraphNode(number=3))
-
-
-def test_is_released_when_nobody_holds_it(arms):
-    db = database(robotPath="/left")
-    compute(db)
-    del db
-    gc.collect()
-    assert servo_gain(arms, "left") == 7
-
-
-def test_in_omnigraph_it_uses_omnigraphs_own_value(arms, monkeypatch):
-    enabled = object()
-    og = SimpleNamespace(ExecutionAttributeState=SimpleNamespace(ENABLED=enabled))
-    monkeypatch.setitem(sys.modules, "omni.graph.core", og)
-    db = database(robotPath="/left")
-    compute(db)
-    assert db.outputs.execOut is enabled
-
-
-def test_older_omnigraph_calls_the_state_by_another_name(arms):
-    db = database(robotPath="/left")
-    db.internal_state = db.per_instance_state
-    del db.per_instance_state
-    assert compute(db)
-    assert db.internal_state.actuators is not None
-
-
-# Graphs in a stage
 
 
 def trajectory(make, steps=60):
@@ -522,7 +138,7 @@ def test_what_is_taken_off_the_stage_is_released(arms, removed):
         assert "/ActionGraph/actuators" not in runner.nodes
 
 
-def test_close_after_the_simulation(arms):
+def test_a_runner_may_be_closed_after_its_simulation(arms):
     runner = GraphRunner(driven(TICK, "tick", robotPath="/left"))
     runner.tick()
     arms.close()
@@ -612,7 +228,7 @@ def test_node_types_of_ones_own(arms):
     ("kind", "value"),
     [("Bool", True), ("Int", 3), ("Float", 0.5), ("Double", 0.25), ("String", "/left"), ("Token", "left")],
 )
-def test_constants(arms, kind, value):
+def test_a_constant_gives_its_value(arms, kind, value):
     nodes = {"start": (TICK, {}), "constant": (f"omni.graph.nodes.Constant{kind}", {"value": value})}
     connections = [("start.outputs:tick", "note.inputs:execIn"), ("constant.inputs:value", "note.inputs:value")]
     ((seen, _),), errors = noted(nodes, connections)
@@ -634,7 +250,7 @@ def test_a_constant_without_a_value_has_that_of_its_type(arms):
         assert not actuators_of(runner).telemetry().computed_effort.any()
 
 
-def test_arrays_of_constants(arms):
+def test_constants_are_put_together_as_an_array(arms):
     def array(size, **inputs):
         nodes = {"start": (TICK, {}), "two": ("omni.graph.nodes.ConstantInt", {"value": 2}),
                  "array": ("omni.graph.nodes.ConstructArray", {"arraySize": size, **inputs})}  # fmt: skip
@@ -653,7 +269,7 @@ def test_arrays_of_constants(arms):
     assert "needs outputs:array of /ActionGraph/array, which failed" in errors["/ActionGraph/note"]
 
 
-def test_triggers_say_when(arms):
+def test_triggers_give_frames_and_times(arms):
     def seen(trigger, pulse, output, runs=3, **inputs):
         nodes = {"start": (trigger, inputs)}
         connections = [
@@ -675,7 +291,7 @@ def test_triggers_say_when(arms):
     np.testing.assert_allclose(seen(TICK, "tick", "deltaSeconds"), [0.0, 0.002, 0.002])
 
 
-def test_a_value_of_a_node_that_has_not_run(arms):
+def test_a_value_of_a_node_that_has_not_run_is_an_error(arms):
     nodes = {"start": (TICK, {}), "physics": (PHYSICS, {})}
     connections = [
         ("start.outputs:tick", "note.inputs:execIn"),
@@ -688,8 +304,6 @@ def test_a_value_of_a_node_that_has_not_run(arms):
     assert seen == []
     assert "needs outputs:deltaSimulationTime of /ActionGraph/physics, which has not run yet" in str(errors)
 
-
-# Graphs that cannot be run
 
 START = {"start": (TICK, {})}
 WIRE = ("start.outputs:tick", "actuators.inputs:execIn")
@@ -736,13 +350,13 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("case", UNREADABLE)
-def test_graphs_that_cannot_be_run(arms, case):
+def test_graphs_that_cannot_be_run_are_refused(arms, case):
     nodes, connections, message = UNREADABLE[case]
     with pytest.raises(RobotFileError, match=message):
         GraphRunner(graph(nodes, connections))
 
 
-def test_which_graph(arms, tmp_path):
+def test_the_graph_to_run_must_be_one_that_the_stage_has(arms, tmp_path):
     with pytest.raises(RobotFileError, match="has no graph; must have a prim of type OmniGraph"):
         GraphRunner(Usd.Stage.CreateInMemory())
     stage = graph(START, path="/One")
