@@ -105,7 +105,7 @@ def test_gear_ratio_puts_limits_on_the_motors_side():
     assert (model.saturation_effort == 27.0).all()
     assert (model.velocity_limit == 10.0).all()
     assert (build(IdealPDActuatorCfg(**COMMON, gear_ratio=9.0), effort_limit=7.0).effort_limit == 7.0).all()
-    assert "motor side" in model._table_text()
+    assert "motor side" in model.table_text()
     for ratio in (0.0, -1.0, True, "x", math.nan):
         with pytest.raises(ValueError, match="gear_ratio"):
             IdealPDActuatorCfg(**COMMON, gear_ratio=ratio)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import warp as wp
@@ -64,7 +64,7 @@ class Actuator:
         sensors: What the controller sees of position and velocity, in this order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_signal_attrs: Names of arrays in the simulation's control that signals of stages are written to, by the
-            name of the signal; at ``effort_indices``.
+            name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Actuator:
         effects: Sequence[Effect | Config] | None = None,
         sensors: Sequence[Sensor | Config] | None = None,
         stages: Sequence[Component | Config] | None = None,
-        control_signal_attrs: Mapping[str, str] | None = None,
+        control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
     ):
         self.accumulate = bool(accumulate)
         self.indices = index_array(indices, "indices", None)
@@ -119,6 +119,8 @@ class Actuator:
         self.control_feedforward_attr = control_feedforward_attr
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
+        if callable(control_signal_attrs):
+            control_signal_attrs = {signal: control_signal_attrs(signal) for signal in self.signals}
         self.control_signal_attrs = dict(control_signal_attrs or {})
         self._check_names()
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from .components.delay import Delay
 from .errors import StateError, StructureError
 from .files import replacing
 from .typing import ArrayLike, PathLike
+
+STRUCTURE = "__structure__"
+"""Name of the description of a chain among saved arrays."""
 
 _UNSAVED = ("tag", "spare", "origin")
 """Arrays of rings that tell states of one process apart, and are nothing to another."""
@@ -88,31 +92,37 @@ class ActuatorState:
         Args:
             path: An ``.npz`` file. It is written whole, or not at all.
         """
-        arrays = {key: array.numpy() for key, array in self._saved().items()}
-        path = Path(path)
-        with replacing(path) as partial, open(partial, "wb") as file:
-            np.savez(file, __structure__=np.array(self._structure()), **arrays)
+        write_arrays(path, self.contents())
 
     def load(self, path: PathLike) -> None:
         """Take over what `save` wrote. See `Actuator.load_state`."""
-        try:
-            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-                loaded = {key: file[key] for key in file.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
-            raise StateError(f"'{path}' cannot be read as the state of an actuator: {error}") from error
-        found = loaded.pop("__structure__", None)
-        if found is None:
-            raise StateError(f"'{path}' is not the state of an actuator")
-        for got, wanted in _pairs(found.tolist(), self._structure()):
-            if got != wanted:
-                raise StateError(f"'{path}': is the state of a chain with {got}; this one has {wanted}")
-        saved = self._saved()
-        for key, array in saved.items():
-            values = loaded.get(key)
-            if values is None or values.shape != array.shape or values.dtype != array.numpy().dtype:
-                raise StateError(f"'{path}': '{key}' is missing, or of another shape or type than {array.shape}")
-        for key, array in saved.items():
-            array.assign(loaded[key])
+        contents = read_arrays(path, "the state of an actuator")
+        self.check(f"'{path}'", contents)
+        self.take(contents)
+
+    def contents(self) -> dict[str, np.ndarray]:
+        """Everything that is remembered, and a description of the chain, as arrays by name."""
+        arrays = {key: array.numpy() for key, array in self._saved().items()}
+        return {STRUCTURE: np.array(self._structure()), **arrays}
+
+    def check(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
+        """Refuse contents of another chain.
+
+        Args:
+            where: What to call their origin in an error.
+            contents: What `contents` of another state gave.
+
+        Raises:
+            StateError: They are of another chain, or incomplete; says in what they differ.
+        """
+        check_structure(where, contents, self._structure(), "the state of a chain with {}; this one has {}")
+        for key, array in self._saved().items():
+            check_like(where, key, contents.get(key), array.numpy())
+
+    def take(self, contents: Mapping[str, np.ndarray]) -> None:
+        """Take over contents that were checked."""
+        for key, array in self._saved().items():
+            array.assign(contents[key])
 
     def _structure(self) -> list[str]:
         described = [f"{self.owner.num_actuators} DOFs"]
@@ -134,10 +144,50 @@ class ActuatorState:
         return f"<State of {self.owner.num_actuators} DOFs: {', '.join(parts)}>"
 
 
-def _pairs(got: list[str], wanted: list[str]) -> list[tuple[str, str]]:
+def write_arrays(path: PathLike, contents: Mapping[str, np.ndarray]) -> None:
+    """Write arrays to an ``.npz`` file, whole or not at all."""
+    arrays: dict[str, Any] = dict(contents)
+    with replacing(Path(path)) as partial, open(partial, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def read_arrays(path: PathLike, what: str) -> dict[str, np.ndarray]:
+    """Read what `write_arrays` wrote.
+
+    Raises:
+        StateError: It cannot be read as ``what`` the file should be.
+    """
+    try:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, KeyError) as error:
+        raise StateError(f"'{path}' cannot be read as {what}: {error}") from error
+
+
+def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list[str], said: str) -> None:
+    """Refuse contents whose description differs.
+
+    Args:
+        where: What to call their origin in an error.
+        contents: Arrays by name, `STRUCTURE` among them.
+        wanted: What the description must be, line by line. The first counts things, the others are in order.
+        said: What to say of two lines that differ.
+    """
+    found = contents.get(STRUCTURE)
+    if found is None:
+        raise StateError(f"{where} is not the state of an actuator")
+    got = [str(line) for line in np.atleast_1d(found)]
     if len(got) != len(wanted):
-        return [(" → ".join(got[1:]), " → ".join(wanted[1:]))]
-    return list(zip(got, wanted, strict=True))
+        got, wanted = [" → ".join(got[1:])], [" → ".join(wanted[1:])]
+    for theirs, ours in zip(got, wanted, strict=True):
+        if theirs != ours:
+            raise StateError(f"{where}: is {said.format(theirs, ours)}")
+
+
+def check_like(where: str, key: str, values: np.ndarray | None, like: np.ndarray) -> None:
+    """Refuse an array that is missing, or of another shape or type than ``like``."""
+    if values is None or values.shape != like.shape or values.dtype != like.dtype:
+        raise StateError(f"{where}: '{key}' is missing, or of another shape or type than {like.shape}")
 
 
 def _arrays_of(state: Any) -> dict[str, wp.array]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,13 +21,11 @@ from ..robot_files.actuator_config import ActuatorConfig
 from ..robot_files.registry import by_config
 from ..robot_files.yaml_files import load_actuators, match_joints
 from ..sim import Articulation, Simulation
-from ..typing import ArrayLike, DeviceLike, IdsLike
-from .attachment import Attachment, Telemetry, is_clipped
+from ..typing import DeviceLike
+from .attachment import COMPUTED, Attachment, signal_attr
 
 if TYPE_CHECKING:
     from pxr import Usd
-
-_COMPUTED = "computed"
 
 
 class ArticulationActuators(Attachment):
@@ -101,45 +98,17 @@ class ArticulationActuators(Attachment):
         simulation = articulation.simulation
         if device is not None and wp.get_device(device) != simulation.device:
             raise SimulationError(f"device: got '{device}'; must be '{simulation.device}', where the simulation runs")
-        self.articulation = articulation
+        self._make_arrays(articulation)
         self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
         """What each DOF was built from, by name."""
         self.actuated_dof_indices = np.array(sorted(found), dtype=np.int64)
         """Columns of the DOFs that have an actuator."""
-        shape = (len(articulation), articulation.num_dofs)
-        self._effort = wp.zeros(shape, dtype=wp.float32, device=simulation.device)
-        self._computed = wp.zeros(shape, dtype=wp.float32, device=simulation.device)
-        flat = simulation.arrays
-        self._control = SimpleNamespace(
-            joint_target_q=flat.joint_target_q,
-            joint_target_qd=flat.joint_target_qd,
-            joint_act=wp.zeros_like(flat.joint_qd),
-            joint_f=self._effort.flatten(),
-            computed=self._computed.flatten(),
-        )
-        self.actuators: list[Actuator] = _make(articulation, found)
-        """As few fused actuators as the robot's structure allows, for all robots together."""
-        self._states = [actuator.state() for actuator in self.actuators]
-        self._robot_of = [actuator.effort_indices.numpy() // articulation.num_dofs for actuator in self.actuators]
+        self._take_actuators(_make(articulation, found))
         self._auto_step = bool(auto_step)
         self._attach(self.actuated_dof_indices)
 
     def _hand_over(self, undo: contextlib.ExitStack) -> None:
-        simulation, robots = self.articulation.simulation, self.articulation.robot_ids
-        undo.callback(simulation.silence_drives(robots, self.actuated_dof_indices))
-        silent = simulation.silent_drives(robots)[:, self.actuated_dof_indices]
-        if not silent.all():
-            robot, column = np.argwhere(~silent)[0]
-            name = self.articulation.dof_names[self.actuated_dof_indices[column]]
-            raise SimulationError(
-                f"the engine's own drive of joint '{name}' of '{self.articulation.paths[robot]}' is still there after "
-                "its gains were set to zero: two would pull at one joint"
-            )
-
-    def _on_pre_step(self, dt: float) -> None:
-        if self._auto_step:
-            self.articulation.simulation.refresh_targets()
-            self._step(dt)
+        self._silence(self.actuated_dof_indices, undo)
 
     def step_actuators(self, step_dt: float, context: object = None) -> None:
         """Read state and targets, step the actuators, and hand the efforts to the engine.
@@ -148,30 +117,7 @@ class ArticulationActuators(Attachment):
             step_dt: Time step [s].
             context: Ignored: physics callbacks of some engines pass one.
         """
-        self._check_open()
-        self.articulation.simulation.check_open()
-        self.articulation.simulation.refresh()
-        self._step(step_dt)
-
-    def _step(self, step_dt: float) -> None:
-        simulation = self.articulation.simulation
-        for actuator, state in zip(self.actuators, self._states, strict=True):
-            actuator.step(simulation.arrays, self._control, state, state, dt=step_dt)
-        if self._effort.device.is_cpu:
-            self._check_finite(self._effort.numpy())
-        self._write()
-
-    def _forget(self, rows: np.ndarray) -> None:
-        for array in (self._effort, self._computed):
-            efforts = array.numpy()
-            efforts[rows] = 0.0
-            if not array.device.is_cpu:
-                array.assign(efforts)
-        everyone = len(rows) == len(self.articulation)
-        for state, robots in zip(self._states, self._robot_of, strict=True):
-            if state is not None:
-                mask = np.isin(robots, rows)
-                state.reset(None if everyone else wp.array(mask, device=self._effort.device))
+        self._step_now(step_dt)
 
     def enable_auto_step_pre_physics(self) -> None:
         """Step the actuators before each step of physics. Stays so across a stop and start of the simulation."""
@@ -180,32 +126,6 @@ class ArticulationActuators(Attachment):
     def disable_auto_step_pre_physics(self) -> None:
         """Leave stepping to `step_actuators`. The last efforts stay on until then."""
         self._auto_step = False
-
-    def set_dof_feedforward_effort_targets(
-        self, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
-    ) -> None:
-        """Set what controllers add to their effort [N·m or N]. It goes through delay and limits as they do.
-
-        Args:
-            values: As for `Articulation.set_dof_efforts`. On DOFs without an actuator they have no effect.
-            indices: Which robots. Default: all.
-            dof_indices: Which DOFs. Default: all.
-        """
-        self._check_open()
-        robots, dofs = self.articulation.places_to_write(indices, dof_indices)
-        numbers = self.articulation.numbers("values", values, (len(robots), len(dofs)))
-        at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
-        feedforward = self._control.joint_act
-        if feedforward.device.is_cpu:
-            feedforward.numpy()[at] = numbers
-        else:
-            host = feedforward.numpy()
-            host[at] = numbers
-            feedforward.assign(host)
-
-    def telemetry(self) -> Telemetry:
-        computed, applied = self._computed.numpy().copy(), self._effort.numpy().copy()
-        return Telemetry(self.articulation.dof_names, computed, applied, is_clipped(computed, applied))
 
     def __repr__(self) -> str:
         robots, dofs = len(self.articulation), len(self.actuated_dof_indices)
@@ -299,7 +219,10 @@ def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[
             except ActuonError as error:
                 raise type(error)(f"{where}: {error}") from error
     return builder.finalize(
-        device=articulation.simulation.device, control_computed_output_attr=_COMPUTED, accumulate=False
+        device=articulation.simulation.device,
+        control_computed_output_attr=COMPUTED,
+        accumulate=False,
+        control_signal_attrs=signal_attr,
     )
 
 

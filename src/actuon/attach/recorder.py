@@ -19,6 +19,20 @@ from .attachment import Attachment
 
 FORMATS = (".npz", ".csv")
 
+_NAMES = (
+    "time",
+    "position",
+    "velocity",
+    "position_target",
+    "velocity_target",
+    "computed_effort",
+    "applied_effort",
+    "clipped",
+    "dof_names",
+    "paths",
+)
+"""What a record holds of every robot."""
+
 
 class Recorder(Uncopyable):
     """Records, at each step of physics, what the actuators saw and what they gave, until it is closed.
@@ -30,6 +44,9 @@ class Recorder(Uncopyable):
     def __init__(self, actuators: Attachment):
         if not isinstance(actuators, Attachment):
             raise StructureError(f"got {actuators!r}; must be ArticulationActuators or lab.ActuatorGroups")
+        for name in actuators.telemetry().signals:
+            if name in _NAMES:
+                raise StructureError(f"the signal '{name}' has the name of another series; rename it in OUTPUTS")
         self.actuators = actuators
         self._series: dict[str, list[Any]] = {}
         self._row: dict[str, Any] = {}
@@ -56,6 +73,7 @@ class Recorder(Uncopyable):
             "computed_effort": telemetry.computed_effort,
             "applied_effort": telemetry.applied_effort,
             "clipped": telemetry.clipped,
+            **telemetry.signals,
         }
         for name, value in self._row.items():
             self._series.setdefault(name, []).append(value)
@@ -65,8 +83,8 @@ class Recorder(Uncopyable):
 
     @property
     def data(self) -> dict[str, np.ndarray]:
-        """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, and whether a
-        limit clipped it, each of shape (T, N, D)."""
+        """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, whether a limit
+        clipped it, and the signals of `Telemetry` by their names, each of shape (T, N, D)."""
         return {name: np.array(values) for name, values in self._series.items()}
 
     def save(self, path: PathLike) -> None:

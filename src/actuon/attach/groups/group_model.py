@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import copy
-import sys
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import warp as wp
 
-from ...actuator import Actuator
-from ...arrays import refuse_autograd
+from ...components.component import Component
 from ...components.controllers.controller import Controller
 from ...components.controllers.pd import ControllerPD
 from ...components.delay import Delay
@@ -22,9 +21,18 @@ from ...components.limits.max_effort import ClampingMaxEffort
 from ...errors import ParameterError, listed
 from ...sim.ids import ids_to_reset
 from ...typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, Tensor
-from .randomisation import Distribution
-from .resolution import PARAMETERS, Resolved, asset_values, joint_numbers, shown, values_by_joint
-from .tensors import like, warp_device
+from .randomisation import Distribution, set_stream, stream_of
+from .resolution import (
+    PARAMETERS,
+    Resolved,
+    asset_values,
+    joint_numbers,
+    rows_by_parameter,
+    table_text,
+    values_by_joint,
+)
+from .tensor_step import TensorStep
+from .tensors import copied_columns, like, viewed, warp_device
 
 if TYPE_CHECKING:
     from .cfg import ActuatorBaseCfg
@@ -41,6 +49,20 @@ class ArticulationActions:
     joint_velocities: Tensor | None = None
     joint_efforts: Tensor | None = None
     joint_indices: IdsLike = None
+
+
+@dataclass(frozen=True)
+class _OnRobot:
+    """Where a model is: see `ActuatorBase.attach`."""
+
+    on_change: Callable[[str], None]
+    computed: wp.array
+    applied: wp.array
+    columns: np.ndarray
+
+    def efforts(self) -> tuple[Tensor, Tensor]:
+        """Computed and applied ones of the last step, copied."""
+        return copied_columns(self.computed, self.columns), copied_columns(self.applied, self.columns)
 
 
 class ActuatorBase:
@@ -69,8 +91,6 @@ class ActuatorBase:
     _motor_side: ClassVar[tuple[str, ...]] = ("effort_limit", "saturation_effort")
     _extra: ClassVar[tuple[str, ...]] = ()
     """Parameters beyond those that all models have."""
-    _on_change: Callable[[str], None] | None = None
-    """Told when a parameter was drawn anew, for what the engine holds."""
 
     def __init__(
         self,
@@ -125,11 +145,10 @@ class ActuatorBase:
         self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
         self._baseline = {name: array.numpy().copy() for name, array in self._values.items()}
         self._rng = np.random.default_rng(getattr(cfg, "seed", None))
-        self._zeros = self._view(wp.zeros(self.num_envs * self.num_joints, dtype=wp.float32, device=self.device))
-        self._flattened: dict[str, tuple[Any, Any]] = {}
-        self._efforts = [self._view(wp.zeros_like(self._values["stiffness"])) for _ in range(2)]
-        self._actuator = self._build()
-        self._state = self._actuator.state()
+        self._efforts: tuple[Tensor, Tensor] | None = None
+        self._on_robot: _OnRobot | None = None
+        self.stages = tuple(self.make_stages())
+        """The components of its chain, in order."""
 
     @property
     def _where(self) -> str:
@@ -155,19 +174,48 @@ class ActuatorBase:
 
     def _view(self, array: wp.array) -> Tensor:
         """Memory of ours as a tensor."""
-        if "torch" in sys.modules:
-            return wp.to_torch(array).view(self.shape)
-        return array.numpy().reshape(self.shape)
+        return viewed(array, self.shape)
 
     @property
     def computed_effort(self) -> Tensor:
-        """What the last `compute` wanted, before limits [N·m]."""
-        return self._efforts[0]
+        """What the last step on a robot, or the last `compute`, wanted, before limits [N·m]."""
+        return self._last_efforts()[0]
 
     @property
     def applied_effort(self) -> Tensor:
         """What limits left of it [N·m]."""
-        return self._efforts[1]
+        return self._last_efforts()[1]
+
+    def _last_efforts(self) -> tuple[Tensor, Tensor]:
+        if self._efforts is None:
+            if self._on_robot is not None:
+                self._efforts = self._on_robot.efforts()
+            else:
+                zeros = wp.zeros_like(self._values["stiffness"])
+                self._efforts = self._view(zeros), self._view(wp.clone(zeros))
+        return self._efforts
+
+    def attach(
+        self, on_change: Callable[[str], None], computed: wp.array, applied: wp.array, columns: np.ndarray
+    ) -> None:
+        """Be on robots.
+
+        Args:
+            on_change: Told when a parameter was drawn anew, for what the engine holds.
+            computed: Where efforts before limits are written at each step [N·m], shape (environments, D).
+            applied: Where efforts are written [N·m], shape (environments, D).
+            columns: The joints among the D, shape (joints,).
+        """
+        self._on_robot = _OnRobot(on_change, computed, applied, columns)
+
+    def efforts_changed(self) -> None:
+        """Show the efforts of a step that was made on robots."""
+        self._efforts = None
+
+    def detach(self) -> None:
+        """Be on robots no more. The last efforts stay."""
+        self._last_efforts()
+        self._on_robot = None
 
     def _resolve(self) -> dict[str, Resolved]:
         names = [name for name in PARAMETERS if name in self._assets or name in self._extra]
@@ -209,16 +257,14 @@ class ActuatorBase:
     def _spread(self, resolved: Resolved) -> np.ndarray:
         return np.ascontiguousarray(np.broadcast_to(resolved.used, self.shape), dtype=np.float32).ravel()
 
-    def _build(self) -> Actuator:
-        """The fused actuator of the group: all environments and joints, in one kernel."""
-        return Actuator(
-            wp.array(np.arange(self.num_envs * self.num_joints, dtype=np.uint32), device=self.device),
-            self._controller(),
-            delay=self._delay(),
-            clamping=self._clamping(),
-            control_computed_output_attr="computed",
-            accumulate=False,
-        )
+    @functools.cached_property
+    def _on_tensors(self) -> TensorStep:
+        return TensorStep(self._where, self.shape, self.stages, self.device)
+
+    def make_stages(self) -> list[Component]:
+        """Make the components of the chain, in order. A subclass may add some; they run on robots and in `compute`."""
+        delay = self._delay()
+        return [*([] if delay is None else [delay]), self._controller(), *self._clamping()]
 
     def _controller(self) -> Controller:
         return ControllerPD(self._values["stiffness"], self._values["damping"])
@@ -244,70 +290,20 @@ class ActuatorBase:
             ArrayError: A PyTorch tensor requires grad, which the efforts would not have.
         """
         self._step(control_action, joint_pos, joint_vel)
-        control_action.joint_efforts = like(self._efforts[1], joint_pos)
+        control_action.joint_efforts = like(self.applied_effort, joint_pos)
         control_action.joint_positions = None
         control_action.joint_velocities = None
         return control_action
 
     def _step(self, action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> None:
-        computed, applied = self._new(), self._new()
-        sim = {
-            "joint_q": self._flat("joint_pos", joint_pos),
-            "joint_qd": self._flat("joint_vel", joint_vel),
-            "joint_target_q": self._flat("joint_positions", action.joint_positions),
-            "joint_target_qd": self._flat("joint_velocities", action.joint_velocities),
-            "joint_act": self._flat("joint_efforts", action.joint_efforts),
-            "joint_f": applied,
-            "computed": computed,
-        }
-        self._actuator.step(sim, sim, self._state, self._state)
-        self._efforts[:] = computed.reshape(self.shape), applied.reshape(self.shape)
-
-    def _new(self) -> Tensor:
-        """A flat tensor for the efforts of one step, in the kind that the model has. What was given out stays."""
-        count, torch = self.shape[0] * self.shape[1], sys.modules.get("torch")
-        if torch is not None:
-            return torch.empty(count, dtype=torch.float32, device=wp.device_to_torch(self.device))
-        return np.empty(count, np.float32) if self.device.is_cpu else wp.empty(count, wp.float32, self.device)
-
-    def _flat(self, name: str, tensor: Tensor | None) -> Tensor:
-        """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
-        if tensor is None:
-            tensor = self._zeros
-        refuse_autograd(tensor, f"{self._where}: {name}")
-        known, flat = self._flattened.get(name, (None, None))
-        if (
-            tensor is known
-            and tensor.shape == self.shape
-            and tensor.dtype == flat.dtype
-            and tensor.is_contiguous()
-            and flat.data_ptr() == tensor.data_ptr()
-        ):
-            return flat
-        shape = getattr(tensor, "shape", ())
-        if tuple(shape) != self.shape:
-            raise ParameterError(
-                f"{self._where}: {name}: got {tuple(shape) or tensor}; must have the shape {self.shape}"
-            )
-        if hasattr(tensor, "detach"):
-            plain = not tensor.requires_grad and tensor.itemsize == 4 and tensor.is_floating_point()
-            flat = tensor.reshape(-1) if plain else tensor.detach().reshape(-1).float()
-            if plain and tensor.is_contiguous():
-                self._flattened[name] = (tensor, flat)
-            return flat
-        if isinstance(tensor, wp.array):
-            return tensor.contiguous().flatten()
-        array = np.ascontiguousarray(tensor, dtype=np.float32).ravel()
-        return array if self.device.is_cpu else wp.array(array, device=self.device)
+        targets = action.joint_positions, action.joint_velocities, action.joint_efforts
+        self._efforts = self._on_tensors.run(joint_pos, joint_vel, *targets)
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Let environments forget the past. None, or ``slice(None)``, means all."""
         ids = self._env_ids(env_ids)
-        if self._state is not None and ids.size:
-            mask = np.zeros(self.shape, dtype=bool)
-            mask[ids] = True
-            everyone = len(ids) == self.num_envs
-            self._state.reset(None if everyone else wp.array(mask.ravel(), device=self.device))
+        if ids.size and "_on_tensors" in vars(self):
+            self._on_tensors.reset(ids)
 
     def _env_ids(self, env_ids: IdsLike) -> np.ndarray:
         return ids_to_reset("env_ids", env_ids, self.num_envs)
@@ -347,8 +343,8 @@ class ActuatorBase:
             PARAMETERS[name].check(f"{self._where}.{name}", changed)
             now[ids] = changed
             self._values[name].assign(now.ravel())
-            if self._on_change is not None:
-                self._on_change(name)
+            if self._on_robot is not None:
+                self._on_robot.on_change(name)
         except BaseException:
             self._values[name].assign(before.ravel())
             rng.bit_generator.state = stream
@@ -358,6 +354,18 @@ class ActuatorBase:
         """Whether the config says what a parameter is, and not the asset."""
         return self._resolved[name].source != "asset"
 
+    def parameter(self, name: str) -> wp.array:
+        """The memory of a parameter, which the tensor shares, shape (environments, joints)."""
+        return self._values[name].reshape(self.shape)
+
+    def drawn(self) -> dict[str, np.ndarray]:
+        """What chance has made of the model beside its parameters, and will make: for `redraw`."""
+        return {"random": stream_of(self._rng)}
+
+    def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
+        """Take over what `drawn` gave."""
+        set_stream(self._rng, drawn["random"])
+
     def numbers(self, name: str) -> np.ndarray:
         """A parameter as NumPy, shape (environments, joints)."""
         return self._values[name].numpy().reshape(self.shape)
@@ -365,30 +373,17 @@ class ActuatorBase:
     @property
     def joint_property_resolution_table(self) -> dict[str, list[list[str | float | None]]]:
         """For each parameter, a row per joint: name, index, the asset's value, the config's, the one used."""
-        ids = joint_numbers(self.joint_indices, self.num_joints)
-        table = {}
-        for name, r in self._resolved.items():
-            asset = [None] * self.num_joints if r.asset is None else r.asset[0].tolist()
-            rows = zip(self.joint_names, map(int, ids), asset, r.config, r.used[0].tolist(), strict=True)
-            table[name] = [list(row) for row in rows]
-        return table
+        return rows_by_parameter(self._resolved, self.joint_names, joint_numbers(self.joint_indices, self.num_joints))
 
     def resolution_table(self) -> str:
         """Print, and return, the same as text, with units and sources."""
-        text = self._table_text()
+        text = self.table_text()
         print(text)
         return text
 
-    def _table_text(self) -> str:
-        header = ("joint", "parameter", "asset", "config", "used", "unit", "source")
-        rows: list[Sequence[str]] = [header]
-        for i, joint in enumerate(self.joint_names):
-            for name, r in self._resolved.items():
-                asset = None if r.asset is None else float(r.asset[0, i])
-                numbers = (shown(asset), shown(r.config[i]), shown(float(r.used[0, i])))
-                rows.append((joint, name, *numbers, PARAMETERS[name].unit, r.source))
-        widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    def table_text(self) -> str:
+        """The same, not printed."""
+        return table_text(self._resolved, self.joint_names)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.num_joints} joints in {self.num_envs} environments on {self.device}>"

@@ -11,16 +11,20 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import warp as wp
 
-from ...errors import ActuonError, ParameterError, SimulationError, listed
+from ...actuator import Actuator
+from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
 from ...sim import Articulation
-from ...typing import ArrayLike, IdsLike
-from ..attachment import Attachment, Telemetry, is_clipped
+from ..attachment import COMPUTED, Attachment, Telemetry, signal_attr
 from .cfg import ActuatorBaseCfg
-from .group_model import ActuatorBase, ArticulationActions
+from .engine_side import explicit_settler, implicit_settler
+from .group_model import ActuatorBase
+from .models import ImplicitActuator
 from .resolution import matching
-from .tensors import to_numpy
 
 _log = logging.getLogger("actuon.lab")
+
+_LIMITED = "limited"
+"""What the array is called to which models write what their own limits leave."""
 
 _HELD = {
     "armature": "armature",
@@ -53,14 +57,15 @@ class ActuatorGroups(Attachment):
         if self.unassigned:
             _log.warning("joints in no group, which keep the engine's drive: %s", ", ".join(self.unassigned))
         self._columns = columns
-        shape = (len(articulation), articulation.num_dofs)
-        self._feedforward, self._computed, self._applied = (np.zeros(shape, np.float32) for _ in range(3))
-        self._clipped = np.zeros(shape, dtype=bool)
-        self._effort = wp.zeros(shape, dtype=wp.float32, device=articulation.simulation.device)
+        self._make_arrays(articulation)
+        self._applied, self._limited = self._new_array(), self._new_array()
+        self._control[_LIMITED] = self._limited.flatten()
         self.groups: dict[str, ActuatorBase] = {
             name: self._make(name, cfg, columns[name]) for name, cfg in groups.items()
         }
         """The models, by the names of their groups."""
+        self._take_actuators([self._actuator_of(name) for name in self.groups])
+        self._settlers = [self._settler(name) for name in self.groups]
         self._attach(np.sort(np.concatenate(list(columns.values()))))
 
     def _make(self, name: str, cfg: ActuatorBaseCfg, columns: np.ndarray) -> ActuatorBase:
@@ -74,39 +79,61 @@ class ActuatorGroups(Attachment):
                 assets[ours.removesuffix("_sim")] = held[:, columns]
         names = [robots.dof_names[i] for i in columns]
         try:
-            return cfg.class_type(cfg, names, columns, len(robots), simulation.device, **assets)
+            model: ActuatorBase = cfg.class_type(cfg, names, columns, len(robots), simulation.device, **assets)
+        except ActuonError as error:
+            raise type(error)(f"group '{name}': {error}") from error
+        if type(model).compute not in (ActuatorBase.compute, ImplicitActuator.compute):
+            raise StructureError(
+                f"group '{name}': {type(model).__name__} overrides compute(), which is not called on robots; override "
+                "make_stages()"
+            )
+        return model
+
+    def _actuator_of(self, name: str) -> Actuator:
+        """The model's chain at its joints of all robots, over the arrays of the simulation."""
+        model, robots, columns = self.groups[name], self.articulation, self._columns[name]
+        indices = {kind: robots.flat_indices(kind)[:, columns].ravel() for kind in ("joint_q", "joint_qd")}
+        try:
+            return Actuator(
+                wp.array(indices["joint_qd"], dtype=wp.uint32, device=robots.simulation.device),
+                stages=model.stages,
+                pos_indices=indices["joint_q"],
+                target_pos_indices=robots.flat_indices("joint_target_q")[:, columns].ravel(),
+                effort_indices=(np.arange(len(robots))[:, None] * robots.num_dofs + columns).ravel(),
+                control_output_attr=_LIMITED,
+                control_computed_output_attr=COMPUTED,
+                control_signal_attrs=signal_attr,
+                accumulate=False,
+            )
         except ActuonError as error:
             raise type(error)(f"group '{name}': {error}") from error
 
+    def _settler(self, name: str) -> Callable[[], None]:
+        model, columns = self.groups[name], self._columns[name]
+        most = model.parameter("effort_limit_sim")
+        if not model.is_implicit_model:
+            return explicit_settler(self._limited, most, columns, self._effort, self._applied)
+        at = self.articulation.flat_indices("joint_qd")[:, columns]
+        return implicit_settler(self._computed, self._feedforward, most, columns, at, self._effort, self._applied)
+
     def _hand_over(self, undo: contextlib.ExitStack) -> None:
         for name, model in self.groups.items():
-            undo.callback(self._hand_over_group(name, model, self._columns[name]))
+            self._hand_over_group(name, model, self._columns[name], undo)
 
-    def _hand_over_group(self, name: str, model: ActuatorBase, columns: np.ndarray) -> Callable[[], None]:
-        """Write gains and properties of a group to the engine, and read them back; returns what undoes it."""
+    def _hand_over_group(self, name: str, model: ActuatorBase, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
+        """Write gains and properties of a group to the engine, and read them back."""
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
-        properties = simulation.keep_properties(robots, columns)
-        gains = [values[:, columns] for values in simulation.gains(robots)]
-        give_back = None if model.is_implicit_model else simulation.silence_drives(robots, columns)
-
-        def undo() -> None:
-            model._on_change = None
-            if give_back is not None:
-                give_back()
-            else:
-                simulation.set_gains(robots, columns, *gains)
-            properties()
-
-        own = ("stiffness", "damping", "effort_limit_sim", "velocity_limit_sim") if model.is_implicit_model else ()
-        try:
-            for parameter in ("armature", "friction", "viscous_friction", *own):
-                if model.is_given(parameter):
-                    self._push(name, parameter)
-            if not model.is_implicit_model and not simulation.silent_drives(robots)[:, columns].all():
-                raise SimulationError(f"group '{name}': the engine still holds drives on joints of an explicit group")
-        except BaseException:
-            undo()
-            raise
+        undo.callback(simulation.keep_properties(robots, columns))
+        own: tuple[str, ...] = ()
+        if model.is_implicit_model:
+            own = ("stiffness", "damping", "effort_limit_sim", "velocity_limit_sim")
+            gains = [values[:, columns] for values in simulation.gains(robots)]
+            undo.callback(simulation.set_gains, robots, columns, *gains)
+        else:
+            self._silence(columns, undo)
+        for parameter in ("armature", "friction", "viscous_friction", *own):
+            if model.is_given(parameter):
+                self._push(name, parameter)
         weak = weakref.ref(self)
 
         def changed(parameter: str) -> None:
@@ -114,8 +141,8 @@ class ActuatorGroups(Attachment):
             if groups is not None:
                 groups._push(name, parameter)
 
-        model._on_change = changed
-        return undo
+        undo.callback(model.detach)
+        model.attach(changed, self._computed, self._limited, columns)
 
     def _push(self, name: str, parameter: str) -> None:
         """Write one parameter of a group to the engine, and read it back."""
@@ -142,45 +169,15 @@ class ActuatorGroups(Attachment):
         if not np.allclose(held[:, columns], values, rtol=1e-5):
             raise SimulationError(f"group '{name}': the engine holds another {parameter} than was written")
 
-    def _on_pre_step(self, dt: float) -> None:
-        self.articulation.simulation.refresh_targets()
-        self._step()
-
     def step(self) -> None:
         """Compute all groups, and give the engine the efforts. Each step of physics does so too."""
-        self._check_open()
-        self.articulation.simulation.check_open()
-        self.articulation.simulation.refresh()
-        self._step()
+        self._step_now(self.articulation.simulation.dt)
 
-    def _step(self) -> None:
-        robots = self.articulation
-        kinds = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
-        q, qd, target_q, target_qd = (robots.values(kind) for kind in kinds)
-        given, unlimited = self._feedforward.copy(), self._feedforward.copy()
-        for name, model in self.groups.items():
-            at = self._columns[name]
-            feedforward = self._feedforward[:, at]
-            model.compute(ArticulationActions(target_q[:, at], target_qd[:, at], feedforward, at), q[:, at], qd[:, at])
-            computed, effort = to_numpy(model.computed_effort), to_numpy(model.applied_effort)
-            most = model.numbers("effort_limit_sim")
-            if model.is_implicit_model:
-                drive = computed - feedforward
-                limited = np.clip(drive, -most, most)
-                clipped = is_clipped(drive, limited)
-                applied = np.where(clipped, limited + feedforward, computed)
-                unlimited[:, at] = computed
-            else:
-                applied = given[:, at] = np.clip(effort, -most, most)
-                clipped = is_clipped(computed, applied)
-                unlimited[:, at] = effort
-            self._computed[:, at], self._applied[:, at], self._clipped[:, at] = computed, applied, clipped
-        self._check_finite(unlimited)  # before effort_limit_sim, which would turn infinity into a number
-        if self._effort.device.is_cpu:
-            self._effort.numpy()[:] = given
-        else:
-            self._effort.assign(given)
-        self._write()
+    def _settle(self) -> None:
+        for settle in self._settlers:
+            settle()
+        for model in self.groups.values():
+            model.efforts_changed()
 
     def telemetry(self) -> Telemetry:
         """What the groups did in the last step.
@@ -189,23 +186,30 @@ class ActuatorGroups(Attachment):
         effort itself: here it is the law of its drive, up to its limit, at the state before the step, and the
         feedforward beside it; within the step, the engine's own may change.
         """
-        computed, applied, clipped = (values.copy() for values in (self._computed, self._applied, self._clipped))
-        return Telemetry(self.articulation.dof_names, computed, applied, clipped)
+        return super().telemetry()
 
-    def set_dof_feedforward_effort_targets(
-        self, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
-    ) -> None:
-        """Set what is added to the efforts [N·m]: through the limits of explicit groups, as it is for implicit ones."""
-        self._check_open()
-        robots, dofs = self.articulation.places_to_write(indices, dof_indices)
-        numbers = self.articulation.numbers("values", values, (len(robots), len(dofs)))
-        self._feedforward[np.ix_(robots, dofs)] = numbers
+    def _shown(self) -> list[tuple[wp.array, float]]:
+        return [*super()._shown(), (self._limited, 0.0)]
 
     def _forget(self, rows: np.ndarray) -> None:
-        for values in (self._computed, self._applied, self._clipped):
-            values[rows] = 0
+        super()._forget(rows)
         for model in self.groups.values():
             model.reset(rows)
+            model.efforts_changed()
+
+    def _actuator_names(self) -> list[str]:
+        return [f"group '{name}'" for name in self.groups]
+
+    def _kept(self) -> dict[str, np.ndarray]:
+        kept = super()._kept()
+        for name, model in self.groups.items():
+            kept |= {f"group '{name}'/{key}": values for key, values in model.drawn().items()}
+        return kept
+
+    def _take_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
+        super()._take_kept(where, contents)
+        for name, model in self.groups.items():
+            model.redraw({key: contents[f"group '{name}'/{key}"] for key in model.drawn()})
 
     def __getitem__(self, name: str) -> ActuatorBase:
         if name not in self.groups:
@@ -214,7 +218,7 @@ class ActuatorGroups(Attachment):
 
     def resolution_table(self) -> str:
         """Print, and return: per joint and parameter the asset's value, the config's, the one used, unit and source."""
-        parts = [f"{name}: {type(model).__name__}\n{model._table_text()}" for name, model in self.groups.items()]
+        parts = [f"{name}: {type(model).__name__}\n{model.table_text()}" for name, model in self.groups.items()]
         if self.unassigned:
             parts.append(f"in no group: {', '.join(self.unassigned)}")
         text = "\n\n".join(parts)

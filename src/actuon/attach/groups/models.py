@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 import warp as wp
 
-from ...actuator import Actuator
 from ...arrays import refuse_autograd
+from ...components.component import Component
 from ...components.controllers.controller import Controller
 from ...components.controllers.neural import ControllerNeuralLSTM, ControllerNeuralMLP
 from ...components.delay import Delay
@@ -32,10 +33,10 @@ class ImplicitActuator(ActuatorBase):
 
     is_implicit_model = True
 
-    def _build(self) -> Actuator:
+    def make_stages(self) -> list[Component]:
         for name in ("effort_limit", "velocity_limit"):  # one parameter, by two names
             self._values[name] = self._values[f"{name}_sim"]
-        return super()._build()
+        return super().make_stages()
 
     def _resolve(self) -> dict[str, Resolved]:
         names = [name for name in PARAMETERS if name in self._assets]
@@ -133,6 +134,13 @@ class DelayedPDActuator(IdealPDActuator):
         """Lag of each environment [steps], shape (environments,)."""
         lags = self._view(self._lags)[:, 0]
         return lags.clone() if hasattr(lags, "clone") else lags.copy()
+
+    def drawn(self) -> dict[str, np.ndarray]:
+        return {**super().drawn(), "lags": self._lags.numpy()}
+
+    def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
+        super().redraw(drawn)
+        self._lags.assign(drawn["lags"])
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Let environments forget the past, and draw their lag anew."""

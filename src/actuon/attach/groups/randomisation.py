@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...errors import ParameterError
+
+_LOW = 2**64 - 1
 
 OPERATIONS = ("scale", "add", "set")
 
@@ -92,3 +95,18 @@ class Normal(Distribution):
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         return rng.normal(self.mean, self.std, shape)
+
+
+def stream_of(rng: np.random.Generator) -> np.ndarray:
+    """Where a generator of `np.random.default_rng` stands, uint64 of shape (6,)."""
+    state: Any = rng.bit_generator.state
+    halves = [state["state"][name] >> shift & _LOW for name in ("state", "inc") for shift in (64, 0)]
+    return np.array([*halves, state["has_uint32"], state["uinteger"]], np.uint64)
+
+
+def set_stream(rng: np.random.Generator, words: np.ndarray) -> None:
+    """Let a generator stand where another did, of which `stream_of` gave ``words``."""
+    high, low, inc_high, inc_low, has_uint32, uinteger = (int(word) for word in words)
+    state: Any = rng.bit_generator.state
+    whole = {"state": high << 64 | low, "inc": inc_high << 64 | inc_low}
+    rng.bit_generator.state = state | {"state": whole, "has_uint32": has_uint32, "uinteger": uinteger}

@@ -96,11 +96,36 @@ def asset_values(where: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
         ) from error
 
 
-def shown(value: float | None) -> str:
+def _shown(value: float | None) -> str:
     """A number for a table."""
     if value is None:
         return "–"
     return "inf" if math.isinf(value) else f"{value:g}"
+
+
+def rows_by_parameter(
+    resolved: Mapping[str, Resolved], joint_names: Sequence[str], joint_ids: Sequence[int]
+) -> dict[str, list[list[str | float | None]]]:
+    """For each parameter, a row per joint: name, index, the asset's value, the config's, the one used."""
+    table = {}
+    for name, r in resolved.items():
+        asset = [None] * len(joint_names) if r.asset is None else r.asset[0].tolist()
+        rows = zip(joint_names, map(int, joint_ids), asset, r.config, r.used[0].tolist(), strict=True)
+        table[name] = [list(row) for row in rows]
+    return table
+
+
+def table_text(resolved: Mapping[str, Resolved], joint_names: Sequence[str]) -> str:
+    """The same as text, with units and sources."""
+    header = ("joint", "parameter", "asset", "config", "used", "unit", "source")
+    rows: list[Sequence[str]] = [header]
+    for i, joint in enumerate(joint_names):
+        for name, r in resolved.items():
+            asset = None if r.asset is None else float(r.asset[0, i])
+            numbers = (_shown(asset), _shown(r.config[i]), _shown(float(r.used[0, i])))
+            rows.append((joint, name, *numbers, PARAMETERS[name].unit, r.source))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def joint_numbers(joint_ids: Any, count: int) -> list[int]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -27,3 +28,13 @@ def to_numpy(tensor: Any) -> np.ndarray:
 def like(tensor: Any, model: Any) -> Any:
     """``tensor`` in the kind of array that ``model`` is."""
     return tensor if hasattr(model, "detach") or isinstance(model, wp.array) else to_numpy(tensor)
+
+
+def viewed(array: wp.array, shape: tuple[int, int]) -> Any:
+    """An array's memory as a tensor of ``shape``: PyTorch where that is loaded, else NumPy."""
+    return wp.to_torch(array).view(shape) if "torch" in sys.modules else array.numpy().reshape(shape)
+
+
+def copied_columns(array: wp.array, columns: np.ndarray) -> Any:
+    """Columns of an array of shape (N, D), copied: PyTorch where that is loaded, else NumPy."""
+    return wp.to_torch(array)[:, columns] if "torch" in sys.modules else array.numpy()[:, columns]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps the chain of a group on tensors of the user, for models without an engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...actuator import Actuator
+from ...arrays import refuse_autograd
+from ...components.component import Component
+from ...errors import ParameterError
+from ...typing import Tensor
+from .tensors import viewed
+
+
+class TensorStep:
+    """The chain of a group over tensors of shape (environments, joints), with a state of its own.
+
+    Args:
+        where: What to call the group in an error.
+        shape: (environments, joints).
+        stages: The components of the chain.
+        device: Where to run.
+    """
+
+    def __init__(self, where: str, shape: tuple[int, int], stages: Sequence[Component], device: wp.Device):
+        self._where, self.shape, self.device = where, shape, device
+        indices = wp.array(np.arange(shape[0] * shape[1], dtype=np.uint32), device=device)
+        self._actuator = Actuator(indices, stages=stages, control_computed_output_attr="computed", accumulate=False)
+        self._state = self._actuator.state()
+        self._zeros = viewed(wp.zeros(shape[0] * shape[1], dtype=wp.float32, device=device), shape)
+        self._flattened: dict[str, tuple[Any, Any]] = {}
+
+    def run(
+        self,
+        joint_pos: Tensor,
+        joint_vel: Tensor,
+        joint_positions: Tensor | None,
+        joint_velocities: Tensor | None,
+        joint_efforts: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Step from positions, velocities, their targets and feedforward to efforts before and after limits [N·m]."""
+        computed, applied = self._new(), self._new()
+        sim = {
+            "joint_q": self._flat("joint_pos", joint_pos),
+            "joint_qd": self._flat("joint_vel", joint_vel),
+            "joint_target_q": self._flat("joint_positions", joint_positions),
+            "joint_target_qd": self._flat("joint_velocities", joint_velocities),
+            "joint_act": self._flat("joint_efforts", joint_efforts),
+            "joint_f": applied,
+            "computed": computed,
+        }
+        self._actuator.step(sim, sim, self._state, self._state)
+        return computed.reshape(self.shape), applied.reshape(self.shape)
+
+    def reset(self, ids: np.ndarray) -> None:
+        """Let environments forget the past."""
+        if self._state is not None:
+            mask = np.zeros(self.shape, dtype=bool)
+            mask[ids] = True
+            self._state.reset(None if mask.all() else wp.array(mask.ravel(), device=self.device))
+
+    def _new(self) -> Tensor:
+        """A flat tensor for the efforts of one step, in the kind that the model has. What was given out stays."""
+        count, torch = self.shape[0] * self.shape[1], sys.modules.get("torch")
+        if torch is not None:
+            return torch.empty(count, dtype=torch.float32, device=wp.device_to_torch(self.device))
+        return np.empty(count, np.float32) if self.device.is_cpu else wp.empty(count, wp.float32, self.device)
+
+    def _flat(self, name: str, tensor: Tensor | None) -> Tensor:
+        """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
+        if tensor is None:
+            tensor = self._zeros
+        refuse_autograd(tensor, f"{self._where}: {name}")
+        known, flat = self._flattened.get(name, (None, None))
+        if (
+            tensor is known
+            and tensor.shape == self.shape
+            and tensor.dtype == flat.dtype
+            and tensor.is_contiguous()
+            and flat.data_ptr() == tensor.data_ptr()
+        ):
+            return flat
+        shape = getattr(tensor, "shape", ())
+        if tuple(shape) != self.shape:
+            raise ParameterError(
+                f"{self._where}: {name}: got {tuple(shape) or tensor}; must have the shape {self.shape}"
+            )
+        if hasattr(tensor, "detach"):
+            plain = not tensor.requires_grad and tensor.itemsize == 4 and tensor.is_floating_point()
+            flat = tensor.reshape(-1) if plain else tensor.detach().reshape(-1).float()
+            if plain and tensor.is_contiguous():
+                self._flattened[name] = (tensor, flat)
+            return flat
+        if isinstance(tensor, wp.array):
+            return tensor.contiguous().flatten()
+        array = np.ascontiguousarray(tensor, dtype=np.float32).ravel()
+        return array if self.device.is_cpu else wp.array(array, device=self.device)
