@@ -83,8 +83,8 @@ class Recorder(Uncopyable):
 
     @property
     def data(self) -> dict[str, np.ndarray]:
-        """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, whether a limit
-        clipped it, and the signals of `Telemetry` by their names, each of shape (T, N, D)."""
+        """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, whether a
+        limit clipped it, and the signals of `Telemetry` by their names, each of shape (T, N, D)."""
         return {name: np.array(values) for name, values in self._series.items()}
 
     def save(self, path: PathLike) -> None:
