@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import linecache
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,106 +21,11 @@ import numpy as np
 import warp as wp
 
 from ..kernel.types import LANES, FloatBlock, Floats
+from .activations import GATE_MATH, SCALAR_MATH, VECTOR_MATH, slope_text, value_text
 from .model import Activation, Network
 
 GROUP = 32
 """Lanes evaluated together: two AVX-512 registers, so that four sums make eight independent chains of additions."""
-
-_SCALAR_MATH = """
-typedef float T;
-auto t_exp = [](T x) -> T { return ::expf(x); };
-auto t_tanh = [](T x) -> T { return ::tanhf(x); };
-auto t_max = [](T x, T y) -> T { return x > y ? x : y; };
-auto t_abs = [](T x) -> T { return x < 0.0f ? -x : x; };
-auto t_pick = [](bool yes, T x, T y) -> T { return yes ? x : y; };
-auto t_fma = [](T x, T y, T z) -> T { return x * y + z; };
-auto t_erf = [](T x) -> T { return ::erff(x); };
-auto t_log = [](T x) -> T { return ::logf(x); };
-"""
-
-# exp and tanh after the Cephes library's single-precision polynomials (S. Moshier, public domain constants).
-_VECTOR_MATH = """
-typedef float T __attribute__((vector_size(4 * GROUP)));
-typedef int TI __attribute__((vector_size(4 * GROUP)));
-auto t_pick = [](TI yes, T x, T y) -> T { return yes ? x : y; };
-auto t_max = [](T x, T y) -> T { return x > y ? x : y; };
-auto t_fma = [](T x, T y, T z) -> T { return __builtin_elementwise_fma(x, y, z); };
-auto t_abs = [](T x) -> T { return x < 0.0f ? -x : x; };
-auto t_exp = [t_fma](T x) -> T {
-    x = x < -87.0f ? x * 0.0f - 87.0f : (x > 88.0f ? x * 0.0f + 88.0f : x);
-    T n = __builtin_elementwise_floor(t_fma(x, (1.44269504f - T{}), (0.5f - T{})));
-    T r = t_fma(n, (-0.693359375f - T{}), x);
-    r = t_fma(n, (2.12194440e-4f - T{}), r);
-    T p = (1.9875691500e-4f - T{});
-    p = t_fma(p, r, (1.3981999507e-3f - T{}));
-    p = t_fma(p, r, (8.3334519073e-3f - T{}));
-    p = t_fma(p, r, (4.1665795894e-2f - T{}));
-    p = t_fma(p, r, (1.6666665459e-1f - T{}));
-    p = t_fma(p, r, (5.0000001201e-1f - T{}));
-    p = t_fma(p, r * r, r + 1.0f);
-    TI bits = (__builtin_convertvector(n, TI) + 127) << 23;
-    return p * (T)bits;
-};
-auto t_tanh = [t_fma, t_exp, t_abs](T x) -> T {
-    T a = t_abs(x);
-    T big = 1.0f - 2.0f / (t_exp(2.0f * a) + 1.0f);
-    big = x < 0.0f ? -big : big;
-    T z = x * x;
-    T p = (-5.70498872745e-3f - T{});
-    p = t_fma(p, z, (2.06390887954e-2f - T{}));
-    p = t_fma(p, z, (-5.37397155531e-2f - T{}));
-    p = t_fma(p, z, (1.33314422036e-1f - T{}));
-    p = t_fma(p, z, (-3.33332819422e-1f - T{}));
-    return a < 0.625f ? t_fma(p * z, x, x) : big;
-};
-auto t_erf = [](T x) -> T { T y; for (int l = 0; l < GROUP; ++l) y[l] = ::erff(x[l]); return y; };
-auto t_log = [](T x) -> T { T y; for (int l = 0; l < GROUP; ++l) y[l] = ::logf(x[l]); return y; };
-"""
-
-_GATE_MATH = """
-auto t_sigmoid = [t_exp](T x) -> T { return 1.0f / (1.0f + t_exp(-x)); };
-"""
-
-_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
-
-# For each activation: its value at z, and its slope at z given the value y. P is its parameter.
-_ACTIVATIONS = {
-    "identity": ("z", "1.0f"),
-    "relu": ("t_max(z, 0.0f * z)", "(z > 0.0f ? 1.0f : 0.0f)"),
-    "leaky_relu": ("t_pick(z > 0.0f, z, P * z)", "(z > 0.0f ? 1.0f : P)"),
-    "elu": ("t_pick(z > 0.0f, z, P * (t_exp(z) - 1.0f))", "(z > 0.0f ? 1.0f : y + P)"),
-    "selu": (
-        f"{_SELU_SCALE}f * t_pick(z > 0.0f, z, {_SELU_ALPHA}f * (t_exp(z) - 1.0f))",
-        f"(z > 0.0f ? {_SELU_SCALE}f : y + {_SELU_SCALE * _SELU_ALPHA}f)",
-    ),
-    "gelu": (
-        "0.5f * z * (1.0f + t_erf(z * 0.70710678f))",
-        "(0.5f * (1.0f + ::erff(z * 0.70710678f)) + z * 0.39894228f * ::expf(-0.5f * z * z))",
-    ),
-    "gelu_tanh": (
-        "0.5f * z * (1.0f + t_tanh(0.79788456f * (z + 0.044715f * z * z * z)))",
-        "(0.5f * (1.0f + ::tanhf(0.79788456f * (z + 0.044715f * z * z * z))) + 0.5f * z * (1.0f - "
-        "::tanhf(0.79788456f * (z + 0.044715f * z * z * z)) * ::tanhf(0.79788456f * (z + 0.044715f * z * z * z))) * "
-        "0.79788456f * (1.0f + 0.134145f * z * z))",
-    ),
-    "silu": ("z * t_sigmoid(z)", "(t_sigmoid(z) * (1.0f + z * (1.0f - t_sigmoid(z))))"),
-    "tanh": ("t_tanh(z)", "(1.0f - y * y)"),
-    "sigmoid": ("t_sigmoid(z)", "(y * (1.0f - y))"),
-    "softplus": ("(t_max(P * z, 0.0f * z) + t_log(1.0f + t_exp(-t_abs(P * z)))) / P", "t_sigmoid(P * z)"),
-    "softsign": ("z / (1.0f + t_abs(z))", "(1.0f / ((1.0f + t_abs(z)) * (1.0f + t_abs(z))))"),
-}
-
-
-ACTIVATION_NAMES = tuple(_ACTIVATIONS)
-
-
-def _activate(activation: Activation, value: str) -> str:
-    text = _ACTIVATIONS[activation.name][0]
-    return f"([=](T z) -> T {{ return {text.replace('P', f'{activation.parameter:.9e}f')}; }})({value})"
-
-
-def _slope(activation: Activation) -> str:
-    return _ACTIVATIONS[activation.name][1].replace("P", f"{activation.parameter:.9e}f")
 
 
 def pack(network: Network) -> np.ndarray:
@@ -152,7 +58,7 @@ def _dense_text(index: int, inputs: int, outputs: int, activation: Activation, k
         adds = "".join(f"s{r} = t_fma(v[{r}] - T{{}}, x, s{r}); " for r in range(count))
         stores = "".join(
             (f"z{index}[{first} + {r}] = s{r}; " if keep else "")
-            + f"y{index}[{first} + {r}] = {_activate(activation, f's{r}')}; "
+            + f"y{index}[{first} + {r}] = {value_text(activation, f's{r}')}; "
             for r in range(count)
         )
         return (
@@ -206,25 +112,34 @@ class _Writer:
 
     def __init__(self, structure: tuple, input_idx: tuple[int, ...], velocity_first: bool):
         self.kind, self.recurrent, self.dense = structure
+        self.steps = input_idx
         self.history = max(input_idx) if self.kind == "mlp" else 0
-        steps = [("v", i) for i in input_idx] * velocity_first + [("p", i) for i in input_idx]
-        steps += [] if velocity_first else [("v", i) for i in input_idx]
-        self.features = steps
         self.states = state_rows(structure, input_idx)
+        first = len(input_idx) if velocity_first else 0
+        self.error_at, self.velocity_at = first, len(input_idx) - first
 
     def _load(self, name: str, row: str) -> str:
         return f"LOAD({name}_in, {row})"
 
+    def _inputs(self) -> Iterator[tuple[str, str, int]]:
+        """The two signals: as C++ calls it now, its past, and where its inputs start."""
+        yield "error", "pos_history", self.error_at
+        yield "velocity", "vel_history", self.velocity_at
+
+    def _steps_table(self) -> str:
+        """The history rows of the inputs as a table, so that a long history is a loop; -1 is now."""
+        return f"const int row_of[{len(self.steps)}] = {{{', '.join(str(step - 1) for step in self.steps)}}};\n"
+
     def inputs(self) -> str:
         """Make the inputs ``y0`` (or ``in0``) and load the state."""
         if self.kind == "mlp":
-            text = f"T y0[{len(self.features)}];\n"
-            for m, (what, step) in enumerate(self.features):
-                now, past = ("now_error", "pos_history") if what == "p" else ("now_velocity", "vel_history")
-                text += f"y0[{m}] = {now if step == 0 else self._load(past, str(step - 1))};\n"
+            text = f"T y0[{2 * len(self.steps)}];\n" + (self._steps_table() if self.history else "")
+            for signal, past, at in self._inputs():
+                value = f"row_of[m] < 0 ? now_{signal} : {self._load(past, 'row_of[m]')}"
+                value = value if self.history else f"now_{signal}"
+                text += f"for (int m = 0; m < {len(self.steps)}; ++m) y0[{at} + m] = {value};\n"
             return text
-        first, second = ("now_velocity", "now_error") if self.features[0][0] == "v" else ("now_error", "now_velocity")
-        text = f"T in0[2]; in0[0] = {first}; in0[1] = {second};\n"
+        text = f"T in0[2]; in0[{self.error_at}] = now_error; in0[{self.velocity_at}] = now_velocity;\n"
         for layer, (rows, _) in enumerate(self.recurrent):
             hidden = rows // (4 if self.kind == "lstm" else 3)
             for short, name in (("h", "hidden"), ("c", "cell"))[: 2 if self.kind == "lstm" else 1]:
@@ -252,13 +167,11 @@ class _Writer:
     def save(self) -> str:
         """Write the new state. Rows go from old to new, so that they may be written in place."""
         text = ""
-        if self.kind == "mlp":
-            for name, now in (("pos_history", "now_error"), ("vel_history", "now_velocity")):
+        if self.history:
+            for signal, past, _ in self._inputs():
                 text += f"for (int r = {self.history - 1}; r > 0; --r) {{ "
-                text += f"T past = {self._load(name, 'r - 1')}; STORE({name}_out, r, past); }}\n"
-                if self.history:
-                    text += f"STORE({name}_out, 0, {now});\n"
-            return text
+                text += f"T past = {self._load(past, 'r - 1')}; STORE({past}_out, r, past); }}\n"
+                text += f"STORE({past}_out, 0, now_{signal});\n"
         for layer, (rows, _) in enumerate(self.recurrent):
             hidden = rows // (4 if self.kind == "lstm" else 3)
             for short, name in (("nh", "hidden"), ("nc", "cell"))[: 2 if self.kind == "lstm" else 1]:
@@ -266,13 +179,13 @@ class _Writer:
                 text += f"for (int k = 0; k < {hidden}; ++k) STORE({name}_out, {start} + k, {short}{layer}[k]);\n"
         return text
 
-    def scalar(self) -> str:
-        text = _SCALAR_MATH + _GATE_MATH + "T now_error = error, now_velocity = velocity;\n"
-        text += self.inputs() + self.forward(keep=False) + self.save()
+    def scalar(self, saves: bool = True) -> str:
+        text = SCALAR_MATH + GATE_MATH + "T now_error = error, now_velocity = velocity;\n"
+        text += self.inputs() + self.forward(keep=False) + (self.save() if saves else "")
         return _scalar_access(text) + f"return y{len(self.dense)}[0];\n"
 
     def block(self) -> str:
-        text = _VECTOR_MATH.replace("GROUP", str(GROUP)) + _GATE_MATH + f"wp::vec_t<{LANES}, wp::float32> effort;\n"
+        text = VECTOR_MATH.replace("GROUP", str(GROUP)) + GATE_MATH + f"wp::vec_t<{LANES}, wp::float32> effort;\n"
         text += f"for (int g = 0; g < {LANES}; g += {GROUP}) {{\nif (g >= count) break;\n"
         text += f"const int left = count - g < {GROUP} ? count - g : {GROUP};\n"
         text += "T now_error, now_velocity;\n"
@@ -280,10 +193,10 @@ class _Writer:
         text += f"__builtin_memcpy(&now_velocity, velocity.c + g, {4 * GROUP});\n"
         text += "auto load = [&](const float* from) -> T { T x = T{}; "
         text += f"if (left == {GROUP}) __builtin_memcpy(&x, from, {4 * GROUP}); "
-        text += "else for (int l = 0; l < left; ++l) x[l] = from[l]; return x; };\n"
+        text += "else __builtin_memcpy(&x, from, 4 * left); return x; };\n"
         text += "auto keep = [&](float* to, T x) { "
         text += f"if (left == {GROUP}) __builtin_memcpy(to, &x, {4 * GROUP}); "
-        text += "else for (int l = 0; l < left; ++l) to[l] = x[l]; };\n"
+        text += "else __builtin_memcpy(to, &x, 4 * left); };\n"
         text += self.inputs() + self.forward(keep=False) + self.save()
         text += f"__builtin_memcpy(effort.c + g, &y{len(self.dense)}[0], {4 * GROUP});\n}}\nreturn effort;\n"
         text = _replace_calls(text, "LOAD", lambda a, r: f"load({a}.data + (size_t)({r}) * n + base + g)")
@@ -291,7 +204,7 @@ class _Writer:
 
     def adjoint(self) -> str:
         """Recompute forwards, keeping what the chain rule needs, then go backwards to error, velocity and old state."""
-        text = _SCALAR_MATH + _GATE_MATH + "T now_error = error, now_velocity = velocity;\n"
+        text = SCALAR_MATH + GATE_MATH + "T now_error = error, now_velocity = velocity;\n"
         text += self.inputs() + self.forward(keep=True)
         text += _GRADIENT_ACCESS
         last = len(self.dense)
@@ -310,20 +223,22 @@ class _Writer:
         text += f"{{ const float* v = end; for (int k = 0; k < {outputs};) {{\n"
         text += f"const int rows = k < {4 * full} ? 4 : {max(rest, 1)};\n"
         text += f"for (int r = 0; r < rows; ++r) {{ float z = z{index}[k + r], y = y{index}[k + r]; (void)z; (void)y;\n"
-        text += f"const float dz = d{index}[k + r] * {_slope(activation)};\n"
+        text += f"const float dz = d{index}[k + r] * {slope_text(activation)};\n"
         text += f"for (int i = 0; i < {inputs}; ++i) d{index - 1}[i] += v[rows + i * rows + r] * dz; }}\n"
         text += f"v += rows * ({inputs} + 1); k += rows; }} }}\n"
         return text
 
     def _history_adjoint(self) -> str:
         text = ""
-        for m, (what, step) in enumerate(self.features):
-            now, past = ("adj_error", "pos_history") if what == "p" else ("adj_velocity", "vel_history")
-            text += f"{now} += d0[{m}];\n" if step == 0 else f"grad_add({past}_in, {step - 1}, d0[{m}]);\n"
-        for name, now in (("pos_history", "adj_error"), ("vel_history", "adj_velocity")):
+        for signal, past, at in self._inputs():
+            text += f"for (int m = 0; m < {len(self.steps)}; ++m) "
             if self.history:
-                text += f"{now} += grad_get({name}_out, 0);\n"
-            text += f"for (int r = 1; r < {self.history}; ++r) grad_add({name}_in, r - 1, grad_get({name}_out, r));\n"
+                text += f"if (row_of[m] >= 0) grad_add({past}_in, row_of[m], d0[{at} + m]); else "
+            text += f"adj_{signal} += d0[{at} + m];\n"
+            if self.history:
+                text += f"adj_{signal} += grad_get({past}_out, 0);\n"
+                text += f"for (int r = 1; r < {self.history}; ++r) "
+                text += f"grad_add({past}_in, r - 1, grad_get({past}_out, r));\n"
         return text
 
     def _recurrent_adjoint(self) -> str:
@@ -369,8 +284,7 @@ class _Writer:
             text += "} }\n"
             text += f"for (int k = 0; k < {hidden}; ++k) grad_add(hidden_in, {start} + k, dh{layer}[k]);\n"
             upper = f"dx{layer}"
-        order = ("adj_velocity", "adj_error") if self.features[0][0] == "v" else ("adj_error", "adj_velocity")
-        return text + "".join(f"{name} += dx0[{i}];\n" for i, name in enumerate(order))
+        return text + f"adj_error += dx0[{self.error_at}]; adj_velocity += dx0[{self.velocity_at}];\n"
 
 
 _GRADIENT_ACCESS = """
@@ -423,21 +337,24 @@ class NetworkCode:
 
 @functools.cache
 def functions(structure: tuple, input_idx: tuple[int, ...], velocity_first: bool) -> dict[str, Any]:
-    """Build the Warp functions of a network structure: ``scalar`` with its adjoint, and ``block``."""
+    """Build the Warp functions of a network structure: ``scalar`` with its adjoint, and ``block``.
+
+    An adjoint replays the function for its value; then it writes no state.
+    """
     writer = _Writer(structure, input_idx, velocity_first)
     states = "".join(f", {name}_in: Floats, {name}_out: Floats" for name in writer.states)
     name = "network_" + hashlib.sha256(repr((structure, input_idx, velocity_first)).encode()).hexdigest()[:12]
     built = {}
-    for flavour, kind, snippet, adjoint in (
-        ("scalar", "float", writer.scalar(), writer.adjoint()),
-        ("block", "FloatBlock", writer.block(), None),
+    for flavour, kind, snippet, adjoint, replay in (
+        ("scalar", "float", writer.scalar(), writer.adjoint(), writer.scalar(saves=False)),
+        ("block", "FloatBlock", writer.block(), None, None),
     ):
         signature = f"weights: Floats, error: {kind}, velocity: {kind}{states}, n: int, base: int, count: int"
-        source = f"@wp.func_native(snippet, adj_snippet=adjoint)\ndef {name}_{flavour}({signature}) -> {kind}: ...\n"
+        source = f"@wp.func_native(snippet, adjoint, replay)\ndef {name}_{flavour}({signature}) -> {kind}: ...\n"
         filename = f"<actuon {name} {flavour}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         namespace: dict[str, Any] = {"wp": wp, "Floats": Floats, "FloatBlock": FloatBlock, "__name__": __name__}
-        namespace |= {"snippet": snippet, "adjoint": adjoint}
+        namespace |= {"snippet": snippet, "adjoint": adjoint, "replay": replay}
         exec(compile(source, filename, "exec", dont_inherit=True), namespace)
         built[flavour] = namespace[f"{name}_{flavour}"]
     return built

@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import ActuonError, MissingExtraError, ParameterError
 from ..typing import PathLike
 from . import onnx_files, safetensors_files, torch_files
+from .activations import ACTIVATION_NAMES
 from .model import Activation, Dense, Network, Recurrent
 from .recognise import NotRecognised
 
@@ -269,8 +270,6 @@ def _from_tensors(path: Path, metadata: dict[str, Any]) -> Network:
 
 def check_network(network: Network) -> None:
     """Refuse a network whose shapes do not fit together, or whose weights are not finite."""
-    from .code import ACTIVATION_NAMES
-
     width: int | None = None
     gates = {"mlp": 0, "lstm": 4, "gru": 3}.get(network.kind)
     if gates is None or bool(network.recurrent) != bool(gates) or not network.dense:

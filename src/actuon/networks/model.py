@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,10 +11,22 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Activation:
-    """An element-wise function by name, with its one parameter where it has one."""
+    """An element-wise function by name, with its one parameter where it has one.
+
+    ``"clamp"`` has two: it holds values between ``parameter`` and ``upper``, of which one may be infinite.
+    """
 
     name: str = "identity"
     parameter: float = 0.0
+    upper: float = 0.0
+
+    @property
+    def is_bounded_below(self) -> bool:
+        return math.isfinite(self.parameter)
+
+    @property
+    def is_bounded_above(self) -> bool:
+        return math.isfinite(self.upper)
 
 
 @dataclass(frozen=True)
