@@ -53,6 +53,8 @@ SMALLEST = {
     "lstm, no bias": lambda: Case(LSTM(hidden=1, bias=False), "lstm", {}),
     "gru": lambda: Case(GRU(hidden=1), "gru", {}),
     "gru, no bias": lambda: Case(GRU(hidden=1, bias=False), "gru", {}),
+    "lstm, no head": lambda: Case(LSTM(hidden=1, head=None), "lstm", {}),
+    "gru, no head": lambda: Case(GRU(hidden=1, head=None), "gru", {}),
 }
 
 
@@ -141,3 +143,19 @@ def test_gradient_through_several_steps(case):
             grad = tensor[name].grad
             expected = np.zeros(n) if grad is None else grad.numpy()
             np.testing.assert_allclose(sim[name].grad.numpy(), expected, rtol=2e-3, atol=2e-3, err_msg=name)
+
+
+def test_backward_leaves_the_state_as_it_is(case):
+    actuator = actuon.Actuator(range(N), case.controller(), requires_grad=True)
+    if not actuator.controller.is_stateful():
+        pytest.skip("it has no state")
+    before, after = actuator.state(), actuator.state()
+    sim = {name: wp.array(array, requires_grad=True) for name, array in signals(N, 1)[0].items()}
+    sim["joint_f"] = wp.zeros(N, dtype=wp.float32, requires_grad=True)
+    with wp.Tape() as tape:
+        actuator.step(sim, sim, before, after, dt=0.01)
+    kept = [getattr(after.controller_state, name) for name in actuator.controller.STATES]
+    for array in kept:
+        array.fill_(7.0)
+    tape.backward(grads={sim["joint_f"]: wp.ones(N, dtype=wp.float32)})
+    assert all((array.numpy() == 7.0).all() for array in kept)

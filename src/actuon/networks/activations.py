@@ -69,7 +69,7 @@ GATE_MATH = """
 auto t_sigmoid = [t_exp](T x) -> T { return 1.0f / (1.0f + t_exp(-x)); };
 """
 
-_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ _FUNCTIONS = {
     ),
     "elu": _Function("t_pick(z > 0.0f, z, {a} * (t_exp(z) - 1.0f))", "(z > 0.0f ? 1.0f : y + {a})", _elu),
     "selu": _Function(
-        f"{_SELU_SCALE}f * t_pick(z > 0.0f, z, {_SELU_ALPHA}f * (t_exp(z) - 1.0f))",
-        f"(z > 0.0f ? {_SELU_SCALE}f : y + {_SELU_SCALE * _SELU_ALPHA}f)",
-        lambda x, a: _SELU_SCALE * _elu(x, _SELU_ALPHA),
+        f"{SELU_SCALE}f * t_pick(z > 0.0f, z, {SELU_ALPHA}f * (t_exp(z) - 1.0f))",
+        f"(z > 0.0f ? {SELU_SCALE}f : y + {SELU_SCALE * SELU_ALPHA}f)",
+        lambda x, a: SELU_SCALE * _elu(x, SELU_ALPHA),
     ),
     "gelu": _Function(
         "0.5f * z * (1.0f + t_erf(z * 0.70710678f))",

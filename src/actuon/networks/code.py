@@ -339,22 +339,38 @@ class NetworkCode:
 def functions(structure: tuple, input_idx: tuple[int, ...], velocity_first: bool) -> dict[str, Any]:
     """Build the Warp functions of a network structure: ``scalar`` with its adjoint, and ``block``.
 
-    An adjoint replays the function for its value; then it writes no state.
+    An adjoint replays ``scalar`` for its value; then ``value`` stands in, which writes no state.
     """
     writer = _Writer(structure, input_idx, velocity_first)
-    states = "".join(f", {name}_in: Floats, {name}_out: Floats" for name in writer.states)
+    states = [f"{name}_{side}" for name in writer.states for side in ("in", "out")]
     name = "network_" + hashlib.sha256(repr((structure, input_idx, velocity_first)).encode()).hexdigest()[:12]
-    built = {}
-    for flavour, kind, snippet, adjoint, replay in (
-        ("scalar", "float", writer.scalar(), writer.adjoint(), writer.scalar(saves=False)),
-        ("block", "FloatBlock", writer.block(), None, None),
-    ):
-        signature = f"weights: Floats, error: {kind}, velocity: {kind}{states}, n: int, base: int, count: int"
-        source = f"@wp.func_native(snippet, adjoint, replay)\ndef {name}_{flavour}({signature}) -> {kind}: ...\n"
-        filename = f"<actuon {name} {flavour}>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        namespace: dict[str, Any] = {"wp": wp, "Floats": Floats, "FloatBlock": FloatBlock, "__name__": __name__}
-        namespace |= {"snippet": snippet, "adjoint": adjoint, "replay": replay}
-        exec(compile(source, filename, "exec", dont_inherit=True), namespace)
-        built[flavour] = namespace[f"{name}_{flavour}"]
-    return built
+
+    def signature(kind: str) -> str:
+        held = "".join(f", {state}: Floats" for state in states)
+        return f"weights: Floats, error: {kind}, velocity: {kind}{held}, n: int, base: int, count: int"
+
+    arguments = ", ".join(["weights", "error", "velocity", *states, "n", "base", "count"])
+    source = f"""
+@wp.func_native(block_text)
+def {name}_block({signature("FloatBlock")}) -> FloatBlock: ...
+
+
+@wp.func_native(value_text)
+def {name}_value({signature("float")}) -> float: ...
+
+
+@wp.func_native(scalar_text, adjoint_text)
+def {name}_scalar({signature("float")}) -> float: ...
+
+
+@wp.func_replay({name}_scalar)
+def {name}_replay({signature("float")}):
+    return {name}_value({arguments})
+"""
+    filename = f"<actuon {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace: dict[str, Any] = {"wp": wp, "Floats": Floats, "FloatBlock": FloatBlock, "__name__": __name__}
+    namespace |= {"block_text": writer.block(), "value_text": writer.scalar(saves=False)}
+    namespace |= {"scalar_text": writer.scalar(), "adjoint_text": writer.adjoint()}
+    exec(compile(source, filename, "exec", dont_inherit=True), namespace)
+    return {flavour: namespace[f"{name}_{flavour}"] for flavour in ("block", "scalar")}

@@ -15,21 +15,16 @@ import numpy as np
 
 from ..errors import ActuonError, MissingExtraError, ParameterError
 from ..typing import PathLike
-from . import onnx_files, safetensors_files, torch_files
-from .activations import ACTIVATION_NAMES
-from .model import Activation, Dense, Network, Recurrent
-from .recognise import NotRecognised
+from . import onnx_files, safetensors_files, torch_files, torch_graphs
+from .checks import KEYS, check_entry, check_network
+from .model import Activation, Dense, Network, NotRecognised, Recurrent
 
 if TYPE_CHECKING:
     import torch
 
 TORCH_FORMATS = (".pt", ".pt2")
 FORMATS = (*TORCH_FORMATS, ".onnx", ".safetensors")
-KEYS = ("model_type", "input_order", "input_idx", "pos_scale", "vel_scale", "effort_scale", "sample_dt")
-"""Metadata that says how a network is fed."""
 _LARGEST_METADATA = 1024 * 1024
-_MOST_UNITS = 8192
-"""Units of all layers together: they live on the stack of a kernel's thread."""
 
 
 @dataclass
@@ -44,13 +39,25 @@ class Loaded:
 
 def check_path(path: PathLike) -> Path:
     """Return the path of a network file that exists and has a known format."""
-    path = Path(path)
+    path = _as_path(path)
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise ParameterError(f"network file '{path}' has the format '{path.suffix}'; known: {known}")
-    if not os.path.isfile(path):  # Path.is_file raises where a name is too long
-        raise ParameterError(f"network file '{path}' does not exist")
+    if not os.path.isfile(path):
+        problem = "is a folder" if os.path.isdir(path) else "does not exist"
+        raise ParameterError(f"network file '{path}' {problem}")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ParameterError(f"network file '{path}' cannot be read: {error.strerror}") from error
     return path
+
+
+def _as_path(path: Any) -> Path:
+    try:
+        return Path(path)
+    except TypeError as error:
+        raise ParameterError(f"network file: got {path!r}; must be a path") from error
 
 
 def load_metadata(path: PathLike) -> dict[str, Any]:
@@ -100,7 +107,9 @@ def _checked_metadata(path: Path, found: Any) -> dict[str, Any]:
     else:
         entries = {key: _decoded(value) for key, value in found.items()}
     if "torque_scale" in entries:
-        entries.setdefault("effort_scale", entries.pop("torque_scale"))
+        if "effort_scale" in entries:
+            raise ParameterError(f"'{path}': has effort_scale and torque_scale, which mean the same; keep one")
+        entries["effort_scale"] = entries.pop("torque_scale")
     for key in KEYS:
         if key in entries:
             entries[key] = check_entry(f"'{path}': {key}", key, entries[key])
@@ -112,31 +121,6 @@ def _decoded(value: Any) -> Any:
         return json.loads(value)
     except (ValueError, TypeError, RecursionError):
         return value
-
-
-def check_entry(where: str, key: str, value: Any) -> Any:
-    """Check one convention of a network, from a file or an argument."""
-    choices = {"model_type": ("mlp", "lstm", "gru"), "input_order": ("pos_vel", "vel_pos")}
-    if key in choices:
-        if value not in choices[key]:
-            raise ParameterError(f"{where}: got {value!r}; must be one of {', '.join(choices[key])}")
-        return value
-    if key == "input_idx":
-        steps = np.ravel(value).tolist() if isinstance(value, (list, tuple, range, np.ndarray)) else [value]
-        if not steps or not all(type(s) is int and 0 <= s <= 1000 for s in steps):
-            raise ParameterError(f"{where}: got {value!r}; must be a list of history steps, 0 = now")
-        return tuple(steps)
-    try:
-        number = (
-            float(value) if isinstance(value, (int, float, np.number)) and not isinstance(value, bool) else math.nan
-        )
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number) or (key == "sample_dt" and number <= 0):
-        raise ParameterError(
-            f"{where}: got {value!r}; must be a finite number" + (" > 0" if key == "sample_dt" else "")
-        )
-    return number
 
 
 def load_network(path: PathLike) -> Loaded:
@@ -164,7 +148,7 @@ def _load(path: Path, metadata: dict[str, Any]) -> Loaded:
     loaded, kind = torch_files.load_module(path)
     module = loaded if kind == "script" else loaded.module()
     try:
-        network = torch_files.read_script(loaded) if kind == "script" else torch_files.read_export(loaded)
+        network = torch_graphs.read_script(loaded) if kind == "script" else torch_graphs.read_export(loaded)
         check_network(network)
         torch_files.verify(module, network)
         return Loaded(network, None, "", metadata)
@@ -181,11 +165,12 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
         metadata: ``model_type``, ``input_order``, ``input_idx``, ``pos_scale``, ``vel_scale``, ``effort_scale`` (or
             ``torque_scale``), ``sample_dt``, and anything else that JSON can hold. ``model_type`` is found out.
     """
-    path = Path(path)
+    path = _as_path(path)
     if path.suffix not in FORMATS:
         raise ParameterError(f"'{path}': the format '{path.suffix}' is not known; known: {', '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise ParameterError(f"'{path}': its folder does not exist")
+    if os.path.isdir(path) or not os.path.isdir(path.parent):
+        problem = "it is a folder" if os.path.isdir(path) else f"the folder '{path.parent}' does not exist"
+        raise ParameterError(f"'{path}' cannot be written: {problem}; name a file in a folder that exists")
     if "torque_scale" in metadata:
         if "effort_scale" in metadata:
             raise ParameterError("save_network: got effort_scale and torque_scale, which mean the same")
@@ -196,7 +181,7 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
     script = torch_files.as_script(module, len(metadata.get("input_idx", ())) * 2 or None)
     network: Network | None
     try:
-        network = torch_files.read_script(script)
+        network = torch_graphs.read_script(script)
         check_network(network)
         torch_files.verify(script, network)
     except NotRecognised as error:
@@ -211,14 +196,21 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
     except (TypeError, ValueError) as error:
         raise ParameterError(f"save_network: metadata that JSON cannot hold: {error}") from error
     if path.suffix == ".pt":
-        torch_files.save_script(script, path, text)
+        content = torch_files.script_content(script, text)
     elif path.suffix == ".pt2":
-        torch_files.write_export(module, network, path, text)
+        content = torch_files.export_content(module, network, text)
     elif path.suffix == ".onnx":
-        onnx_files.write(network, path, text)  # type: ignore[arg-type]
+        content = onnx_files.content(network, text)  # type: ignore[arg-type]
     else:
         tensors, layout = _to_tensors(network)  # type: ignore[arg-type]
-        safetensors_files.write(path, tensors, {"metadata": json.dumps(metadata | {"layout": layout})})
+        content = safetensors_files.content(tensors, {"metadata": json.dumps(metadata | {"layout": layout})})
+    try:
+        path.write_bytes(content)
+    except (OSError, ValueError) as error:
+        raise ParameterError(
+            f"'{path}' cannot be written: {getattr(error, 'strerror', None) or error}; name a file in a folder that "
+            "exists and may be written to"
+        ) from error
 
 
 def _check_convention(network: Network, metadata: dict[str, Any]) -> None:
@@ -238,8 +230,23 @@ def _to_tensors(network: Network) -> tuple[dict[str, np.ndarray], dict[str, Any]
         tensors |= {f"recurrent.{i}.{name}": value for name, value in vars(layer).items()}
     for i, dense in enumerate(network.dense):
         tensors |= {f"dense.{i}.weight": dense.weight, f"dense.{i}.bias": dense.bias}
-    activations = [[dense.activation.name, dense.activation.parameter] for dense in network.dense]
+    activations = [_to_layout(dense.activation) for dense in network.dense]
     return tensors, {"kind": network.kind, "recurrent": len(network.recurrent), "activations": activations}
+
+
+def _to_layout(activation: Activation) -> list[Any]:
+    if activation.name != "clamp":
+        return [activation.name, activation.parameter]
+    return ["clamp", *(x if math.isfinite(x) else None for x in (activation.parameter, activation.upper))]
+
+
+def _from_layout(name: Any, parameter: Any, *upper: Any) -> Activation:
+    if name != "clamp":
+        return Activation(str(name), float(parameter))
+    (high,) = upper
+    return Activation(
+        "clamp", *(unbounded if x is None else float(x) for x, unbounded in ((parameter, -math.inf), (high, math.inf)))
+    )
 
 
 def _from_tensors(path: Path, metadata: dict[str, Any]) -> Network:
@@ -256,8 +263,8 @@ def _from_tensors(path: Path, metadata: dict[str, Any]) -> Network:
             for i in range(int(layout["recurrent"]))
         )
         dense = tuple(
-            Dense(tensors[f"dense.{i}.weight"], tensors[f"dense.{i}.bias"], Activation(str(name), float(parameter)))
-            for i, (name, parameter) in enumerate(layout["activations"])
+            Dense(tensors[f"dense.{i}.weight"], tensors[f"dense.{i}.bias"], _from_layout(*entry))
+            for i, entry in enumerate(layout["activations"])
         )
         network = Network(str(layout["kind"]), dense, recurrent)
         check_network(network)
@@ -266,47 +273,3 @@ def _from_tensors(path: Path, metadata: dict[str, Any]) -> Network:
         if isinstance(error, ActuonError):
             raise ParameterError(f"'{path}': {error}") from error
         raise ParameterError(f"'{path}': its tensors do not fit its layout {layout}: {error!r}") from error
-
-
-def check_network(network: Network) -> None:
-    """Refuse a network whose shapes do not fit together, or whose weights are not finite."""
-    width: int | None = None
-    gates = {"mlp": 0, "lstm": 4, "gru": 3}.get(network.kind)
-    if gates is None or bool(network.recurrent) != bool(gates) or not network.dense:
-        raise ParameterError(f"a network of kind '{network.kind}' with {len(network.recurrent)} recurrent layers")
-    for layer in network.recurrent:
-        hidden = layer.weight_hh.shape[-1] if layer.weight_hh.ndim == 2 else 0
-        if not hidden:
-            raise ParameterError("a recurrent layer without units")
-        shapes = [array.shape for array in vars(layer).values()]
-        expected = [
-            (gates * hidden, layer.weight_ih.shape[-1]),
-            (gates * hidden, hidden),
-            (gates * hidden,),
-            (gates * hidden,),
-        ]
-        if shapes != expected or width not in (None, layer.weight_ih.shape[1]):
-            raise ParameterError(f"recurrent weights of shapes {shapes} do not fit")
-        width = hidden
-    for dense in network.dense:
-        if (
-            dense.weight.ndim != 2
-            or dense.bias.shape != dense.weight.shape[:1]
-            or width not in (None, dense.weight.shape[1])
-        ):
-            raise ParameterError(f"dense weights of shapes {dense.weight.shape} and {dense.bias.shape} do not fit")
-        name, parameter = dense.activation.name, dense.activation.parameter
-        if name not in ACTIVATION_NAMES or not abs(parameter) < 1e6 or (name == "softplus" and parameter <= 0.0):
-            raise ParameterError(f"activation {dense.activation} is not known; known: {', '.join(ACTIVATION_NAMES)}")
-        width = dense.weight.shape[0]
-    if width != 1:
-        raise ParameterError(f"the network has {width} outputs; an actuator network has one")
-    units = sum(4 * layer.hidden for layer in network.recurrent) + sum(len(dense.bias) for dense in network.dense)
-    if not 0 < network.inputs <= _MOST_UNITS or units > _MOST_UNITS:
-        raise ParameterError(
-            f"the network has {network.inputs} inputs and {units} units; at most {_MOST_UNITS} can be run"
-        )
-    arrays = [a for layer in network.recurrent for a in vars(layer).values()]
-    arrays += [a for dense in network.dense for a in (dense.weight, dense.bias)]
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise ParameterError("its weights hold NaN or infinity")

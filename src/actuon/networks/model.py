@@ -8,6 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..errors import ActuonError
+
+
+class NotRecognised(ActuonError, ValueError):
+    """The graph computes something that is not a known network."""
+
 
 @dataclass(frozen=True)
 class Activation:

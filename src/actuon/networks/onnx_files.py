@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import MissingExtraError, ParameterError
-from .model import Activation, Network, Recurrent
-from .recognise import NotRecognised, Op, Ref, recognise
+from .axes import BATCH, EITHER, FEATURES, Axes
+from .model import Activation, Network, NotRecognised, Recurrent
+from .recognise import Op, Recogniser, Ref
 
 _LARGEST_FILE = 512 * 1024 * 1024
 
@@ -18,29 +20,20 @@ _ELEMENTWISE = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Neg": "neg", "Abs": "abs", "Exp": "exp", "Log": "log",
     "Sqrt": "sqrt", "Pow": "pow", "Reciprocal": "reciprocal", "Erf": "erf", "Tanh": "tanh", "Sigmoid": "sigmoid",
     "Relu": "relu", "LeakyRelu": "leaky_relu", "Elu": "elu", "Selu": "selu", "Gelu": "gelu", "Softplus": "softplus",
-    "Softsign": "softsign", "Max": "maximum", "Min": "minimum", "Clip": "clamp", "Greater": "gt", "Less": "lt",
-    "Where": "where", "Swish": "silu",
+    "Softsign": "softsign", "Clip": "clamp", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt",
+    "LessOrEqual": "le", "Where": "where",
 }  # fmt: skip
-_SHAPE = {
-    "Identity",
-    "Reshape",
-    "Squeeze",
-    "Unsqueeze",
-    "Flatten",
-    "Transpose",
-    "Dropout",
-    "Cast",
-    "Gather",
-    "Slice",
-    "Expand",
-}
 _ATTRIBUTES = {
     ("Clip", "min"): "low",
     ("Clip", "max"): "high",
     ("LeakyRelu", "alpha"): "slope",
     ("Elu", "alpha"): "alpha",
+    ("Selu", "alpha"): "alpha",
+    ("Selu", "gamma"): "gamma",
     ("Gelu", "approximate"): "approximate",
 }
+_FLOATING = (1, 10, 11, 16)
+"""ONNX's numbers for 32, 16 and 64 bits, and bfloat16."""
 _WRITTEN = {
     "relu": "Relu", "leaky_relu": "LeakyRelu", "elu": "Elu", "selu": "Selu", "tanh": "Tanh", "sigmoid": "Sigmoid",
     "softsign": "Softsign", "gelu": "Gelu", "gelu_tanh": "Gelu",
@@ -84,22 +77,40 @@ def read(model: Any, path: Path) -> Network:
     constants: dict[str, Any] = {}
     for tensor in model.graph.initializer:
         constants[tensor.name] = _array(onnx, tensor, path)
-    ops: list[Op] = []
+    graph_inputs = [value for value in model.graph.input if value.name not in constants]
+    if not graph_inputs or not model.graph.output:
+        raise ParameterError(f"'{path}': the graph has no input or no output")
     is_recurrent = any(node.op_type in ("LSTM", "GRU") for node in model.graph.node)
+    recogniser = Recogniser(graph_inputs[0].name, *_axes(graph_inputs[0], is_recurrent))
     for node in model.graph.node:
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant":
-            if "value" in attributes:
-                constants[node.output[0]] = _array(onnx, attributes["value"], path)
-            else:
-                constants[node.output[0]] = np.asarray(next(iter(attributes.values())))
+            (found,) = attributes.values()
+            is_tensor = "value" in attributes
+            constants[node.output[0]] = _array(onnx, found, path) if is_tensor else np.asarray(found)
             continue
         inputs = [constants.get(name, Ref(name)) if name else None for name in node.input]
-        ops.append(_translate(node.op_type, inputs, list(node.output), attributes, is_recurrent))
-    graph_inputs = [value.name for value in model.graph.input if value.name not in constants]
-    if not graph_inputs or not model.graph.output:
-        raise ParameterError(f"'{path}': the graph has no input or no output")
-    return recognise(ops, graph_inputs[0], model.graph.output[0].name)
+        label = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+        for op in _translate(onnx, label, inputs, list(node.output), attributes):
+            recogniser.run(op)
+    effort, *states = (Ref(value.name) for value in model.graph.output)
+    return recogniser.finish(effort, states)
+
+
+def _axes(value: Any, is_recurrent: bool) -> tuple[Axes, int | None]:
+    """The axes of the graph's input and its number of features, as far as it says."""
+    shape = value.type.tensor_type
+    lengths = [dim.dim_value for dim in shape.shape.dim] if shape.HasField("shape") else []
+    width = lengths[-1] or None if lengths else None
+    if len(lengths) == 3 and lengths[1] == 1 and (lengths[0] != 1 or not is_recurrent):
+        return (BATCH, 1, FEATURES), width
+    if len(lengths) == 3 and lengths[0] == 1 and lengths[1] != 1:
+        return (1, BATCH, FEATURES), width
+    if is_recurrent and len(lengths) in (0, 3):
+        return (EITHER, EITHER, FEATURES), width
+    if len(lengths) in (0, 2):
+        return (BATCH, FEATURES), width
+    raise NotRecognised(f"its input has {len(lengths)} axes; must be (DOFs, features)")
 
 
 def _array(onnx: Any, tensor: Any, path: Path) -> np.ndarray:
@@ -119,64 +130,102 @@ def _array(onnx: Any, tensor: Any, path: Path) -> np.ndarray:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
-def _translate(kind: str, inputs: list[Any], outputs: list[str], attributes: dict[str, Any], is_recurrent: bool) -> Op:
-    if kind == "Gemm":
-        if attributes.get("transA") or attributes.get("alpha", 1.0) != 1.0 or attributes.get("beta", 1.0) != 1.0:
-            return Op("Gemm with transA, alpha or beta", inputs[:1], outputs)
-        return Op("linear", inputs, outputs, {"transposed": not attributes.get("transB")})
-    if kind == "MatMul":
-        return Op("linear", inputs, outputs, {"transposed": True})
-    if kind in ("LSTM", "GRU"):
-        return _recurrent(kind.lower(), inputs, outputs, attributes)
-    if kind in _SHAPE:
-        if isinstance(inputs[0], Ref) and not _keeps_features(kind, inputs, attributes, is_recurrent):
-            return Op(f"{kind} of the features", inputs, outputs)
-        same = kind in ("Identity", "Dropout", "Cast")
-        return Op("shape", inputs[:1], outputs[:1], {"transpose": kind == "Transpose", "same": same})
-    if kind in _ELEMENTWISE:
-        other = {k for k in attributes if (kind, k) not in _ATTRIBUTES}
-        if other and not (kind == "Selu" and abs(attributes.get("alpha", 1.67326) - 1.67326) < 1e-4
-                          and abs(attributes.get("gamma", 1.0507) - 1.0507) < 1e-4):  # fmt: skip
-            return Op(f"{kind} with {', '.join(sorted(other))}", inputs, outputs)
-        named = {_ATTRIBUTES[kind, k]: v for k, v in attributes.items() if (kind, k) in _ATTRIBUTES}
-        named = {k: v.decode() if isinstance(v, bytes) else v for k, v in named.items()}
-        return Op(_ELEMENTWISE[kind], inputs, outputs, named)
-    return Op(kind, inputs, outputs)
+def _translate(onnx: Any, kind: str, inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -> Iterator[Op]:
+    """One node as operations of ours; mostly one."""
+
+    def op(name: str, arguments: list[Any], **named: Any) -> Op:
+        return Op(name, arguments, outputs, named, kind)
+
+    first = inputs[0] if inputs else None
+    if kind == "Gemm" and not attributes.get("transA"):
+        folded = {"alpha": attributes.get("alpha", 1.0), "beta": attributes.get("beta", 1.0)}
+        yield op("linear", inputs, transposed=not attributes.get("transB"), **folded)
+    elif kind == "MatMul":
+        yield op("linear", inputs, transposed=True)
+    elif kind in ("LSTM", "GRU"):
+        yield _recurrent(kind.lower(), inputs, outputs, attributes)
+    elif kind == "Identity" or (kind == "Dropout" and (len(inputs) < 3 or _is_false(inputs[2]))):
+        yield op("same", [first])
+    elif kind == "Cast":
+        is_floating = attributes["to"] in _FLOATING
+        yield op("same", [first]) if is_floating else op("cast", [first], dtype=_dtype(onnx, attributes["to"]))
+    elif kind in ("Squeeze", "Unsqueeze"):
+        axes = inputs[1] if len(inputs) > 1 else attributes.get("axes")
+        yield op(kind.lower(), [first, np.ravel(axes).tolist() if isinstance(axes, (np.ndarray, list)) else axes])
+    elif kind == "Flatten":
+        yield op("flatten_in_two", [first, attributes.get("axis", 1)])
+    elif kind == "Transpose":
+        yield op("permute", [first, attributes["perm"]]) if "perm" in attributes else op("t", [first])
+    elif kind == "Reshape" and len(inputs) > 1:
+        yield op("reshape", [first, inputs[1], *([] if attributes.get("allowzero") else [True])])
+    elif kind == "Shape" and not attributes:
+        yield op("size", [first])
+    elif kind == "Gather":
+        yield op("index", [first, inputs[1], attributes.get("axis", 0)])
+    elif kind == "Slice":
+        yield from _slices(inputs, outputs, attributes)
+    elif kind in ("Concat", "Split", "Expand"):
+        yield op({"Concat": "cat"}.get(kind, kind.lower()), inputs)
+    elif kind == "ConstantOfShape":
+        value = attributes.get("value")
+        is_zero = value is None or not np.any(onnx.numpy_helper.to_array(value))
+        yield op("zeros" if is_zero else kind, inputs)
+    elif kind in ("Max", "Min") and not attributes:
+        name = "maximum" if kind == "Max" else "minimum"
+        partial = [f"{outputs[0]} of {i}" for i in range(2, len(inputs))]
+        steps = zip([first, *map(Ref, partial)], inputs[1:], [*partial, outputs[0]], strict=True)
+        yield from (
+            (Op(name, [x, y], [result], {}, kind) for x, y, result in steps)
+            if len(inputs) > 1
+            else [op("same", inputs)]
+        )
+    elif kind in _ELEMENTWISE and all((kind, k) in _ATTRIBUTES for k in attributes):
+        named = {_ATTRIBUTES[kind, k]: v.decode() if isinstance(v, bytes) else v for k, v in attributes.items()}
+        yield op(_ELEMENTWISE[kind], inputs, **named)
+    else:
+        yield Op(f"{kind} with {', '.join(sorted(attributes))}" if attributes else kind, inputs, outputs)
 
 
-def _keeps_features(kind: str, inputs: list[Any], attributes: dict[str, Any], is_recurrent: bool) -> bool:
-    """Whether an arranging operation leaves the features in their order. Nothing else would notice if it did not."""
-    if kind == "Cast":
-        return attributes.get("to") in (1, 10, 11)
-    if kind == "Transpose":
-        order = list(attributes.get("perm", (1, 0)))
-        return is_recurrent and order[-1] == len(order) - 1
-    if kind == "Gather":
-        return is_recurrent and attributes.get("axis", 0) in (0, 1)
-    if kind == "Slice":
-        axes = inputs[3] if len(inputs) > 3 else None
-        return is_recurrent and isinstance(axes, np.ndarray) and set(axes.ravel().tolist()) <= {0, 1}
-    return kind != "Expand"
+def _is_false(value: Any) -> bool:
+    return value is None or (isinstance(value, np.ndarray) and not np.any(value))
+
+
+def _dtype(onnx: Any, number: int) -> Any:
+    try:
+        return onnx.helper.tensor_dtype_to_np_dtype(number)
+    except KeyError as error:
+        raise NotRecognised(f"'Cast' to a type {number} that is not known") from error
+
+
+def _slices(inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -> Iterator[Op]:
+    """A slice along several axes, as one after the other."""
+    given = dict(zip(("starts", "ends", "axes", "steps"), inputs[1:], strict=False)) or attributes
+    starts, ends, axes, steps = (given.get(name) for name in ("starts", "ends", "axes", "steps"))
+    if any(isinstance(part, Ref) for part in given.values()) or starts is None or ends is None:
+        yield Op("Slice with bounds that are not constant", inputs[:1], outputs)
+        return
+    starts, ends = np.ravel(starts).tolist(), np.ravel(ends).tolist()
+    axes = list(range(len(starts))) if axes is None else np.ravel(axes).tolist()
+    steps = [1] * len(starts) if steps is None else np.ravel(steps).tolist()
+    names = [*(f"{outputs[0]} along {i}" for i in range(len(starts) - 1)), outputs[0]]
+    sources = [inputs[0], *map(Ref, names)]
+    for source, name, *bounds in zip(sources, names, axes, starts, ends, steps, strict=False):
+        yield Op("slice", [source, *bounds], [name], {}, "Slice")
 
 
 def _recurrent(kind: str, inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -> Op:
-    weight, recurrence, *rest = inputs[1:]
-    bias = rest[0] if rest else None
-    plain = isinstance(weight, np.ndarray) and isinstance(recurrence, np.ndarray)
-    forward = attributes.get("direction", b"forward") in (b"forward", "forward")
+    signal, weight, recurrence, bias, lengths, *rest = [*inputs, *[None] * 8][:8]
+    states, peepholes = rest[:-1], rest[-1]
     usual = [b"Sigmoid", b"Tanh", b"Tanh"] if kind == "lstm" else [b"Sigmoid", b"Tanh"]
-    default = attributes.get("activations", usual) in (usual, [])
-    default = default and not attributes.get("clip") and not attributes.get("input_forget")
-    peephole = len(inputs) > 7 and inputs[7] is not None
-    if (
-        not plain
-        or not forward
-        or not default
-        or peephole
-        or (kind == "gru" and not attributes.get("linear_before_reset"))
-    ):
+    is_plain = isinstance(weight, np.ndarray) and isinstance(recurrence, np.ndarray) and not isinstance(bias, Ref)
+    is_plain = is_plain and lengths is None and peepholes is None
+    is_plain = is_plain and attributes.get("direction", b"forward") in (b"forward", "forward")
+    is_plain = is_plain and attributes.get("activations", usual) in (usual, [])
+    is_plain = is_plain and not any(attributes.get(name) for name in ("clip", "input_forget", "layout"))
+    if not is_plain or (kind == "gru" and not attributes.get("linear_before_reset")):
         raise NotRecognised(
-            f"an ONNX {kind.upper()} that is bidirectional, clipped, or has other activations or gates than PyTorch's"
+            f"an ONNX {kind.upper()} that is bidirectional, clipped, batch first, or of varying length, "
+            "or has other activations or gates than PyTorch's"
         )
     hidden = recurrence.shape[-1]
     order = _FROM_ONNX_GATES[kind]
@@ -187,12 +236,13 @@ def _recurrent(kind: str, inputs: list[Any], outputs: list[str], attributes: dic
 
     both = np.zeros((2, len(order) * hidden)) if bias is None else np.asarray(bias).reshape(2, -1)
     layer = Recurrent(gates(weight[0]), gates(recurrence[0]), gates(both[0]).ravel(), gates(both[1]).ravel())
-    return Op(kind, inputs[:1], outputs, {"layers": [layer]})
+    named = {"layers": [layer], "axes": (1, 1, BATCH, FEATURES)}
+    return Op(kind, [signal, *states], outputs, named, kind.upper())
 
 
-def write(network: Network, path: Path, metadata: str) -> None:
-    """Write a network as ONNX, with its metadata as one JSON property."""
-    onnx = import_onnx(f"writing '{path.name}'")
+def content(network: Network, metadata: str) -> bytes:
+    """A network as an ONNX file, with its metadata as one JSON property."""
+    onnx = import_onnx("writing an ONNX file")
     helper = onnx.helper
     nodes, weights = [], []
 
@@ -242,7 +292,7 @@ def write(network: Network, path: Path, metadata: str) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
     helper.set_model_props(model, {"metadata": metadata})
     onnx.checker.check_model(model)
-    onnx.save(model, str(path))
+    return model.SerializeToString()
 
 
 def _write_activation(
@@ -254,6 +304,10 @@ def _write_activation(
     if name == "silu":
         nodes.append(helper.make_node("Sigmoid", [source], [f"{target}_gate"]))
         nodes.append(helper.make_node("Mul", [source, f"{target}_gate"], [target]))
+    elif name == "clamp":
+        bounds = [("low", activation.parameter), ("high", activation.upper)]
+        names = [constant(f"{target}_{side}", np.array(x)) if np.isfinite(x) else "" for side, x in bounds]
+        nodes.append(helper.make_node("Clip", [source, *names], [target]))
     elif name == "softplus":
         beta = constant(f"{target}_beta", np.array(activation.parameter))
         nodes.append(helper.make_node("Mul", [source, beta], [f"{target}_scaled"]))

@@ -63,8 +63,8 @@ def _are_sizes(value: Any) -> bool:
     return isinstance(value, list) and len(value) <= 8 and all(type(n) is int and 0 <= n < 2**40 for n in value)
 
 
-def write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
-    """Write float32 tensors and string metadata."""
+def content(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+    """A file of float32 tensors and string metadata."""
     header: dict[str, Any] = {"__metadata__": metadata}
     blobs, offset = [], 0
     for name, tensor in tensors.items():
@@ -73,4 +73,4 @@ def write(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str]) 
         blobs.append(blob)
         offset += len(blob)
     text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+    return struct.pack("<Q", len(text)) + text + b"".join(blobs)

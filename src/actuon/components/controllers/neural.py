@@ -23,8 +23,10 @@ from ...declare.parameter import param
 from ...errors import ParameterError, StateError, StructureError
 from ...kernel.structure import Network, Stage
 from ...networks import torch_files
+from ...networks.checks import check_entry, check_weights
 from ...networks.code import NetworkCode, pack, state_rows
-from ...networks.files import Loaded, check_entry, load_metadata, load_network
+from ...networks.files import Loaded, load_metadata, load_network
+from ...networks.model import Network as Weights
 from ..state import State
 from .controller import Controller
 
@@ -123,7 +125,7 @@ class ControllerNeural(Controller):
             self.STATES = tuple(self._rows)  # type: ignore[misc]
             self._try_module()
         else:
-            network = loaded.network.scaled(self._input_scale(), self.effort_scale)
+            network = self._scaled(loaded.network)
             self._code = NetworkCode(network.structure(), self.input_idx, self.input_order == "vel_pos")
             self._packed = pack(network)
             self._rows = state_rows(network.structure(), self.input_idx)
@@ -162,10 +164,17 @@ class ControllerNeural(Controller):
             )
         return steps
 
-    def _input_scale(self) -> np.ndarray:
+    def _scaled(self, network: Weights) -> Weights:
+        """The network with the scales in its weights."""
         scales = [self.pos_scale] * len(self.input_idx), [self.vel_scale] * len(self.input_idx)
         first, second = scales[::-1] if self.input_order == "vel_pos" else scales
-        return np.array([*first, *second])
+        scaled = network.scaled(np.array([*first, *second]), self.effort_scale)
+        try:
+            check_weights(scaled)
+        except ParameterError as error:
+            given = f"pos_scale = {self.pos_scale}, vel_scale = {self.vel_scale}, effort_scale = {self.effort_scale}"
+            raise ParameterError(f"{self._where}: with {given} in its weights, {error}") from error
+        return scaled
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a graph's signal has its DOFs and its features, through everything that rearranges an array.
+
+The axes of an array are labelled: `BATCH` holds the DOFs, `FEATURES` the features, 1 has one entry. An arrangement is
+known where it keeps each DOF's features together and in their order; whatever else it does is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+BATCH = "batch"
+FEATURES = "features"
+EITHER = "batch or time"
+"""One of the leading axes of a recurrent input whose file does not say which; a recurrent layer settles it."""
+
+Axes = tuple[str | int, ...]
+
+_REST = -1
+"""The length in a reshape that is left to be found out."""
+
+
+class Unclear(ValueError):
+    """The features would not stay where they are, or it cannot be told."""
+
+
+def size(axes: Axes, width: int | None, axis: Any) -> str | int:
+    """How long an axis is: a number, or a label."""
+    label = axes[_index(axis, len(axes))]
+    return width if label == FEATURES and width is not None else label
+
+
+def rearranged(name: str, arguments: list[Any], axes: Axes, width: int | None) -> Axes:
+    """The axes after an arrangement, whose ``arguments`` are as in PyTorch.
+
+    Raises:
+        Unclear: It is not known.
+    """
+    try:
+        return _ARRANGEMENTS[name](axes, width, *arguments)
+    except TypeError as error:  # other arguments than it is known with
+        raise Unclear(str(error)) from error
+
+
+def _index(axis: Any, rank: int) -> int:
+    if not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
+        raise Unclear(f"axis {axis} of {rank}")
+    return int(axis) % rank
+
+
+def _indices(axes: Any, rank: int) -> list[int]:
+    return [_index(axis, rank) for axis in (axes if isinstance(axes, (list, tuple)) else [axes])]
+
+
+def _is_single(label: str | int, width: int | None) -> bool:
+    return label == 1 or (label == FEATURES and width == 1)
+
+
+def _unsqueeze(axes: Axes, width: int | None, at: Any) -> Axes:
+    rank = len(axes) + (len(at) if isinstance(at, (list, tuple)) else 1)
+    new = _indices(at, rank)
+    rest = iter(axes)
+    return tuple(1 if i in new else next(rest) for i in range(rank))
+
+
+def _squeeze(axes: Axes, width: int | None, at: Any = None) -> Axes:
+    if at is None:
+        return tuple(label for label in axes if not _is_single(label, width))
+    gone = _indices(at, len(axes))
+    if not all(_is_single(axes[i], width) for i in gone):
+        raise Unclear("an axis of several entries")
+    return tuple(label for i, label in enumerate(axes) if i not in gone)
+
+
+def _permute(axes: Axes, width: int | None, order: Any) -> Axes:
+    places = _indices(order, len(axes))
+    if sorted(places) != list(range(len(axes))):
+        raise Unclear(f"order {order}")
+    return tuple(axes[i] for i in places)
+
+
+def _transpose(axes: Axes, width: int | None, first: Any, second: Any) -> Axes:
+    places = list(range(len(axes)))
+    i, j = _index(first, len(axes)), _index(second, len(axes))
+    places[i], places[j] = j, i
+    return _permute(axes, width, places)
+
+
+def _flatten(axes: Axes, width: int | None, start: Any = 0, end: Any = -1) -> Axes:
+    first, last = _index(start, len(axes)), _index(end, len(axes))
+    return (*axes[:first], _merged(axes[first : last + 1], width), *axes[last + 1 :])
+
+
+def _flatten_in_two(axes: Axes, width: int | None, at: Any) -> Axes:
+    """As in ONNX: the axes before ``at`` become one, and the others another."""
+    split = len(axes) if at == len(axes) else _index(at, len(axes))
+    return _merged(axes[:split], width), _merged(axes[split:], width)
+
+
+def _merged(axes: Axes, width: int | None) -> str | int:
+    many = [label for label in axes if not _is_single(label, width)]
+    if len(many) > 1:
+        raise Unclear("several axes become one")
+    return many[0] if many else FEATURES if FEATURES in axes else 1
+
+
+def _reshape(axes: Axes, width: int | None, shape: Any, zero_keeps: bool = False) -> Axes:
+    many = [label for label in axes if not _is_single(label, width)]
+    result: list[str | int] = []
+    for i, length in enumerate(shape):
+        if length == 0 and zero_keeps and i < len(axes):
+            result.append(axes[i])
+        elif length in (1, _REST, BATCH, FEATURES, EITHER):
+            result.append(length)
+        elif length == width:
+            result.append(FEATURES)
+        else:
+            raise Unclear(f"a length of {length}")
+    missing = [label for label in many if label not in result]
+    if result.count(_REST) > 1 or len(missing) > 1:
+        raise Unclear("several axes become one")
+    result = [(missing[0] if missing else 1) if label == _REST else label for label in result]
+    if [label for label in result if not _is_single(label, width)] != many:
+        raise Unclear("axes in another order")
+    return tuple(result)
+
+
+def _select(axes: Axes, width: int | None, axis: Any, index: Any) -> Axes:
+    i = _index(axis, len(axes))
+    if not _is_single(axes[i], width) or index not in (0, -1):
+        raise Unclear("an entry of several")
+    return axes[:i] + axes[i + 1 :]
+
+
+def _slice(axes: Axes, width: int | None, axis: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Axes:
+    label = axes[_index(axis, len(axes))]
+    length = width if label == FEATURES else label
+    reaches_end = end is None or end >= 2**31 - 1 or (isinstance(length, int) and end >= length)
+    from_start = start in (None, 0) or (_is_single(label, width) and start == -1)
+    if not from_start or not reaches_end or step != 1:
+        raise Unclear("a part of an axis")
+    return axes
+
+
+_ARRANGEMENTS: dict[str, Callable[..., Axes]] = {
+    "same": lambda axes, width, *unused: axes,
+    "unsqueeze": _unsqueeze,
+    "squeeze": _squeeze,
+    "permute": _permute,
+    "transpose": _transpose,
+    "t": lambda axes, width: axes[::-1],
+    "flatten": _flatten,
+    "flatten_in_two": _flatten_in_two,
+    "reshape": _reshape,
+    "select": _select,
+    "slice": _slice,
+}
+
+ARRANGEMENTS = frozenset(_ARRANGEMENTS)

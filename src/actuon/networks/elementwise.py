@@ -1,0 +1,377 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element-wise operations of a graph, put together into activations by what they are, never by their values.
+
+Between two layers, a value of the graph is written as ``scale · function + shift``. Scales and shifts of either kind
+collapse; products, quotients and comparisons are taken only where they make up a known activation, such as the softsign
+in ``x / (1 + |x|)``. Each rule is an identity that holds for all numbers, so nothing is lost far from zero.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .activations import SELU_ALPHA, SELU_SCALE
+from .model import Activation
+
+Number = float | np.ndarray
+"""A constant, or one per feature."""
+
+_CLOSE = 1e-6
+"""Relative difference of a constant in a file from the one in a formula: 32 bits keep seven digits."""
+_LEAST_SOFTPLUS_THRESHOLD = 15.0
+"""Beyond it, softplus is linear in 32 bits."""
+_GELU_CUBIC = 0.044715
+_MOST_FUNCTIONS = 100
+"""Functions of functions between two layers; an activation has a handful."""
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function of one value that is not linear. ``activation`` is None for a part of one, such as ``exp``."""
+
+    name: str
+    of: Value
+    activation: Activation | None = None
+
+    @functools.cached_property
+    def depth(self) -> int:
+        return 1 if self.of.function is None else self.of.function.depth + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """``scale · function + shift``; without a function, of what the last layer puts out."""
+
+    scale: Number = 1.0
+    shift: Number = 0.0
+    function: Function | None = None
+
+    def times(self, factor: Number) -> Value:
+        return Value(self.scale * factor, self.shift * factor, self.function)
+
+    def plus(self, constant: Number) -> Value:
+        return Value(self.scale, self.shift + constant, self.function)
+
+    def argument(self, name: str) -> Value | None:
+        """What it is a multiple of that function of, if it is one."""
+        return self._of(name) if _is_zero(self.shift) else None
+
+    def argument_beside_one(self, name: str) -> Value | None:
+        """``z``, if it is ``scale · (1 + name(z))``."""
+        return self._of(name) if _are_close(self.shift, self.scale) else None
+
+    def _of(self, name: str) -> Value | None:
+        return self.function.of if self.function is not None and self.function.name == name else None
+
+
+PLAIN = Value()
+"""What the last layer puts out, as it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """``value > 0``, or ``value ≥ 0``: rules may not depend on which."""
+
+    value: Value
+
+
+def _part(name: str, of: Value) -> Value:
+    return Value(function=Function(name, of))
+
+
+def _activated(of: Value, name: str, parameter: float = 0.0, upper: float = 0.0) -> Value:
+    return Value(function=Function(name, of, Activation(name, float(parameter), float(upper))))
+
+
+def _is_zero(number: Number) -> bool:
+    return bool(np.all(np.equal(number, 0.0)))
+
+
+def _are_close(x: Number, y: Number) -> bool:
+    return bool(np.all(np.abs(np.subtract(x, y)) <= _CLOSE * np.abs(y)))
+
+
+def _are_same_functions(x: Function | None, y: Function | None) -> bool:
+    while x is not None and y is not None and x is not y:
+        same = np.array_equal(x.of.scale, y.of.scale) and np.array_equal(x.of.shift, y.of.shift)
+        if (x.name, x.activation) != (y.name, y.activation) or not same:
+            return False
+        x, y = x.of.function, y.of.function
+    return x is y
+
+
+def _ratio(x: Any, y: Value) -> Number | None:
+    """The factor that makes ``x`` of ``y``, if there is one."""
+    if not isinstance(x, Value):
+        return 0.0 if _is_zero(x) else None
+    if not _are_same_functions(x.function, y.function) or np.any(np.equal(y.scale, 0.0)):
+        return None
+    factor = x.scale / y.scale
+    return factor if np.all(np.isfinite(factor)) and _are_close(x.shift, factor * y.shift) else None
+
+
+def _single(number: Number | None) -> float | None:
+    """A constant that is the same for all features."""
+    if number is None or np.size(number) == 0:
+        return None
+    values = np.ravel(number)
+    return float(values[0]) if np.isfinite(values[0]) and np.all(values == values[0]) else None
+
+
+def _add(x: Any, y: Any, alpha: float = 1.0) -> Value | None:
+    if not isinstance(x, Value):
+        return y.times(alpha).plus(x)
+    if not isinstance(y, Value):
+        return x.plus(alpha * y)
+    y = y.times(alpha)
+    if _are_same_functions(x.function, y.function):
+        return Value(x.scale + y.scale, x.shift + y.shift, x.function)
+    for linear, cube in ((x, y), (y, x)):
+        of = cube.argument("cube")
+        factor = None if of is None else _ratio(linear, of)
+        if of is not None and factor is not None and _are_close(cube.scale, _GELU_CUBIC * factor):
+            return _part("gelu cubic", of).times(factor)
+    return None
+
+
+def _subtract(x: Any, y: Any, alpha: float = 1.0) -> Value | None:
+    return _add(x, y, -alpha)
+
+
+def _multiply(x: Any, y: Any) -> Value | None:
+    if not isinstance(x, Value):
+        return y.times(x)
+    if not isinstance(y, Value):
+        return x.times(y)
+    return _product(x, y) or _product(y, x)
+
+
+def _product(x: Value, y: Value) -> Value | None:
+    if (of := y.argument("sigmoid")) is not None:
+        return _if_multiple(x, of, "silu", y.scale)
+    if (of := y.argument_beside_one("erf")) is not None:
+        return _if_multiple(x, of.times(math.sqrt(2.0)), "gelu", 2.0 * y.scale)
+    if (inner := y.argument_beside_one("tanh")) is not None:
+        of = inner.argument("gelu cubic")
+        if of is not None and _are_close(inner.scale, math.sqrt(2.0 / math.pi)):
+            return _if_multiple(x, of, "gelu_tanh", 2.0 * y.scale)
+    if (of := y.argument("square")) is not None and (factor := _ratio(x, of)) is not None:
+        return _part("cube", of).times(factor * y.scale)
+    if _are_close(y.scale, _GELU_CUBIC * y.shift):
+        of = y.plus(-y.shift).argument("square")
+        if of is not None and (factor := _ratio(x, of)) is not None:
+            return _part("gelu cubic", of).times(factor * y.shift)
+    factor = _ratio(x, y)
+    return None if factor is None else _part("square", y).times(factor)
+
+
+def _if_multiple(x: Value, of: Value, name: str, scale: Number) -> Value | None:
+    """``scale · activation(of)`` times the factor that makes ``x`` of ``of``."""
+    factor = _ratio(x, of)
+    return None if factor is None else _activated(of, name).times(factor * scale)
+
+
+def _divide(x: Any, y: Any, rounding_mode: Any = None) -> Value | None:
+    if rounding_mode is not None:
+        return None
+    if not isinstance(y, Value):
+        return Value(x.scale / y, x.shift / y, x.function)
+    if (of := y.argument_beside_one("exp")) is not None:
+        return _multiply(x, _activated(of.times(-1.0), "sigmoid").times(1.0 / y.scale))
+    if isinstance(x, Value) and (of := y.argument_beside_one("abs")) is not None:
+        return _if_multiple(x, of, "softsign", 1.0 / y.scale)
+    return None
+
+
+def _power(x: Any, exponent: Any) -> Value | None:
+    power = None if isinstance(exponent, Value) else _single(exponent)
+    if power == 1.0:
+        return x
+    if power == -1.0:
+        return _divide(1.0, x)
+    return _part({2.0: "square", 3.0: "cube"}[power], x) if power in (2.0, 3.0) else None
+
+
+def _leaky_relu(x: Value, slope: float = 0.01) -> Value:
+    return _activated(x, "relu") if slope == 0.0 else _activated(x, "leaky_relu", slope)
+
+
+def _elu(x: Value, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Value | None:
+    if not input_scale > 0.0:
+        return None
+    return _activated(x.times(input_scale), "elu", alpha * input_scale).times(scale / input_scale)
+
+
+def _softplus(x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value | None:
+    return _activated(x, "softplus", beta) if beta > 0.0 and threshold >= _LEAST_SOFTPLUS_THRESHOLD else None
+
+
+def _gelu(x: Value, approximate: str = "none") -> Value | None:
+    names = {"none": "gelu", "tanh": "gelu_tanh"}
+    return _activated(x, names[approximate]) if approximate in names else None
+
+
+def _selu(x: Value, alpha: float = SELU_ALPHA, gamma: float = SELU_SCALE) -> Value | None:
+    is_usual = _are_close(alpha, SELU_ALPHA) and _are_close(gamma, SELU_SCALE)
+    return _activated(x, "selu") if is_usual else _elu(x, alpha, gamma)
+
+
+def _clamp(x: Any, low: Any = None, high: Any = None) -> Value | None:
+    lowest, highest = _bound(low, -math.inf), _bound(high, math.inf)
+    if lowest is None or highest is None or lowest > highest or not isinstance(x, Value):
+        return None
+    first, of = (-math.inf, math.inf), x
+    if x.function is not None and np.all(np.equal(x.scale, 1.0)) and _is_zero(x.shift):
+        inner = x.function.activation
+        if inner is not None and inner.name in ("clamp", "relu"):
+            first = (inner.parameter, inner.upper if inner.name == "clamp" else math.inf)
+            of = x.function.of
+    lower, upper = (min(max(bound, lowest), highest) for bound in first)
+    if (lower, upper) == (-math.inf, math.inf):
+        return x
+    return _activated(of, "relu") if (lower, upper) == (0.0, math.inf) else _activated(of, "clamp", lower, upper)
+
+
+def _bound(bound: Any, unbounded: float) -> float | None:
+    """A bound that is the same for all features. None: it is not."""
+    if bound is None or (np.size(bound) == 1 and np.ravel(bound)[0] == unbounded):
+        return unbounded
+    return None if isinstance(bound, Value) else _single(bound)
+
+
+def _maximum(x: Any, y: Any) -> Value | None:
+    if not isinstance(y, Value):
+        return _clamp(x, low=y)
+    if not isinstance(x, Value):
+        return _clamp(y, low=x)
+    slope = _single(_ratio(y, x))
+    if slope is None:
+        return None
+    return _leaky_relu(x, slope) if slope <= 1.0 else _leaky_relu(x, 1.0 / slope).times(slope)
+
+
+def _minimum(x: Any, y: Any) -> Value | None:
+    if not isinstance(y, Value):
+        return _clamp(x, high=y)
+    if not isinstance(x, Value):
+        return _clamp(y, high=x)
+    greatest = _maximum(x.times(-1.0), y.times(-1.0))
+    return None if greatest is None else greatest.times(-1.0)
+
+
+def _greater(x: Any, y: Any) -> Condition | None:
+    difference = _subtract(x, y)
+    return None if difference is None else Condition(difference)
+
+
+def _where(condition: Any, above: Any, below: Any) -> Value | None:
+    """What two halves make up that meet where the condition changes."""
+    if not isinstance(condition, Condition):
+        return None
+    at = condition.value
+    slope_above, slope_below = _single(_ratio(above, at)), _single(_ratio(below, at))
+    if slope_above is not None and slope_below is not None:
+        if slope_above == 0.0:
+            return _activated(at.times(-1.0), "relu").times(-slope_below)
+        return _leaky_relu(at, slope_below / slope_above).times(slope_above)
+    return _elu_in_halves(at, above, below) or _softplus_in_halves(at, above, below)
+
+
+def _elu_in_halves(at: Value, above: Any, below: Any) -> Value | None:
+    if not isinstance(below, Value):
+        return None
+    of = below.argument("expm1")
+    if of is None and _are_close(np.negative(below.shift), below.scale):
+        of = below.plus(below.scale).argument("exp")
+    if of is None:
+        return None
+    slope, steepness, alpha = _single(_ratio(above, of)), _single(_ratio(of, at)), _single(below.scale)
+    if not slope or steepness is None or steepness <= 0.0 or alpha is None:
+        return None
+    return _activated(of, "elu", alpha / slope).times(slope)
+
+
+def _softplus_in_halves(at: Value, above: Any, below: Any) -> Value | None:
+    """Softplus that is linear beyond a threshold, where in 32 bits it is so anyway."""
+    of = below.argument("softplus") if isinstance(below, Value) else None
+    slope = None if of is None else _ratio(above, of)
+    if of is None or slope is None or not _are_same_functions(at.function, of.function):
+        return None
+    beta = below.function.activation.parameter
+    factor = at.scale / of.scale
+    threshold = beta * (of.shift - at.shift / factor)
+    is_far = np.all(np.greater(factor, 0.0)) and np.all(np.greater_equal(threshold, _LEAST_SOFTPLUS_THRESHOLD))
+    return below if is_far and _are_close(slope, below.scale) else None
+
+
+OPERATIONS: dict[str, Callable[..., Value | Condition | None]] = {
+    "add": _add,
+    "sub": _subtract,
+    "rsub": lambda x, y, alpha=1.0: _subtract(y, x, alpha),
+    "mul": _multiply,
+    "div": _divide,
+    "neg": lambda x: x.times(-1.0),
+    "reciprocal": lambda x: _divide(1.0, x),
+    "pow": _power,
+    "abs": lambda x: _part("abs", x),
+    "exp": lambda x: _part("exp", x),
+    "expm1": lambda x: _part("expm1", x),
+    "erf": lambda x: _part("erf", x),
+    "tanh": lambda x: _activated(x, "tanh"),
+    "sigmoid": lambda x: _activated(x, "sigmoid"),
+    "relu": lambda x: _activated(x, "relu"),
+    "relu6": lambda x: _clamp(x, 0.0, 6.0),
+    "leaky_relu": _leaky_relu,
+    "elu": _elu,
+    "selu": _selu,
+    "gelu": _gelu,
+    "silu": lambda x: _activated(x, "silu"),
+    "softplus": _softplus,
+    "softsign": lambda x: _activated(x, "softsign"),
+    "hardtanh": lambda x, low=-1.0, high=1.0: _clamp(x, low, high),
+    "clamp": _clamp,
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "gt": _greater,
+    "ge": _greater,
+    "lt": lambda x, y: _greater(y, x),
+    "le": lambda x, y: _greater(y, x),
+    "where": _where,
+}
+"""What is known of each operation, by the name that the readers translate to. None: it makes up no activation."""
+
+
+def apply(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Value | Condition | None:
+    """Apply an operation to values and constants, at least one of which is a value. None: it is not known."""
+    known = (Value, float, int, np.ndarray, str, type(None))
+    if not all(isinstance(argument, known) for argument in arguments[1 if name == "where" else 0 :]):
+        return None
+    with np.errstate(all="ignore"):
+        try:
+            result = OPERATIONS[name](*arguments, **keywords)
+        except TypeError:  # other arguments than it is known with
+            return None
+    function = result.function if isinstance(result, Value) else None
+    return None if function is not None and function.depth > _MOST_FUNCTIONS else result
+
+
+def chain(value: Value) -> tuple[list[tuple[Activation | None, Number, Number]], str]:
+    """Unroll a value: activations in the order in which they apply, each with the scale and shift after it.
+
+    The first has no activation. Also returns the name of a part that is no activation, or nothing.
+    """
+    found: list[tuple[Activation | None, Number, Number]] = []
+    here: Value | None = value
+    while here is not None:
+        function = here.function
+        if function is not None and function.activation is None:
+            return [], function.name
+        found.append((None if function is None else function.activation, here.scale, here.shift))
+        here = None if function is None else function.of
+    return found[::-1], ""
