@@ -32,8 +32,8 @@ from torch_networks import (
 
 import actuon
 from actuon.kernel.staged import StagedRunner
-from actuon.networks import torch_files
-from actuon.networks.recognise import NotRecognised
+from actuon.networks import safetensors_files, torch_files, torch_graphs
+from actuon.networks.model import NotRecognised
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
@@ -551,19 +551,161 @@ def test_weights_that_are_not_finite(tmp_path):
         ),
         ({"input_idx": [0, -1, 2]}, "input_idx"),
         ({"input_order": "pos"}, "input_order: got 'pos'; must be one of pos_vel, vel_pos"),
+        ({"input_idx": [[0, 1], [2]]}, "input_idx: got .*; must be a list of history steps"),
+        ({"input_idx": []}, "input_idx"),
+        ({"input_idx": True}, "input_idx"),
+        ({"input_order": np.array(["pos_vel", "vel_pos"])}, "input_order: got"),
         ({"pos_scale": float("nan")}, "pos_scale: got nan"),
+        ({"pos_scale": 0}, "pos_scale: got 0; must be a number other than 0 that 32 bits hold"),
+        ({"vel_scale": 0.0}, "vel_scale: got 0.0; must be a number other than 0"),
+        ({"effort_scale": 0.0}, "effort_scale: got 0.0; must be a number other than 0"),
+        ({"torque_scale": 0.0}, "effort_scale: got 0.0; must be a number other than 0"),
+        ({"effort_scale": float("inf")}, "effort_scale: got inf"),
+        ({"effort_scale": 1e39}, "effort_scale: got 1e.39"),
+        ({"effort_scale": -1e-46}, "effort_scale: got -1e-46"),
+        ({"effort_scale": 10**400}, "effort_scale: got 1000"),
+        ({"effort_scale": True}, "effort_scale: got True"),
+        ({"effort_scale": 3e38}, "effort_scale = 3e.38 in its weights, dense.2.* reaches .* 32 bits do not hold"),
+        ({"pos_scale": 3e38, "effort_scale": 1e3}, "pos_scale = 3e.38, .* dense.0.weight reaches .* 32 bits"),
+        ({"pos_scale": 2e-38, "vel_scale": 2e-38, "effort_scale": 2e-38}, None),
         ({"sample_dt": 0.0}, "sample_dt: got 0.0; must be a finite number > 0"),
         ({"effort_scale": 1.0, "torque_scale": 1.0}, "mean the same"),
     ],
 )
 def test_bad_arguments(options, match, tmp_path):
     path = tmp_path / "net.safetensors"
-    actuon.save_network(mlp(), path)
+    module = mlp()
+    with torch.no_grad():
+        for layer in (module[0], module[-1]):
+            layer.weight[0, 0] = 2.0
+    actuon.save_network(module, path)
+    if match is None:
+        actuon.ControllerNeuralMLP(path, **options)
+        return
     with pytest.raises(actuon.ParameterError, match=match):
         actuon.ControllerNeuralMLP(path, **options)
 
 
+@pytest.mark.parametrize(
+    ("entry", "match"),
+    [
+        ({"effort_scale": 0}, "effort_scale: got 0; must be a number other than 0"),
+        ({"torque_scale": 0.0}, "effort_scale: got 0.0; must be a number other than 0"),
+        ({"pos_scale": 0.0}, "pos_scale: got 0.0"),
+        ({"vel_scale": float("nan")}, "vel_scale: got nan"),
+        ({"vel_scale": 1e300}, "vel_scale: got 1e.300"),
+        ({"input_idx": [0, [1, 2]]}, r"input_idx: got \[0, \[1, 2\]\]; must be a list of history steps"),
+        ({"input_idx": [[0], [1, 2]]}, "input_idx: got"),
+        ({"input_idx": {"a": 1}}, "input_idx: got"),
+        ({"effort_scale": 1.0, "torque_scale": 2.0}, "effort_scale and torque_scale, which mean the same"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".safetensors", ".onnx"])
+def test_bad_metadata(entry, match, suffix, tmp_path):
+    import onnx
+
+    path = tmp_path / f"bad{suffix}"
+    actuon.save_network(mlp(), path)
+    if suffix == ".onnx":
+        model = onnx.load(str(path))
+        onnx.helper.set_model_props(model, {"metadata": json.dumps(entry)})
+        onnx.save(model, str(path))
+    else:
+        tensors = safetensors_files.read_tensors(path)
+        layout = actuon.load_metadata(path)["layout"]
+        path.write_bytes(safetensors_files.content(tensors, {"metadata": json.dumps({"layout": layout} | entry)}))
+    for call in (actuon.load_metadata, actuon.ControllerNeuralMLP, lambda p: actuon.NeuralControlConfig(p).build()):
+        with pytest.raises(actuon.ParameterError, match=rf"bad\{suffix}.*{match}"):
+            call(str(path))
+    key = next(iter(entry))
+    with pytest.raises(actuon.ParameterError, match=f"save_network: .*{match}"):
+        actuon.save_network(mlp(), tmp_path / f"new{suffix}", **entry)
+    assert not (tmp_path / f"new{suffix}").exists(), key
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_weights_of_64_bits_that_32_bits_do_not_hold(suffix, tmp_path):
+    path = tmp_path / f"net{suffix}"
+    for at, value in ((0, 1e200), (4, -1e39), (4, 1e308)):
+        module = mlp().double()
+        with torch.no_grad():
+            module[at].weight[0, 0] = value
+        with pytest.raises(actuon.ParameterError, match=rf"dense.{at // 2}.weight reaches .* 32 bits do not hold"):
+            actuon.save_network(module, path)
+    script = torch.jit.script(module)
+    torch.jit.save(script, str(tmp_path / "other.pt"))
+    with pytest.raises(actuon.ParameterError, match=r"other\.pt.*dense.2.weight reaches"):
+        actuon.ControllerNeuralMLP(tmp_path / "other.pt")
+
+
+def test_scales_inside_the_module_that_overflow(tmp_path):
+    """Each number fits in 32 bits, their products do not."""
+
+    class Large(nn.Module):
+        def __init__(self, into: float, out: float):
+            super().__init__()
+            self.body = nn.Linear(2, 1)
+            self.into, self.out = into, out
+
+        def forward(self, x):
+            return self.out * self.body(self.into * x)
+
+    for scales in ((1e30, 1e30), (1e-30, 1e-30)):
+        with pytest.raises(actuon.ParameterError, match="dense.0.weight reaches .* 32 bits do not hold"):
+            actuon.save_network(Large(*scales), tmp_path / "net.onnx", input_idx=[0])
+
+
+def test_recurrent_biases_whose_sum_overflows(tmp_path):
+    module = LSTM(hidden=1)
+    with torch.no_grad():
+        module.rnn.bias_ih_l0[0] = module.rnn.bias_hh_l0[0] = 3e38
+    with pytest.raises(actuon.ParameterError, match=r"recurrent.0.bias_ih \+ bias_hh reaches 6e\+38"):
+        actuon.save_network(module.eval(), tmp_path / "net.safetensors")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_paths_that_cannot_be_written(suffix, tmp_path):
+    folder = tmp_path / f"folder{suffix}"
+    folder.mkdir()
+    (tmp_path / "file").write_text("")
+    for path, match in (
+        (folder, "cannot be written: it is a folder; name a file"),
+        (tmp_path / "nowhere" / f"net{suffix}", "the folder .*nowhere' does not exist; name a file"),
+        (tmp_path / "file" / f"net{suffix}", "the folder .*file' does not exist"),
+        (
+            tmp_path / f"{'n' * 300}{suffix}",
+            "cannot be written: File name too long; name a file in a folder that exists",
+        ),
+        (f"{tmp_path}/n\0{suffix}", "cannot be written"),
+    ):
+        with pytest.raises(actuon.ParameterError, match=match):
+            actuon.save_network(mlp(), path)
+    with pytest.raises(actuon.ParameterError, match="is a folder"):
+        actuon.ControllerNeuralMLP(folder)
+    with pytest.raises(actuon.ParameterError, match="does not exist"):
+        actuon.ControllerNeuralMLP(tmp_path / f"{'n' * 300}{suffix}")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="may read and write everything")
+def test_files_without_permission(tmp_path):
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(mlp(), path)
+    path.chmod(0)
+    with pytest.raises(actuon.ParameterError, match="cannot be written: Permission denied"):
+        actuon.save_network(mlp(), path)
+    for call in (actuon.load_metadata, actuon.ControllerNeuralMLP):
+        with pytest.raises(actuon.ParameterError, match="cannot be read: Permission denied"):
+            call(path)
+
+
 def test_bad_paths(tmp_path):
+    for path in (None, 3):
+        with pytest.raises(actuon.ParameterError, match="must be a path"):
+            actuon.load_metadata(path)
+        with pytest.raises(actuon.ParameterError, match="must be a path"):
+            actuon.save_network(mlp(), path)
+    with pytest.raises(actuon.ParameterError, match=r"got a dict; must be a torch.nn.Module"):
+        actuon.save_network({}, tmp_path / "net.pt")
     with pytest.raises(actuon.ParameterError, match="does not exist"):
         actuon.ControllerNeuralMLP(tmp_path / "nothing.onnx")
     with pytest.raises(actuon.ParameterError, match=r"known: \.pt, \.pt2"):
@@ -703,8 +845,8 @@ def test_a_state_in_two_arguments_is_checked_as_well(tmp_path, monkeypatch):
     together = Feeder(lambda x, s: (lambda r: (r[0], r[1:]))(module(x, *s)), N, "lstm", input_idx=(0,), rnn=(1, 8))
     assert_close(rollout(actuator, steps), fed(together, steps))
     # where the reader takes a flip for an arrangement of numbers, the comparison with the module notices
-    monkeypatch.setattr(torch_files, "_SHAPE", torch_files._SHAPE | {"flip"})
-    network = torch_files.read_script(torch.jit.script(Apart(True).eval()))
+    monkeypatch.setitem(torch_graphs._OURS, "flip", "same")
+    network = torch_graphs.read_script(torch.jit.script(Apart(True).eval()))
     with pytest.raises(NotRecognised, match="compute something else"):
         torch_files.verify(Apart(True).eval(), network)
 
@@ -774,13 +916,27 @@ def test_onnx_graphs_that_do_more_are_refused(front, tmp_path):
 
 
 def test_limits_of_size(tmp_path):
-    wide = tmp_path / "wide.safetensors"
-    with pytest.raises(actuon.ParameterError, match="at most"):
-        actuon.save_network(mlp(inputs=2, width=9000, layers=1), wide)
-    deep = tmp_path / "deep.safetensors"
-    actuon.save_network(mlp(inputs=4), deep, input_idx=[0, 600])
+    for module, match in (
+        (mlp(inputs=2, width=9000, layers=1), "9001 units; at most 8192 can be run"),
+        (mlp(inputs=2, width=2, layers=16), "17 layers; at most 16 can be run"),
+        (GRU(layers=16, hidden=1).eval(), "17 layers; at most 16 can be run"),
+    ):
+        with pytest.raises(actuon.ParameterError, match=match):
+            actuon.save_network(module, tmp_path / "large.safetensors")
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(mlp(inputs=4), path)
+    with pytest.raises(actuon.ParameterError, match=r"input_idx: got \[0, 1001\]; .* from 0 \(now\) to 1000"):
+        actuon.ControllerNeuralMLP(path, input_idx=[0, 1001])
+
+
+def test_the_longest_history_and_the_most_layers(tmp_path):
+    path = tmp_path / "net.safetensors"
+    idx = tuple(range(1001))
+    module = mlp(inputs=2002, width=4, layers=15, activation="elu")
+    actuon.save_network(module, path, input_idx=list(idx))
     steps = signals(5, 3)
-    assert np.isfinite(rollout(actuon.Actuator(range(5), actuon.ControllerNeuralMLP(deep)), steps)).all()
+    got = rollout(actuon.Actuator(range(5), actuon.ControllerNeuralMLP(path)), steps)
+    assert_close(got, fed(Feeder(module, 5, "mlp", input_idx=idx), steps))
 
 
 def test_an_unrecognised_network_has_no_gradient(tmp_path):
@@ -818,8 +974,6 @@ def test_saving_leaves_the_module_alone_and_checks_the_convention(tmp_path):
     ):
         with pytest.raises(actuon.ParameterError, match=match):
             actuon.save_network(module, tmp_path / "other.onnx", **options)
-    with pytest.raises(actuon.ParameterError, match="folder"):
-        actuon.save_network(module, tmp_path / "nowhere" / "net.onnx")
     assert not (tmp_path / "other.onnx").exists()
 
 
