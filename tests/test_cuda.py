@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import warp as wp
@@ -37,13 +39,17 @@ def test_fused_kernel_compiles(flavour, tmp_path):
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
-@pytest.mark.parametrize("kind", ["mlp", "lstm", "gru"])
+@pytest.mark.parametrize("kind", ["mlp", "mlp without history", "lstm", "gru"])
 @pytest.mark.parametrize("flavour", [Flavour.SCALAR, Flavour.GRAD])
 def test_network_kernel_compiles(kind, flavour, tmp_path):
-    dense = ((4, 4 if kind == "mlp" else 5, Activation("gelu")), (1, 4, Activation("softplus", 2.0)))
+    input_idx = (0, 1) if kind == "mlp" else (0,)
+    kind = kind.split()[0]
+    first = 2 * len(input_idx) if kind == "mlp" else 5
+    activations = [Activation("gelu"), Activation("clamp", -1.0, math.inf), Activation("relu")]
+    dense = tuple((4, 4 if i else first, activation) for i, activation in enumerate(activations))
+    dense += ((1, 4, Activation("softplus", 2.0)), (1, 1, Activation("clamp", -400.0, 390.0)))
     gates = {"mlp": 0, "lstm": 4, "gru": 3}[kind]
     structure = (kind, ((gates * 5, 2),) if gates else (), dense)
-    input_idx = (0, 1) if kind == "mlp" else (0,)
     code = NetworkCode(structure, input_idx, False)
     states = tuple(state_rows(structure, input_idx))
     law = actuon.ControllerNeuralMLP.law

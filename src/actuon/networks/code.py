@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network structure → C++ that evaluates it, one DOF at a time or `GROUP` lanes at a time.
+"""Network structure → C++ that evaluates it, one DOF at a time or a group of lanes at a time.
 
 Both are one text over a type ``T``: a float, or a vector of floats. Weights come packed in the order in which the code
 reads them. The scalar version has an adjoint, written out by hand: Warp cannot differentiate through such loops.
@@ -24,8 +24,14 @@ from ..kernel.types import LANES, FloatBlock, Floats
 from .activations import GATE_MATH, SCALAR_MATH, VECTOR_MATH, slope_text, value_text
 from .model import Activation, Network
 
-GROUP = 32
-"""Lanes evaluated together: two AVX-512 registers, so that four sums make eight independent chains of additions."""
+_GROUP = """
+#if defined(__AVX512F__)
+enum { GROUP = 32 };
+#else
+enum { GROUP = 16 };
+#endif
+"""
+"""Lanes evaluated together: two vector registers, so that four sums make eight independent chains of additions."""
 
 
 def pack(network: Network) -> np.ndarray:
@@ -118,9 +124,6 @@ class _Writer:
         first = len(input_idx) if velocity_first else 0
         self.error_at, self.velocity_at = first, len(input_idx) - first
 
-    def _load(self, name: str, row: str) -> str:
-        return f"LOAD({name}_in, {row})"
-
     def _inputs(self) -> Iterator[tuple[str, str, int]]:
         """The two signals: as C++ calls it now, its past, and where its inputs start."""
         yield "error", "pos_history", self.error_at
@@ -135,7 +138,7 @@ class _Writer:
         if self.kind == "mlp":
             text = f"T y0[{2 * len(self.steps)}];\n" + (self._steps_table() if self.history else "")
             for signal, past, at in self._inputs():
-                value = f"row_of[m] < 0 ? now_{signal} : {self._load(past, 'row_of[m]')}"
+                value = f"row_of[m] < 0 ? now_{signal} : load({past}_in, row_of[m])"
                 value = value if self.history else f"now_{signal}"
                 text += f"for (int m = 0; m < {len(self.steps)}; ++m) y0[{at} + m] = {value};\n"
             return text
@@ -145,7 +148,7 @@ class _Writer:
             for short, name in (("h", "hidden"), ("c", "cell"))[: 2 if self.kind == "lstm" else 1]:
                 start = self._first_row(layer)
                 text += f"T {short}{layer}[{hidden}]; for (int k = 0; k < {hidden}; ++k) "
-                text += f"{short}{layer}[k] = {self._load(name, f'{start} + k')};\n"
+                text += f"{short}{layer}[k] = load({name}_in, {start} + k);\n"
         return text
 
     def _first_row(self, layer: int) -> int:
@@ -170,50 +173,37 @@ class _Writer:
         if self.history:
             for signal, past, _ in self._inputs():
                 text += f"for (int r = {self.history - 1}; r > 0; --r) {{ "
-                text += f"T past = {self._load(past, 'r - 1')}; STORE({past}_out, r, past); }}\n"
-                text += f"STORE({past}_out, 0, now_{signal});\n"
+                text += f"T past = load({past}_in, r - 1); keep({past}_out, r, past); }}\n"
+                text += f"keep({past}_out, 0, now_{signal});\n"
         for layer, (rows, _) in enumerate(self.recurrent):
             hidden = rows // (4 if self.kind == "lstm" else 3)
             for short, name in (("nh", "hidden"), ("nc", "cell"))[: 2 if self.kind == "lstm" else 1]:
                 start = self._first_row(layer)
-                text += f"for (int k = 0; k < {hidden}; ++k) STORE({name}_out, {start} + k, {short}{layer}[k]);\n"
+                text += f"for (int k = 0; k < {hidden}; ++k) keep({name}_out, {start} + k, {short}{layer}[k]);\n"
         return text
 
     def scalar(self, saves: bool = True) -> str:
-        text = SCALAR_MATH + GATE_MATH + "T now_error = error, now_velocity = velocity;\n"
-        text += self.inputs() + self.forward(keep=False) + (self.save() if saves else "")
-        return _scalar_access(text) + f"return y{len(self.dense)}[0];\n"
+        text = self._scalar_start() + self.forward(keep=False) + (self.save() if saves else "")
+        return text + f"return y{len(self.dense)}[0];\n"
+
+    def _scalar_start(self) -> str:
+        return SCALAR_MATH + GATE_MATH + _SCALAR_ACCESS + self.inputs()
 
     def block(self) -> str:
-        text = VECTOR_MATH.replace("GROUP", str(GROUP)) + GATE_MATH + f"wp::vec_t<{LANES}, wp::float32> effort;\n"
-        text += f"for (int g = 0; g < {LANES}; g += {GROUP}) {{\nif (g >= count) break;\n"
-        text += f"const int left = count - g < {GROUP} ? count - g : {GROUP};\n"
-        text += "T now_error, now_velocity;\n"
-        text += f"__builtin_memcpy(&now_error, error.c + g, {4 * GROUP});\n"
-        text += f"__builtin_memcpy(&now_velocity, velocity.c + g, {4 * GROUP});\n"
-        text += "auto load = [&](const float* from) -> T { T x = T{}; "
-        text += f"if (left == {GROUP}) __builtin_memcpy(&x, from, {4 * GROUP}); "
-        text += "else __builtin_memcpy(&x, from, 4 * left); return x; };\n"
-        text += "auto keep = [&](float* to, T x) { "
-        text += f"if (left == {GROUP}) __builtin_memcpy(to, &x, {4 * GROUP}); "
-        text += "else __builtin_memcpy(to, &x, 4 * left); };\n"
+        text = _GROUP + VECTOR_MATH + GATE_MATH + f"wp::vec_t<{LANES}, wp::float32> effort;\n"
+        text += f"for (int g = 0; g < {LANES} && g < count; g += GROUP) {{\n" + _BLOCK_ACCESS
         text += self.inputs() + self.forward(keep=False) + self.save()
-        text += f"__builtin_memcpy(effort.c + g, &y{len(self.dense)}[0], {4 * GROUP});\n}}\nreturn effort;\n"
-        text = _replace_calls(text, "LOAD", lambda a, r: f"load({a}.data + (size_t)({r}) * n + base + g)")
-        return _replace_calls(text, "STORE", lambda a, r, x: f"keep({a}.data + (size_t)({r}) * n + base + g, {x})")
+        return text + f"__builtin_memcpy(effort.c + g, &y{len(self.dense)}[0], 4 * GROUP);\n}}\nreturn effort;\n"
 
     def adjoint(self) -> str:
         """Recompute forwards, keeping what the chain rule needs, then go backwards to error, velocity and old state."""
-        text = SCALAR_MATH + GATE_MATH + "T now_error = error, now_velocity = velocity;\n"
-        text += self.inputs() + self.forward(keep=True)
-        text += _GRADIENT_ACCESS
+        text = self._scalar_start() + self.forward(keep=True) + _GRADIENT_ACCESS
         last = len(self.dense)
         text += f"float d{last}[1]; d{last}[0] = adj_ret;\n"
         text += "const float* end = w;\n"
         for index, (outputs, inputs, activation) in reversed(list(enumerate(self.dense, start=1))):
             text += self._dense_adjoint(index, inputs, outputs, activation)
-        text += self._history_adjoint() if self.kind == "mlp" else self._recurrent_adjoint()
-        return _scalar_access(text)
+        return text + (self._history_adjoint() if self.kind == "mlp" else self._recurrent_adjoint())
 
     def _dense_adjoint(self, index: int, inputs: int, outputs: int, activation: Activation) -> str:
         size = outputs * (inputs + 1)
@@ -297,19 +287,30 @@ auto grad_add = [&](wp::array_t<wp::float32>& a, int row, float value) {
 """
 
 
-def _scalar_access(text: str) -> str:
-    text = _replace_calls(text, "LOAD", lambda a, r: f"{a}.data[(size_t)({r}) * n + base]")
-    return _replace_calls(text, "STORE", lambda a, r, x: f"{a}.data[(size_t)({r}) * n + base] = {x}")
+_SCALAR_ACCESS = """
+T now_error = error, now_velocity = velocity;
+auto load = [&](wp::array_t<wp::float32>& a, int row) -> T { return a.data[(size_t)row * n + base]; };
+auto keep = [&](wp::array_t<wp::float32>& a, int row, T x) { a.data[(size_t)row * n + base] = x; };
+"""
 
-
-def _replace_calls(text: str, name: str, write: Any) -> str:
-    """Expand ``NAME(a, b)`` where no argument holds a parenthesis or comma of its own."""
-    pieces = text.split(name + "(")
-    out = pieces[0]
-    for piece in pieces[1:]:
-        arguments, rest = piece.split(")", 1)
-        out += write(*(argument.strip() for argument in arguments.split(","))) + rest
-    return out
+_BLOCK_ACCESS = """
+const int left = count - g < GROUP ? count - g : GROUP;
+T now_error, now_velocity;
+__builtin_memcpy(&now_error, error.c + g, 4 * GROUP);
+__builtin_memcpy(&now_velocity, velocity.c + g, 4 * GROUP);
+auto load = [&](wp::array_t<wp::float32>& a, int row) -> T {
+    T x = T{};
+    const float* from = a.data + (size_t)row * n + base + g;
+    if (left == GROUP) __builtin_memcpy(&x, from, 4 * GROUP);
+    else __builtin_memcpy(&x, from, 4 * left);
+    return x;
+};
+auto keep = [&](wp::array_t<wp::float32>& a, int row, T x) {
+    float* to = a.data + (size_t)row * n + base + g;
+    if (left == GROUP) __builtin_memcpy(to, &x, 4 * GROUP);
+    else __builtin_memcpy(to, &x, 4 * left);
+};
+"""
 
 
 def state_rows(structure: tuple, input_idx: tuple[int, ...]) -> dict[str, int]:
