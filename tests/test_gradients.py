@@ -82,7 +82,7 @@ def check(values, steps, weighting, staged=False):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_gradient_of_every_chain(name, rng):
+def test_gradient_of_chains(name, rng):
     values = Values.random(name, 4, rng, depth=2)
     check(values, [random_signals(4, rng) for _ in range(STEPS)], weights(4, rng))
 
