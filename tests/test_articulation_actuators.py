@@ -474,18 +474,21 @@ def test_it_goes_away_with_its_last_reference():
         assert not any(simulation._events._callbacks[Event.PRE_STEP])
 
 
-def test_nothing_is_allocated_after_the_first_step():
-    with MujocoSimulation(QUADRUPED, num_envs=8) as simulation:
-        actuators = ArticulationActuators("base")
+@pytest.mark.parametrize("kind", ["actuators", "groups"])
+def test_nothing_is_allocated_after_the_first_step(kind):
+    with MujocoSimulation(ARM, num_envs=8) as simulation:
+        actuators = attached(kind, lag=2)
         simulation.step(5)
-        arrays = {id(a) for a in (actuators._effort, actuators._computed, *vars(simulation.arrays).values())}
+        held = (actuators._effort, actuators._computed, actuators._applied, actuators._feedforward)
+        arrays = {id(a) for a in (*held, *actuators._control.values(), *vars(simulation.arrays).values())}
         tracemalloc.start()
         simulation.step(20)
         before = tracemalloc.get_traced_memory()[0]
         simulation.step(200)
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        assert arrays == {id(a) for a in (actuators._effort, actuators._computed, *vars(simulation.arrays).values())}
+        held = (actuators._effort, actuators._computed, actuators._applied, actuators._feedforward)
+        assert arrays == {id(a) for a in (*held, *actuators._control.values(), *vars(simulation.arrays).values())}
     assert grown < 2000
 
 

@@ -301,7 +301,7 @@ class Attachment(Uncopyable, abc.ABC):
         Args:
             efforts: [N·m or N], shape (N·D,).
         """
-        if math.isfinite(efforts.dot(efforts)) or np.isfinite(efforts).all():  # the square of what is large may not be
+        if np.count_nonzero(np.isfinite(efforts)) == efforts.size:
             return
         robots = self.articulation
         robot, dof = divmod(int(np.flatnonzero(~np.isfinite(efforts))[0]), robots.num_dofs)

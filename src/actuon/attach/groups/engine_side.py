@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from ...components.component import limit
+from ...kernel.launch import Shard
 from ...kernel.types import Flavour, Floats, Ints, module_options
 from ..attachment import CLIPPED
 
@@ -96,5 +98,13 @@ def implicit_settler(
 
 
 def _recorded(kernel: Any, over: wp.array, inputs: list[Any]) -> Callable[[], None]:
-    launch: Callable[[], None] = wp.launch(kernel, over.shape, inputs, device=over.device, record_cmd=True).launch
-    return launch
+    command = wp.launch(kernel, over.shape, inputs, device=over.device, record_cmd=True)
+    return functools.partial(_launch, Shard(command), over.device, inputs)
+
+
+def _launch(shard: Shard, device: wp.Device, kept: list[Any]) -> None:
+    """Launch on arrays that are kept alive by being ``kept``."""
+    if device.is_capturing:
+        shard.command.launch()
+    else:
+        shard.run()

@@ -103,8 +103,10 @@ class MujocoSimulation(Simulation):
         for kind, servos in (("joint_target_q", self._drives.position), ("joint_target_qd", self._drives.velocity)):
             dofs = np.flatnonzero(servos >= 0)
             if dofs.size:
-                ids = servos[dofs]
-                self._told.append((self._rows[kind], _as_slice(dofs), _as_slice(ids), self._drives.gear[ids]))
+                ids, gear = servos[dofs], self._drives.gear[servos[dofs]]
+                divisor = None if (gear == 1.0).all() else gear
+                for row, data in zip(self._rows[kind], self.data, strict=True):
+                    self._told.append((*_narrowed(row, dofs), *_narrowed(data.ctrl, ids), divisor))
 
     def _find_robots(self, model: Any) -> list[Robot]:
         mujoco = self._mujoco
@@ -143,9 +145,8 @@ class MujocoSimulation(Simulation):
         self.refresh_targets()
 
     def refresh_targets(self) -> None:
-        for rows, dofs, ids, gear in self._told:
-            for env, view in enumerate(self._views):
-                rows[env, dofs] = view[2][ids] / gear
+        for targets, dofs, controls, ids, gear in self._told:
+            targets[dofs] = controls[ids] if gear is None else controls[ids] / gear
 
     def _advance(self) -> None:
         step = self._mujoco.mj_step
@@ -186,14 +187,13 @@ class MujocoSimulation(Simulation):
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
         rows = efforts.numpy()
-        columns = _as_slice(dofs)
         places = []
         for row, robot in zip(rows, (self.robots[i] for i in robots), strict=True):
-            at = _as_slice(robot.dofs[dofs] - robot.env * self.models[robot.env].nv)
-            places.append((self._views[robot.env][3], at, row))
+            at = robot.dofs[dofs] - robot.env * self.models[robot.env].nv
+            places.append((*_narrowed(self._views[robot.env][3], at), *_narrowed(row, dofs)))
 
         def write() -> None:
-            for applied, at, row in places:
+            for applied, at, row, columns in places:
                 applied[at] = row[columns]
 
         return write
@@ -329,6 +329,12 @@ def _as_slice(indices: np.ndarray) -> Any:
     if indices.size and (np.diff(indices) == 1).all():
         return slice(int(indices[0]), int(indices[-1]) + 1)
     return indices
+
+
+def _narrowed(values: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Values, and where the chosen ones lie in them; of indices without gaps, these values alone."""
+    at = _as_slice(indices)
+    return (values[at], slice(None)) if isinstance(at, slice) else (values, at)
 
 
 def _unique(name: str, fallback: str, model: Any, kind: str) -> str:
