@@ -7,6 +7,7 @@ is therefore counted first, aliases written out, while it passes as a stream of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ DEEPEST = 32
 """Lists and mappings inside each other, aliases written out."""
 LONGEST_TEXT = 4096
 """Characters of one value."""
+_PLAIN_TEXT = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./*|+-]*")
+"""Text that means the same with and without quotes, unless it reads as a number or the like, which ruamel notices."""
 
 
 def plain_yaml() -> Any:
@@ -32,6 +35,17 @@ def plain_yaml() -> Any:
     except ImportError as error:
         raise MissingExtraError("ruamel.yaml", "yaml", "reading and writing actuon.yaml") from error
     yaml = YAML(typ="safe", pure=True)
+
+    class Representer(yaml.Representer):  # type: ignore[misc, name-defined]
+        """Puts all other text in quotes: ruamel leaves some of it plain, and then reads something else."""
+
+    Representer.add_representer(
+        str,
+        lambda representer, text: representer.represent_scalar(
+            "tag:yaml.org,2002:str", text, style=None if _PLAIN_TEXT.fullmatch(text) else '"'
+        ),
+    )
+    yaml.Representer = Representer
     yaml.default_flow_style = None
     yaml.sort_base_mapping_type_on_output = False
     yaml.width = 200
