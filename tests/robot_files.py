@@ -81,16 +81,7 @@ actuators = st.builds(actuon.ActuatorConfig, controllers, clamps, st.none() | CO
 
 
 def add(stage, actuator, joints="knee", name="knee", root="/Robot", **options):
-    return actuon.add_actuator(
-        root,
-        joints,
-        name,
-        actuator.controller,
-        clamping=actuator.clamping,
-        delay=actuator.delay,
-        stage=stage,
-        **options,
-    )
+    return actuon.add_actuator(root, joints, name, stages=actuator.stages, stage=stage, **options)
 
 
 EXAMPLES = {

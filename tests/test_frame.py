@@ -25,6 +25,7 @@ ORDER = [
     "networks",
     "components",
     "actuator_state",
+    "actuator_config",
     "actuator",
     "builder",
     "robot_files",

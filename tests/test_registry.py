@@ -14,7 +14,7 @@ from pxr import Sdf
 from robot_files import add, robot
 
 import actuon
-from actuon.robot_files import registry
+from actuon.declare import registry
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class ClampingSoftLimit(actuon.Clamping):
 
 class ClampingPlain(actuon.Clamping):
     """Brings kernels and arguments of its own, and has no config."""
+
+    def __init__(self, factor):
+        self.factor = factor
 
     @classmethod
     def resolve_arguments(cls, args):
@@ -88,8 +91,9 @@ def test_a_class_without_config_gets_what_is_authored():
     prim.CreateAttribute("newton:factor", Sdf.ValueTypeNames.Float).Set(0.5)
     parsed = actuon.parse_actuator_prim(prim)
     assert parsed.component_specs == [(ClampingPlain, {"factor": 0.5})]
-    with pytest.raises(ValueError, match="registered without a config"):
-        _ = parsed.config
+    assert isinstance(actuon.Actuator([0], stages=parsed.config.stages).clamping[0], ClampingPlain)
+    with pytest.raises(ValueError, match="ClampingPlain: no robot file can carry it; give it a config"):
+        add(stage, parsed.config, name="copy")
 
 
 def test_a_function_may_choose_the_class_and_refuse():

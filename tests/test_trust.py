@@ -12,8 +12,8 @@ from pxr import Usd
 from robot_files import robot, save_robot
 
 import actuon
+from actuon.declare import registry
 from actuon.graph import GraphRunner
-from actuon.robot_files import registry
 from actuon.robot_files.usd.transfer import author_file
 
 torch = pytest.importorskip("torch")

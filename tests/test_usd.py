@@ -68,7 +68,7 @@ def test_config_to_usd_to_config(actuator):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_component_is_in_the_schema_with_our_defaults(name):
     """The declared file defaults are those of the installed schema, so that both ways of reading agree."""
-    config = next(type(part) for e in EXAMPLES.values() for part in e.parts() if name in _type_name(part))
+    config = next(type(part) for e in EXAMPLES.values() for part in e.stages if name in _type_name(part))
     definition = Usd.SchemaRegistry().FindAppliedAPIPrimDefinition(config.schema)
     for parameter, declared in config.declared().items():
         words = parameter.split("_")
@@ -81,7 +81,7 @@ def test_every_component_is_in_the_schema_with_our_defaults(name):
 
 
 def _type_name(part):
-    from actuon.robot_files.registry import by_config
+    from actuon.declare.registry import by_config
 
     return by_config(part).type_name
 
@@ -100,7 +100,7 @@ def test_what_is_not_authored_has_the_schemas_default():
         (actuon.Delay, {"delay_steps": 1}),
         (actuon.ClampingMaxEffort, {"max_effort": math.inf}),
     ]
-    assert parsed.sources[0] == {"kp": "schema default", "kd": "authored", "const_effort": "schema default"}
+    assert parsed.sources[1] == {"kp": "schema default", "kd": "authored", "const_effort": "schema default"}
 
 
 def test_authored_values_read_without_the_schema_plugin(tmp_path):

@@ -122,3 +122,94 @@ def test_a_network_in_yaml_is_relative_to_the_file(tmp_path):
     actuon.save_actuators(tmp_path / "actuon.yaml", [entry])
     assert "model_path: knee.onnx" in (tmp_path / "actuon.yaml").read_text()
     assert actuon.load_actuators(tmp_path / "actuon.yaml") == [entry]
+
+
+OPTIONS = {
+    "input_order": "vel_pos",
+    "input_idx": (0, 2, 5),
+    "pos_scale": -1.0,
+    "vel_scale": 0.1,
+    "effort_scale": 3.0,
+    "sample_dt": 0.005,
+    "check_sample_dt": False,
+}
+
+
+@pytest.mark.parametrize("given", [OPTIONS, {"pos_scale": -1.0}], ids=["all", "one"])
+def test_how_a_network_is_fed_is_in_the_robots_file(given, tmp_path):
+    config = actuon.NeuralControlConfig(network(tmp_path / "knee.onnx", vel_scale=0.5), **given)
+    actuator = actuon.ActuatorConfig(config)
+    stage = robot()
+    prim = actuon.add_actuator("/Robot", "knee", "knee", config, stage=stage)
+    assert actuon.parse_actuator_prim(prim).config == actuator
+    entry = actuon.ActuatorEntry("knee", "knee", actuator)
+    actuon.save_actuators(tmp_path / "actuon.yaml", [entry])
+    assert actuon.load_actuators(tmp_path / "actuon.yaml") == [entry]
+    controller = config.build()
+    for name, value in ({"vel_scale": 0.5, "input_order": "pos_vel", "check_sample_dt": True} | given).items():
+        assert getattr(controller, name) == value
+    (joint,) = (joint for joint in actuon.inspect_actuators(stage).joints if joint.actuators)
+    assert {value.name: value.value for value in joint.chain[0].values} == {"model_path": config.model_path} | given
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"input_order": "pos"}, "input_order: got 'pos'; must be one of pos_vel, vel_pos"),
+        ({"input_idx": (0, -1)}, "input_idx: got -1"),
+        ({"input_idx": ()}, "must be a list of history steps"),
+        ({"input_idx": 3}, "must be a list of history steps"),
+        ({"input_idx": (0.5,)}, "whole number"),
+        ({"pos_scale": float("nan")}, "pos_scale: got nan"),
+        ({"sample_dt": 0.0}, "sample_dt: got 0.0"),
+        ({"check_sample_dt": 1}, "check_sample_dt: got 1; must be true or false"),
+    ],
+)
+def test_options_that_cannot_be(given, match):
+    with pytest.raises(actuon.ParameterError, match=match):
+        actuon.NeuralControlConfig("knee.onnx", **given)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Counts how often weights are read, by file."""
+    from actuon.networks import files
+
+    found = []
+    original = files._load
+    monkeypatch.setattr(files, "_load", lambda path, metadata: found.append(path) or original(path, metadata))
+    return found
+
+
+MJCF = """<mujoco><worldbody><body name="robot">
+  <joint name="a" type="hinge"/><joint name="b" type="hinge" axis="0 1 0"/><joint name="c" type="hinge" axis="1 0 0"/>
+  <geom size="0.1"/>
+</body></worldbody></mujoco>"""
+
+
+def test_a_network_is_read_once_for_all_joints_and_robots(tmp_path, reads):
+    path = network(tmp_path / "net.safetensors")
+    (tmp_path / "m.xml").write_text(MJCF)
+    neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(path))
+    actuon.save_actuators(tmp_path / "m.actuon.yaml", [actuon.ActuatorEntry("all", ".*", neural)])
+    with actuon.MujocoSimulation(tmp_path / "m.xml", num_envs=4):
+        actuators = actuon.ArticulationActuators("robot")
+        assert len(actuators.actuators) == 1
+        assert reads == [path]
+    builder = actuon.ActuatorBuilder()
+    for i in range(6):
+        builder.add(neural, i)
+    (actuator,) = builder.finalize()
+    assert actuator.num_actuators == 6
+    assert reads == [path, path]
+
+
+def test_a_network_that_is_written_anew_is_read_anew(tmp_path, reads):
+    efforts = []
+    for scale in (1.0, 2.0):
+        path = network(tmp_path / "net.safetensors", effort_scale=scale)
+        builder = actuon.ActuatorBuilder()
+        builder.add(actuon.ActuatorConfig(actuon.NeuralControlConfig(path)), 0)
+        efforts.append(builder.finalize()[0].controller.effort_scale)
+    assert efforts == [1.0, 2.0]
+    assert reads == [path, path]

@@ -48,8 +48,7 @@ def test_newton_parses_what_we_write(name):
     prim = add(stage, EXAMPLES[name])
     theirs = newton_actuators.parse_actuator_prim(prim)
     assert_same(actuon.parse_actuator_prim(prim), theirs)
-    parts = EXAMPLES[name].parts()
-    assert set(theirs.drive_kwargs) == set(parts[0].declared())
+    assert set(theirs.drive_kwargs) == set(EXAMPLES[name].controller.declared())
 
 
 @given(actuators)

@@ -4,6 +4,7 @@
 import typing as _typing
 
 from .actuator import Actuator as Actuator
+from .actuator_config import ActuatorConfig as ActuatorConfig
 from .builder import ActuatorBuilder as ActuatorBuilder
 from .components.component import Component as Component, limit as limit
 from .components.controllers.controller import Controller as Controller
@@ -43,6 +44,10 @@ from .components.state import State as State
 from .components.transmissions.transmission import Transmission as Transmission
 from .declare.config import Config as Config
 from .declare.parameter import Field as Field, param as param
+from .declare.registry import (
+    ComponentKind as ComponentKind,
+    register_actuator_component as register_actuator_component,
+)
 from .errors import (
     ActuonError as ActuonError,
     ArrayError as ArrayError,
@@ -57,11 +62,7 @@ from .errors import (
 )
 from .kernel.alone import Given as Given
 from .networks.files import load_metadata as load_metadata, save_network as save_network
-from .robot_files.actuator_config import ActuatorConfig as ActuatorConfig, ActuatorParsed as ActuatorParsed
-from .robot_files.registry import (
-    ComponentKind as ComponentKind,
-    register_actuator_component as register_actuator_component,
-)
+from .robot_files.actuator_parsed import ActuatorParsed as ActuatorParsed
 from .robot_files.usd_plugin import announce_schemas as _announce_schemas
 from .robot_files.yaml_files import (
     ActuatorEntry as ActuatorEntry,

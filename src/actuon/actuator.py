@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import warp as wp
 
+from .actuator_config import ActuatorConfig, built
 from .actuator_state import ActuatorState
 from .arrays import index_array, read_array, read_optional
 from .components.component import Component
@@ -103,13 +104,10 @@ class Actuator:
         self.effort_indices = self._indices("effort_indices", effort_indices, self.indices)
         self.requires_grad = requires_grad
 
-        by_kind = (controller, delay, clamping, transmission, effects, sensors)
-        if stages is None:
-            self._stages = in_usual_order(*by_kind)
-        elif any(part is not None for part in by_kind):
-            raise StructureError("stages: got components by kind too; must be either one list, or arguments by kind")
-        else:
-            self._stages = tuple(built_all("stages", stages, Component))
+        described = ActuatorConfig(
+            controller, clamping, delay, transmission=transmission, effects=effects, sensors=sensors, stages=stages
+        )
+        self._stages = tuple(built(part) for part in described.stages)
         self._check_stages()
 
         self.state_pos_attr = state_pos_attr
@@ -345,32 +343,3 @@ class Actuator:
         parts = [f"Delay(≤ {c.buf_depth})" if isinstance(c, Delay) else type(c).__name__ for c in self._stages]
         path = "fused" if self._fused else "staged"
         return f"<Actuator of {self.num_actuators} DOFs on {self.device}, {path}: {' → '.join(parts)}>"
-
-
-def in_usual_order(
-    controller: Any, delay: Any, clamping: Any, transmission: Any, effects: Any, sensors: Any
-) -> tuple[Component, ...]:
-    """The stages of a chain from components by kind."""
-    return (
-        *built_all("sensors", sensors, Sensor),
-        *([] if delay is None else [built("delay", delay, Delay)]),
-        built("controller", controller, Controller),
-        *([] if transmission is None else [built("transmission", transmission, Transmission)]),
-        *built_all("clamping", clamping, Clamping),
-        *built_all("effects", effects, Effect),
-    )
-
-
-def built_all(where: str, parts: Any, kind: type[_Part]) -> list[_Part]:
-    """A list of components, or of configs of them."""
-    if parts is not None and not isinstance(parts, (list, tuple)):
-        raise StructureError(f"{where}: got {type(parts).__name__}; must be a list")
-    return [built(f"{where}[{i}]", part, kind) for i, part in enumerate(parts or ())]
-
-
-def built(where: str, part: Any, kind: type[_Part]) -> _Part:
-    """A component as it is, or the one that a config describes."""
-    component = part.build() if isinstance(part, Config) else part
-    if not isinstance(component, kind):
-        raise StructureError(f"{where}: got {type(part).__name__}; must be a {kind.__name__}, or the config of one")
-    return component

@@ -11,11 +11,15 @@ import numpy as np
 import warp as wp
 
 from .actuator import Actuator
+from .actuator_config import ActuatorConfig
 from .components.component import Component
 from .components.controllers.controller import Controller
 from .components.delay import Delay
 from .components.limits.clamping import Clamping
-from .errors import ParameterError, StructureError
+from .declare.config import Config
+from .declare.registry import ClassConfig, ComponentKind, class_of
+from .errors import ActuonError, ParameterError, StructureError
+from .networks.reading import ReadOnce
 from .typing import DeviceLike
 
 _LARGEST_INDEX = 2**31 - 1
@@ -27,34 +31,79 @@ class _Entry:
 
     indices: dict[str, np.ndarray]
     """``index``, ``pos_index``, ``target_pos_index`` and ``effort_index`` of each copy."""
-    parts: tuple[tuple[type[Component], dict[str, Any]], ...]
-    """Controller first, then the clamps in order, each with its complete scalar parameters."""
-    delay_steps: int | None
+    config: ActuatorConfig
+    classes: tuple[type[Component], ...]
+    """The class of each stage."""
 
     def group(self) -> Hashable:
-        """What must agree for joints to share an actuator: classes, shared parameters, and having a delay."""
-        shared = (
-            (
-                component,
-                tuple((name, _hashable(values[name])) for name in sorted(component.SHARED_PARAMS & set(values))),
-            )
-            for component, values in self.parts
+        """What must agree for joints to share an actuator: classes in order, and shared parameters."""
+        return tuple(
+            (cls, tuple((name, _hashable(value)) for name, value in arguments.items() if name in cls.SHARED_PARAMS))
+            for cls, arguments in zip(self.classes, self.arguments(), strict=True)
         )
-        return (self.delay_steps is None, *shared)
+
+    def arguments(self) -> list[dict[str, Any]]:
+        """The parameters of each stage."""
+        return [part.arguments() for part in self.config.stages]
 
 
 class ActuatorBuilder:
     """Collects joints with scalar parameters and builds actuators with array parameters.
 
     Joints with the same component classes, in the same order, become one actuator, whatever their values. Having a
-    delay or not makes a difference; how long it is does not.
+    delay or not makes a difference; how long it is does not. A network file is read once, whoever uses it.
     """
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
+        self._networks = ReadOnce()
 
     def __len__(self) -> int:
         return sum(entry.indices["index"].size for entry in self._entries)
+
+    def add(
+        self,
+        config: ActuatorConfig,
+        index: int | np.ndarray,
+        *,
+        pos_index: int | np.ndarray | None = None,
+        target_pos_index: int | np.ndarray | None = None,
+        effort_index: int | np.ndarray | None = None,
+    ) -> None:
+        """Describe the actuator of one joint, or of the same joint of many robots.
+
+        Args:
+            config: Its stages, each a config of numbers.
+            index: DOF index; or an array of them, one for each robot. So are the others.
+            pos_index: Coordinate index. Default: ``index``.
+            target_pos_index: Index of the target position. Default: ``pos_index``.
+            effort_index: Index of the output. Default: ``index``.
+        """
+        where = _place(index)
+        indices = {"index": _whole_numbers(where, "index", index)}
+        for name, given, default in (
+            ("pos_index", pos_index, "index"),
+            ("target_pos_index", target_pos_index, "pos_index"),
+            ("effort_index", effort_index, "index"),
+        ):
+            indices[name] = indices[default] if given is None else _whole_numbers(where, name, given)
+            if indices[name].size != indices["index"].size:
+                raise ParameterError(
+                    f"{where}: {name}: got {indices[name].size} values; must be {indices['index'].size}, one per index"
+                )
+        if not isinstance(config, ActuatorConfig):
+            raise StructureError(f"{where}: got {type(config).__name__}; must be an ActuatorConfig")
+        for part in config.stages:
+            if not isinstance(part, Config):
+                raise StructureError(
+                    f"{where}: got {type(part).__name__}, which holds arrays; a builder takes configs of numbers"
+                )
+        try:
+            with self._networks:
+                classes = tuple(class_of(part) for part in config.stages if isinstance(part, Config))
+        except ActuonError as error:
+            raise type(error)(f"{where}: {error}") from error
+        self._entries.append(_Entry(indices, config, classes))
 
     def add_actuator(
         self,
@@ -68,11 +117,11 @@ class ActuatorBuilder:
         effort_index: int | np.ndarray | None = None,
         **controller_kwargs: Any,
     ) -> None:
-        """Describe the actuator of one joint, or of the same joint of many robots.
+        """Describe a chain of controller, clamps and delay by classes, as Newton's builder does.
 
         Args:
             controller_class: Class of the controller.
-            index: DOF index; or an array of them, one for each robot. So are the others.
+            index: As for `add`. So are the other indices.
             clamping: Clamps in order, each as a class and its scalar parameters.
             delay_steps: Lag of the commands [steps]. None means no delay.
             pos_index: Coordinate index. Default: ``index``.
@@ -80,28 +129,9 @@ class ActuatorBuilder:
             effort_index: Index of the output. Default: ``index``.
             controller_kwargs: Scalar parameters of the controller. What is left out gets the file default.
         """
-        where = f"DOF {np.ravel(index)[0] if np.size(index) else 'none'}"
-        indices = {"index": _whole_numbers(where, "index", index)}
-        for name, given, default in (
-            ("pos_index", pos_index, "index"),
-            ("target_pos_index", target_pos_index, "pos_index"),
-            ("effort_index", effort_index, "index"),
-        ):
-            indices[name] = indices[default] if given is None else _whole_numbers(where, name, given)
-            if indices[name].size != indices["index"].size:
-                raise ParameterError(
-                    f"{where}: {name}: got {indices[name].size} values; must be {indices['index'].size}, one per index"
-                )
-        parts = [_resolve(where, Controller, controller_class, controller_kwargs)]
-        for pair in clamping or ():
-            if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[1], Mapping):
-                raise StructureError(
-                    f"{where}: clamping: got {pair!r}; must be pairs of a class and a dict of parameters"
-                )
-            parts.append(_resolve(where, Clamping, *pair))
-        if delay_steps is not None:
-            delay_steps = _resolve(where, Delay, Delay, {"delay_steps": delay_steps})[1]["delay_steps"]
-        self._entries.append(_Entry(indices, tuple(parts), delay_steps))
+        config = config_of_classes(_place(index), controller_class, clamping, delay_steps, controller_kwargs)
+        places = {"pos_index": pos_index, "target_pos_index": target_pos_index, "effort_index": effort_index}
+        self.add(config, index, **places)
 
     def replicate(self, count: int, dof_stride: int, coord_stride: int | None = None) -> None:
         """Lay ``count`` copies of everything described so far, the first in its place.
@@ -138,7 +168,8 @@ class ActuatorBuilder:
         for entry in self._entries:
             groups.setdefault(entry.group(), []).append(entry)
         device = wp.get_device(device)
-        return [_build(entries, device, requires_grad=requires_grad, **options) for entries in groups.values()]
+        with self._networks:
+            return [_build(entries, device, requires_grad=requires_grad, **options) for entries in groups.values()]
 
 
 def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator:
@@ -150,25 +181,23 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
     def per_dof(values: list[Any], dtype: Any) -> wp.array:
         return wp.array(np.repeat(np.array(values, dtype=dtype), sizes)[order], device=device)
 
-    components: list[Any] = []
-    for position, (component, first) in enumerate(entries[0].parts):
-        columns = {
-            name: value
-            if name in component.SHARED_PARAMS
-            else per_dof([entry.parts[position][1][name] for entry in entries], np.float32)
-            for name, value in first.items()
-        }
-        components.append(component(**columns))
-    delay = None
-    if entries[0].delay_steps is not None:
-        lags = [entry.delay_steps or 0 for entry in entries]
-        delay = Delay(per_dof(lags, np.int32), max(1, *lags))
+    stages = []
+    arguments = [entry.arguments() for entry in entries]
+    for position, cls in enumerate(entries[0].classes):
+        declared = cls.config.declared() if cls.config is not None else {}
+        columns = {}
+        for name, value in arguments[0][position].items():
+            is_integer = name in declared and declared[name].integer
+            columns[name] = (
+                value
+                if name in cls.SHARED_PARAMS
+                else per_dof([own[position][name] for own in arguments], np.int32 if is_integer else np.float32)
+            )
+        stages.append(cls.with_values(columns))
     on_device = {name: wp.array(at[order].astype(np.uint32), device=device) for name, at in indices.items()}
     return Actuator(
         on_device["index"],
-        components[0],
-        delay=delay,
-        clamping=components[1:],
+        stages=stages,
         pos_indices=on_device["pos_index"],
         target_pos_indices=on_device["target_pos_index"],
         effort_indices=on_device["effort_index"],
@@ -176,13 +205,44 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
     )
 
 
-def _resolve(where: str, kind: type[Component], component: Any, args: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    if not (isinstance(component, type) and issubclass(component, kind)):
-        raise StructureError(f"{where}: got {component!r}; must be a subclass of {kind.__name__}")
+def config_of_classes(
+    where: str,
+    controller_class: type[Controller],
+    clamping: Sequence[tuple[type[Clamping], Mapping[str, Any]]] | None,
+    delay_steps: int | None,
+    controller_kwargs: Mapping[str, Any],
+) -> ActuatorConfig:
+    """The actuator of classes and their scalar parameters, as `ActuatorBuilder.add_actuator` takes them."""
+    controller = _config(where, ComponentKind.CONTROLLER, controller_class, controller_kwargs)
+    clamps = []
+    for pair in clamping or ():
+        if not isinstance(pair, Sequence) or len(pair) != 2 or not isinstance(pair[1], Mapping):
+            raise StructureError(f"{where}: clamping: got {pair!r}; must be pairs of a class and a dict of parameters")
+        clamps.append(_config(where, ComponentKind.CLAMPING, *pair))
+    delay = None
+    if delay_steps is not None:
+        delay = _config(where, ComponentKind.DELAY, Delay, {"delay_steps": delay_steps})
+    return ActuatorConfig(controller, clamps, delay)
+
+
+def _config(where: str, kind: ComponentKind, cls: Any, args: Mapping[str, Any]) -> Config:
+    if not isinstance(cls, type) or getattr(cls, "kind", None) is not kind:
+        raise StructureError(f"{where}: got {cls!r}; must be a subclass of {kind.base_name}")
     try:
-        return component, component.resolve_arguments(args)
+        return config_of_class(cls, args)
     except (ParameterError, StructureError) as error:
         raise type(error)(f"{where}: {error}") from error
+
+
+def config_of_class(cls: type[Component], args: Mapping[str, Any]) -> Config:
+    """The config of a component class with these scalar parameters; what is left out gets the file default."""
+    values = cls.resolve_arguments(args)
+    has_own = cls.config is not None and cls.config.component is cls
+    return cls.config(**values) if has_own else ClassConfig(cls, values)  # type: ignore[misc]
+
+
+def _place(index: Any) -> str:
+    return f"DOF {np.ravel(index)[0] if np.size(index) else 'none'}"
 
 
 def _whole_number(where: str, name: str, value: Any) -> int:

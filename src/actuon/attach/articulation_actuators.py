@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
 from ..actuator import Actuator
-from ..builder import ActuatorBuilder
+from ..actuator_config import ActuatorConfig
+from ..builder import ActuatorBuilder, config_of_class
 from ..components.component import Component
-from ..components.delay import Delay
 from ..declare.config import Config
 from ..errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
-from ..robot_files.actuator_config import ActuatorConfig
-from ..robot_files.registry import by_config
+from ..networks.reading import ReadOnce
 from ..robot_files.yaml_files import load_actuators, match_joints
 from ..sim import Articulation, Simulation
 from ..typing import DeviceLike
@@ -54,8 +53,9 @@ class ArticulationActuators(Attachment):
         allow_unsafe_torch_checkpoints: bool = False,
     ):
         articulation = Articulation(paths, simulation)
-        found = _read(articulation, allow_unsafe_torch_checkpoints)
-        self._build(articulation, found, auto_step_pre_physics, device)
+        with ReadOnce():
+            found = _read(articulation, allow_unsafe_torch_checkpoints)
+            self._build(articulation, found, auto_step_pre_physics, device)
 
     @classmethod
     def from_actuators(
@@ -192,32 +192,17 @@ def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[
     builder = ActuatorBuilder()
     robots = articulation.robots
     for column, actuator in sorted(found.items()):
-        parts = (actuator.controller, *actuator.clamping, *(() if actuator.delay is None else (actuator.delay,)))
-        where = f"DOF '{articulation.dof_names[column]}'"
-        if all(isinstance(part, Config) for part in parts):
-            groups = [(np.arange(len(robots)), [_of_config(part) for part in parts])]
-        else:
-            try:
-                columns = [_of_part(part, len(robots)) for part in parts]
-            except ActuonError as error:
-                raise type(error)(f"{where}: {error}") from error
-            groups = [(np.array([i]), [(cls, rows[i]) for cls, rows in columns]) for i in range(len(robots))]
-        for rows, resolved in groups:
-            (controller, values), *others = cast(list[tuple[Any, dict[str, Any]]], resolved)
-            lags = [kwargs["delay_steps"] for cls, kwargs in others if issubclass(cls, Delay)]
-            try:
-                builder.add_actuator(
-                    controller,
+        try:
+            for rows, config in _fanned_out(actuator, len(robots)):
+                builder.add(
+                    config,
                     np.array([robots[i].dofs[column] for i in rows]),
-                    clamping=[(cls, kwargs) for cls, kwargs in others if not issubclass(cls, Delay)],
-                    delay_steps=lags[0] if lags else None,
                     pos_index=np.array([robots[i].coordinates[column] for i in rows]),
                     target_pos_index=np.array([robots[i].targets[column] for i in rows]),
                     effort_index=rows * articulation.num_dofs + column,
-                    **values,
                 )
-            except ActuonError as error:
-                raise type(error)(f"{where}: {error}") from error
+        except ActuonError as error:
+            raise type(error)(f"DOF '{articulation.dof_names[column]}': {error}") from error
     return builder.finalize(
         device=articulation.simulation.device,
         control_computed_output_attr=COMPUTED,
@@ -226,29 +211,30 @@ def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[
     )
 
 
-def _of_config(config: Config) -> tuple[type[Component], dict[str, Any]]:
-    entry = by_config(config)
-    values = {name: getattr(config, name) for name in config.declared()}
-    return entry.resolve_class(values), values
+def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarray, ActuatorConfig]]:
+    """The actuator for all robots together, or for each robot where a part has one value for each."""
+    if all(isinstance(part, Config) for part in actuator.stages):
+        yield np.arange(count), actuator
+        return
+    columns = [[part] * count if isinstance(part, Config) else _configs_of(part, count) for part in actuator.stages]
+    for i in range(count):
+        yield np.array([i]), ActuatorConfig(stages=[configs[i] for configs in columns])
 
 
-def _of_part(part: Config | Component, count: int) -> tuple[type[Component], list[dict[str, Any]]]:
-    """The class of a part, and its parameters for each robot."""
-    if isinstance(part, Config):
-        cls, values = _of_config(part)
-        return cls, [values] * count
+def _configs_of(part: Component, count: int) -> list[Config]:
+    """The config of a component for each robot."""
     if part.config is None:
         raise StructureError(f"{type(part).__name__} declares no config, so that its values cannot be fanned out")
     part.check_fits(count)
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, declared in part.config.declared().items():
         value = part.arguments()[name]
-        numbers = None if value is None else np.asarray(value.numpy() if isinstance(value, wp.array) else value)
+        if value is None:
+            continue
+        numbers = np.asarray(value.numpy() if isinstance(value, wp.array) else value)
         for i, row in enumerate(rows):
-            if numbers is None:
-                continue
             if declared.shared:
                 row[name] = tuple(numbers.tolist())
             else:
                 row[name] = (numbers if numbers.ndim == 0 else numbers[i]).item()
-    return type(part), rows
+    return [config_of_class(type(part), row) for row in rows]

@@ -8,9 +8,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..builder import ActuatorBuilder
+import numpy as np
+
+from ..actuator_config import ActuatorConfig
+from ..builder import ActuatorBuilder, config_of_classes
 from ..components.controllers.controller import Controller
 from ..errors import MissingExtraError, ParameterError, RobotFileError, StructureError
+from ..networks.reading import ReadOnce
 from ..typing import DeviceLike, PathLike
 
 if TYPE_CHECKING:
@@ -57,12 +61,23 @@ class ModelBuilder(newton.ModelBuilder):
             if drive_class is not None:
                 raise StructureError("add_actuator: got drive_class and controller_class, which mean the same")
             drive_class = controller_class
-        if _is_ours(drive_class):
-            described: Any = ActuatorBuilder()  # checks everything, with errors that say where
-            described.add_actuator(
-                drive_class, index, clamping=clamping, delay_steps=delay_steps, pos_index=pos_index, **kwargs
-            )
-        super().add_actuator(drive_class, index, clamping, delay_steps, pos_index, **kwargs)
+        if not (isinstance(drive_class, type) and issubclass(drive_class, Controller)):
+            super().add_actuator(drive_class, index, clamping, delay_steps, pos_index, **kwargs)
+            return
+        config = config_of_classes(f"DOF {index}", drive_class, clamping, delay_steps, kwargs)
+        self.add(config, index, pos_index)
+
+    def add(self, config: ActuatorConfig, index: int | None, pos_index: int | None = None) -> None:
+        """Describe the actuator of one DOF by its config. See `ActuatorBuilder.add`.
+
+        Args:
+            config: Its stages, each a config of numbers.
+            index: DOF index.
+            pos_index: Coordinate index. Default: ``index``.
+        """
+        checked: Any = ActuatorBuilder()  # refuses what cannot be, and says where
+        checked.add(config, index, pos_index=pos_index)
+        super().add_actuator(_Described, index, None, None, pos_index, config=config)
 
     def add_usd(self, source: PathLike | Usd.Stage, **options: Any) -> dict[str, Any]:
         """As Newton's, but actuators are read by Actuon: all targets of a prim, and the schema's defaults."""
@@ -77,7 +92,9 @@ class ModelBuilder(newton.ModelBuilder):
         prims = [str(prim.GetPath()) for prim in everything_below(root) if prim.GetTypeName() == ACTUATOR]
         ignored = options.pop("ignore_paths", None) or []
         # Read first: a bad actuator must not leave half a robot in the builder.
-        actuators = parse_actuators(root, options.get("allow_unsafe_torch_checkpoints", False))
+        networks = ReadOnce()
+        with networks:
+            actuators = parse_actuators(root, options.get("allow_unsafe_torch_checkpoints", False))
         actuators = [
             parsed
             for parsed in actuators
@@ -85,49 +102,46 @@ class ModelBuilder(newton.ModelBuilder):
         ]
         result: dict[str, Any] = super().add_usd(stage, ignore_paths=[*ignored, *prims], **options)
         joints = result["path_joint_map"]
-        for parsed in actuators:
-            if parsed.target_path not in joints:
-                raise RobotFileError(f"{parsed.prim_path}: its target '{parsed.target_path}' is not in the model")
-            joint = joints[parsed.target_path]
-            self.add_actuator(
-                parsed.controller_class,
-                index=self.joint_qd_start[joint],
-                clamping=parsed.clamping,
-                delay_steps=parsed.delay_steps,
-                pos_index=self.joint_q_start[joint],
-                **parsed.controller_kwargs,
-            )
+        with networks:
+            for parsed in actuators:
+                if parsed.target_path not in joints:
+                    raise RobotFileError(f"{parsed.prim_path}: its target '{parsed.target_path}' is not in the model")
+                joint = joints[parsed.target_path]
+                self.add(parsed.config, self.joint_qd_start[joint], self.joint_q_start[joint])
         return result | {"actuator_count": len(actuators)}
 
     def finalize(self, device: DeviceLike = None, *, requires_grad: bool = False, **options: Any) -> newton.Model:
         """As Newton's, with Actuon's actuators in ``model.actuators``."""
         everything: dict[Any, Any] = self.actuator_entries  # type: ignore[has-type]
-        ours = {key: entry for key, entry in everything.items() if _is_ours(entry.drive_class)}
-        self.actuator_entries = {key: entry for key, entry in everything.items() if key not in ours}
+        ours = [entry for entry in everything.values() if entry.drive_class is _Described]
+        self.actuator_entries = {k: entry for k, entry in everything.items() if entry.drive_class is not _Described}
         try:
             model = super().finalize(device=device, requires_grad=requires_grad, **options)
         finally:
             self.actuator_entries = everything
-        by_coordinate = model.use_coord_layout_targets
         builder = ActuatorBuilder()
-        for entry in ours.values():
-            for i, (index, pos_index) in enumerate(zip(entry.indices, entry.pos_indices, strict=True)):
-                shared = zip(entry.clamping_classes, entry.clamping_shared_kwargs, entry.clamping_args[i], strict=True)
-                if index >= model.joint_dof_count or pos_index >= model.joint_coord_count:
-                    raise ParameterError(f"DOF {index}: the model has {model.joint_dof_count} DOFs")
-                builder.add_actuator(
-                    entry.drive_class,
-                    index,
-                    clamping=[(cls, {**together, **own}) for cls, together, own in shared],
-                    delay_steps=entry.delay_args[i]["delay_steps"] if entry.delay_args else None,
-                    pos_index=pos_index,
-                    target_pos_index=pos_index if by_coordinate else index,
-                    **entry.drive_shared_kwargs,
-                    **entry.drive_args[i],
-                )
+        for config, at in _by_config(ours).items():
+            index, pos_index = np.array(at).T
+            if index.max() >= model.joint_dof_count or pos_index.max() >= model.joint_coord_count:
+                raise ParameterError(f"DOF {index.max()}: the model has {model.joint_dof_count} DOFs")
+            target_pos_index = pos_index if model.use_coord_layout_targets else index
+            builder.add(config, index, pos_index=pos_index, target_pos_index=target_pos_index)
         model.actuators = [*model.actuators, *builder.finalize(device=model.device, requires_grad=requires_grad)]
         return model
 
 
-def _is_ours(controller_class: Any) -> bool:
-    return isinstance(controller_class, type) and issubclass(controller_class, Controller)
+class _Described(Controller):
+    """Stands in Newton's builder for an actuator of ours, with its config as the one argument."""
+
+    @classmethod
+    def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(args)
+
+
+def _by_config(entries: list[Any]) -> dict[ActuatorConfig, list[tuple[int, int]]]:
+    """The (DOF, coordinate) of all joints with the same actuator."""
+    found: dict[ActuatorConfig, list[tuple[int, int]]] = {}
+    for entry in entries:
+        for arguments, *at in zip(entry.drive_args, entry.indices, entry.pos_indices, strict=True):
+            found.setdefault(arguments["config"], []).append((at[0], at[1]))
+    return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,6 +19,7 @@ import warp as wp
 from .. import arrays
 from ..declare.config import Config
 from ..declare.parameter import Field
+from ..declare.registry import ComponentKind, register_actuator_component, snake_case
 from ..errors import ArrayError, ParameterError, StateError, StructureError
 from ..kernel.alone import Given, run_alone
 from ..kernel.structure import Stage
@@ -53,8 +53,10 @@ class _Parameter:
 class Component:
     """Base of everything an actuator is composed of: one stage of its chain."""
 
+    kind: ClassVar[ComponentKind | None] = None
+    """The place in the chain, set by the base of each kind."""
     config: ClassVar[type[Config] | None] = None
-    """The scalar config that declares the parameters."""
+    """The scalar config that declares the parameters. Where it names a ``schema``, robot files may carry it."""
     law: ClassVar[Any] = None
     """The equation, a ``@wp.func`` whose argument names say what it wants: signals, ``dt``, parameters, states."""
     STATES: ClassVar[tuple[str, ...] | Mapping[str, float | str]] = ()
@@ -95,6 +97,9 @@ class Component:
             if "__init__" not in cls.__dict__:
                 cls.__signature__ = _signature(cls.config)  # type: ignore[attr-defined]
         cls._check_declaration()
+        schema = cls.config.schema if "config" in cls.__dict__ and cls.config is not None else None
+        if schema is not None and cls.kind is not None and cls.config.component is cls:  # type: ignore[union-attr]
+            register_actuator_component(schema, cls, cls.kind)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         signature = inspect.signature(cls)
@@ -173,6 +178,11 @@ class Component:
         self.config.check_together(type(self).__name__, numbers)
 
     @classmethod
+    def with_values(cls, values: Mapping[str, Any]) -> Any:
+        """Return a component with these parameters, each a number for all DOFs or an array of one for each."""
+        return cls(**values)
+
+    @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
         """Fill in what ``args`` leaves out, check the values, and return them all as plain scalars.
 
@@ -234,8 +244,7 @@ class Component:
         """What the component is called in a kernel, e.g. ``"dc_motor"`` for ``ClampingDCMotor``."""
         kinds = [owner.__name__ for owner in cls.__mro__[1:] if cls.__name__.startswith(owner.__name__)]
         name = cls.__name__.removeprefix(min(kinds, key=len)) if kinds else cls.__name__
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-        label = words.lower().strip("_")
+        label = snake_case(name).strip("_")
         return label if label.isidentifier() else f"stage_{label}"
 
     @classmethod

@@ -18,6 +18,7 @@ import warp as wp
 
 from ..declare.config import Config
 from ..declare.parameter import param
+from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError, shown
 from ..kernel.alone import Given, run_alone
 from ..kernel.structure import COMMANDS, Ring, Stage
@@ -41,9 +42,6 @@ class DelayConfig(Config):
         "steps", "Steps by which commands are late.", minimum=0, maximum=_LONGEST, integer=True, fallback=1
     )
 
-    def build(self) -> Delay:
-        return Delay(self.delay_steps, max(1, self.delay_steps))
-
 
 class Delay(Component):
     """Holds commands back by a number of steps, per DOF.
@@ -53,6 +51,7 @@ class Delay(Component):
         max_delay: Depth of the ring [steps]: the longest lag that ``delay_steps`` may hold, now or later.
     """
 
+    kind = ComponentKind.DELAY
     config = DelayConfig
     delay_steps: Any
 
@@ -74,6 +73,13 @@ class Delay(Component):
         if np.size(steps) and np.max(steps) > self.buf_depth:
             at = f" at index {int(np.argmax(steps))}" if np.ndim(steps) else ""
             raise ParameterError(f"Delay.delay_steps: got {np.max(steps)}{at}; max_delay is {self.buf_depth}")
+
+    @classmethod
+    def with_values(cls, values: Mapping[str, Any]) -> Delay:
+        """Return a delay with these lags, its ring as deep as the longest of them."""
+        steps = values["delay_steps"]
+        longest = np.max(steps.numpy() if isinstance(steps, wp.array) else steps, initial=1)
+        return cls(steps, int(longest))
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,20 +40,34 @@ class Config:
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
         """Check what one parameter alone cannot show. Gets scalars or arrays; override where needed."""
 
-    def build(self) -> Any:
-        """Return the component with these values, broadcast to every DOF of the actuator that takes it."""
+    def arguments(self) -> dict[str, Any]:
+        """The parameters by name, without those that are None."""
+        values = {name: getattr(self, name) for name in self.declared()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def component_class(self) -> Any:
+        """The class that runs this config. Override where it depends on the values."""
         if self.component is None:
             raise StructureError(f"{type(self).__name__}: no component class declares 'config = {type(self).__name__}'")
-        return self.component(**dataclasses.asdict(self))
+        return self.component
+
+    def build(self) -> Any:
+        """Return the component with these values, broadcast to every DOF of the actuator that takes it."""
+        return self.component_class().with_values(self.arguments())
 
 
 def _plain(where: str, declared: Field, value: Any) -> Any:
     """Validate one config value and return it as a plain Python number, tuple of numbers, or path."""
+    if value is None and declared.nullable:
+        return None
     declared.check(where, value)
     if declared.path:
         return os.fspath(value)
+    if declared.choices or declared.boolean:
+        return value
     if declared.shared:
-        return tuple(rounded(number) for number in np.ravel(value)) if np.ndim(value) == 1 else value
+        number_type = int if declared.integer else rounded
+        return tuple(number_type(number) for number in np.ravel(value)) if np.ndim(value) == 1 else value
     if np.ndim(value) != 0:
         raise ParameterError(f"{where}: got {np.size(value)} values; a config holds one number")
     return int(value) if declared.integer else rounded(value)

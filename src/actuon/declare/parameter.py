@@ -43,12 +43,22 @@ class Field:
     integer: bool = False
     path: bool = False
     """Whether it is the path of a file, and not a number."""
+    choices: tuple[str, ...] = ()
+    """The words that it may be, where it is a word and not a number."""
+    boolean: bool = False
+    """Whether it is true or false, and not a number."""
+    nullable: bool = False
+    """Whether a config may leave it open, as None, for the component to find out."""
 
     @property
     def range(self) -> str:
         """The allowed range in words, unit included."""
         if self.path:
             return "the path of a file"
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.boolean:
+            return "true or false"
         parts = ["finite"] if self.finite and not self.integer else []
         if self.integer and self.maximum is None:
             parts.append("< 2³¹")
@@ -74,6 +84,10 @@ class Field:
         if self.path:
             text = os.fspath(values) if isinstance(values, (str, os.PathLike)) else ""
             if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_PATH or not text.isprintable():
+                raise ParameterError(f"{where}: got {shown(values)}; must be {self.range}")
+            return
+        if self.choices or self.boolean:
+            if not (isinstance(values, bool) if self.boolean else isinstance(values, str) and values in self.choices):
                 raise ParameterError(f"{where}: got {shown(values)}; must be {self.range}")
             return
         numbers = _as_numbers(where, values, self.integer)
@@ -125,13 +139,15 @@ def param(
     optional: bool = False,
     integer: bool = False,
     path: bool = False,
+    choices: tuple[str, ...] = (),
+    boolean: bool = False,
 ) -> Any:
     """Declare a parameter on a `Config`.
 
     Args:
         unit: SI unit, e.g. ``"N·m/rad"``; ``"1"`` where there is none.
         doc: What it is, in one sentence.
-        default: Value when a person leaves it out. Required without one.
+        default: Value when a person leaves it out. Required without one. None leaves it to the component.
         fallback: Value when a file or a builder leaves it out. Follows ``default`` where that is given.
         minimum: Smallest allowed value.
         maximum: Largest allowed value.
@@ -141,6 +157,8 @@ def param(
         optional: A component may be built without the array; its law then sees zero.
         integer: Whole numbers only.
         path: The path of a file, not a number.
+        choices: One of these words, not a number.
+        boolean: True or false, not a number.
     """
     has_default = default is not dataclasses.MISSING
     declared = Field(
@@ -155,6 +173,9 @@ def param(
         optional=optional,
         integer=integer,
         path=path,
+        choices=choices,
+        boolean=boolean,
+        nullable=default is None,
     )
     metadata = {METADATA_KEY: declared}
     if has_default:

@@ -1,46 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which component a file means: by the name of its USD schema, or by its type in YAML."""
+"""Which component a file means: by the name of its USD schema, or by its type in YAML.
+
+Nothing here knows a component: a class whose config names a ``schema`` registers itself when it is defined.
+"""
 
 from __future__ import annotations
 
 import enum
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..components.component import Component
-from ..components.controllers.controller import Controller
-from ..components.controllers.neural import NeuralControlConfig, neural_class
-from ..components.controllers.pd import PDControlConfig
-from ..components.controllers.pid import PIDControlConfig
-from ..components.delay import Delay, DelayConfig
-from ..components.limits.clamping import Clamping
-from ..components.limits.dc_motor import DCMotorClampingConfig
-from ..components.limits.max_effort import MaxEffortClampingConfig
-from ..components.limits.position_based import PositionBasedClampingConfig
-from ..declare.config import Config
 from ..errors import RobotFileError, StructureError, listed, shown
+from .config import Config
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ENDING = re.compile(r"(Control|Clamping|Transmission|Effect|Sensor)?Config$")
 
 
 class ComponentKind(enum.Enum):
-    """The place of a component in the chain."""
+    """The place of a component in the chain. Listed in the usual order of a chain."""
 
-    CONTROLLER = "controller"
-    CLAMPING = "clamping"
+    SENSOR = "sensor"
     DELAY = "delay"
+    CONTROLLER = "controller"
+    TRANSMISSION = "transmission"
+    CLAMPING = "clamping"
+    EFFECT = "effect"
     DRIVE = "controller"
     """Newton's name for a controller."""
 
+    @property
+    def several(self) -> bool:
+        """Whether a chain in the usual order may have more than one of this kind."""
+        return self in (ComponentKind.SENSOR, ComponentKind.CLAMPING, ComponentKind.EFFECT)
 
-_BASES: Mapping[ComponentKind, type[Component]] = {
-    ComponentKind.CONTROLLER: Controller,
-    ComponentKind.CLAMPING: Clamping,
-    ComponentKind.DELAY: Delay,
-}
+    @property
+    def key(self) -> str:
+        """What a chain's components of this kind are called, as an argument and in YAML: ``"effects"``."""
+        return f"{self.value}s" if self in (ComponentKind.SENSOR, ComponentKind.EFFECT) else self.value
+
+    @property
+    def base_name(self) -> str:
+        """Name of the base class of the kind."""
+        return self.value.capitalize()
 
 
 @dataclass(frozen=True)
@@ -48,33 +53,67 @@ class Registered:
     """A component that files may name."""
 
     schema_name: str
-    component_class: type[Component] | Callable[[dict[str, Any]], type[Component]]
+    component_class: Any
+    """The class, or a function that gets the values read and returns the class."""
     kind: ComponentKind
     config: type[Config] | None
 
     @property
     def type_name(self) -> str:
         """Its ``type`` in YAML: ``dc_motor`` for `DCMotorClampingConfig`."""
-        if self.config is None:
-            return self.schema_name
-        return snake_case(re.sub(r"(Control|Clamping)?Config$", "", self.config.__name__))
+        return self.schema_name if self.config is None else snake_case(_ENDING.sub("", self.config.__name__))
 
-    def resolve_class(self, values: dict[str, Any]) -> type[Component]:
-        """The class to build, which may depend on the values: a network's file says what kind it is."""
+    @property
+    def namespace(self) -> str:
+        """Where its attributes are in USD, unless USD knows the schema: ``newton``, or one named after a schema of
+        its config's own."""
+        schema = self.config.schema if self.config is not None else None
+        if schema is None or schema.startswith("Newton"):
+            return "newton"
+        name = schema.removesuffix("API")
+        return name[:1].lower() + name[1:]
+
+    def resolve_class(self, values: dict[str, Any]) -> Any:
+        """The class to build, which a function may choose by the values."""
         chosen = self.component_class
-        chosen = chosen if isinstance(chosen, type) else chosen(values)
-        return _checked(self.schema_name, chosen, self.kind)
+        return _checked(self.schema_name, chosen if isinstance(chosen, type) else chosen(values), self.kind)
 
-    def resolve_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """All parameters as plain, checked values; what is left out gets the file default."""
+    def make_config(self, values: dict[str, Any]) -> Config:
+        """The config of what a file says, checked; what is left out gets the file default."""
         if self.config is None:
-            return dict(self.resolve_class(values).resolve_arguments(values))
+            chosen = self.resolve_class(values)
+            return ClassConfig(chosen, chosen.resolve_arguments(values))
         complete = {name: values.get(name, declared.fallback) for name, declared in self.config.declared().items()}
-        missing = [name for name, value in complete.items() if value is None]
+        missing = [n for n, value in complete.items() if value is None and not self.config.declared()[n].nullable]
         if missing:
             raise StructureError(f"{self.config.__name__}.{missing[0]}: is not given; it has no default")
-        made = self.config(**complete)
-        return {name: getattr(made, name) for name in complete}
+        return self.config(**complete)
+
+
+@dataclass(frozen=True)
+class ClassConfig(Config):
+    """A component class without a config of its own, and the arguments that it is built with."""
+
+    component: Any = None  # type: ignore[misc]
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Nothing is declared, so that nothing can be checked."""
+
+    @classmethod
+    def declared(cls) -> dict[str, Any]:
+        """Nothing: the class has no config."""
+        return {}
+
+    def arguments(self) -> dict[str, Any]:
+        """What the class is built with."""
+        return dict(self.values)
+
+    def __hash__(self) -> int:
+        return hash(self.component)
+
+    def __repr__(self) -> str:
+        return f"{self.component.__name__}({', '.join(f'{name}={value!r}' for name, value in self.values.items())})"
 
 
 _registry: dict[str, Registered] = {}
@@ -82,12 +121,12 @@ _registry: dict[str, Registered] = {}
 
 def register_actuator_component(
     schema_name: str,
-    component_class: type[Component] | Callable[[dict[str, Any]], type[Component]],
+    component_class: type | Callable[[dict[str, Any]], type],
     kind: ComponentKind,
     *,
     config: type[Config] | None = None,
 ) -> None:
-    """Let robot files name a component of your own.
+    """Let robot files name a component of your own, whose config does not name a ``schema`` itself.
 
     Args:
         schema_name: The USD API schema that carries it, e.g. ``"MySoftLimitAPI"``. Its attributes are the parameters
@@ -102,8 +141,7 @@ def register_actuator_component(
     if not isinstance(schema_name, str) or not schema_name.isidentifier():
         raise StructureError(f"register_actuator_component: schema_name: got {schema_name!r}; must be an identifier")
     if isinstance(component_class, type):
-        chosen = _checked(schema_name, component_class, kind)
-        config = config or chosen.config
+        config = config or _checked(schema_name, component_class, kind).config
     elif not callable(component_class):
         raise StructureError(
             f"register_actuator_component('{schema_name}'): got {component_class!r}; must be a class, or a function "
@@ -111,14 +149,19 @@ def register_actuator_component(
         )
     entry = Registered(schema_name, component_class, kind, config)
     before = _registry.get(schema_name)
-    if before is not None and before != entry:
+    if before is not None and before != entry and not _is_defined_again(before.component_class, component_class):
         warnings.warn(f"schema '{schema_name}' was registered already; the new component replaces it", stacklevel=2)
     _registry[schema_name] = entry
 
 
-def _checked(schema_name: str, chosen: Any, kind: ComponentKind) -> type[Component]:
-    if not (isinstance(chosen, type) and issubclass(chosen, _BASES[kind])):
-        raise StructureError(f"'{schema_name}': got {chosen!r}; must be a subclass of {_BASES[kind].__name__}")
+def _is_defined_again(before: Any, after: Any) -> bool:
+    """Whether both come from the same lines, run twice, as a cell of a notebook is."""
+    return (before.__module__, before.__qualname__) == (after.__module__, after.__qualname__)
+
+
+def _checked(schema_name: str, chosen: Any, kind: ComponentKind) -> Any:
+    if not isinstance(chosen, type) or getattr(chosen, "kind", None) is not kind:
+        raise StructureError(f"'{schema_name}': got {chosen!r}; must be a subclass of {kind.base_name}")
     return chosen
 
 
@@ -128,27 +171,45 @@ def by_schema(schema_name: str) -> Registered | None:
 
 
 def by_config(config: Config) -> Registered:
-    """The component of a config."""
-    for entry in _registry.values():
-        if entry.config is type(config):
-            return entry
-    raise StructureError(
-        f"{type(config).__name__}: no robot file can carry it; call register_actuator_component(schema_name, "
-        "component_class, kind) first"
-    )
+    """The component of a config, as files know it."""
+    entry = _find(config)
+    if entry is None:
+        named = config.component if isinstance(config, ClassConfig) else type(config)
+        hint = "give it a config, and " if isinstance(config, ClassConfig) else ""
+        raise StructureError(
+            f"{named.__name__}: no robot file can carry it; {hint}call register_actuator_component(schema_name, "
+            "component_class, kind) first"
+        )
+    return entry
 
 
 def by_type(where: str, kind: ComponentKind, type_name: Any) -> Registered:
     """The component of a ``type`` in YAML."""
-    known = {entry.type_name: entry for entry in _of_kind(kind)}
+    known = {e.type_name: e for e in _registry.values() if e.kind is kind and e.config is not None}
     if not isinstance(type_name, str) or type_name not in known:
         name = type_name if isinstance(type_name, str) else ""
         raise RobotFileError(f"{where}: got type {shown(type_name)}; {listed(name, known, 'types')}")
     return known[type_name]
 
 
-def _of_kind(kind: ComponentKind) -> Iterator[Registered]:
-    return (entry for entry in _registry.values() if entry.kind is kind and entry.config is not None)
+def kind_of(config: Config) -> ComponentKind | None:
+    """The place of a config in the chain; None where nothing says."""
+    if config.component is not None:
+        return config.component.kind
+    entry = _find(config)
+    return entry.kind if entry is not None else None
+
+
+def class_of(config: Config) -> Any:
+    """The class that runs a config."""
+    entry = _find(config)
+    if entry is not None and not isinstance(entry.component_class, type):
+        return entry.resolve_class(config.arguments())
+    return config.component_class()
+
+
+def _find(config: Config) -> Registered | None:
+    return next((entry for entry in _registry.values() if entry.config is type(config)), None)
 
 
 def snake_case(name: str) -> str:
@@ -160,17 +221,3 @@ def camel_case(name: str) -> str:
     """``max_motor_effort`` → ``maxMotorEffort``."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)
-
-
-def _register_own(config: type[Config], kind: ComponentKind, component_class: Any = None) -> None:
-    assert config.schema is not None
-    register_actuator_component(config.schema, component_class or config.component, kind, config=config)
-
-
-_register_own(PDControlConfig, ComponentKind.CONTROLLER)
-_register_own(PIDControlConfig, ComponentKind.CONTROLLER)
-_register_own(NeuralControlConfig, ComponentKind.CONTROLLER, lambda values: neural_class(values["model_path"]))
-_register_own(MaxEffortClampingConfig, ComponentKind.CLAMPING)
-_register_own(DCMotorClampingConfig, ComponentKind.CLAMPING)
-_register_own(PositionBasedClampingConfig, ComponentKind.CLAMPING)
-_register_own(DelayConfig, ComponentKind.DELAY)

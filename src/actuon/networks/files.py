@@ -18,6 +18,7 @@ from ..typing import PathLike
 from . import onnx_files, safetensors_files, torch_files, torch_graphs
 from .checks import KEYS, check_entry, check_network
 from .model import Activation, Dense, Network, NotRecognised, Recurrent
+from .reading import read_once
 
 if TYPE_CHECKING:
     import torch
@@ -60,6 +61,7 @@ def _as_path(path: Any) -> Path:
         raise ParameterError(f"network file: got {path!r}; must be a path") from error
 
 
+@read_once
 def load_metadata(path: PathLike) -> dict[str, Any]:
     """Read only the metadata of a network file, without its weights. Needs no PyTorch.
 
@@ -123,6 +125,7 @@ def _decoded(value: Any) -> Any:
         return value
 
 
+@read_once
 def load_network(path: PathLike) -> Loaded:
     """Read a network file. PyTorch loads ``.pt`` and ``.pt2``, and trusts them: call this on files that you trust."""
     path = check_path(path)

@@ -6,24 +6,25 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..actuator_config import ActuatorConfig
 from ..declare.config import Config
+from ..declare.registry import ComponentKind, Registered, by_type
 from ..errors import ActuonError, RobotFileError, listed, shown
 from ..files import replacing
-from .actuator_config import ActuatorConfig
+from .actuator_parsed import carried
 from .bounded_yaml import plain_yaml, read_yaml
-from .registry import ComponentKind, by_config, by_type
 from .trust import check_trusted
 
 _VERSION = 1
 _HEADER = """\
 # Actuators of a robot, for Actuon. 'joints' are names or regular expressions, matched whole. SI units, radians.
 """
-_KEYS = ("joints", "controller", "clamping", "delay", "one_prim")
+_KEYS = ("joints", *(kind.key for kind in ComponentKind), "stages", "one_prim")
 
 
 @dataclass(frozen=True)
@@ -130,29 +131,51 @@ def _entries(document: Any, folder: Path, allow_torch: bool) -> list[ActuatorEnt
 
 def _entry(where: str, name: str, group: Any, folder: Path, allow_torch: bool) -> ActuatorEntry:
     group = _mapping(where, group, _KEYS)
-    for key in ("joints", "controller"):
+    for key in ("joints", "stages" if "stages" in group else "controller"):
         if key not in group:
             raise RobotFileError(f"{where}: needs '{key}'")
-    clamping = group.get("clamping")
-    clamping = [] if clamping is None else clamping
-    if not isinstance(clamping, list):
-        raise RobotFileError(f"{where}.clamping: got {shown(clamping)}; must be a list of clamps")
-    delay = group.get("delay")
-
-    def config(place: str, kind: ComponentKind, values: Any) -> Config:
-        return _config(f"{where}.{place}", kind, values, folder, allow_torch)
-
+    configs = [
+        _config(f"{where}.{place}", kind, values, folder, allow_torch)
+        for place, kind, values in written_stages(where, group)
+    ]
     try:
-        actuator = ActuatorConfig(
-            config("controller", ComponentKind.CONTROLLER, group["controller"]),
-            [config(f"clamping[{i}]", ComponentKind.CLAMPING, clamp) for i, clamp in enumerate(clamping)],
-            None if delay is None else config("delay", ComponentKind.DELAY, delay),
-        )
-        actuator.parts()
+        actuator = ActuatorConfig(stages=configs)
+        carried(actuator)
         return ActuatorEntry(name, group["joints"], actuator, group.get("one_prim", False))
     except ActuonError as error:
         text = str(error)
         raise RobotFileError(text if text.startswith(where) else f"{where}: {text}") from error
+
+
+def written_stages(where: str, group: Mapping[str, Any]) -> Iterator[tuple[str, ComponentKind, Any]]:
+    """The stages of an entry in the order in which they act: where each is written, its kind, and what is written."""
+    if group.get("stages") is not None:
+        mixed = [kind.key for kind in ComponentKind if kind.key in group]
+        if mixed:
+            raise RobotFileError(f"{where}: has 'stages' and '{mixed[0]}'; must have one list, or keys by kind")
+        kinds = {kind.value: kind for kind in ComponentKind}
+        for i, stage in enumerate(_list(f"{where}.stages", group["stages"])):
+            stage = _mapping(f"{where}.stages[{i}]", stage, tuple(kinds))
+            if len(stage) != 1:
+                raise RobotFileError(f"{where}.stages[{i}]: got {len(stage)} keys; must be one kind and its values")
+            ((key, values),) = stage.items()
+            yield f"stages[{i}].{key}", kinds[key], values
+        return
+    for kind in ComponentKind:
+        values = group.get(kind.key)
+        if values is None and kind is not ComponentKind.CONTROLLER:
+            continue
+        if not kind.several:
+            yield kind.key, kind, values
+            continue
+        for i, part in enumerate(_list(f"{where}.{kind.key}", values)):
+            yield f"{kind.key}[{i}]", kind, part
+
+
+def _list(where: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise RobotFileError(f"{where}: got {shown(value)}; must be a list")
+    return value
 
 
 def _config(where: str, kind: ComponentKind, values: Any, folder: Path, allow_torch: bool) -> Config:
@@ -209,21 +232,24 @@ def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry]) -> None:
 
 
 def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
-    entry.actuator.parts()
+    stages = [(registered.kind, _values(part, registered, folder)) for part, registered in carried(entry.actuator)]
     plain: dict[str, Any] = {"joints": list(entry.joints)}
-    plain["controller"] = _values(entry.actuator.controller, folder)
-    if entry.actuator.clamping:
-        plain["clamping"] = [_values(clamp, folder) for clamp in entry.actuator.clamping]
-    if entry.actuator.delay is not None:
-        plain["delay"] = {k: v for k, v in _values(entry.actuator.delay, folder).items() if (k, v) != ("type", "delay")}
+    if entry.actuator.by_kind() is None:
+        plain["stages"] = [{kind.value: values} for kind, values in stages]
+    else:
+        for kind, values in sorted(stages, key=lambda stage: stage[0] is ComponentKind.DELAY):
+            if kind.several:
+                plain.setdefault(kind.key, []).append(values)
+            else:
+                plain[kind.key] = values
     if entry.one_prim:
         plain["one_prim"] = True
     return plain
 
 
-def _values(config: Any, folder: Path) -> dict[str, Any]:
+def _values(config: Config, registered: Registered, folder: Path) -> dict[str, Any]:
     """The type and all parameters that differ from their default, as YAML can hold them."""
-    values: dict[str, Any] = {"type": by_config(config).type_name}
+    values: dict[str, Any] = {} if registered.type_name == "delay" else {"type": registered.type_name}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if value == field.default:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from actuon.actuator import Actuator
-from actuon.components.controllers.pd import ControllerPD
+from actuon.actuator_config import ActuatorConfig
+from actuon.components.controllers.pd import PDControlConfig
 from actuon.errors import MissingExtraError
-from actuon.robot_files.actuator_config import ActuatorConfig
 
 from .run import Run
 
@@ -34,17 +34,22 @@ def envelope(actuator: ActuatorConfig, speeds: np.ndarray, position: float = 0.0
     """Lowest and highest effort [N·m] that the clamps allow at ``speeds`` [rad/s], from the clamps themselves.
 
     Args:
-        actuator: Whose clamps; its parts are configs.
+        actuator: Whose clamps, and transmission; its parts are configs.
         speeds: Shape (K,).
         position: Of the joint [rad], for clamps that depend on it.
     """
     limits = []
     for wish in (-_HUGE, _HUGE):
-        clamps = [part.build() for part in actuator.clamping]
-        motor = Actuator(range(len(speeds)), ControllerPD(0.0, 0.0, wish), clamping=clamps)
+        motor = Actuator(
+            range(len(speeds)),
+            PDControlConfig(0.0, 0.0, wish),
+            clamping=actuator.clamping,
+            transmission=actuator.transmission,
+        )
         zeros = np.zeros(len(speeds), np.float32)
         sim = {"joint_q": zeros + np.float32(position), "joint_qd": speeds.astype(np.float32), "joint_f": zeros.copy()}
-        motor.step(sim, sim | {"joint_target_q": zeros, "joint_target_qd": zeros})
+        state = motor.state()
+        motor.step(sim, sim | {"joint_target_q": zeros, "joint_target_qd": zeros}, state, state, dt=1e-3)
         limits.append(sim["joint_f"])
     return limits[0], limits[1]
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from actuon.actuator_config import ActuatorConfig
 from actuon.attach.articulation_actuators import ArticulationActuators
 from actuon.attach.recorder import Recorder
 from actuon.errors import RobotFileError, SimulationError
 from actuon.files import check_readable
-from actuon.robot_files.actuator_config import ActuatorConfig
 from actuon.sim import MujocoSimulation, NewtonSimulation, Simulation
 from actuon.sim.mujoco.simulation import FORMATS as MUJOCO_FORMATS
 

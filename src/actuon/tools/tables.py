@@ -70,6 +70,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         text = ", ".join(f"{number:g}" for number in value[:4])
         return text + (f", … ({len(value)})" if len(value) > 4 else "")
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, str):
         return Path(value).name
     return f"{value:g}"

@@ -4,18 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from actuon.declare.config import Config
+from actuon.declare.registry import class_of
 from actuon.errors import ActuonError
+from actuon.robot_files.actuator_parsed import carried
 from actuon.robot_files.bounded_yaml import read_yaml
-from actuon.robot_files.registry import by_config
 from actuon.robot_files.usd.attributes import AUTHORED
-from actuon.robot_files.usd.report import Part, Value
-from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators
+from actuon.robot_files.usd.report import Part, part_of
+from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, written_stages
 
 DEFAULT = "default"
 
@@ -51,9 +49,12 @@ def inspect_yaml(path: Path, allow_torch: bool = False) -> YamlReport:
     reports = []
     for entry in entries:
         parts = []
-        for config, given in _configs(entry, groups[entry.name]):
+        written = written_stages(entry.name, groups[entry.name])
+        for (config, _), (_, _, given) in zip(carried(entry.actuator), written, strict=True):
+            declared = config.declared()
+            sources = {name: AUTHORED if given.get(name) is not None else DEFAULT for name in declared}
             try:
-                parts.append(_part(config, given))
+                parts.append(part_of(config, class_of(config), sources))
             except (ActuonError, ImportError) as error:
                 problems.append(f"actuators.{entry.name}: {error}")
         reports.append(EntryReport(entry.name, entry.joints, entry.one_prim, tuple(parts)))
@@ -68,21 +69,3 @@ def _bad_patterns(entry: ActuatorEntry) -> list[str]:
         except (re.error, OverflowError, RecursionError) as error:
             problems.append(f"actuators.{entry.name}.joints: '{pattern}' is not a valid regular expression: {error}")
     return problems
-
-
-def _configs(entry: ActuatorEntry, group: Mapping[str, Any]) -> list[tuple[Config, Mapping[str, Any]]]:
-    """The parts of an entry, in the order of the signal, each with what the file says about it."""
-    delay = [group["delay"]] if entry.actuator.delay is not None else []
-    given = [group["controller"], *(group.get("clamping") or ()), *delay]
-    pairs = list(zip(entry.actuator.parts(), given, strict=True))
-    return [*pairs[len(pairs) - len(delay) :], *pairs[: len(pairs) - len(delay)]]
-
-
-def _part(config: Config, given: Mapping[str, Any]) -> Part:
-    registered = by_config(config)
-    values = {name: getattr(config, name) for name in config.declared()}
-    shown = tuple(
-        Value(name, values[name], declared.unit, AUTHORED if given.get(name) is not None else DEFAULT)
-        for name, declared in config.declared().items()
-    )
-    return Part(registered.resolve_class(values).__name__, registered.kind.value, shown)

@@ -8,6 +8,7 @@ from typing import Any
 
 import warp as wp
 
+from ...declare.registry import ComponentKind
 from ...errors import StateError
 from ...kernel.alone import Given, run_alone
 from ...kernel.structure import SIGNALS
@@ -22,6 +23,7 @@ class Controller(Component):
     `update_state`.
     """
 
+    kind = ComponentKind.CONTROLLER
     _sees_sensed = True
     _own_kernel_methods = ("run", "compute")
     _pending: Any = None

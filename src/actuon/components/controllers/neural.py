@@ -20,6 +20,7 @@ import warp as wp
 
 from ...declare.config import Config
 from ...declare.parameter import param
+from ...declare.registry import ComponentKind, register_actuator_component
 from ...errors import ParameterError, StateError, StructureError
 from ...kernel.structure import Network, Stage
 from ...networks import torch_files
@@ -41,14 +42,39 @@ def neural_law(network_effort: float, feedforward: float):
 
 @dataclass(frozen=True)
 class NeuralControlConfig(Config):
-    """A network file. The file says, or shows, what kind of network it holds."""
+    """A network file, and how it is fed. What is None is as the file says, which also says what kind it is."""
 
     schema = "NewtonNeuralControlAPI"
 
     model_path: str = param("", "A .pt, .pt2, .onnx or .safetensors file.", path=True)
+    input_order: str | None = param(
+        "", "Whether position errors or velocities come first.", default=None, choices=("pos_vel", "vel_pos")
+    )
+    input_idx: tuple[int, ...] | None = param(
+        "steps",
+        "History steps that an MLP sees, 0 = now.",
+        default=None,
+        shared=True,
+        integer=True,
+        minimum=0,
+        maximum=1000,
+    )
+    pos_scale: float | None = param("1", "Factor on the position error.", default=None)
+    vel_scale: float | None = param("1", "Factor on the velocity.", default=None)
+    effort_scale: float | None = param("1", "Factor on the output.", default=None)
+    sample_dt: float | None = param("s", "Time step that the network was trained at.", default=None, above=0.0)
+    check_sample_dt: bool | None = param(
+        "", "Whether another time step is refused; it is, where nothing is said.", default=None, boolean=True
+    )
 
-    def build(self) -> ControllerNeural:
-        return neural_class(self.model_path)(self.model_path)
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        steps = values["input_idx"]
+        if steps is not None and (np.ndim(steps) != 1 or not len(steps)):
+            raise ParameterError(f"{where}.input_idx: got {steps!r}; must be a list of history steps, 0 = now")
+
+    def component_class(self) -> type[ControllerNeural]:
+        return neural_class(self.model_path)
 
 
 class NeuralState(State):
@@ -326,6 +352,9 @@ class ControllerNeural(Controller):
 
 
 NeuralControlConfig.component = ControllerNeural
+register_actuator_component(
+    "NewtonNeuralControlAPI", ControllerNeural, ComponentKind.CONTROLLER, config=NeuralControlConfig
+)
 
 
 class ControllerNeuralMLP(ControllerNeural):

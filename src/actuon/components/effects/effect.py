@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...declare.registry import ComponentKind
 from ..component import Component
 
 
@@ -12,3 +13,5 @@ class Effect(Component):
     Give a subclass a ``config``, a ``law`` and, where it remembers something, ``STATES``, and it is fused. To launch
     kernels of its own instead, override `run`.
     """
+
+    kind = ComponentKind.EFFECT

@@ -8,6 +8,7 @@ from typing import Any
 
 import warp as wp
 
+from ...declare.registry import ComponentKind
 from ...kernel.alone import Given, run_alone
 from ..component import Component
 
@@ -19,6 +20,7 @@ class Clamping(Component):
     `modify_forces` and `resolve_arguments`.
     """
 
+    kind = ComponentKind.CLAMPING
     _own_kernel_methods = ("run", "modify_forces")
 
     def modify_forces(

@@ -33,6 +33,8 @@ SMALLEST = wp.constant(1.0e-30)
 class RemotizedClampingConfig(Config):
     """A table over the joint's angle, and the motor's limit."""
 
+    schema = "ActuonRemotizedClampingAPI"
+
     lookup_positions: tuple[float, ...] = param("rad", "Angles of the entries, in rising order.", shared=True)
     lookup_ratios: tuple[float, ...] = param("1", "Turns of the motor per turn of the joint.", shared=True)
     lookup_efforts: tuple[float, ...] = param("N·m", "Largest effort at the joint.", shared=True, minimum=0.0)

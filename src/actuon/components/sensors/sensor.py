@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ...declare.registry import ComponentKind
 from ..component import Component
 
 
@@ -13,5 +14,6 @@ class Sensor(Component):
     feedback that come later, see what it returns; motor and joint go on with the truth.
     """
 
+    kind = ComponentKind.SENSOR
     _returns = ("q", "qd")
     _sees_sensed = True

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
+from ...declare.registry import ComponentKind
 from ...kernel.structure import Stage
 from ..component import Component
 
@@ -17,6 +18,7 @@ class Transmission(Component):
     ``closing_law``, of the same parameters, then turns the motor's effort into the joint's: it returns just that.
     """
 
+    kind = ComponentKind.TRANSMISSION
     closing_law: ClassVar[Any] = None
     """The way back, a ``@wp.func``."""
     _returns = ("q", "qd", "effort")

@@ -11,12 +11,14 @@ from pxr import Sdf, Usd, Vt
 
 from ...declare.config import rounded
 from ...declare.parameter import Field
+from ...declare.registry import Registered, camel_case, snake_case
 from ...errors import RobotFileError
-from ..registry import Registered, camel_case, snake_case
 
 ACTUATOR = "NewtonActuator"
 TARGETS = "newton:targets"
 RELATIONSHIP = ("rel",)
+IN_ORDER = "ActuonInOrderAPI"
+"""A schema without attributes: those applied beside it stand in the order of the chain, which is not the usual one."""
 AUTHORED = "authored"
 SCHEMA_DEFAULT = "schema default"
 
@@ -31,15 +33,19 @@ def attribute_names(schema: Registered) -> dict[str, str]:
     if schema.config is None:
         return {snake_case(name): attribute for name, attribute in known.items()}
     names = {name: camel_case(name) for name in schema.config.declared()}
-    return {name: known.get(camel, f"newton:{camel}") for name, camel in names.items()}
+    return {name: known.get(camel, f"{schema.namespace}:{camel}") for name, camel in names.items()}
 
 
 def value_type(declared: Field) -> Any:
     """The USD type of a parameter."""
     if declared.path:
         return Sdf.ValueTypeNames.Asset
+    if declared.choices:
+        return Sdf.ValueTypeNames.Token
+    if declared.boolean:
+        return Sdf.ValueTypeNames.Bool
     if declared.shared:
-        return Sdf.ValueTypeNames.FloatArray
+        return Sdf.ValueTypeNames.IntArray if declared.integer else Sdf.ValueTypeNames.FloatArray
     return Sdf.ValueTypeNames.Int if declared.integer else Sdf.ValueTypeNames.Float
 
 
@@ -51,8 +57,12 @@ def _readable_types(declared: Field) -> tuple[str, ...]:
     """The USD types of attributes from which a parameter is read, the one that it is written as first."""
     if declared.path:
         return ("asset",)
+    if declared.choices:
+        return ("token", "string")
+    if declared.boolean:
+        return ("bool",)
     if declared.shared:
-        return tuple(f"{name}[]" for name in _NUMBERS)
+        return tuple(f"{name}[]" for name in (_WHOLE if declared.integer else _NUMBERS))
     return _WHOLE if declared.integer else _NUMBERS
 
 
@@ -78,7 +88,9 @@ def usd_value(declared: Field, value: Any) -> Any:
     """A parameter's value as that type."""
     if declared.path:
         return Sdf.AssetPath(value)
-    return Vt.FloatArray(value) if declared.shared else value
+    if declared.shared:
+        return Vt.IntArray(value) if declared.integer else Vt.FloatArray(value)
+    return value
 
 
 def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapping[str, str]]:
@@ -129,7 +141,8 @@ def _value(attribute: Usd.Attribute, declared: Field | None) -> Any:
         return value
     if declared is not None:
         declared.check(attribute.GetName(), numbers)
-    return tuple(rounded(number) for number in numbers)
+    number_type = int if declared is not None and declared.integer else rounded
+    return tuple(number_type(number) for number in numbers)
 
 
 def _resolved(attribute: Any, asset: Any) -> str | None:

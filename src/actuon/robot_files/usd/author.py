@@ -11,14 +11,15 @@ from typing import Any
 
 from pxr import Sdf, Tf, Usd
 
+from ...actuator_config import ActuatorConfig
 from ...declare.config import Config
-from ...errors import ActuonError, RobotFileError, shown
+from ...declare.registry import Registered
+from ...errors import ActuonError, RobotFileError, StructureError, shown
 from ...files import is_unicode
-from ..actuator_config import ActuatorConfig
+from ..actuator_parsed import carried
 from ..names import unique_name
-from ..registry import by_config
 from ..yaml_files import ActuatorEntry, match_joints, relative_below
-from .attributes import ACTUATOR, TARGETS, attribute_names, usd_value, value_type
+from .attributes import ACTUATOR, IN_ORDER, TARGETS, attribute_names, usd_value, value_type
 from .parse import applied_schemas
 from .stage import PrimLike, find_joint, find_prim, joint_paths, stage_or_current, what_usd_says
 
@@ -29,10 +30,14 @@ def add_actuator(
     articulation_root: PrimLike,
     target_names: str | Sequence[str],
     name: str,
-    controller: Config,
+    controller: Config | None = None,
     *,
     clamping: Config | Sequence[Config] | None = None,
     delay: Config | None = None,
+    transmission: Config | None = None,
+    effects: Config | Sequence[Config] | None = None,
+    sensors: Config | Sequence[Config] | None = None,
+    stages: Sequence[Config] | None = None,
     overwrite_existing: bool = False,
     stage: Usd.Stage | None = None,
 ) -> Usd.Prim:
@@ -43,8 +48,12 @@ def add_actuator(
         target_names: The joint, or joints, that it drives: the end of their path, which must be unique below the root.
         name: Name of the prim.
         controller: E.g. ``PDControlConfig(kp=40.0, kd=1.0)``.
-        clamping: Clamps, each kind at most once.
+        clamping: Clamps, each class at most once. So are effects and sensors.
         delay: E.g. ``DelayConfig(delay_steps=2)``.
+        transmission: What stands between motor and joint.
+        effects: What is lost or late on the way.
+        sensors: What the controller sees of the joint.
+        stages: All stages in another order than the usual one, instead of the arguments by kind.
         overwrite_existing: Replace a prim that is there already. Nothing of it stays.
         stage: A ``Usd.Stage``. Default: the current one, see `use_stage`. Its edit target is written to.
 
@@ -53,13 +62,15 @@ def add_actuator(
 
     Raises:
         RobotFileError: The root, a joint or the name cannot be used, or a prim is there already.
-        StructureError: A part is of the wrong kind, or a clamp is there twice.
+        StructureError: A part is of the wrong kind, or is there twice.
     """
     stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)
     path = _path_for(root, name)
     try:
-        actuator = ActuatorConfig(controller, clamping, delay)  # type: ignore[arg-type]
+        actuator = ActuatorConfig(
+            controller, clamping, delay, transmission=transmission, effects=effects, sensors=sensors, stages=stages
+        )
         names = [target_names] if isinstance(target_names, str) else target_names
         joints = [find_joint(root, target) for target in names] if isinstance(names, Sequence) else []
         if not joints or len(set(joints)) < len(joints):
@@ -73,14 +84,14 @@ def _add(
     stage: Usd.Stage, path: Sdf.Path, joints: Sequence[str], actuator: ActuatorConfig, overwrite: bool
 ) -> Usd.Prim:
     try:
-        parts = actuator.parts()
+        parts = carried(actuator)
         old = stage.GetPrimAtPath(path)
         if old and not overwrite:
             kind = old.GetTypeName() or "prim"
             raise RobotFileError(f"there is a {kind} already; overwrite_existing=True, or --overwrite, replaces it")
         if str(path) in joints:
             raise RobotFileError("it would replace the joint that it drives; give it another name")
-        _write(stage, path, parts, joints)
+        _write(stage, path, parts, joints, actuator.by_kind() is None)
     except ActuonError as error:
         raise type(error)(f"{path}: {error}") from error
     return stage.GetPrimAtPath(path)
@@ -101,19 +112,33 @@ def _path_for(root: Usd.Prim, name: str) -> Sdf.Path:
     return scope.AppendChild(name)
 
 
-def _write(stage: Usd.Stage, path: Sdf.Path, parts: Sequence[Config], joints: Sequence[str]) -> None:
+def _write(
+    stage: Usd.Stage,
+    path: Sdf.Path,
+    parts: Sequence[tuple[Config, Registered]],
+    joints: Sequence[str],
+    in_order: bool,
+) -> None:
     """Put the prim together in a layer of its own, then copy it over in one piece, or leave everything as it was."""
     edit = stage.GetEditTarget()
     layer, at = _edited(stage, path)
     scratch = Sdf.Layer.CreateAnonymous()
     spec = Sdf.PrimSpec(scratch, path.name, Sdf.SpecifierDef, ACTUATOR)
-    schemas = []
-    for part in parts:
-        schema = by_config(part)
+    schemas = [IN_ORDER] if in_order else []
+    owners: dict[str, str] = {}
+    for part, schema in parts:
         schemas.append(schema.schema_name)
         for name, attribute in attribute_names(schema).items():
+            if attribute in owners:
+                raise StructureError(
+                    f"{owners[attribute]} and {type(part).__name__} both have the attribute '{attribute}'; "
+                    "let the config of one name a 'schema' of its own, which gives it a namespace"
+                )
+            owners[attribute] = type(part).__name__
             declared = part.declared()[name]
             value = getattr(part, name)
+            if value is None:
+                continue
             value = usd_value(declared, _stored_path(layer, value) if declared.path else value)
             Sdf.AttributeSpec(spec, attribute, value_type(declared)).default = value
     targets = [edit.MapToSpecPath(Sdf.Path(joint)).StripAllVariantSelections() for joint in joints]

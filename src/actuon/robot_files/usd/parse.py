@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from pxr import Sdf, Tf, Usd
 
+from ...actuator_config import ActuatorConfig
+from ...declare.config import Config
+from ...declare.registry import ComponentKind, Registered, by_schema, class_of
 from ...errors import RobotFileError
-from ..actuator_config import ActuatorParsed
+from ...networks.reading import ReadOnce
+from ..actuator_parsed import ActuatorParsed
 from ..names import unique_name
-from ..registry import ComponentKind, Registered, by_schema
 from ..trust import check_trusted
 from ..yaml_files import ActuatorEntry
-from .attributes import ACTUATOR, RELATIONSHIP, TARGETS, check_kind, read_parameters
+from .attributes import ACTUATOR, IN_ORDER, RELATIONSHIP, TARGETS, check_kind, read_parameters
 from .stage import JOINT_TYPES, StageLike, default_root, everything_below, joint_paths, open_stage, what_usd_says
 
 
@@ -47,8 +51,7 @@ def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = F
 
 def _parse(prim: Usd.Prim, allow_torch: bool) -> ActuatorParsed:
     targets = _targets(prim)
-    controllers: list[Any] = []
-    others: list[Any] = []
+    found: list[tuple[ComponentKind, Config, Any, Mapping[str, str]]] = []
     for schema_name in applied_schemas(prim):
         schema = by_schema(schema_name)
         if schema is None:
@@ -56,25 +59,32 @@ def _parse(prim: Usd.Prim, allow_torch: bool) -> ActuatorParsed:
         values, sources = read_parameters(prim, schema)
         check_trusted(values, allow_torch)
         _check_networks(schema, values)
-        read = (schema, schema.resolve_class(values), schema.resolve_values(values), sources)
-        (controllers if schema.kind is ComponentKind.CONTROLLER else others).append(read)
-    if len(controllers) != 1:
-        applied = ", ".join(applied_schemas(prim)) or "none"
-        has = "no controller" if not controllers else f"{len(controllers)} controllers"
-        raise RobotFileError(f"has {has}; must have one, such as NewtonPDControlAPI. Applied schemas: {applied}")
-    if sum(read[0].kind is ComponentKind.DELAY for read in others) > 1:
-        raise RobotFileError("has two delays; must have one or none")
-    reads = [*controllers, *others]
+        config = schema.make_config(values)
+        found.append((schema.kind, config, class_of(config), sources))
+    in_order = IN_ORDER in applied_schemas(prim)
+    if not in_order:
+        usual = list(ComponentKind)
+        found.sort(key=lambda stage: usual.index(stage[0]))
+    _check_kinds(prim, [kind for kind, *_ in found], in_order)
     return ActuatorParsed(
-        controller_class=controllers[0][1],
-        controller_kwargs=controllers[0][2],
-        component_specs=[(cls, values) for _, cls, values, _ in others],
+        ActuatorConfig(stages=[config for _, config, _, _ in found]),
         target_path=targets[0],
         target_paths=targets,
         prim_path=str(prim.GetPath()),
-        registered=tuple(read[0] for read in reads),
-        sources=tuple(read[3] for read in reads),
+        classes=tuple(cls for _, _, cls, _ in found),
+        sources=tuple(sources for *_, sources in found),
     )
+
+
+def _check_kinds(prim: Usd.Prim, kinds: list[ComponentKind], in_order: bool) -> None:
+    controllers = kinds.count(ComponentKind.CONTROLLER)
+    if controllers != 1:
+        applied = ", ".join(applied_schemas(prim)) or "none"
+        has = "no controller" if not controllers else f"{controllers} controllers"
+        raise RobotFileError(f"has {has}; must have one, such as NewtonPDControlAPI. Applied schemas: {applied}")
+    for kind in (ComponentKind.DELAY, ComponentKind.TRANSMISSION):
+        if kinds.count(kind) > 1 and not in_order:
+            raise RobotFileError(f"has two {kind.value}s; must have one or none")
 
 
 def applied_schemas(prim: Usd.Prim) -> list[str]:
@@ -123,10 +133,11 @@ def parse_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bo
     """
     found = []
     _stage, root = stage_and_root(stage_or_root)
-    for prim in everything_below(root):
-        parsed = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
-        if parsed is not None:
-            found += [dataclasses.replace(parsed, target_path=path) for path in parsed.target_paths]
+    with ReadOnce():
+        for prim in everything_below(root):
+            parsed = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
+            if parsed is not None:
+                found += [dataclasses.replace(parsed, target_path=path) for path in parsed.target_paths]
     return found
 
 

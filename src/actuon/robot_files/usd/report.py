@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pxr import Usd
 
-from ...declare.config import rounded
+from ...declare.config import Config, rounded
+from ...declare.registry import kind_of
 from ...errors import ActuonError
-from ..actuator_config import ActuatorParsed
+from ...networks.reading import ReadOnce
+from ..actuator_parsed import ActuatorParsed
 from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
 from .parse import parse_actuator_prim, stage_and_root
 from .stage import JOINT_TYPES, StageLike, composition_problems, everything_below
@@ -76,16 +79,17 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
     joints: dict[str, JointReport] = {}
     parsed: list[ActuatorParsed] = []
     problems = composition_problems(stage)
-    for prim in everything_below(root):
-        if prim.GetTypeName() in JOINT_TYPES:
-            path = str(prim.GetPath())
-            joints[path] = JointReport(prim.GetName(), path, prim.GetTypeName(), drive=_drive(prim))
-        elif prim.GetTypeName() == ACTUATOR:
-            try:
-                found = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
-                parsed += [found] if found is not None else []
-            except (ActuonError, ImportError) as error:
-                problems.append(str(error))
+    with ReadOnce():
+        for prim in everything_below(root):
+            if prim.GetTypeName() in JOINT_TYPES:
+                path = str(prim.GetPath())
+                joints[path] = JointReport(prim.GetName(), path, prim.GetTypeName(), drive=_drive(prim))
+            elif prim.GetTypeName() == ACTUATOR:
+                try:
+                    found = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
+                    parsed += [found] if found is not None else []
+                except (ActuonError, ImportError) as error:
+                    problems.append(str(error))
     for actuator in parsed:
         for target in actuator.target_paths:
             if target not in joints:
@@ -108,18 +112,19 @@ def is_linear(joint: JointReport) -> bool:
 
 
 def _chain(actuator: ActuatorParsed, linear: bool) -> tuple[Part, ...]:
-    kwargs = [actuator.controller_kwargs, *(values for _, values in actuator.component_specs)]
-    classes = [actuator.controller_class, *(cls for cls, _ in actuator.component_specs)]
-    parts = []
-    for entry, cls, values, sources in zip(actuator.registered, classes, kwargs, actuator.sources, strict=True):
-        declared = entry.config.declared() if entry.config is not None else {}
-        shown = tuple(
-            Value(name, value, _unit(declared[name].unit if name in declared else "", linear), sources.get(name, ""))
-            for name, value in values.items()
-        )
-        parts.append(Part(cls.__name__, entry.kind.value, shown))
-    order = ("delay", "controller", "clamping")
-    return tuple(sorted(parts, key=lambda part: order.index(part.kind)))
+    stages = zip(actuator.config.stages, actuator.classes, actuator.sources, strict=True)
+    return tuple(part_of(config, cls, sources, linear) for config, cls, sources in stages)  # type: ignore[arg-type]
+
+
+def part_of(config: Config, cls: type, sources: Mapping[str, str], linear: bool = False) -> Part:
+    """A stage with its values, in the units of a joint that turns or slides, and where each value comes from."""
+    declared = config.declared()
+    values = tuple(
+        Value(name, value, _unit(declared[name].unit if name in declared else "", linear), sources.get(name, ""))
+        for name, value in config.arguments().items()
+    )
+    kind = kind_of(config)
+    return Part(cls.__name__, kind.value if kind is not None else "", values)
 
 
 def _unit(unit: str, linear: bool) -> str:

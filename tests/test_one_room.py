@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A made-up effect with a state, defined here alone, works wherever an actuator goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import warp as wp
+from robot_files import add, robot
+
+import actuon
+from actuon.tools.reference import parameter_table
+from actuon.tools.yaml_report import inspect_yaml
+
+
+@dataclass(frozen=True)
+class LagEffectConfig(actuon.Config):
+    schema = "TestLagEffectAPI"
+
+    time_constant: float = actuon.param("s", "Time in which the effort follows by two thirds.", minimum=0.0)
+    max_effort: float = actuon.param("N·m", "Effort that it starts from.", default=0.25)
+
+
+@wp.func
+def lag_law(effort: float, dt: float, held: float, time_constant: float, max_effort: float):
+    following = held + (effort - held) * dt / (time_constant + dt)
+    return following, following
+
+
+class EffectLag(actuon.Effect):
+    config = LagEffectConfig
+    law = lag_law
+    STATES = {"held": "max_effort"}  # noqa: RUF012
+
+
+ACTUATOR = actuon.ActuatorConfig(
+    actuon.PDControlConfig(40.0, 1.0),
+    [actuon.MaxEffortClampingConfig(12.0)],
+    actuon.DelayConfig(2),
+    effects=[LagEffectConfig(0.02)],
+)
+OTHER_ORDER = actuon.ActuatorConfig(
+    stages=[
+        actuon.DelayConfig(2),
+        actuon.PDControlConfig(40.0, 1.0),
+        LagEffectConfig(0.02, 0.5),
+        actuon.MaxEffortClampingConfig(12.0),
+    ]
+)
+BOTH = pytest.mark.parametrize("actuator", [ACTUATOR, OTHER_ORDER], ids=["usual", "other order"])
+
+
+@BOTH
+def test_in_yaml(actuator, tmp_path):
+    path = tmp_path / "actuon.yaml"
+    entry = actuon.ActuatorEntry("knee", "knee", actuator)
+    actuon.save_actuators(path, [entry])
+    assert actuon.load_actuators(path) == [entry]
+    written = "effects:\n    - {type: lag, time_constant: 0.02}" if actuator is ACTUATOR else "stages:\n    - delay:"
+    assert written in path.read_text()
+    (reported,) = inspect_yaml(path).entries
+    assert_reported(reported.chain, actuator, "default")
+
+
+@BOTH
+def test_in_usd(actuator, tmp_path):
+    """Its parameter has the name of one of the clamp beside it, and a namespace of its own."""
+    stage = robot()
+    prim = add(stage, actuator)
+    assert prim.GetAttribute("testLagEffect:maxEffort").Get() == actuator.effects[0].max_effort
+    assert prim.GetAttribute("newton:maxEffort").Get() == 12.0
+    assert actuon.parse_actuator_prim(prim).config == actuator
+    (entry,) = actuon.export_actuators(stage)
+    assert entry == actuon.ActuatorEntry("knee", "knee", actuator)
+    actuon.author_actuators("/Robot", [actuon.ActuatorEntry("hip", "hip", actuator)], stage=stage)
+    assert [parsed.config for parsed in actuon.parse_actuators(stage)] == [actuator, actuator]
+    report = actuon.inspect_actuators(stage)
+    assert not report.problems
+    (joint,) = (joint for joint in report.joints if joint.name == "knee")
+    assert_reported(joint.chain, actuator, "authored")
+
+
+def assert_reported(chain, actuator, source):
+    assert [part.kind for part in chain] == [part.component.kind.value for part in actuator.stages]
+    (lag,) = (part for part in chain if part.name == "EffectLag")
+    assert lag.kind == "effect"
+    values = [(value.name, value.value, value.unit) for value in lag.values]
+    assert values == [("time_constant", 0.02, "s"), ("max_effort", actuator.effects[0].max_effort, "N·m")]
+    assert lag.values[0].source == "authored"
+    if actuator is ACTUATOR:
+        assert lag.values[1].source == source
+
+
+def test_in_the_parameter_table():
+    assert "| `time_constant` | s | finite and ≥ 0 | required | required | Time in which" in parameter_table(
+        LagEffectConfig
+    )
+
+
+def test_in_the_builder():
+    builder = actuon.ActuatorBuilder()
+    for i in range(3):
+        lag = LagEffectConfig(0.01 * i)
+        builder.add(actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.0), effects=[lag]), i)
+    builder.add(OTHER_ORDER, 3)
+    first, second = builder.finalize()
+    np.testing.assert_array_equal(first.effects[0].time_constant.numpy(), np.float32([0.0, 0.01, 0.02]))
+    assert [type(part).__name__ for part in second.stages] == [
+        "Delay",
+        "ControllerPD",
+        "EffectLag",
+        "ClampingMaxEffort",
+    ]
+
+
+MJCF = """<mujoco><worldbody><body name="robot">
+  <joint name="knee" type="hinge"/><geom size="0.1"/>
+</body></worldbody></mujoco>"""
+
+
+def test_on_a_robot(tmp_path):
+    """From the YAML beside it; its state starts at a parameter, and starts again for the robots that are reset."""
+    (tmp_path / "robot.xml").write_text(MJCF)
+    plain = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 0.0), effects=[LagEffectConfig(0.04, 0.5)])
+    actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("knee", "knee", plain)])
+    with actuon.MujocoSimulation(tmp_path / "robot.xml", num_envs=3):
+        robots = actuon.ArticulationActuators("robot")
+        robots.articulation.set_dof_position_targets([[0.1]] * 3)
+        robots.step_actuators(0.01)
+        first = 0.5 + (4.0 - 0.5) * 0.2
+        np.testing.assert_allclose(robots.telemetry().applied_effort[:, 0], first, rtol=1e-5)
+        robots.reset([1])
+        robots.step_actuators(0.01)
+        second = first + (4.0 - first) * 0.2
+        np.testing.assert_allclose(robots.telemetry().applied_effort[:, 0], [second, first, second], rtol=1e-5)
