@@ -135,3 +135,67 @@ def test_on_a_robot(tmp_path):
         robots.step_actuators(0.01)
         second = first + (4.0 - first) * 0.2
         np.testing.assert_allclose(robots.telemetry().applied_effort[:, 0], [second, first, second], rtol=1e-5)
+
+
+def test_two_clamps_with_the_same_parameters_travel_together(tmp_path):
+    table = {"lookup_positions": (-1.0, 1.0), "lookup_efforts": (5.0, 20.0)}
+    clamps = [
+        actuon.PositionBasedClampingConfig(**table),
+        actuon.RemotizedClampingConfig((0.0, 2.0, 3.0), (1.0, 1.5, 2.0), (7.0, 8.0, 9.0), 4.0),
+    ]
+    actuator = actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.0), clamps)
+    assert actuon.parse_actuator_prim(add(robot(), actuator)).config == actuator
+    entry = actuon.ActuatorEntry("knee", "knee", actuator)
+    actuon.save_actuators(tmp_path / "actuon.yaml", [entry])
+    assert actuon.load_actuators(tmp_path / "actuon.yaml") == [entry]
+
+
+def test_schemas_that_others_applied_in_another_order_mean_the_usual_chain():
+    stage = robot()
+    prim = add(stage, actuon.ActuatorConfig(LATE.controller))
+    for schema in ("NewtonMaxEffortClampingAPI", "NewtonActuatorDelayAPI"):
+        prim.AddAppliedSchema(schema)
+    prim.GetAttribute("newton:maxEffort").Set(12.0)
+    prim.GetAttribute("newton:delaySteps").Set(2)
+    assert actuon.parse_actuator_prim(prim).config == LATE
+
+
+LATE = actuon.ActuatorConfig(
+    actuon.PDControlConfig(40.0, 1.0), [actuon.MaxEffortClampingConfig(12.0)], actuon.DelayConfig(2)
+)
+
+
+@pytest.mark.parametrize(
+    ("group", "match"),
+    [
+        (
+            "stages: [{effect: {type: lag, time_constant: 1}}]",
+            "got no controllers; a robot file carries",
+        ),
+        ("stages: [], controller: {type: pd, kp: 1, kd: 1}", "has 'stages' and 'controller'"),
+        ("stages: [{pd: {kp: 1, kd: 1}}]", r"stages\[0\]: unknown key 'pd'; keys: sensor, delay, controller"),
+        ("stages: [{}]", r"stages\[0\]: got 0 keys; must be one kind"),
+        ("stages: {controller: {}}", "stages: got .*; must be a list"),
+        ("controller: {type: pd, kp: 1, kd: 1}, effects: {type: lag}", "effects: got .*; must be a list"),
+        ("controller: {type: pd, kp: 1, kd: 1}, effects: [{type: lags}]", "Did you mean 'lag'"),
+        ("controller: {type: pd, kp: 1, kd: 1}, effects: [{type: lag}]", r"effects\[0\]: needs 'time_constant'"),
+    ],
+)
+def test_yaml_that_cannot_be(group, match, tmp_path):
+    (tmp_path / "actuon.yaml").write_text(f"actuators: {{knee: {{joints: knee, {group}}}}}")
+    with pytest.raises(actuon.RobotFileError, match=match):
+        actuon.load_actuators(tmp_path / "actuon.yaml")
+
+
+def test_actuator_configs_compare_and_show_what_they_hold():
+    assert actuon.ActuatorConfig(stages=ACTUATOR.stages) == ACTUATOR
+    assert hash(actuon.ActuatorConfig(stages=ACTUATOR.stages)) == hash(ACTUATOR)
+    assert ACTUATOR != OTHER_ORDER
+    for actuator in (ACTUATOR, OTHER_ORDER):
+        assert eval(repr(actuator), vars(actuon) | {"LagEffectConfig": LagEffectConfig}) == actuator
+    assert ACTUATOR.controller == actuon.PDControlConfig(40.0, 1.0)
+    assert (ACTUATOR.transmission, ACTUATOR.sensors) == (None, ())
+    with pytest.raises(actuon.StructureError, match=r"effects\[0\]: got DelayConfig; must be an Effect"):
+        actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.0), effects=[actuon.DelayConfig(1)])
+    with pytest.raises(actuon.StructureError, match="either one list, or arguments by kind"):
+        actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.0), stages=ACTUATOR.stages)

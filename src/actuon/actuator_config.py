@@ -148,6 +148,8 @@ def _of_kind(kind: ComponentKind, parts: list[Any]) -> Iterable[Any]:
     for i, part in enumerate(parts):
         if not isinstance(part, (Config, Component)) or part_kind(part) is not kind:
             where = f"{kind.key}[{i}]" if kind.several else kind.key
-            got = type(part).__name__
-            raise StructureError(f"{where}: got {got}; must be a {kind.base_name}, or the config of one")
+            article = "an" if kind is ComponentKind.EFFECT else "a"
+            raise StructureError(
+                f"{where}: got {type(part).__name__}; must be {article} {kind.base_name}, or the config of one"
+            )
     return parts
