@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .components.component import Component
 from .components.controllers.controller import Controller
@@ -18,6 +18,7 @@ from .declare.config import Config
 from .declare.registry import ComponentKind, class_of, kind_of
 from .errors import StructureError
 
+_Part = TypeVar("_Part", bound=Component)
 _USUAL_ORDER = tuple(ComponentKind)
 
 
@@ -69,41 +70,44 @@ class ActuatorConfig:
                     raise StructureError(f"stages[{i}]: got {type(part).__name__}; must be a component, or a config")
         object.__setattr__(self, "stages", tuple(found))
 
-    def of_kind(self, kind: ComponentKind) -> tuple[Any, ...]:
+    def of_kind(self, kind: ComponentKind) -> tuple[Config | Component, ...]:
         """The parts of one kind, in order."""
         return tuple(part for part in self.stages if part_kind(part) is kind)
 
+    def _of(self, base: type[_Part]) -> tuple[Config | _Part, ...]:
+        return tuple(part for part in self.stages if part_kind(part) is base.kind)  # type: ignore[misc]
+
     @property
-    def controller(self) -> Any:
+    def controller(self) -> Config | Controller | None:
         """What makes effort out of commands; None in a chain without a controller."""
-        return next(iter(self.of_kind(ComponentKind.CONTROLLER)), None)
+        return next(iter(self._of(Controller)), None)
 
     @property
-    def clamping(self) -> tuple[Any, ...]:
+    def clamping(self) -> tuple[Config | Clamping, ...]:
         """What limits the effort, in order."""
-        return self.of_kind(ComponentKind.CLAMPING)
+        return self._of(Clamping)
 
     @property
-    def delay(self) -> Any:
+    def delay(self) -> Config | Delay | None:
         """What holds commands back; None in a chain without a delay."""
-        return next(iter(self.of_kind(ComponentKind.DELAY)), None)
+        return next(iter(self._of(Delay)), None)
 
     @property
-    def transmission(self) -> Any:
+    def transmission(self) -> Config | Transmission | None:
         """What stands between motor and joint; None in a chain without a transmission."""
-        return next(iter(self.of_kind(ComponentKind.TRANSMISSION)), None)
+        return next(iter(self._of(Transmission)), None)
 
     @property
-    def effects(self) -> tuple[Any, ...]:
+    def effects(self) -> tuple[Config | Effect, ...]:
         """What is lost or late on the way, in order."""
-        return self.of_kind(ComponentKind.EFFECT)
+        return self._of(Effect)
 
     @property
-    def sensors(self) -> tuple[Any, ...]:
+    def sensors(self) -> tuple[Config | Sensor, ...]:
         """What the controller sees of the joint, in order."""
-        return self.of_kind(ComponentKind.SENSOR)
+        return self._of(Sensor)
 
-    def by_kind(self) -> Mapping[ComponentKind, tuple[Any, ...]] | None:
+    def by_kind(self) -> Mapping[ComponentKind, tuple[Config | Component, ...]] | None:
         """The parts of each kind that there is, in the usual order; None where the chain has another order."""
         found = {kind: self.of_kind(kind) for kind in _USUAL_ORDER}
         usual = tuple(part for parts in found.values() for part in parts)

@@ -31,13 +31,13 @@ class ActuatorParsed:
     sources: tuple[Mapping[str, str], ...] = field(default=(), repr=False, compare=False)
     """For each of them, where each parameter comes from: ``"authored"`` or ``"schema default"``."""
 
-    def _specs(self) -> list[tuple[ComponentKind | None, Any, dict[str, Any]]]:
+    def _specs(self) -> list[tuple[ComponentKind | None, type[Component], dict[str, Any]]]:
         return [
             (part_kind(part), cls, part.arguments()) for part, cls in zip(self.config.stages, self.classes, strict=True)
         ]
 
     @property
-    def controller_class(self) -> Any:
+    def controller_class(self) -> type[Component]:
         """Class of the controller."""
         return next(cls for kind, cls, _ in self._specs() if kind is ComponentKind.CONTROLLER)
 
@@ -47,12 +47,12 @@ class ActuatorParsed:
         return next(values for kind, _, values in self._specs() if kind is ComponentKind.CONTROLLER)
 
     @property
-    def component_specs(self) -> list[tuple[Any, dict[str, Any]]]:
+    def component_specs(self) -> list[tuple[type[Component], dict[str, Any]]]:
         """All other stages as (class, parameters), in the order in which they act."""
         return [(cls, values) for kind, cls, values in self._specs() if kind is not ComponentKind.CONTROLLER]
 
     @property
-    def clamping(self) -> list[tuple[Any, dict[str, Any]]]:
+    def clamping(self) -> list[tuple[type[Component], dict[str, Any]]]:
         """The clamps as (class, parameters)."""
         return [(cls, values) for kind, cls, values in self._specs() if kind is ComponentKind.CLAMPING]
 
