@@ -60,11 +60,11 @@ class Value:
 
     def argument(self, name: str) -> Value | None:
         """What it is a multiple of that function of, if it is one."""
-        return self._of(name) if _is_zero(self.shift) else None
+        return self._of(name) if _is_zero(self.shift) and _is_nowhere_zero(self.scale) else None
 
     def argument_beside_one(self, name: str) -> Value | None:
         """``z``, if it is ``scale · (1 + name(z))``."""
-        return self._of(name) if _are_close(self.shift, self.scale) else None
+        return self._of(name) if _are_close(self.shift, self.scale) and _is_nowhere_zero(self.scale) else None
 
     def _of(self, name: str) -> Value | None:
         return self.function.of if self.function is not None and self.function.name == name else None
@@ -93,6 +93,10 @@ def _is_zero(number: Number) -> bool:
     return bool(np.all(np.equal(number, 0.0)))
 
 
+def _is_nowhere_zero(number: Number) -> bool:
+    return bool(np.all(np.not_equal(number, 0.0)))
+
+
 def _are_close(x: Number, y: Number) -> bool:
     return bool(np.all(np.abs(np.subtract(x, y)) <= _CLOSE * np.abs(y)))
 
@@ -110,7 +114,7 @@ def _ratio(x: Any, y: Value) -> Number | None:
     """The factor that makes ``x`` of ``y``, if there is one."""
     if not isinstance(x, Value):
         return 0.0 if _is_zero(x) else None
-    if not _are_same_functions(x.function, y.function) or np.any(np.equal(y.scale, 0.0)):
+    if not _are_same_functions(x.function, y.function) or not _is_nowhere_zero(y.scale):
         return None
     factor = x.scale / y.scale
     return factor if np.all(np.isfinite(factor)) and _are_close(x.shift, factor * y.shift) else None
@@ -349,7 +353,8 @@ OPERATIONS: dict[str, Callable[..., Value | Condition | None]] = {
 
 def apply(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Value | Condition | None:
     """Apply an operation to values and constants, at least one of which is a value. None: it is not known."""
-    known = (Value, float, int, np.ndarray, str, type(None))
+    known = (Value, float, np.ndarray, str, type(None))
+    arguments = [np.float64(argument) if isinstance(argument, (int, float)) else argument for argument in arguments]
     if not all(isinstance(argument, known) for argument in arguments[1 if name == "where" else 0 :]):
         return None
     with np.errstate(all="ignore"):
@@ -357,8 +362,11 @@ def apply(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Value | 
             result = OPERATIONS[name](*arguments, **keywords)
         except TypeError:  # other arguments than it is known with
             return None
-    function = result.function if isinstance(result, Value) else None
-    return None if function is not None and function.depth > _MOST_FUNCTIONS else result
+    if isinstance(result, Value):
+        is_finite = np.all(np.isfinite(result.scale)) and np.all(np.isfinite(result.shift))
+        is_deep = result.function is not None and result.function.depth > _MOST_FUNCTIONS
+        return None if is_deep or not is_finite else result
+    return result
 
 
 def chain(value: Value) -> tuple[list[tuple[Activation | None, Number, Number]], str]:
