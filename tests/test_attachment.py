@@ -52,7 +52,7 @@ def warming(effort: float, qd: float, dt: float, heat: float, heating: float, lo
     return effort * (1.0 - loss * heat), warmer, effort * qd, warmer
 
 
-class ClampingWarming(actuon.Clamping):
+class EffectWarming(actuon.Effect):
     """Loses effort as it warms up, and says how warm it is and what it gives."""
 
     config = WarmingConfig
@@ -63,7 +63,7 @@ class ClampingWarming(actuon.Clamping):
 
 class WarmPD(DelayedPDActuator):
     def make_stages(self):
-        return [*super().make_stages(), ClampingWarming(20.0, 0.01)]
+        return [*super().make_stages(), EffectWarming(20.0, 0.01)]
 
 
 def drive(owner, steps, seed=0):
@@ -127,8 +127,12 @@ def test_groups_their_models_and_articulation_actuators_give_the_same_bits(rng):
 def owner_of(kind, joints=("joint2", "joint6"), lag=LAG):
     """A late PD that warms up, on two joints of the arm, as either owner."""
     if kind == "actuators":
-        parts = [actuon.MaxEffortClampingConfig(40.0), ClampingWarming(20.0, 0.01)]
-        motor = actuon.ActuatorConfig(actuon.PDControlConfig(200.0, 20.0), parts, actuon.DelayConfig(lag))
+        motor = actuon.ActuatorConfig(
+            actuon.PDControlConfig(200.0, 20.0),
+            actuon.MaxEffortClampingConfig(40.0),
+            actuon.DelayConfig(lag),
+            effects=WarmingConfig(20.0, 0.01),
+        )
         return ArticulationActuators.from_actuators("link0", [(motor, name) for name in joints])
     return ActuatorGroups(Articulation("link0"), {"two": warm(joints, lag, lag)})
 
