@@ -82,6 +82,33 @@ def test_in_usd(actuator, tmp_path):
     assert_reported(joint.chain, actuator, "authored")
 
 
+@dataclass(frozen=True)
+class HalvingEffectConfig(actuon.Config):
+    schema = "TestHalvingEffectAPI"
+
+
+@wp.func
+def halving_law(effort: float):
+    return 0.5 * effort
+
+
+class EffectHalving(actuon.Effect):
+    config = HalvingEffectConfig
+    law = halving_law
+
+
+def test_in_the_table_of_inspect(capsys):
+    """With values, and without any."""
+    tables = pytest.importorskip("actuon.tools.tables")
+    stage = robot()
+    effects = [LagEffectConfig(0.02), HalvingEffectConfig()]
+    add(stage, actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), effects=effects))
+    tables.print_report(tables.make_console(), "robot.usda", actuon.inspect_actuators(stage))
+    printed = capsys.readouterr().out
+    assert "EffectLag     │ time_constant │  0.02 │ s" in printed
+    assert "EffectHalving │" in printed
+
+
 def assert_reported(chain, actuator, source):
     assert [part.kind for part in chain] == [part.component.kind.value for part in actuator.stages]
     (lag,) = (part for part in chain if part.name == "EffectLag")

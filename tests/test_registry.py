@@ -128,6 +128,52 @@ def test_bad_registrations_are_refused():
     assert actuon.ComponentKind.DRIVE is actuon.ComponentKind.CONTROLLER
 
 
+def test_a_class_that_is_defined_twice_replaces_itself():
+    def define():
+        @dataclass(frozen=True)
+        class TwiceConfig(actuon.Config):
+            schema = "TwiceAPI"
+
+        class EffectTwice(actuon.Effect):
+            config = TwiceConfig
+            law = no_change
+
+        return EffectTwice
+
+    define()
+    again = define()
+    assert registry.by_schema("TwiceAPI").component_class is again
+    with pytest.warns(UserWarning, match="replaces"):
+
+        class EffectOther(actuon.Effect):
+            config = dataclass(frozen=True)(type("OtherConfig", (actuon.Config,), {"schema": "TwiceAPI"}))
+            law = no_change
+
+
+@wp.func
+def no_change(effort: float):
+    return effort
+
+
+def test_two_configs_of_one_name_are_told_apart_in_yaml(tmp_path):
+    """The first that was registered has the short name."""
+    pd_config = dataclass(frozen=True)(type("PDControlConfig", (actuon.Config,), {"schema": "OtherPDAPI"}))
+
+    class ControllerOther(actuon.Controller):
+        config = pd_config
+        law = wp.func(passed_on)
+
+    configs = [pd_config(), actuon.PDControlConfig(1.0, 2.0)]
+    entries = [actuon.ActuatorEntry(f"e{i}", "knee", actuon.ActuatorConfig(part)) for i, part in enumerate(configs)]
+    actuon.save_actuators(tmp_path / "actuon.yaml", entries)
+    assert "{type: OtherPDAPI}" in (tmp_path / "actuon.yaml").read_text()
+    assert actuon.load_actuators(tmp_path / "actuon.yaml") == entries
+
+
+def passed_on(feedforward: float):
+    return feedforward
+
+
 SCHEMA = """#usda 1.0
 class "OwnSoftLimitAPI" {
     float own:limits:maxEffort = 3

@@ -60,7 +60,12 @@ class Registered:
 
     @property
     def type_name(self) -> str:
-        """Its ``type`` in YAML: ``dc_motor`` for `DCMotorClampingConfig`."""
+        """Its ``type`` in YAML: ``dc_motor`` for `DCMotorClampingConfig`; the schema's name where that is taken."""
+        name = self._short_name
+        return name if _types(self.kind).get(name) is self else self.schema_name
+
+    @property
+    def _short_name(self) -> str:
         return self.schema_name if self.config is None else snake_case(_ENDING.sub("", self.config.__name__))
 
     @property
@@ -185,11 +190,20 @@ def by_config(config: Config) -> Registered:
 
 def by_type(where: str, kind: ComponentKind, type_name: Any) -> Registered:
     """The component of a ``type`` in YAML."""
-    known = {e.type_name: e for e in _registry.values() if e.kind is kind and e.config is not None}
-    if not isinstance(type_name, str) or type_name not in known:
+    known = _types(kind)
+    found = known.get(type_name) if isinstance(type_name, str) else None
+    if found is None and isinstance(type_name, str) and type_name in _registry:
+        found = _registry[type_name] if _registry[type_name].kind is kind else None
+    if found is None or found.config is None:
         name = type_name if isinstance(type_name, str) else ""
         raise RobotFileError(f"{where}: got type {shown(type_name)}; {listed(name, known, 'types')}")
-    return known[type_name]
+    return found
+
+
+def _types(kind: ComponentKind) -> dict[str, Registered]:
+    """The components of a kind by their short name; the first that was registered has it."""
+    own = [entry for entry in _registry.values() if entry.kind is kind and entry.config is not None]
+    return {entry._short_name: entry for entry in reversed(own)}
 
 
 def kind_of(config: Config) -> ComponentKind | None:

@@ -55,9 +55,9 @@ def _print_parts(console: Console, first: str, rows: list[tuple[str, Any, bool]]
         columns: list[list[str]] = [[], [], [], [], []]
         for part in parts:
             title = part.name if has_actuator else f"{part.name} (no actuator)"
-            for i, value in enumerate(part.values):
-                cells = (title if i == 0 else "", value.name, _shown(value.value), value.unit, value.source)
-                for lines, cell in zip(columns, cells, strict=True):
+            rows_of_part = [(v.name, _shown(v.value), v.unit, v.source) for v in part.values] or [("", "", "", "")]
+            for i, cells in enumerate(rows_of_part):
+                for lines, cell in zip(columns, (title if i == 0 else "", *cells), strict=True):
                     lines.append(cell)
         if not parts:
             columns[0].append("nothing")
