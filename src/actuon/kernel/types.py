@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import platform
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,8 @@ class Flavour(Enum):
     """One DOF per thread, with an adjoint; rings of past values are copied whole."""
 
 
-_ALIGNED_STACK = "-mstackrealign -mstack-alignment=64"
+_IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+_ON_X86 = "-mprefer-vector-width=512 -mstackrealign -mstack-alignment=64"
 
 
 def module_options(flavour: Flavour) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def module_options(flavour: Flavour) -> dict[str, Any]:
     flags = "-march=native" if flags is None else flags
     options: dict[str, Any] = {
         "fuse_fp": False,
-        "cpu_compiler_flags": f"{flags} -DWP_NO_BFLOAT16= -mprefer-vector-width=512 {_ALIGNED_STACK}",
+        "cpu_compiler_flags": f"{flags} -DWP_NO_BFLOAT16= {_ON_X86 if _IS_X86 else ''}".rstrip(),
     }
     if flavour is Flavour.BLOCK:
         options["max_unroll"] = 1
