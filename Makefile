@@ -2,13 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench format clean
+MINUTES ?= 10
+
+.PHONY: demo test fuzz lint bench format clean
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2
+
+fuzz: .venv/.dev
+	$(BIN)/python -m fuzz --minutes $(MINUTES)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

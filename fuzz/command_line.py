@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random calls of the command: it does what was asked, or says in one line why not, and leaves nothing half done."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from .isolated import worker
+from .mutations import Word, reworded, words
+from .rig import rig
+from .robot_files import prepare, sound
+
+MJCF = """
+<mujoco>
+  <worldbody>
+    <body name="arm">
+      <joint name="hip" axis="0 1 0" range="-90 90"/>
+      <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+BESIDE = """
+actuators:
+  hip:
+    joints: [hip]
+    controller: {type: pd, kp: 20, kd: 1}
+    clamping: [{type: max_effort, max_effort: 5}]
+    delay: {delay_steps: 2}
+"""
+PATHS = (
+    "robot.usda", "robot.usda", "robot.usda", "actuon.yaml", "actuon.yaml", "changed.usda", "changed.yaml", "arm.xml",
+    "arm.actuon.yaml", "bytes.usda", "bytes.yaml", "bytes.xml", "empty.usda", "empty.yaml", "folder", "folder.usda",
+    "missing.usda", "missing/robot.usda", "dangling.usda", "loop.usda", "closed.usda", "robot.usda/inside.usda",
+    "with space é😀.usda", "not\udcffutf8.usda", "x" * 300 + ".usda", "", ".", "-", "--", "robot", "robot.USDA",
+    "robot.txt", "new.usda", "new.usdc", "new.yaml", "new.npz", "new.csv", "folder/new.usda", "/proc/self/mem",
+)  # fmt: skip
+ROBOTS = ("robot.usda", "robot.usda", "changed.usda", "with space é😀.usda")
+YAMLS = ("actuon.yaml", "actuon.yaml", "changed.yaml")
+MEANT = {
+    "inspect": {"robot": [*ROBOTS, *YAMLS], "--root": [], "--json": None, "--allow-torch": None},
+    "author": {"robot": ROBOTS, "actuators": YAMLS, "-o": ["new.usda", "new.usdc", "folder/new.usda", "robot.usda"],
+               "--root": [], "--overwrite": None, "--allow-torch": None},
+    "export": {"robot": ROBOTS, "-o": ["new.yaml", "folder/new.yml", "actuon.yaml"],
+               "--root": [], "--overwrite": None, "--allow-torch": None},
+    "run": {"robot": ["arm.xml"], "--seconds": ["0.02"], "-o": ["plots", "folder"], "--record": ["new.npz", "new.csv"],
+            "--envs": [], "--engine": [], "--allow-torch": None},
+}  # fmt: skip
+"""Arguments and options of each command, and what they are for; None for a flag."""
+NEEDED = ("robot", "actuators", "-o", "--seconds")
+ODD = {
+    "--root": ["/Robot", "/Robot", "/World", "Robot", "", "/", "//", "/Robot/joints/hip", "/Robot.x", "a b"],
+    "--engine": ["mujoco", "mujoco", "bullet", ""],
+    "--seconds": ["0", "-1", "nan", "inf", "1e999", "many", ""],
+    "--envs": ["1", "2", "0", "-1", "1.5", "1e3", "٣"],
+}
+paths = st.sampled_from(PATHS)
+noise = st.sampled_from(["--help", "--version", "-x", "--no-such", "--root", "-o"]) | paths
+
+
+@st.composite
+def calls(draw) -> list[str]:
+    """A command as it is meant, with a file or an option here and there that is not."""
+    command = draw(st.sampled_from([*MEANT, *MEANT, *MEANT, "inspct"]))
+    arguments = [command]
+    for name, meant in MEANT.get(command, {}).items():
+        if draw(st.integers(0, 9)) < (1 if name in NEEDED else 7):
+            continue
+        arguments += [name] if name.startswith("-") else []
+        if meant is not None:
+            odd = st.sampled_from(ODD[name]) if name in ODD else paths
+            arguments.append(draw(st.sampled_from(meant) if meant and draw(st.integers(0, 3)) else odd))
+    if not draw(st.integers(0, 7)):
+        arguments.insert(draw(st.integers(0, len(arguments))), draw(noise))
+    return arguments
+
+
+def run_command(arguments: list[str], folder: str) -> tuple[int, str, str]:
+    """Run ``actuon`` in a folder. Returns its exit code, output and errors."""
+    from actuon.tools import cli
+
+    before = os.getcwd(), sys.argv, sys.stdout, sys.stderr
+    os.environ["MPLBACKEND"] = "Agg"
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
+    os.chdir(folder)
+    sys.argv, (sys.stdout, sys.stderr) = ["actuon", *arguments], streams
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as exit:
+        code = exit.code if isinstance(exit.code, int) else 0 if exit.code is None else 1
+    finally:
+        folder_before, sys.argv, sys.stdout, sys.stderr = before
+        os.chdir(folder_before)
+    output, errors = (stream.buffer.getvalue().decode() for stream in streams)
+    return code, output, errors
+
+
+@rig("command_line", examples=120, drawn=lambda seed: {"arguments": calls(), "changes": words})
+def command_line(arguments: list[str], changes: list[Word]) -> None:
+    """The exit code is 0, 1 or 2, an error is one line, and what failed has written nothing."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _fill(folder, changes)
+        before = _contents(folder)
+        code, output, errors = worker(prepare).call(run_command, arguments, name)
+        assert code in (0, 1, 2), (code, errors)
+        assert "Traceback" not in output + errors, errors
+        if code == 2:
+            usage = "Usage:" in errors or "Usage:" in output
+            assert usage or re.fullmatch(r"(actuon: warning: .*\n)*actuon: .+\n", errors), errors
+            assert _contents(folder) == before, errors
+        elif "run" not in arguments and not {"-o", "--output"} & set(arguments):
+            assert _contents(folder) == before
+
+
+def _fill(folder: Path, changes: list[Word]) -> None:
+    texts = {"robot.usda": sound(".usda"), "actuon.yaml": sound(".yaml"), "arm.xml": MJCF, "arm.actuon.yaml": BESIDE}
+    texts |= {"changed.usda": reworded(texts["robot.usda"], changes)}
+    texts |= {"changed.yaml": reworded(texts["actuon.yaml"], changes)}
+    texts |= {"with space é😀.usda": texts["robot.usda"], "empty.usda": "", "empty.yaml": "", "robot.txt": "text"}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    for suffix in (".usda", ".yaml", ".xml"):
+        (folder / f"bytes{suffix}").write_bytes(bytes(range(256)))
+    Path(os.fsdecode(os.fsencode(folder) + b"/not\xffutf8.usda")).write_text(texts["robot.usda"])
+    (folder / "folder").mkdir()
+    (folder / "folder.usda").mkdir()
+    (folder / "dangling.usda").symlink_to(folder / "nothing")
+    (folder / "loop.usda").symlink_to(folder / "loop.usda")
+    (folder / "closed.usda").write_text(texts["robot.usda"])
+    (folder / "closed.usda").chmod(0)
+
+
+def _contents(folder: Path) -> dict[str, int | bytes]:
+    """What is in a folder, by name."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = os.fsencode(path.relative_to(folder)).decode(errors="replace")
+        found[name] = path.read_bytes() if path.is_file() and os.access(path, os.R_OK) else 0
+    return found
