@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import warp as wp
 from hypothesis import settings
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would wait for those of the other test process
 sys.path.insert(0, str(Path(__file__).parent))
 wp.config.log_level = wp.LOG_WARNING
 settings.register_profile("actuon", deadline=None, derandomize=True, max_examples=60)
