@@ -47,6 +47,7 @@ def command(*arguments, code=0):
     out, error = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with (
         mock.patch.object(sys, "argv", ["actuon", *map(str, arguments)]),
+        mock.patch.dict(os.environ, {"COLUMNS": "160"}),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(error),
         warnings.catch_warnings(),

@@ -345,7 +345,7 @@ class Forgetful(actuon.Clamping):
     ("call", "match"),
     [
         (lambda: actuon.ClampingDCMotor([1.0] * 3, [2.0] * 4, 1.0), "must have the same length"),
-        (lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), clamping=actuon.ClampingMaxEffort(1.0)), "a list"),
+        (lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), clamping=7), "must be a list"),
         (lambda: actuon.Actuator([[1], [2, 3]], actuon.ControllerPD(1.0, 0.0)), "indices: got list"),
         (lambda: actuon.Actuator(4, actuon.ControllerPD(1.0, 0.0)), r"indices: got shape \(\)"),
         (lambda: actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), state_pos_attr=None), "name of an array"),

@@ -26,7 +26,7 @@ PrimLike: TypeAlias = "Usd.Prim | Sdf.Path | str"
 StageLike: TypeAlias = "Usd.Stage | Usd.Prim | PathLike"
 """A stage, a prim of one, or a USD file."""
 
-_LONGEST_PROBLEM = 300
+_LONGEST_PROBLEM = 1000
 _current: contextvars.ContextVar[Usd.Stage | None] = contextvars.ContextVar("actuon_stage", default=None)
 _stage_of_simulation: list[Callable[[], Usd.Stage | None]] = []
 
