@@ -321,22 +321,51 @@ class Returns(LSTM):
         if self.how == "its own start":
             h = self.start
             c = self.start
+        if self.how == "swapped before":
+            h, c = c, h
         if self.how == "forgetful before":
             h = h * 0.9
         if self.how == "the batch for time":
             out, after = self.rnn(x.transpose(0, 1), (h, c))
             return self.head(out.transpose(0, 1)[:, 0]), after
         out, after = self.rnn(x, (h, c))
+        if self.how == "swapped after":
+            return self.head(out[:, 0]), (after[1], after[0])
+        if self.how == "the old state":
+            return self.head(out[:, 0]), state
+        if self.how == "always zero":
+            return self.head(out[:, 0]), (torch.zeros_like(h), torch.zeros_like(c))
         if self.how == "forgetful after":
             return self.head(out[:, 0]), (after[0] * 0.9, after[1])
         return self.head(out[:, 0]), after
 
 
-@pytest.mark.parametrize("how", ["its own start", "forgetful before", "forgetful after", "the batch for time"])
-def test_recurrent_states_are_followed(how):
-    torch_graphs.read_script(torch.jit.script(Returns("as it is").eval()))
+CHANGED = [
+    "its own start", "swapped before", "swapped after", "the old state", "always zero", "forgetful before",
+    "forgetful after", "the batch for time",
+]  # fmt: skip
+
+
+def read_recurrent(how, way):
+    module = Returns(how).eval()
+    state = (torch.zeros(1, 1, 8), torch.zeros(1, 1, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if way == "script":
+            return torch_graphs.read_script(torch.jit.script(module))
+        return torch_graphs.read_export(torch.export.export(module, (torch.zeros(1, 1, 2), state)))
+
+
+@pytest.mark.parametrize("way", ["script", "export"])
+@pytest.mark.parametrize("how", CHANGED)
+def test_recurrent_states_are_followed(how, way):
     with pytest.raises(NotRecognised, match="state|sequence"):
-        torch_graphs.read_script(torch.jit.script(Returns(how).eval()))
+        read_recurrent(how, way)
+
+
+@pytest.mark.parametrize("way", ["script", "export"])
+def test_recurrent_states_as_they_are(way):
+    assert read_recurrent("as they are", way).kind == "lstm"
 
 
 def exported_onnx(module, example, path):

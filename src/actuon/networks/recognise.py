@@ -8,6 +8,7 @@ are. All of it is read from the graph; nothing is concluded from numbers that we
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -67,6 +68,10 @@ class State:
     """A recurrent state, or zeros to start from. ``changed_by`` names an operation that makes it something else."""
 
     changed_by: str = ""
+    is_new: bool = False
+    """Whether it is what a recurrent layer returns."""
+    part: int | None = None
+    """Which of the hidden and the cell state it is, in this order, as far as the file says."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class Unknown:
 
 _LAYERS = ("linear", "lstm", "gru")
 _ZEROS = frozenset(["zeros", "zeros_like", "new_zeros"])
-_KEEP_STATES = frozenset(["cat", "stack", "split", "expand", "index", *ARRANGEMENTS])
+_KEEP_STATES = frozenset(["split", "expand", "index", "parts", *ARRANGEMENTS])
 
 
 class Recogniser:
@@ -88,10 +93,12 @@ class Recogniser:
         input_name: The signal.
         axes: Its axes.
         width: Its number of features, where the file says so.
+        states: The states that it takes, each as an input of its own, hidden state first.
     """
 
-    def __init__(self, input_name: str, axes: Axes, width: int | None = None):
+    def __init__(self, input_name: str, axes: Axes, width: int | None = None, states: Sequence[str] = ()):
         self._values: dict[str, Any] = {input_name: Signal(0, axes, width)}
+        self._values |= {name: State(part=i if len(states) > 1 else None) for i, name in enumerate(states)}
         self._steps: list[tuple[str, Any]] = []
         self._kinds: set[str] = set()
 
@@ -135,7 +142,11 @@ class Recogniser:
         if op.name == "linear":
             return [self._linear(op, inputs)]
         if op.name in ("cat", "stack") and any(isinstance(value, (Signal, Hidden, State)) for value in flat):
-            return [State() if all(self._is_state(value) for value in flat) else _not_known(op)]
+            return [self._joined_states(op, flat)]
+        if op.name == "parts" and isinstance(first, State) and len(inputs) == 1:
+            return [replace(first, part=i) for i in range(len(op.outputs))]
+        if op.name == "parts" and isinstance(first, State):
+            return [replace(first, part=inputs[1] if first.part is None else first.part)]
         if isinstance(first, Hidden):
             return [_hidden_part(op, first, inputs[1:])]
         if any(isinstance(value, Signal) for value in flat):
@@ -143,17 +154,23 @@ class Recogniser:
             return [_arranged(op, inputs) if arranges else self._elementwise(op, inputs)]
         return [_without_signal(op, inputs, flat)]
 
-    def _is_state(self, value: Any) -> bool:
-        """Whether a value is the state of recurrent layers as it is, before or after a step."""
+    def _joined_states(self, op: Op, values: list[Any]) -> State | Unknown:
+        states = [value for value in values if isinstance(value, (Signal, Hidden, State))]
+        if all(self._is_new_state(value) for value in states):
+            return State(is_new=True)
+        return State() if all(value == State(part=value.part) for value in states) else _not_known(op)  # type: ignore[union-attr]
+
+    def _is_new_state(self, value: Any) -> bool:
+        """Whether a value is what recurrent layers return, as it is."""
         if isinstance(value, Signal):
             is_recurrent = value.origin > 0 and self._steps[value.origin - 1][0] == "recurrent"
             return is_recurrent and value.value is elementwise.PLAIN
-        return not isinstance(value, Unknown) and not (isinstance(value, State) and value.changed_by)
+        return isinstance(value, Hidden) or (isinstance(value, State) and value.is_new and not value.changed_by)
 
     def _linear(self, op: Op, inputs: list[Any]) -> Signal:
         signal, weight, bias = inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None
         if not isinstance(signal, Signal) or not isinstance(weight, np.ndarray) or weight.ndim != 2:
-            raise NotRecognised(f"'{op.called}' is a linear layer whose weights are not constant")
+            raise NotRecognised(f"'{op.called}' is not a linear layer of the signal with constant weights")
         bias = np.zeros(1) if bias is None else np.asarray(bias)
         if bias.dtype.kind != "f" or bias.size not in (1, bias.shape[-1] if bias.ndim else 1):
             raise NotRecognised(f"'{op.called}' is a linear layer whose bias is not one constant per unit")
@@ -172,8 +189,7 @@ class Recogniser:
         signal, states = inputs[0], inputs[1:]
         if not isinstance(signal, Signal):
             raise NotRecognised(f"'{op.called}' does not depend on the input")
-        for state in states:
-            _check_state(op, state)
+        _check_states(op, [part for state in states for part in (state if isinstance(state, list) else [state])])
         time = 1 if op.attributes.get("batch_first") else 0
         wanted: list[str | int] = [BATCH, BATCH, FEATURES]
         wanted[time] = 1
@@ -185,7 +201,7 @@ class Recogniser:
         self._steps += [("recurrent", layer) for layer in layers]
         result = Signal(len(self._steps), tuple(op.attributes.get("axes", wanted)), layers[-1].hidden)
         last = replace(result, axes=(1, BATCH, FEATURES))
-        return [result, last if len(layers) == 1 else Hidden(last, len(layers)), State()]
+        return [result, last if len(layers) == 1 else Hidden(last, len(layers)), State(is_new=True)]
 
     def _elementwise(self, op: Op, inputs: list[Any]) -> Signal | Unknown:
         signals = [value for value in inputs if isinstance(value, Signal)]
@@ -255,7 +271,9 @@ class Recogniser:
         self._settle(Op("the output", [], []), replace(signal, axes=(BATCH, FEATURES)), 1)
         if len(self._kinds) > 1:
             raise NotRecognised("LSTM and GRU layers in one network")
-        if self._kinds and not all(self._is_state(self.resolve(state)) for state in new_states):
+        returned = [self.resolve(state) for state in new_states]
+        is_swapped = len(returned) == 2 and isinstance(returned[0], State) and not isinstance(returned[1], State)
+        if self._kinds and (is_swapped or not all(self._is_new_state(state) for state in returned)):
             raise NotRecognised("the new state that it returns is not that of its recurrent layers")
         with np.errstate(all="ignore"):
             dense, recurrent = assembled(self._steps)
@@ -322,25 +340,30 @@ def _hidden_part(op: Op, hidden: Hidden, arguments: list[Any]) -> Any:
         return hidden
     if op.name == "select" and arguments[0] in (0, -3) and arguments[1] in (-1, hidden.layers - 1):
         return replace(hidden.signal, axes=(BATCH, FEATURES))
-    return State("" if op.name in _KEEP_STATES else op.called)
+    return State("" if op.name in _KEEP_STATES else op.called, is_new=True)
 
 
 def _without_signal(op: Op, inputs: list[Any], flat: list[Any]) -> Any:
     """An operation on constants, sizes and states alone."""
     first = inputs[0] if inputs else None
+    if isinstance(first, State) and op.name in _KEEP_STATES:
+        return first
     if any(isinstance(value, (State, Hidden)) for value in flat):
-        changed = [value.changed_by for value in flat if isinstance(value, State) and value.changed_by]
-        return State(changed[0] if changed else "" if op.name in _KEEP_STATES else op.called)
+        return State(op.called)
     if op.name == "expand":
         return State("" if isinstance(first, np.ndarray) and not np.any(first) else op.called)
     result = folded(op.name, inputs, op.attributes)
     return State(op.called) if result is None else result
 
 
-def _check_state(op: Op, state: Any) -> None:
+def _check_states(op: Op, states: list[Any]) -> None:
     """Refuse a recurrent layer that starts from anything but its own state or zero."""
-    for part in state if isinstance(state, list) else [state]:
-        if isinstance(part, State) and part.changed_by:
-            raise NotRecognised(f"the state of '{op.called}' goes through '{part.changed_by}'")
-        if isinstance(part, (Signal, Hidden)) or (isinstance(part, np.ndarray) and np.any(part)):
+    for state in states:
+        if isinstance(state, State) and state.changed_by:
+            raise NotRecognised(f"the state of '{op.called}' goes through '{state.changed_by}'")
+        is_made = isinstance(state, State) and state.is_new
+        if is_made or isinstance(state, (Signal, Hidden)) or (isinstance(state, np.ndarray) and np.any(state)):
             raise NotRecognised(f"'{op.called}' starts from a state of its own making")
+    parts = [state.part for state in states if isinstance(state, State)]
+    if parts in ([1, 0], [0, 0], [1, 1]):
+        raise NotRecognised(f"'{op.called}' takes hidden and cell state for each other")

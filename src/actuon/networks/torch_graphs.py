@@ -69,15 +69,16 @@ def read_script(module: Any) -> Network:
     inputs = [value.debugName() for value in graph.inputs()][1:]
     if not inputs:
         raise NotRecognised("it has no input")
-    reader = _ScriptReader(_recogniser(inputs[0], is_recurrent))
+    reader = _ScriptReader(_recogniser(inputs, is_recurrent))
     reader.read_block(graph)
     (output,) = (value.debugName() for value in graph.outputs())
     results = _flat(reader.known.get(output, Ref(output)))
     return reader.recogniser.finish(results[0], results[1:])
 
 
-def _recogniser(input_name: str, is_recurrent: bool) -> Recogniser:
-    return Recogniser(input_name, (BATCH, 1, FEATURES) if is_recurrent else (BATCH, FEATURES))
+def _recogniser(inputs: list[str], is_recurrent: bool) -> Recogniser:
+    axes = (BATCH, 1, FEATURES) if is_recurrent else (BATCH, FEATURES)
+    return Recogniser(inputs[0], axes, states=inputs[1:])
 
 
 def _flat(value: Any) -> list[Any]:
@@ -129,8 +130,8 @@ class _ScriptReader:
             if name.rstrip("_") in _VIEWS:
                 self._views |= {*outputs, *(value.name for value in inputs[:1] if isinstance(value, Ref))}
         elif outputs:
-            takes_apart = node.kind() in ("prim::TupleUnpack", "prim::ListUnpack", "prim::TupleIndex")
-            self.recogniser.run(Op("split" if takes_apart else node.kind(), inputs[:1], outputs, {}, node.kind()))
+            takes_apart = node.kind() in ("prim::TupleUnpack", "prim::TupleIndex")
+            self.recogniser.run(Op("parts" if takes_apart else node.kind(), inputs, outputs, {}, node.kind()))
 
     def _dim(self, value: Any, output: str) -> Any:
         found = self.recogniser.resolve(value)
@@ -174,7 +175,7 @@ def read_export(exported: Any) -> Network:
     given = [node.name for node in nodes if node.op == "placeholder" and node.name not in held]
     if not given:
         raise NotRecognised("it has no input")
-    recogniser = _recogniser(given[0], is_recurrent)
+    recogniser = _recogniser(given, is_recurrent)
     constants: dict[str, Any] = {}
 
     def value(argument: Any) -> Any:
