@@ -12,9 +12,9 @@ from chains import rollout
 from torch_networks import GRU, LSTM, Feeder, assert_close, fed, gradients, mlp, signals
 
 import actuon
-from actuon.networks import torch_files, torch_graphs
 from actuon.networks.axes import BATCH, FEATURES
 from actuon.networks.files import load_network
+from actuon.networks.formats import torch as torch_files, torch_graphs
 from actuon.networks.model import NotRecognised
 from actuon.networks.recognise import Op, Recogniser, Ref
 

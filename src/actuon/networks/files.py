@@ -15,8 +15,8 @@ import numpy as np
 
 from ..errors import ActuonError, MissingExtraError, ParameterError
 from ..typing import PathLike
-from . import onnx_files, safetensors_files, torch_files, torch_graphs
 from .checks import KEYS, check_entry, check_network
+from .formats import onnx as onnx_files, safetensors as safetensors_files, torch as torch_files, torch_graphs
 from .model import Activation, Dense, Network, NotRecognised, Recurrent
 from .reading import read_once
 

@@ -23,10 +23,10 @@ from ...declare.parameter import param
 from ...declare.registry import ComponentKind, register_actuator_component
 from ...errors import ParameterError, StateError, StructureError
 from ...kernel.structure import Network, Stage
-from ...networks import torch_files
 from ...networks.checks import check_entry, check_weights
 from ...networks.code import NetworkCode, pack, state_rows
 from ...networks.files import Loaded, load_metadata, load_network
+from ...networks.formats import torch as torch_files
 from ...networks.model import Network as Weights
 from ..state import State
 from .controller import Controller

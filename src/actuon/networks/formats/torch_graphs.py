@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .assemble import recurrent_layers
-from .axes import BATCH, FEATURES
-from .elementwise import OPERATIONS
-from .model import Network, NotRecognised
-from .recognise import Hidden, Op, Recogniser, Ref, Signal, State
+from ..assemble import recurrent_layers
+from ..axes import BATCH, FEATURES
+from ..elementwise import OPERATIONS
+from ..model import Network, NotRecognised
+from ..recognise import Hidden, Op, Recogniser, Ref, Signal, State
 
 _OURS = {
     "view": "reshape",

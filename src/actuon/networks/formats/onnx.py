@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MissingExtraError, ParameterError
-from .axes import BATCH, EITHER, FEATURES, Axes
-from .model import Activation, Network, NotRecognised, Recurrent
-from .recognise import Op, Recogniser, Ref
+from ...errors import MissingExtraError, ParameterError
+from ..axes import BATCH, EITHER, FEATURES, Axes
+from ..model import Activation, Network, NotRecognised, Recurrent
+from ..recognise import Op, Recogniser, Ref
 
 _LARGEST_FILE = 512 * 1024 * 1024
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError
+from ...errors import ParameterError
 
 _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16}
 _LARGEST_HEADER = 16 * 1024 * 1024

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import MissingExtraError, ParameterError
-from .activations import evaluate
-from .model import Network, NotRecognised
+from ...errors import MissingExtraError, ParameterError
+from ..activations import evaluate
+from ..model import Network, NotRecognised
 
 
 def import_torch(purpose: str) -> Any:
