@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import itertools
 import sys
 import time
@@ -31,6 +32,7 @@ def main() -> int:
     unknown = sorted(set(asked.rigs) - {*RIGS, "soak"})
     if unknown:
         parser.error(f"there is no rig '{unknown[0]}'; rigs: {', '.join(RIGS)}, soak")
+    faulthandler.enable()
     wp.config.log_level = wp.LOG_ERROR
     torch.set_num_threads(1)
     if "soak" in asked.rigs:
@@ -49,16 +51,17 @@ def run(rigs: Iterable[Rig], first: int, minutes: float | None, examples: int | 
     for seed in itertools.count(first):
         for rig in rigs:
             began = time.monotonic()
+            print(f"{_clock(start)}  seed {seed}  {rig.name}: ", end="", flush=True)
             try:
                 drawn[rig.name] += (count := rig.run(seed, examples))
                 said = f"{count} examples"
             except Exception:
-                traceback.print_exc()
+                print(f"\n{traceback.format_exc()}")
                 again = f"python -m fuzz {rig.name} --seed {seed}" + (f" --examples {examples}" if examples else "")
                 failed.append(again)
                 said = f"FAILED; again with: {again}"
             spent[rig.name] += time.monotonic() - began
-            print(f"{_clock(start)}  seed {seed}  {rig.name}: {said}", flush=True)
+            print(said, flush=True)
         if minutes is None or time.monotonic() - start >= 60.0 * minutes:
             break
     print(f"\n{'rig':<16}{'examples':>10}{'seconds':>10}   seeds {first} to {seed}")

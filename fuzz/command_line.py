@@ -103,7 +103,7 @@ def run_command(arguments: list[str], folder: str) -> tuple[int, str, str]:
     return code, output, errors
 
 
-@rig("command_line", examples=120, drawn=lambda seed: {"arguments": calls(), "changes": words})
+@rig("command_line", examples=60, drawn=lambda seed: {"arguments": calls(), "changes": words})
 def command_line(arguments: list[str], changes: list[Word]) -> None:
     """The exit code is 0, 1 or 2, an error is one line, and what failed has written nothing."""
     with tempfile.TemporaryDirectory() as name:
@@ -114,7 +114,7 @@ def command_line(arguments: list[str], changes: list[Word]) -> None:
         assert code in (0, 1, 2), (code, errors)
         assert "Traceback" not in output + errors, errors
         if code == 2:
-            usage = "Usage:" in errors or "Usage:" in output
+            usage = "Usage:" in errors + output or "╭─ Error" in errors
             assert usage or re.fullmatch(r"(actuon: warning: .*\n)*actuon: .+\n", errors), errors
             assert _contents(folder) == before, errors
         elif "run" not in arguments and not {"-o", "--output"} & set(arguments):

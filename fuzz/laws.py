@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Components of a user's own, each with its equation once more in NumPy."""
+"""Components of a user's own, one or more of every kind. Their equations in NumPy are in `stages`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import warp as wp
 
 import actuon
@@ -19,7 +18,7 @@ class SoftLimitConfig(actuon.Config):
 
 
 @wp.func
-def soft_limit_law(effort: float, max_effort: float):
+def soft_limit(effort: float, max_effort: float):
     return max_effort * wp.tanh(effort / max_effort)
 
 
@@ -27,11 +26,7 @@ class ClampingSoftLimit(actuon.Clamping):
     """Effort squashed by a tanh."""
 
     config = SoftLimitConfig
-    law = soft_limit_law
-
-
-def soft_limit(effort, q, qd, max_effort):
-    return max_effort * np.tanh(effort / max_effort)
+    law = soft_limit
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class RepeatedConfig(actuon.Config):
 
 
 @wp.func
-def repeated_law(effort: float, count: int, gain: float):
+def repeated(effort: float, count: int, gain: float):
     return effort * float(count) * gain
 
 
@@ -51,11 +46,7 @@ class ClampingRepeated(actuon.Clamping):
     """Not a limit: it has a whole-number parameter, and one with a default."""
 
     config = RepeatedConfig
-    law = repeated_law
-
-
-def repeated(effort, q, qd, count, gain):
-    return effort * count * gain
+    law = repeated
 
 
 @dataclass(frozen=True)
@@ -68,7 +59,7 @@ class StopConfig(actuon.Config):
 
 
 @wp.func
-def stop_law(effort: float, q: float, qd: float, slope: float, reach: float, drag: float):
+def stop(effort: float, q: float, qd: float, slope: float, reach: float, drag: float):
     largest = wp.max(slope * (reach - wp.abs(q)) - drag * wp.abs(qd), 0.0)
     return actuon.limit(effort, -largest, largest)
 
@@ -77,12 +68,7 @@ class ClampingStop(actuon.Clamping):
     """A limit from position and velocity."""
 
     config = StopConfig
-    law = stop_law
-
-
-def stop(effort, q, qd, slope, reach, drag):
-    largest = np.maximum(slope * (reach - np.abs(q)) - drag * np.abs(qd), 0.0)
-    return np.clip(effort, -largest, largest)
+    law = stop
 
 
 @dataclass(frozen=True)
@@ -95,7 +81,7 @@ class FilteredConfig(actuon.Config):
 
 
 @wp.func
-def filtered_law(
+def filtered(
     q: float,
     qd: float,
     target_q: float,
@@ -118,16 +104,116 @@ class ControllerFiltered(actuon.Controller):
     """A controller with two states."""
 
     config = FilteredConfig
-    law = filtered_law
+    law = filtered
     STATES = ("error", "rate")
 
 
-def filtered(states, q, qd, target_q, target_qd, feedforward, dt, kp, kd, time_constant):
-    """The effort; ``states``, of shape (2, N), is written."""
-    share = dt / (time_constant + dt)
-    states += (np.stack([target_q - q, target_qd - qd]) - states) * share
-    return feedforward + kp * states[0] + kd * states[1]
+@dataclass(frozen=True)
+class LateSensorConfig(actuon.Config):
+    """A position with a bias, a velocity that is late."""
+
+    bias: float = actuon.param("rad", "Added to the position.")
+    share: float = actuon.param("1", "Of the new velocity in what is seen.", minimum=0.0)
 
 
-CLASSES = {cls.__name__: cls for cls in (ClampingSoftLimit, ClampingRepeated, ClampingStop, ControllerFiltered)}
-CLAMPS = {"ClampingSoftLimit": soft_limit, "ClampingRepeated": repeated, "ClampingStop": stop}
+@wp.func
+def late_sensor(q: float, qd: float, seen: float, bias: float, share: float):
+    now = seen + share * (qd - seen)
+    return q + bias, now, now
+
+
+class SensorLate(actuon.Sensor):
+    """A sensor with a state."""
+
+    config = LateSensorConfig
+    law = late_sensor
+    STATES = ("seen",)
+
+
+@dataclass(frozen=True)
+class GearConfig(actuon.Config):
+    """A gear with losses."""
+
+    ratio: float = actuon.param("1", "Turns of the motor per turn of the joint.", above=0.0)
+    efficiency: float = actuon.param("1", "What arrives of the effort.", minimum=0.0)
+
+
+@wp.func
+def to_motor(q: float, qd: float, effort: float, ratio: float):
+    return q * ratio, qd * ratio, effort / ratio, qd * ratio
+
+
+@wp.func
+def to_joint(effort: float, ratio: float, efficiency: float):
+    return effort * ratio * efficiency
+
+
+class TransmissionGear(actuon.Transmission):
+    """A transmission that offers the motor's speed."""
+
+    config = GearConfig
+    law = to_motor
+    closing_law = to_joint
+    OUTPUTS = ("motor_speed",)
+
+
+@dataclass(frozen=True)
+class LagConfig(actuon.Config):
+    """Effort that builds up slowly, from a start of its own."""
+
+    share: float = actuon.param("1", "Of the new effort in a step.", minimum=0.0)
+    start: float = actuon.param("N·m", "What it is after a reset.")
+
+
+@wp.func
+def lag(effort: float, held: float, share: float):
+    now = held + share * (effort - held)
+    return now, now
+
+
+class EffectLag(actuon.Effect):
+    """An effect with a state that does not start at zero."""
+
+    config = LagConfig
+    law = lag
+    STATES = {"held": "start"}  # noqa: RUF012
+
+
+@dataclass(frozen=True)
+class DragConfig(actuon.Config):
+    """Friction that grows with the motor's speed."""
+
+    drag: float = actuon.param("N·m·s/rad", "Effort per speed.", minimum=0.0)
+
+
+@wp.func
+def motor_drag(effort: float, motor_speed: float, drag: float):
+    return effort - drag * motor_speed
+
+
+class EffectMotorDrag(actuon.Effect):
+    """An effect that asks for what a transmission offers."""
+
+    config = DragConfig
+    law = motor_drag
+
+
+@wp.func
+def joint_drag(effort: float, qd: float, drag: float):
+    return effort - drag * qd
+
+
+class EffectDrag(actuon.Effect):
+    """An effect without a state."""
+
+    config = DragConfig
+    law = joint_drag
+
+
+OWN = {
+    cls.__name__: cls
+    for cls in (
+        ClampingSoftLimit, ClampingRepeated, ClampingStop, ControllerFiltered, SensorLate, TransmissionGear, EffectLag,
+        EffectMotorDrag, EffectDrag,
+    )
+}  # fmt: skip

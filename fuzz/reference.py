@@ -4,103 +4,84 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from oracle import CLAMPS, Oracle
+from oracle import Oracle
 
-from . import laws
+from .stages import STAGES, finite
 
+INPUTS = ("q", "qd", "target_q", "target_qd", "feedforward")
 EPSILON = float(np.finfo(np.float32).eps)
 LARGEST = 1e37
 """Where terms of a sum may overflow 32 bits, and NaN or infinity is as good as any number."""
 
 
-@dataclass
-class Reference(Oracle):
-    """The oracle, with components of a user's own; its past can be copied."""
+class Reference:
+    """A chain of stages with its past: its signals, and beside each the sum of the sizes of the terms it is made of.
 
-    laws = CLAMPS | laws.CLAMPS
-    filtered: np.ndarray = field(init=False)
-    errors: np.ndarray = field(init=False)
-    """What rounding may have done to ``filtered``, in shares of a bit."""
+    Args:
+        owners: Name and values of each stage, in order; values that change there change here.
+        n: Number of DOFs.
+        depth: Longest lag of the delay [steps].
+    """
 
-    def reset(self, mask, first=False):
-        super().reset(mask, first)
-        if first:
-            self.filtered, self.errors = np.zeros((2, self.n)), np.zeros((2, self.n))
-        for states in (self.filtered, self.errors):
-            states[:, np.asarray(mask)] = 0.0
+    def __init__(self, owners: list[tuple[str, dict[str, np.ndarray]]], n: int, depth: int):
+        self.owners, self.n = owners, n
+        lags = dict(owners).get("Delay", {}).get("delay_steps")
+        self.lines = [Oracle(n, "", {}, [], lags, depth) for _ in range(2)]
+        self.memory: list[dict[str, np.ndarray]] = [{} for _ in owners]
+        self.sizes: list[dict[str, np.ndarray]] = [{} for _ in owners]
+        self.reset(np.ones(n, bool))
 
-    def control(self, *signals):
-        if self.controller == "ControllerFiltered":
-            return laws.filtered(self.filtered, *signals, **self.gains)
-        return super().control(*signals)
+    def reset(self, mask: np.ndarray) -> None:
+        """Go back to the initial state, where ``mask`` is true."""
+        for line in self.lines:
+            line.reset(mask)
+        for (name, values), memory, sizes in zip(self.owners, self.memory, self.sizes, strict=True):
+            for state, start in STAGES[name].memory if name != "Delay" else ():
+                initial = values[start] if start else np.zeros(self.n)
+                memory[state] = np.where(mask, initial, memory.get(state, 0.0))
+                for size in (state, f"{state} rounded"):
+                    sizes[size] = np.where(mask, np.abs(initial), sizes.get(size, 0.0))
 
-    def copy(self):
-        """The same chain, whose parameters are shared and whose past goes its own way."""
+    def copy(self) -> Reference:
+        """The same chain, whose values are shared and whose past goes its own way."""
         other = copy.copy(self)
-        other.past = [list(past) for past in self.past]
-        for name in ("integral", "filtered", "errors"):
-            setattr(other, name, getattr(self, name).copy())
+        other.lines = [copy.copy(line) for line in self.lines]
+        for line in other.lines:
+            line.past = [list(past) for past in line.past]
+        other.memory = [dict(memory) for memory in self.memory]
+        other.sizes = [dict(sizes) for sizes in self.sizes]
         return other
 
+    def step(self, *arrays: np.ndarray, dt: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Take q, qd, target_q, target_qd and feedforward through the chain.
 
-class Magnitude(Reference):
-    """The sum of the sizes of all terms that an effort is made of. Rounding errors are a share of that."""
-
-    def step(self, q, qd, target_q, target_qd, feedforward, dt):
-        sizes = [np.abs(np.where(np.isnan(x), 0.0, x)) for x in (q, qd, target_q, target_qd, feedforward)]
-        computed = total = self.control(*sizes[:2], *self.late(*sizes[2:]), dt)
-        for name, values in self.clamps:
-            total = total + self._of_limit(name, total, *sizes[:2], values)
-        return computed, total
-
-    def control(self, q, qd, target_q, target_qd, feedforward, dt):
-        gains = self.gains
-        error = q + target_q
-        rate = qd + target_qd
-        terms = [feedforward, gains["kp"] * error, gains["kd"] * rate, np.abs(gains.get("const_effort", 0.0))]
-        if self.controller == "ControllerFiltered":
-            terms = [feedforward, *self._filtered(np.stack([error, rate]), dt)]
-        elif self.controller == "ControllerPID":
-            (bound,) = finite(gains["integral_max"])
-            self.integral = np.where(np.isinf(error * dt), bound, self.integral + error * dt)
-            terms.append(gains["ki"] * self.integral)
-        return sum(finite(*terms))
-
-    def _filtered(self, now, dt):
-        """Each step rounds what it takes a share of, and forgets as much of the errors before."""
-        gains = self.gains
-        share = dt / (gains["time_constant"] + dt)
-        (now,) = finite(now)
-        rounded = self.filtered + (now + self.filtered) * share
-        self.filtered += (now - self.filtered) * share
-        self.errors += rounded - self.errors * share
-        return gains["kp"] * self.errors[0], gains["kd"] * self.errors[1]
-
-    @staticmethod
-    def _of_limit(name, total, q, qd, values):
-        if name == "ClampingDCMotor":
-            speed = qd / values["velocity_limit"]
-            usual = (speed < 1e12) & (values["velocity_limit"] > 1e-12)
-            line = np.where(usual, values["saturation_effort"] * (1.0 + speed), np.inf)
-            return np.where(np.isinf(values["velocity_limit"]), 0.0, line)
-        if name == "ClampingPositionBased":
-            return 4.0 * np.max(values["lookup_efforts"])
-        if name == "ClampingStop":
-            return values["slope"] * (values["reach"] + q) + values["drag"] * qd
-        if name == "ClampingRepeated":
-            return total * np.abs(values["count"] * values["gain"])
-        return 0.0
+        Returns:
+            Signals by name, ``joint_f`` and ``computed`` among them, and their sizes, each of shape (N,).
+        """
+        exact = {name: array.astype(np.float64) for name, array in zip(INPUTS, arrays, strict=True)}
+        sizes = {name: np.abs(np.where(np.isnan(array), 0.0, array)) for name, array in exact.items()}
+        for signals in (exact, sizes):
+            signals |= {"seen_q": signals["q"], "seen_qd": signals["qd"]}
+        for place, (name, values) in enumerate(self.owners):
+            if name == "Delay":
+                for signals, line in zip((exact, sizes), self.lines, strict=True):
+                    signals |= zip(INPUTS[2:], line.late(*(signals[part] for part in INPUTS[2:])), strict=True)
+                continue
+            STAGES[name].law(exact, values, self.memory[place], dt)
+            STAGES[name].size(sizes, values, self.sizes[place], dt)
+            if "effort" in exact:
+                sizes["effort"] = np.maximum(sizes["effort"], np.abs(finite(exact["effort"])[0]))
+            if name.startswith("Controller"):
+                exact["computed"], sizes["computed"] = exact["effort"], sizes["effort"]
+        for signals in (exact, sizes):
+            signals["joint_f"] = signals["effort"] * signals.get("closing", 1.0)
+        return exact, sizes
 
 
-def finite(*terms):
-    """The terms, 0 where they are infinite or NaN: 32 bits are as exact there as 64."""
-    return [np.nan_to_num(term, nan=0.0, posinf=0.0, neginf=0.0) for term in terms]
-
-
-def assert_within(got, expected, magnitude, steps, where):
+def assert_within(got: Any, expected: np.ndarray, magnitude: np.ndarray, steps: int, where: str) -> None:
     """Check efforts: to rounding after ``steps`` steps, NaN and infinity where the reference has them."""
     comparable = magnitude < LARGEST
     got, expected = np.asarray(got, np.float64)[comparable], expected[comparable]

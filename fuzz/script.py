@@ -15,7 +15,6 @@ import warp as wp
 import actuon
 
 from .arrays import KINDS, Held
-from .reference import Magnitude, Reference
 from .values import SIGNALS, Chain, Structure, as_given, is_legal, parameter, random_signals
 
 
@@ -53,14 +52,14 @@ class Event:
     mask: Any = None
     """Of a reset: which DOFs; None for all."""
     place: int = 0
-    """Of a parameter: 0 for the controller, then the clamps; −1 for the delay."""
+    """Of a parameter: which stage has it."""
     name: str = ""
     values: Any = None
 
 
 LAYOUTS = ("contiguous", "offset", "scattered", "free base", "same reads", "repeated efforts")
 STEPPINGS = {"one": 1, "two": 2, "fresh": None, "many": 4}
-OUTPUTS = ("joint_f", "computed")
+OUTPUTS = ("joint_f", "computed", "motor_speed")
 
 
 class Script:
@@ -71,7 +70,7 @@ class Script:
         self.rng = np.random.default_rng(case.numbers)
         self.chain = Chain.random(case.structure, case.n, case.mood, self.rng)
         self.indices, self.sizes = self._layout()
-        self.stateful = case.structure.delayed or case.structure.controller != "ControllerPD"
+        self.stateful = case.structure.is_stateful
         self.num_states = STEPPINGS[case.stepping] or case.length + 1
         self.events = self._events()
 
@@ -96,6 +95,11 @@ class Script:
             indices = {name: rng.integers(0, size, n) for name in ("indices", "pos_indices")}
             return indices | {"effort_indices": rng.permutation(size)[:n]}, (size, size)
         return {"indices": np.arange(n), "effort_indices": rng.integers(0, max(1, n // 3), n)}, (size, size)
+
+    @property
+    def offers_speed(self) -> bool:
+        """Whether the motor's speed can be written out: each DOF needs an entry of its own."""
+        return self.case.structure.has("TransmissionGear") and self.case.layout != "repeated efforts"
 
     @property
     def effort_indices(self) -> np.ndarray:
@@ -132,40 +136,38 @@ class Script:
         return [Event(kind, (one, other), mask=mask)]
 
     def _parameter_event(self, kind: str) -> list[Event]:
-        owners = self.chain.owners()
-        place = int(self.rng.integers(-1 if self.chain.lags is not None else 0, len(owners)))
-        if place == -1:
-            lags = self.rng.integers(0, self.chain.depth + 1, self.case.n).astype(np.int32)
-            return [Event("set", place=-1, name="delay_steps", values=lags)]
-        owner, values = owners[place]
+        place = int(self.rng.integers(len(self.chain.owners)))
+        owner, values = self.chain.owners[place]
         name = str(self.rng.choice(list(values)))
-        if name == "lookup_positions":
+        if name == "lookup_positions" or (kind == "refused" and (not self.case.n or values[name].dtype == np.int32)):
             return []
-        made = np.abs(parameter(name, owner, len(values[name]), self.case.mood, self.rng)).astype(values[name].dtype)
-        if name not in ("count",) and self.rng.random() < 0.3:
+        if name == "delay_steps":
+            made = self.rng.integers(0, self.chain.depth + 1, self.case.n).astype(np.int32)
+        else:
+            made = parameter(name, owner, len(values[name]), self.case.mood, self.rng)
+        if name == "lookup_efforts":
+            made = np.abs(made)
+        if self.rng.random() < 0.3:
             made[:] = made[:1]
         if kind == "refused":
-            if not len(made) or name == "count":
-                return []
             made[int(self.rng.integers(len(made)))] = np.nan
         return [Event(kind, place=place, name=name, values=made)]
 
     def is_refused(self, chain: Chain, event: Event) -> bool:
         """Whether a parameter must be refused, alone or beside the others."""
-        owner, values = chain.owners()[event.place]
+        owner, values = chain.owners[event.place]
         return event.kind == "refused" or not is_legal(owner, values | {event.name: event.values})
 
 
 class Reader:
-    """Plays a script on the reference. ``efforts`` and ``magnitudes`` by output, in order of the steps."""
+    """Plays a script on the reference. ``signals`` and ``sizes`` by name, in order of the steps."""
 
     def __init__(self, script: Script):
         self.script = script
         self.chain = copy.deepcopy(script.chain)
-        self.states = [self.chain.reference(Reference) for _ in range(script.num_states)]
-        self.sizes = [self.chain.reference(Magnitude) for _ in range(script.num_states)]
-        self.efforts: list[dict[str, np.ndarray]] = []
-        self.magnitudes: list[dict[str, np.ndarray]] = []
+        self.states = [self.chain.reference() for _ in range(script.num_states)]
+        self.signals: list[dict[str, np.ndarray]] = []
+        self.sizes: list[dict[str, np.ndarray]] = []
         with np.errstate(all="ignore"):
             for event in script.events:
                 getattr(self, f"_{event.kind}")(event)
@@ -175,32 +177,27 @@ class Reader:
         at = indices["indices"]
         at_pos = indices.get("pos_indices", at)
         through = (at_pos, at, indices.get("target_pos_indices", at_pos), at, at)
-        signals = []
+        arrays = []
         for name, where in zip(SIGNALS, through, strict=True):
             values = event.signals[name]
-            signals.append(np.zeros(len(at)) if values is None else values[where].astype(np.float64))
+            arrays.append(np.zeros(len(at)) if values is None else values[where])
         first, second = event.states
-        for kept, log in ((self.states, self.efforts), (self.sizes, self.magnitudes)):
-            after = kept[first] if first == second else kept[first].copy()
-            computed, applied = after.step(*signals, event.dt)
-            log.append({"joint_f": applied, "computed": computed})
-            kept[second] = after
+        after = self.states[first] if first == second else self.states[first].copy()
+        signals, sizes = after.step(*arrays, dt=event.dt)
+        self.signals.append(signals)
+        self.sizes.append(sizes)
+        self.states[second] = after
 
     def _reset(self, event: Event) -> None:
-        mask = np.ones(self.script.case.n, bool) if event.mask is None else event.mask
-        for kept in (self.states, self.sizes):
-            kept[event.states[0]].reset(mask)
+        self.states[event.states[0]].reset(np.ones(self.script.case.n, bool) if event.mask is None else event.mask)
 
     def _assign(self, event: Event) -> None:
         first, second = event.states
-        for kept in (self.states, self.sizes):
-            kept[second] = kept[first].copy()
+        self.states[second] = self.states[first].copy()
 
     def _set(self, event: Event) -> None:
-        if event.place == -1:
-            self.chain.lags[:] = event.values
-        elif not self.script.is_refused(self.chain, event):
-            self.chain.owners()[event.place][1][event.name][:] = event.values
+        if not self.script.is_refused(self.chain, event):
+            self.chain.owners[event.place][1][event.name][:] = event.values
 
     _refused = _set
 
@@ -223,7 +220,9 @@ class Player:
         self.chain = copy.deepcopy(script.chain)
         case = script.case
         options |= {"accumulate": case.accumulate}
-        options |= {"control_computed_output_attr": "computed"} if case.computed else {}
+        if case.computed:
+            options["control_computed_output_attr"] = "computed"
+            options |= {"control_signal_attrs": {"motor_speed": "motor_speed"}} if script.offers_speed else {}
         groups = [np.arange(case.n)] if only is None else [np.array([i]) for i in only]
         self.groups, self.split = groups, only is not None
         self.actuators = []
@@ -282,18 +281,17 @@ class Player:
             states[second].assign(states[first])
 
     def _set(self, event: Event) -> None:
-        refused = event.place >= 0 and self.script.is_refused(self.chain, event)
+        refused = self.script.is_refused(self.chain, event)
         for group, actuator in zip(self.groups, self.actuators, strict=True):
-            parts = [actuator.controller, *actuator.clamping]
-            part = actuator.delay if event.place == -1 else parts[event.place]
-            values = event.values if event.name == "lookup_efforts" else event.values[group]
-            values = values.copy() if self.replayed else as_given(values, self.rng, event.name == "lookup_efforts")
+            shared = event.name == "lookup_efforts"
+            values = event.values if shared else event.values[group]
+            values = values.copy() if self.replayed else as_given(values, self.rng, shared)
             if not refused:
-                setattr(part, event.name, values)
+                setattr(actuator.stages[event.place], event.name, values)
             elif not self.split:
                 with pytest.raises(actuon.ParameterError):
-                    setattr(part, event.name, values)
-        if event.place >= 0 and not refused:
-            self.chain.owners()[event.place][1][event.name][:] = event.values
+                    setattr(actuator.stages[event.place], event.name, values)
+        if not refused:
+            self.chain.owners[event.place][1][event.name][:] = event.values
 
     _refused = _set

@@ -16,8 +16,8 @@ import torch
 import actuon
 
 from .networks import MODULES, Architecture, Fed
-from .reference import Magnitude, Reference, assert_within
-from .values import SIGNALS, Chain, Structure, random_signals
+from .reference import assert_within
+from .values import PARAMETERS, SIGNALS, Chain, Structure, random_signals
 
 DT = 0.002
 PERIOD = 997
@@ -114,26 +114,26 @@ class ChainSoak(Soak):
     """PID, delay, DC motor and max effort."""
 
     def __init__(self, seed: int, n: int = 12):
-        parameters = ("kp", "ki", "kd", "integral_max", "const_effort")
-        structure = Structure("ControllerPID", parameters, ("ClampingDCMotor", "ClampingMaxEffort"), True)
+        names = ("Delay", "ControllerPID", "ClampingDCMotor", "ClampingMaxEffort")
+        structure = Structure(tuple((name, PARAMETERS[name][-1]) for name in names))
         rng = np.random.default_rng(seed)
         self.chain = Chain.random(structure, n, "plain", rng)
         super().__init__("PID, delay, DC motor, max effort", self.chain.actuator(range(n), rng), seed)
 
     def reference(self, t: int) -> Any:
         """The oracle, with the integral of the actuator's state and the commands since the last reset."""
-        oracle, size = self.chain.reference(Reference), self.chain.reference(Magnitude)
+        reference = self.chain.reference()
         integral = self.state.controller_state.integral.numpy().astype(np.float64)
-        oracle.integral, size.integral = integral.copy(), np.abs(integral)
+        reference.memory[1]["integral"], reference.sizes[1]["integral"] = integral, np.abs(integral)
         for i, since in enumerate(self.since):
             for past in range(max(since, t - self.chain.depth), t):
                 command = np.array([self.signals[past % PERIOD][name][i] for name in SIGNALS[2:]], np.float64)
-                oracle.past[i].append(tuple(command))
-                size.past[i].append(tuple(np.abs(command)))
+                for line, kept in zip(reference.lines, (command, np.abs(command)), strict=True):
+                    line.past[i].append(tuple(kept))
 
         def step(*signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            signals = [values.astype(np.float64) for values in signals]
-            return oracle.step(*signals, DT)[1], size.step(*signals, DT)[1]
+            exact, sizes = reference.step(*signals, dt=DT)
+            return exact["joint_f"], sizes["joint_f"]
 
         return step
 

@@ -13,48 +13,73 @@ import warp as wp
 
 import actuon
 
-from .laws import CLASSES
+from .laws import OWN
 from .reference import Reference
+from .stages import STAGES
 
-CONTROLLERS = {
-    "ControllerPD": (("kp", "kd"), ("kp", "kd", "const_effort")),
-    "ControllerPID": (("kp", "ki", "kd", "integral_max"), ("kp", "ki", "kd", "integral_max", "const_effort")),
-    "ControllerFiltered": (("kp", "kd", "time_constant"),),
-}
-CLAMPS = {
-    "ClampingMaxEffort": ("max_effort",),
-    "ClampingDCMotor": ("saturation_effort", "velocity_limit", "max_motor_effort"),
-    "ClampingPositionBased": ("lookup_positions", "lookup_efforts"),
-    "ClampingSoftLimit": ("max_effort",),
-    "ClampingRepeated": ("count", "gain"),
-    "ClampingStop": ("slope", "reach", "drag"),
-}
+CONTROLLERS = ("ControllerPD", "ControllerPID", "ControllerFiltered")
+CLAMPS = (
+    "ClampingMaxEffort", "ClampingDCMotor", "ClampingPositionBased", "ClampingSoftLimit", "ClampingRepeated",
+    "ClampingStop",
+)  # fmt: skip
+EFFECTS = ("EffectLag", "EffectDrag", "EffectMotorDrag")
 RANGES = {
     "kp": (0, 100), "ki": (0, 300), "kd": (0, 5), "const_effort": (-3, 3), "integral_max": (0.001, 0.05),
     "time_constant": (0.001, 0.1), "max_effort": (5, 60), "saturation_effort": (10, 80), "velocity_limit": (2, 20),
     "max_motor_effort": (5, 60), "gain": (-2, 2), "slope": (0, 30), "reach": (0, 4), "drag": (0, 2),
-    "lookup_positions": (-2, 2), "lookup_efforts": (1, 60),
+    "lookup_positions": (-2, 2), "lookup_efforts": (1, 60), "bias": (-0.2, 0.2), "share": (0, 1), "ratio": (0.5, 9),
+    "efficiency": (0, 1), "start": (-5, 5),
 }  # fmt: skip
 MAY_BE_INFINITE = {"integral_max", "saturation_effort", "velocity_limit", "max_motor_effort"}
 MUST_BE_ABOVE_ZERO = {"time_constant", "velocity_limit"}
+SHARES = {"share", "efficiency"}
 MOODS = ("plain", "edge", "huge")
 """Values of an ordinary robot; with zeros, denormals, infinite limits and NaN among them; and of any size."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """What a kernel is compiled for."""
+    """What a kernel is compiled for: stages and their parameters, in order."""
 
-    controller: str
-    parameters: tuple[str, ...]
-    clamps: tuple[str, ...]
-    delayed: bool
+    stages: tuple[tuple[str, tuple[str, ...]], ...]
 
     @staticmethod
     def random(source: random.Random) -> Structure:
-        controller = source.choice(list(CONTROLLERS))
-        clamps = tuple(source.choice(list(CLAMPS)) for _ in range(source.choice([0, 1, 1, 2, 2, 3])))
-        return Structure(controller, source.choice(CONTROLLERS[controller]), clamps, source.random() < 0.6)
+        names = ["SensorLate"] * (source.random() < 0.2) + ["Delay"] * (source.random() < 0.6)
+        source.shuffle(names)
+        names.append(source.choice(CONTROLLERS))
+        rest = [source.choice(CLAMPS) for _ in range(source.choice([0, 1, 1, 2, 2, 3]))]
+        if source.random() < 0.4:
+            rest += [source.choice(EFFECTS) for _ in range(source.choice([1, 2]))]
+        if source.random() < 0.3:
+            source.shuffle(rest)
+        if source.random() < 0.3 or "EffectMotorDrag" in rest:
+            first = rest.index("EffectMotorDrag") if "EffectMotorDrag" in rest else len(rest)
+            rest.insert(source.choice([0, source.randint(0, first)]), "TransmissionGear")
+        return Structure(tuple((name, source.choice(PARAMETERS[name])) for name in [*names, *rest]))
+
+    def has(self, name: str) -> bool:
+        """Whether a stage is in it."""
+        return any(stage == name for stage, _ in self.stages)
+
+    @property
+    def is_stateful(self) -> bool:
+        return any(name == "Delay" or STAGES[name].memory for name, _ in self.stages)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the arguments of an actuator by kind put its stages into this order."""
+        kinds = [KINDS_IN_ORDER.index(kind_of(name)) for name, _ in self.stages]
+        return kinds == sorted(kinds)
+
+
+KINDS_IN_ORDER = ("Sensor", "Delay", "Controller", "Transmission", "Clamping", "Effect")
+PARAMETERS = {name: stage.parameters for name, stage in STAGES.items()} | {"Delay": (("delay_steps",),)}
+
+
+def kind_of(name: str) -> str:
+    """``"Clamping"`` for ``"ClampingDCMotor"``."""
+    return next(kind for kind in KINDS_IN_ORDER if name.startswith(kind))
 
 
 def structures(seed: int, count: int) -> list[Structure]:
@@ -67,6 +92,10 @@ def parameter(name: str, owner: str, n: int, mood: str, rng: np.random.Generator
     """Legal values of a parameter, shape (n,)."""
     if name == "count":
         return rng.integers(0, 4, n).astype(np.int32)
+    if name == "ratio":
+        return rng.uniform(*RANGES[name], n).astype(np.float32)
+    if name in SHARES:
+        return np.clip(rng.uniform(-0.1, 1.1, n), 0.0, 1.0).astype(np.float32)
     low, high = RANGES[name]
     values = rng.uniform(low, high, n)
     above = name in MUST_BE_ABOVE_ZERO or owner == "ClampingSoftLimit"
@@ -102,63 +131,70 @@ class Chain:
 
     structure: Structure
     n: int
-    gains: dict[str, np.ndarray]
-    clamps: list[tuple[str, dict[str, np.ndarray]]]
-    lags: np.ndarray | None
+    owners: list[tuple[str, dict[str, np.ndarray]]]
+    """Name and values of each stage, in order."""
     depth: int
+    """Longest lag of the delay [steps]."""
 
     @staticmethod
     def random(structure: Structure, n: int, mood: str, rng: np.random.Generator) -> Chain:
-        gains = {p: parameter(p, structure.controller, n, mood, rng) for p in structure.parameters}
-        clamps = []
-        for name in structure.clamps:
-            values = {p: parameter(p, name, n, mood, rng) for p in CLAMPS[name]}
-            if name == "ClampingPositionBased":
-                values = table(mood, rng)
-            elif not is_legal(name, values):
-                values["saturation_effort"] = np.minimum(values["saturation_effort"], np.float32(1e6))
-            clamps.append((name, values))
+        owners: list[tuple[str, dict[str, np.ndarray]]] = []
         depth = int(rng.choice([1, 2, 5, 17]))
-        lags = rng.integers(0, depth + 1, n).astype(np.int32) if structure.delayed else None
-        return Chain(structure, n, gains, clamps, lags, depth)
+        for name, parameters in structure.stages:
+            if name == "Delay":
+                values = {"delay_steps": rng.integers(0, depth + 1, n).astype(np.int32)}
+            elif name == "ClampingPositionBased":
+                values = table(mood, rng)
+            else:
+                values = {p: parameter(p, name, n, mood, rng) for p in parameters}
+            if not is_legal(name, values):
+                values["saturation_effort"] = np.minimum(values["saturation_effort"], np.float32(1e6))
+            owners.append((name, values))
+        return Chain(structure, n, owners, depth)
 
-    def owners(self) -> list[tuple[str, dict[str, np.ndarray]]]:
-        """Controller and clamps with their parameters, in order."""
-        return [(self.structure.controller, self.gains), *self.clamps]
-
-    def reference(self, kind: type[Reference] = Reference) -> Reference:
-        """The reference of the chain, or its `Magnitude`. Parameters are shared with it."""
-        return kind(self.n, self.structure.controller, self.gains, self.clamps, self.lags, self.depth)
+    def reference(self) -> Reference:
+        """The reference of the chain. Values are shared with it."""
+        return Reference(self.owners, self.n, self.depth)
 
     def actuator(
         self, indices: Any, rng: np.random.Generator, staged: bool = False, own_arrays: bool = True, **options: Any
     ) -> actuon.Actuator:
         """The actuator of the chain, its parameters given in any way that they can be, or as numbers to copy."""
-
-        def given(values: np.ndarray, name: str = "") -> Any:
-            return as_given(values, rng, shared=name.startswith("lookup")) if own_arrays else values.copy()
-
-        parts = []
-        for name, values in self.owners():
-            cls = component_class(name, staged and name.startswith("Controller"))
-            parts.append(cls(**{key: given(value, key) for key, value in values.items()}))
-        delay = None if self.lags is None else actuon.Delay(given(self.lags), self.depth)
-        return actuon.Actuator(indices, parts[0], delay=delay, clamping=parts[1:], **options)
+        parts: list[Any] = []
+        for name, values in self.owners:
+            shared = name == "ClampingPositionBased"
+            given = {k: as_given(v, rng, shared) if own_arrays else v.copy() for k, v in values.items()}
+            given |= {"max_delay": self.depth} if name == "Delay" else {}
+            parts.append(component_class(name, staged and name.startswith("Controller"))(**given))
+        if not self.structure.is_usual or rng.random() < 0.3:
+            return actuon.Actuator(indices, stages=parts, **options)
+        by_kind: dict[str, list[Any]] = {kind: [] for kind in KINDS_IN_ORDER}
+        for (name, _), part in zip(self.owners, parts, strict=True):
+            by_kind[kind_of(name)].append(part)
+        one = {kind: (by_kind[kind] or [None])[0] for kind in ("Controller", "Delay", "Transmission")}
+        return actuon.Actuator(
+            indices,
+            one["Controller"],
+            one["Delay"],
+            by_kind["Clamping"],
+            transmission=one["Transmission"],
+            effects=by_kind["Effect"],
+            sensors=by_kind["Sensor"],
+            **options,
+        )
 
     def of(self, chosen: np.ndarray) -> Chain:
         """The same chain for some of its DOFs."""
-        clamps = []
-        for name, values in self.clamps:
+        owners = []
+        for name, values in self.owners:
             shared = name == "ClampingPositionBased"
-            clamps.append((name, {k: v.copy() if shared else v[chosen] for k, v in values.items()}))
-        lags = None if self.lags is None else self.lags[chosen]
-        gains = {k: v[chosen] for k, v in self.gains.items()}
-        return Chain(self.structure, len(chosen), gains, clamps, lags, self.depth)
+            owners.append((name, {k: v.copy() if shared else v[chosen] for k, v in values.items()}))
+        return Chain(self.structure, len(chosen), owners, self.depth)
 
 
 def component_class(name: str, staged: bool) -> type:
     """The class of a component, or a subclass with a method of its own, whose chain then runs stage by stage."""
-    cls = CLASSES.get(name) or getattr(actuon, name)
+    cls = OWN.get(name) or getattr(actuon, name)
     if not staged:
         return cls
 

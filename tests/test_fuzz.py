@@ -12,8 +12,8 @@ from fuzz.rigs import RIGS
 from fuzz.soak import ChainSoak
 
 SLICES = {
-    "chains": (4, 20),
-    "gradients": (4, 4),
+    "chains": (6, 20),
+    "gradients": (1, 4),
     "networks": (3, 3),
     "network_files": (6, 12),
     "yaml": (0, 15),
