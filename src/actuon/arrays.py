@@ -138,7 +138,8 @@ def numbers(value: Any, where: str) -> np.ndarray:
     try:
         return value.numpy() if isinstance(value, wp.array) else np.asarray(value)
     except Exception as error:  # ragged lists, tensors that cannot be converted
-        raise ArrayTypeError(f"{where}: got {type(value).__name__}, which is no array of numbers: {error}") from error
+        got = type(value).__name__
+        raise ArrayTypeError(f"{where}: got {got}, which is not an array of numbers: {error}") from error
 
 
 def flat(value: Any, where: str, device: wp.Device, *, dtype: Any = wp.float32, length: int | None = None) -> wp.array:

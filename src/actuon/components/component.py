@@ -353,7 +353,7 @@ class Component:
         run_alone(self, given, results, current_state, next_state, dt)
 
     def _require_law(self, method: str) -> None:
-        if not self.is_fused() and self.law is None:
+        if self.law is None:
             raise StructureError(f"{type(self).__name__} has neither a law nor a {method} of its own")
 
     def __repr__(self) -> str:

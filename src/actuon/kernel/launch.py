@@ -135,10 +135,6 @@ class BoundProgram:
         self._slow_runs = 0
         self._launches = 0
 
-    def has(self, role: Role, key: Any) -> bool:
-        """Whether the kernel takes this argument."""
-        return (role, key) in self._position
-
     def set(self, role: Role, key: Any, value: Any) -> None:
         """Change one argument for all launches to come. One that the kernel does not take is left alone."""
         index = self._position.get((role, key))

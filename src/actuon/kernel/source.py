@@ -123,13 +123,13 @@ class _Writer:
         """A value inside the loop over lanes."""
         return f"{value.name}[j]" if self._in_blocks and not value.is_lane else value.name
 
-    def _keep(self, value: _Value, name: str, kind: str = "Float") -> _Value:
+    def _keep(self, value: _Value, name: str) -> _Value:
         """Keep a value of this lane beyond the loop."""
         if not self._in_blocks:
             if value.name != name:
                 self._lane.append(f"{name} = {value.name}")
             return _Value(name)
-        self._lines.append(f"{name} = {kind}Block()")
+        self._lines.append(f"{name} = FloatBlock()")
         self._lane.append(f"{name}[j] = {value.name}")
         return _Value(name)
 
