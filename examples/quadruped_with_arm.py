@@ -64,7 +64,7 @@ def main() -> None:
         groups = ActuatorGroups(robots, GROUPS)
         groups.resolution_table()
         groups["legs"].randomize("stiffness", Uniform(0.9, 1.1))
-        wave = robots.get_dof_indices("arm_joint1")
+        wave = robots.get_dof_indices("arm_joint1").numpy()
         home = robots.get_dof_position_targets().numpy()[0, wave]
         for _ in range(1000):
             robots.set_dof_position_targets(home + 0.5 * np.sin(2.0 * simulation.time), dof_indices=wave)

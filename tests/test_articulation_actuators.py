@@ -259,8 +259,8 @@ def test_one_owner_per_joint(engine):
         before = [gains.numpy() for gains in robots.get_dof_gains()]
         driven = ["FL_calf_joint", "RR_hip_joint"]
         actuators = ArticulationActuators.from_actuators(path, [(pd(), name) for name in driven])
-        at = robots.get_dof_indices(driven)
-        assert actuators.actuated_dof_indices.tolist() == sorted(at)
+        at = robots.get_dof_indices(driven).numpy()
+        assert actuators.actuated_dof_indices == sorted(at.tolist())
         silent = simulation.silent_drives(robots.robot_ids)[0]
         assert silent[at].all()
         assert silent.sum() == 2
@@ -536,14 +536,14 @@ def test_feedforward_goes_through_delay_and_limits_of_its_own_joint():
         config = pd(0.0, 0.0, clamping=[actuon.MaxEffortClampingConfig(2.0)], delay=actuon.DelayConfig(2))
         actuators = ArticulationActuators.from_actuators("link0", [(config, "joint2")])
         simulation.step(3)
-        actuators.set_dof_feedforward_effort_targets([[5.0]], indices=[1], dof_indices=[1])
+        actuators.set_dof_feedforward_effort_targets(target_feedforward_efforts=[[5.0]], indices=[1], dof_indices=[1])
         applied = []
         for _ in range(4):
             simulation.step()
             applied.append(actuators.telemetry().applied_effort[:, 1].tolist())
         assert applied == [[0, 0], [0, 0], [0, 2], [0, 2]]
         assert actuators.telemetry().clipped[:, 1].tolist() == [False, True]
-        with pytest.raises(ValueError, match="values"):
+        with pytest.raises(ValueError, match="target_feedforward_efforts: got NaN"):
             actuators.set_dof_feedforward_effort_targets(np.nan)
 
 

@@ -87,7 +87,7 @@ def test_groups_their_models_and_articulation_actuators_give_the_same_bits(rng):
         values = {name: legs.numbers(name) * rng.uniform(0.7, 1.3, legs.shape) for name in PARAMETERS}
         for name, numbers in values.items():
             getattr(legs, name)[:] = torch.as_tensor(numbers, dtype=torch.float32)
-        columns = robots.get_dof_indices(legs.joint_names)
+        columns = robots.get_dof_indices(legs.joint_names).numpy()
         of_groups = drive(groups, 25)
         np.testing.assert_array_equal(of_groups["applied_effort"][-1][:, columns], to_numpy(legs.applied_effort))
         np.testing.assert_array_equal(of_groups["computed_effort"][-1][:, columns], to_numpy(legs.computed_effort))

@@ -43,8 +43,8 @@ def test_implicit_and_explicit_groups_move_one_robot(engine):
         gains = [values.numpy() for values in robots.get_dof_gains()]
         groups = ActuatorGroups(robots, {"legs": LEGS, "calves": CALVES})
         assert groups["legs"].joint_names[:3] == ["FL_hip_joint", "FL_thigh_joint", "FR_hip_joint"]
-        calves = robots.get_dof_indices(groups["calves"].joint_names)
-        legs = robots.get_dof_indices(groups["legs"].joint_names)
+        calves = robots.get_dof_indices(groups["calves"].joint_names).numpy()
+        legs = robots.get_dof_indices(groups["legs"].joint_names).numpy()
         assert groups.unassigned == []
         stiffness, damping = (values.numpy() for values in robots.get_dof_gains())
         assert not stiffness[:, legs].any()

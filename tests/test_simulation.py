@@ -66,8 +66,13 @@ def test_names_and_indices(simulation):
     assert robots.num_dofs == 12
     assert robots.dof_names[:3] == ["FL_hip_joint", "FL_thigh_joint", "FL_calf_joint"]
     assert robots.dof_paths[0][1].endswith("FL_thigh_joint")
-    assert robots.get_dof_indices(["RR_calf_joint", "FL_hip_joint"]).tolist() == [11, 0]
-    assert robots.get_dof_indices("FL_thigh_joint").tolist() == [1]
+    ends = robots.get_dof_indices(["RR_calf_joint", "FL_hip_joint"])
+    assert isinstance(ends, wp.array)
+    assert ends.dtype is wp.int32
+    assert ends.device == simulation.device
+    assert ends.numpy().tolist() == [11, 0]
+    assert robots.get_dof_indices("FL_thigh_joint").numpy().tolist() == [1]
+    assert robots.get_dof_positions(dof_indices=ends).shape == (len(robots), 2)
     with pytest.raises(ValueError, match="no DOF 'FL_hip'.*Did you mean 'FL_hip_joint'"):
         robots.get_dof_indices("FL_hip")
     home = np.tile([0.0, 0.9, -1.8], 4)

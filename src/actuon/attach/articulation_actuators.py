@@ -84,7 +84,7 @@ class ArticulationActuators(Attachment):
                 raise StructureError(f"got {pair!r}; must be pairs of an ActuatorConfig and the name of a DOF")
             if not isinstance(pair[1], str):
                 raise StructureError(f"got {pair[1]!r} as the name of a DOF; must be one name, so make a pair for each")
-            (dof,) = articulation.get_dof_indices(pair[1])
+            (dof,) = articulation.dof_columns(pair[1])
             if dof in found:
                 raise SimulationError(f"DOF '{pair[1]}' is given two actuators; must be one")
             found[int(dof)] = pair[0]
@@ -101,14 +101,18 @@ class ArticulationActuators(Attachment):
         self._make_arrays(articulation)
         self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
         """What each DOF was built from, by name."""
-        self.actuated_dof_indices = np.array(sorted(found), dtype=np.int64)
-        """Columns of the DOFs that have an actuator."""
+        self._columns = np.array(sorted(found), dtype=np.int64)
         self._take_actuators(_make(articulation, found))
         self._auto_step = bool(auto_step)
-        self._attach(self.actuated_dof_indices)
+        self._attach(self._columns)
 
     def _hand_over(self, undo: contextlib.ExitStack) -> None:
-        self._silence(self.actuated_dof_indices, undo)
+        self._silence(self._columns, undo)
+
+    @property
+    def actuated_dof_indices(self) -> list[int]:
+        """Columns of the DOFs that have an actuator, in rising order. A new list each time."""
+        return self._columns.tolist()
 
     def step_actuators(self, step_dt: float, context: object = None) -> None:
         """Read state and targets, step the actuators, and hand the efforts to the engine.
@@ -128,7 +132,7 @@ class ArticulationActuators(Attachment):
         self._auto_step = False
 
     def __repr__(self) -> str:
-        robots, dofs = len(self.articulation), len(self.actuated_dof_indices)
+        robots, dofs = len(self.articulation), len(self._columns)
         return f"<ArticulationActuators on {dofs} DOFs of {robots} robots: {len(self.actuators)} actuators>"
 
 
@@ -151,7 +155,7 @@ def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorCo
         everyone = dict.fromkeys(name for other in simulation.robots for name in other.dof_names)
         for entry, names in match_joints(load_actuators(path, allow_torch), everyone):
             own = [name for name in names if name in articulation.dof_names]
-            columns |= {int(articulation.get_dof_indices(name)[0]): entry.actuator for name in own}
+            columns |= {int(articulation.dof_columns(name)[0]): entry.actuator for name in own}
     except ActuonError as error:
         raise RobotFileError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
     return columns

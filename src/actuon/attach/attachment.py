@@ -172,20 +172,22 @@ class Attachment(Uncopyable, abc.ABC):
         """Make what the engine gets, and what is shown, out of what the actuators gave, where that is not the same."""
 
     def set_dof_feedforward_effort_targets(
-        self, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+        self, target_feedforward_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
         """Set what controllers add to their effort [N·m or N]. It goes through delay and limits as they do.
 
         Beside the engine's own drive of an implicit group it acts as it is.
 
         Args:
-            values: As for `Articulation.set_dof_efforts`. On DOFs without an actuator they have no effect.
+            target_feedforward_efforts: As for `Articulation.set_dof_efforts`. On DOFs without an actuator they have no
+                effect.
             indices: Which robots. Default: all.
             dof_indices: Which DOFs. Default: all.
         """
         self._check_open()
         robots, dofs = self.articulation.places_to_write(indices, dof_indices)
-        numbers = self.articulation.numbers("values", values, (len(robots), len(dofs)))
+        shape = (len(robots), len(dofs))
+        numbers = self.articulation.numbers("target_feedforward_efforts", target_feedforward_efforts, shape)
         at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
         with _to_change(self._feedforward) as feedforward:
             feedforward[at] = numbers

@@ -90,8 +90,12 @@ class Articulation:
         """Number of DOFs, D."""
         return len(self.dof_names)
 
-    def get_dof_indices(self, names: str | Sequence[str]) -> np.ndarray:
-        """Columns of the DOFs with these names, shape (n,)."""
+    def get_dof_indices(self, names: str | Sequence[str]) -> wp.array:
+        """Columns of the DOFs with these names, int32 of shape (n,)."""
+        return wp.array(self.dof_columns(names), dtype=wp.int32, device=self.simulation.device)
+
+    def dof_columns(self, names: str | Sequence[str]) -> np.ndarray:
+        """The same as NumPy."""
         chosen = [names] if isinstance(names, str) else list(names)
         for name in chosen:
             if name not in self.dof_names:
