@@ -360,13 +360,47 @@ def test_bad_pairs_are_refused_and_the_engine_keeps_its_drives(pairs, match):
         np.testing.assert_array_equal(simulation.models[0].actuator_gainprm, before)
 
 
-def test_files_that_cannot_be(tmp_path):
-    with MujocoSimulation(mujoco.MjModel.from_xml_path(str(ARM))), pytest.raises(ValueError, match="has no actuators"):
-        ArticulationActuators("/link0")
+@pytest.mark.parametrize("engine", ["mujoco", "newton"])
+def test_an_empty_set_does_nothing(engine):
+    make = {
+        "mujoco": lambda: MujocoSimulation(ASSETS / "quadruped.xml", 2),
+        "newton": lambda: NewtonSimulation(ASSETS / "quadruped.usda", 2),
+    }
+    with make[engine]() as simulation:
+        robots = Articulation([robot.path for robot in simulation.robots])
+        simulation.step(20)
+        expected = robots.get_dof_positions().numpy()
+    with make[engine]() as simulation:
+        actuators = ArticulationActuators.from_actuators([robot.path for robot in simulation.robots], [])
+        assert actuators.actuators == []
+        assert actuators.actuated_dof_indices == []
+        assert actuators.configs == {}
+        actuators.set_dof_feedforward_effort_targets(50.0)
+        simulation.step(10)
+        actuators.reset([0])
+        actuators.step_actuators(simulation.dt)
+        simulation.step(10)
+        np.testing.assert_array_equal(actuators.articulation.get_dof_positions().numpy(), expected)
+        assert not actuators.telemetry().applied_effort.any()
+        actuators.close()
+
+
+def test_a_robot_without_actuators_gets_an_empty_set_and_the_log_says_so(tmp_path, caplog):
+    with MujocoSimulation(mujoco.MjModel.from_xml_path(str(ARM))):
+        assert ArticulationActuators("/link0").actuated_dof_indices == []
+    assert caplog.messages[-1].startswith(
+        "'/link0' has no actuators: no NewtonActuator prim, and no actuon.yaml beside a"
+    )
     shutil.copy(ARM, tmp_path)
     with MujocoSimulation(tmp_path / "arm.xml"):
-        with pytest.raises(ValueError, match="no actuon.yaml beside"):
-            ArticulationActuators("/link0")
+        assert ArticulationActuators("/link0").actuators == []
+    assert f"no actuon.yaml beside '{tmp_path / 'arm.xml'}'. Write some with add_actuator()" in caplog.messages[-1]
+    assert len(caplog.messages) == 2
+
+
+def test_files_that_cannot_be(tmp_path):
+    shutil.copy(ARM, tmp_path)
+    with MujocoSimulation(tmp_path / "arm.xml"):
         (tmp_path / "actuon.yaml").write_text("actuators: {a: {joints: elbow, controller: {type: pd, kp: 1, kd: 1}}}")
         with pytest.raises(ValueError, match=r"actuon\.yaml: a: joints: 'elbow' matches no joint"):
             ArticulationActuators("/link0")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,13 +27,16 @@ from .attachment import COMPUTED, Attachment, signal_attr
 if TYPE_CHECKING:
     from pxr import Usd
 
+_log = logging.getLogger("actuon.actuators")
+
 
 class ArticulationActuators(Attachment):
     """Drives robots with the actuators of their file: before each step of physics, without further code.
 
     The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` beside its file
     (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are made silent on the DOFs
-    that have an actuator, and read back; the other DOFs keep theirs.
+    that have an actuator, and read back; the other DOFs keep theirs. Where there are no actuators, the set is empty and
+    does nothing, and a warning of the logger ``actuon.actuators`` says so.
 
     Args:
         paths: As for `Articulation`.
@@ -54,7 +58,9 @@ class ArticulationActuators(Attachment):
     ):
         articulation = Articulation(paths, simulation)
         with ReadOnce():
-            found = _read(articulation, allow_unsafe_torch_checkpoints)
+            found = read_actuators(articulation, allow_unsafe_torch_checkpoints)
+            if not found:
+                _log.warning("%s", without_actuators(articulation))
             self._build(articulation, found, auto_step_pre_physics, device)
 
     @classmethod
@@ -136,20 +142,16 @@ class ArticulationActuators(Attachment):
         return f"<ArticulationActuators on {dofs} DOFs of {robots} robots: {len(self.actuators)} actuators>"
 
 
-def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:
+def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:
     """The actuators of the first robot, by column: from its prims, or from the YAML file beside it."""
-    simulation, robot = articulation.simulation, articulation.robots[0]
+    simulation = articulation.simulation
     if simulation.stage is not None:
         found = _read_prims(articulation, simulation.stage, allow_torch)
         if found:
             return found
     path = _yaml_beside(simulation.source)
     if path is None:
-        where = f"'{simulation.source}'" if simulation.source else "a model without a file"
-        raise RobotFileError(
-            f"'{robot.path}' has no actuators: no NewtonActuator prim, and no actuon.yaml beside {where}. Write some "
-            "with add_actuator(), or use ArticulationActuators.from_actuators()"
-        )
+        return {}
     columns: dict[int, ActuatorConfig] = {}
     try:
         everyone = dict.fromkeys(name for other in simulation.robots for name in other.dof_names)
@@ -159,6 +161,18 @@ def _read(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorCo
     except ActuonError as error:
         raise RobotFileError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
     return columns
+
+
+def without_actuators(articulation: Articulation) -> str:
+    """What to say where `read_actuators` finds none."""
+    source = articulation.simulation.source
+    path = _yaml_beside(source)
+    beside = f"beside '{source}'" if source else "beside a model without a file"
+    yaml = f"no actuon.yaml {beside}" if path is None else f"none for its joints in '{path}'"
+    return (
+        f"'{articulation.paths[0]}' has no actuators: no NewtonActuator prim, and {yaml}. Write some with "
+        "add_actuator(), or use ArticulationActuators.from_actuators()"
+    )
 
 
 def _yaml_beside(source: Path | None) -> Path | None:

@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from actuon.actuator_config import ActuatorConfig
-from actuon.attach.articulation_actuators import ArticulationActuators
+from actuon.attach.articulation_actuators import ArticulationActuators, read_actuators, without_actuators
 from actuon.attach.recorder import Recorder
 from actuon.errors import RobotFileError, SimulationError
 from actuon.files import check_readable
-from actuon.sim import MujocoSimulation, NewtonSimulation, Simulation
+from actuon.networks.reading import ReadOnce
+from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from actuon.sim.mujoco.simulation import FORMATS as MUJOCO_FORMATS
 
 ENGINES = ("mujoco", "newton")
@@ -200,13 +201,14 @@ def simulate(
     with _without_prints_of_mujoco(), simulation:
         first = simulation.robots[0].source_path
         paths = [robot.path for robot in simulation.robots if robot.source_path == first]
-        actuators = ArticulationActuators(paths, simulation=simulation, allow_unsafe_torch_checkpoints=allow_torch)
-        configs = actuators.configs
-        if ideal:
-            actuators.close()
-            pairs = [(without_limits(config), name) for name, config in configs.items()]
+        robots = Articulation(paths, simulation)
+        with ReadOnce():
+            found = read_actuators(robots, allow_torch)
+            if not found:
+                raise RobotFileError(without_actuators(robots))
+            configs = {robots.dof_names[column]: found[column] for column in sorted(found)}
+            pairs = [(without_limits(config) if ideal else config, name) for name, config in configs.items()]
             actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
-        robots = actuators.articulation
         joints = joints_of(actuators)
         targets = choreography(joints, robots.get_dof_positions().numpy()[0])
         if seconds / simulation.dt > MOST_STEPS:
