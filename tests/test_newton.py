@@ -8,6 +8,9 @@ import pytest
 import warp as wp
 from chains import NAMES, Values, random_signals, rollout, simulation
 
+import actuon
+import actuon.newton
+
 newton_actuators = pytest.importorskip("newton.actuators")
 
 CLASSES = {"ControllerPD": "DrivePD", "ControllerPID": "DrivePID"}
@@ -47,6 +50,32 @@ def test_same_efforts(name, rng):
         efforts.append(sim.joint_f.numpy())
         first, second = second, first
     np.testing.assert_allclose(rollout(values.actuator(), steps, masks=masks), efforts, rtol=2e-4, atol=2e-4)
+
+
+def test_newtons_names_are_ours_by_another_name():
+    not_ours = {"JointSpaceResponse", "SchemaNames"}
+    for name in set(newton_actuators.__all__) - not_ours:
+        assert hasattr(actuon, name), name
+    for name in set(dir(newton_actuators)) & (set(newton_actuators.__all__) | {"Controller", "Clamping"}):
+        if name not in not_ours | {"parse_actuator_prim"}:
+            assert getattr(actuon.newton, name) is getattr(actuon, name), name
+    assert actuon.DriveBase is actuon.Controller
+    assert actuon.ClampingBase is actuon.Clamping
+    for kind in ("PD", "PID", "NeuralMLP", "NeuralLSTM", "NeuralGRU"):
+        assert getattr(actuon, f"Drive{kind}") is getattr(actuon, f"Controller{kind}")
+
+
+def test_a_drive_is_a_controller(rng):
+    steps = [random_signals(4, rng) for _ in range(3)]
+    gains = {"kp": 40.0, "ki": 3.0, "kd": 1.0, "integral_max": 0.5}
+    actuator = actuon.Actuator(range(4), drive=actuon.DrivePID(**gains))
+    assert actuator.drive is actuator.controller
+    state = actuator.state()
+    assert state.drive_state is state.controller_state is not None
+    expected = rollout(actuon.Actuator(range(4), actuon.ControllerPID(**gains)), steps)
+    np.testing.assert_array_equal(rollout(actuator, steps), expected)
+    with pytest.raises(TypeError, match="drive: got controller too"):
+        actuon.Actuator(range(4), actuon.PDControlConfig(1.0, 0.0), drive=actuon.DrivePD(1.0, 0.0))
 
 
 def test_stepping_to_fresh_states_differs_on_purpose(rng):

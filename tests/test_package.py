@@ -112,6 +112,7 @@ def test_a_type_checker_knows_every_public_name(installed, tmp_path):
 UNKNOWN = {
     "Actuator.State": "the states of stages: a component of yours may have any; its owner, which stands after it",
     "Actuator.State.controller_state": "a controller of yours may have any",
+    "Actuator.State.drive_state": "a controller of yours may have any",
     "Actuator.State.delay_state": "a delay of yours may have any",
     "OgnArticulationActuators.compute": "OmniGraph's own",
     "OgnArticulationActuators.release": "OmniGraph's own",

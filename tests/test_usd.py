@@ -95,6 +95,8 @@ def test_what_is_not_authored_has_the_schemas_default():
     prim.GetAttribute("newton:kd").Set(2.0)
     parsed = actuon.parse_actuator_prim(prim)
     assert parsed.controller_class is actuon.ControllerPD
+    assert parsed.drive_class is parsed.controller_class
+    assert parsed.drive_kwargs == parsed.controller_kwargs
     assert parsed.controller_kwargs == {"kp": 0.0, "kd": 2.0, "const_effort": 0.0}
     assert parsed.component_specs == [
         (actuon.Delay, {"delay_steps": 1}),

@@ -62,6 +62,15 @@ from .errors import (
 )
 from .kernel.alone import Given as Given
 from .networks.files import load_metadata as load_metadata, save_network as save_network
+from .newton_names import (
+    ClampingBase as ClampingBase,
+    DriveBase as DriveBase,
+    DriveNeuralGRU as DriveNeuralGRU,
+    DriveNeuralLSTM as DriveNeuralLSTM,
+    DriveNeuralMLP as DriveNeuralMLP,
+    DrivePD as DrivePD,
+    DrivePID as DrivePID,
+)
 from .robot_files.actuator_parsed import ActuatorParsed as ActuatorParsed
 from .robot_files.usd_plugin import announce_schemas as _announce_schemas
 from .robot_files.yaml_files import (

@@ -66,6 +66,7 @@ class Actuator:
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_signal_attrs: Names of arrays in the simulation's control that signals of stages are written to, by the
             name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array.
+        drive: What Newton calls the controller: the same as ``controller``.
     """
 
     def __init__(
@@ -92,7 +93,10 @@ class Actuator:
         sensors: Sequence[Sensor | Config] | None = None,
         stages: Sequence[Component | Config] | None = None,
         control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
+        drive: Controller | Config | None = None,
     ):
+        if drive is not None and controller is not None:
+            raise StructureError("drive: got controller too, which means the same; give one of them")
         self.accumulate = bool(accumulate)
         self.indices = index_array(indices, "indices", None)
         self.device = self.indices.device
@@ -105,7 +109,13 @@ class Actuator:
         self.requires_grad = requires_grad
 
         described = ActuatorConfig(
-            controller, clamping, delay, transmission=transmission, effects=effects, sensors=sensors, stages=stages
+            controller if drive is None else drive,
+            clamping,
+            delay,
+            transmission=transmission,
+            effects=effects,
+            sensors=sensors,
+            stages=stages,
         )
         self._stages = tuple(built(part) for part in described.stages)
         self._check_stages()
@@ -207,6 +217,11 @@ class Actuator:
         if not controllers:
             raise StructureError("the chain has no controller; see actuator.stages")
         return controllers[0]
+
+    @property
+    def drive(self) -> Controller:
+        """What Newton calls the controller."""
+        return self.controller
 
     @property
     def delay(self) -> Delay | None:

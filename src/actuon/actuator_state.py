@@ -46,6 +46,11 @@ class ActuatorState:
         return self._of_kind(Controller)
 
     @property
+    def drive_state(self) -> Any:
+        """What Newton calls the state of the controller."""
+        return self.controller_state
+
+    @property
     def delay_state(self) -> Any:
         """Ring of past commands; None without a delay."""
         return self._of_kind(Delay)

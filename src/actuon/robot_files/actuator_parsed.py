@@ -47,6 +47,16 @@ class ActuatorParsed:
         return next(values for kind, _, values in self._specs() if kind is ComponentKind.CONTROLLER)
 
     @property
+    def drive_class(self) -> type[Component]:
+        """What Newton calls the class of the controller."""
+        return self.controller_class
+
+    @property
+    def drive_kwargs(self) -> dict[str, Any]:
+        """What Newton calls its parameters."""
+        return self.controller_kwargs
+
+    @property
     def component_specs(self) -> list[tuple[type[Component], dict[str, Any]]]:
         """All other stages as (class, parameters), in the order in which they act."""
         return [(cls, values) for kind, cls, values in self._specs() if kind is not ComponentKind.CONTROLLER]
