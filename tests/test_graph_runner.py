@@ -383,3 +383,109 @@ def test_the_graph_to_run_must_be_one_that_the_stage_has(arms, tmp_path):
 def test_a_node_type_must_be_a_class_that_computes(arms):
     with pytest.raises(StructureError, match="node type 'test.Note': got .*; must be a class with OGN and compute"):
         GraphRunner(graph({"note": ("test.Note", {})}), node_types={"test.Note": object})
+
+
+ISAAC_NODE = "isaacsim.core.experimental.actuators.ArticulationActuators"
+CONTROLLER = "isaacsim.core.nodes.IsaacArticulationController"
+
+
+def commanded(**inputs):
+    """A graph in which a tick commands joints."""
+    nodes = {"start": (TICK, {}), "controller": (CONTROLLER, inputs)}
+    return graph(nodes, [("start.outputs:tick", "controller.inputs:execIn")])
+
+
+def test_a_graph_made_for_isaac_sim_runs(arms):
+    """Constants into an array of targets, a node that sets them, and the actuators that follow them."""
+    nodes = {
+        "tick": ("omni.graph.action.OnPlaybackTick", {}),
+        "path": ("omni.graph.nodes.ConstantString", {"value": "/left"}),
+        "pose0": ("omni.graph.nodes.ConstantDouble", {"value": 0.4}),
+        "pose1": ("omni.graph.nodes.ConstantDouble", {"value": -0.05}),
+        "targets": (
+            "omni.graph.nodes.ConstructArray",
+            {"arraySize": 2, "arrayType": "double[]", "input0": 0.0, "input1": 0.0},
+        ),
+        "actuators": (ISAAC_NODE, {"robotPath": ""}),
+        "controller": (CONTROLLER, {"robotPath": "", "positionCommand": [0.0]}),
+    }
+    connections = [
+        ("tick.outputs:tick", "actuators.inputs:execIn"),
+        ("tick.outputs:tick", "controller.inputs:execIn"),
+        ("path.inputs:value", "actuators.inputs:robotPath"),
+        ("path.inputs:value", "controller.inputs:robotPath"),
+        ("pose0.inputs:value", "targets.inputs:input0"),
+        ("pose1.inputs:value", "targets.inputs:input1"),
+        ("targets.outputs:array", "controller.inputs:positionCommand"),
+    ]
+    with GraphRunner(graph(nodes, connections)) as runner:
+        assert runner.tick()
+        left = actuon.Articulation("/left")
+        np.testing.assert_allclose(left.get_dof_position_targets().numpy(), [[0.4, -0.05]], rtol=1e-6)
+        arms.step()
+        expected = 30.0 * (np.array([[0.4, -0.05]]) - 0.0)
+        np.testing.assert_allclose(actuators_of(runner).telemetry().computed_effort, expected, rtol=1e-5)
+        set_input(runner.stage, "value", -0.2, node="pose0")
+        assert runner.tick()
+        assert left.get_dof_position_targets().numpy()[0, 0] == pytest.approx(-0.2)
+
+
+def test_the_node_of_isaac_sim_has_its_step_and_category(arms, tmp_path):
+    theirs, ours = NODE_TYPES[ISAAC_NODE].OGN, NODE_TYPES[NODE].OGN
+    assert theirs["inputs"]["stepDt"]["default"] == 0.016667
+    assert ours["inputs"]["stepDt"]["default"] == 0.0
+    assert list(theirs["categories"]) == ["newtonActuators"]
+    assert {name: port["type"] for name, port in theirs["inputs"].items()} == {
+        name: port["type"] for name, port in ours["inputs"].items()
+    }
+    integral = "{type: pid, kp: 0.0, ki: 100.0, kd: 0.0}"
+    (tmp_path / "arms.actuon.yaml").write_text(f"actuators: {{all: {{joints: '.*', controller: {integral}}}}}")
+    actuon.Articulation("/left").set_dof_position_targets(1.0)
+    stage = driven(TICK, "tick", robotPath="/left", autoStepPrePhysics=False)
+    stage.GetPrimAtPath("/ActionGraph/actuators").GetAttribute("node:type").Set(ISAAC_NODE)
+    with GraphRunner(stage) as runner:
+        assert runner.tick()
+        np.testing.assert_allclose(actuators_of(runner).telemetry().computed_effort, 1.6667, rtol=1e-5)
+
+
+def test_joints_are_commanded_by_name_by_index_or_all(arms):
+    left, right = actuon.Articulation("/left"), actuon.Articulation("/right")
+    with GraphRunner(
+        commanded(robotPath="/right", jointNames=["right_slide"], velocityCommand=[0.3], effortCommand=[2.0])
+    ) as runner:
+        assert runner.tick()
+        np.testing.assert_allclose(right.get_dof_velocity_targets().numpy(), [[0.0, 0.3]])
+        np.testing.assert_allclose(right.get_dof_efforts().numpy(), [[0.0, 2.0]])
+    with GraphRunner(commanded(robotPath="/right", jointIndices=[0], positionCommand=[0.5])) as runner:
+        assert runner.tick()
+        np.testing.assert_allclose(right.get_dof_position_targets().numpy(), [[0.5, 0.0]])
+    stage = commanded(positionCommand=[float("nan"), 0.1])
+    stage.GetPrimAtPath("/ActionGraph/controller").CreateRelationship("inputs:targetPrim").SetTargets(["/right"])
+    with GraphRunner(stage) as runner:
+        assert runner.tick()
+        np.testing.assert_allclose(right.get_dof_position_targets().numpy(), [[0.5, 0.1]])
+    assert not left.get_dof_position_targets().numpy().any()
+    assert not left.get_dof_efforts().numpy().any()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "match"),
+    [
+        ({"positionCommand": [1.0]}, "neither robotPath nor targetPrim"),
+        ({"robotPath": "/nobody", "positionCommand": [1.0]}, "there is no robot at '/nobody'"),
+        ({"robotPath": "/left", "positionCommand": [1.0, 2.0], "effortCommand": [1.0]}, "effortCommand: got 1 values"),
+        ({"robotPath": "/left", "jointNames": ["elbow"], "positionCommand": [1.0]}, "has no DOF 'elbow'"),
+        ({"robotPath": "/left", "jointIndices": [0, 0], "positionCommand": [1.0, 2.0]}, "0 more than once"),
+        (
+            {"robotPath": "/left", "positionCommand": [1.0, 1.0], "effortCommand": [1.0, float("inf")]},
+            "effortCommand: got NaN or infinity; must be finite",
+        ),
+    ],
+)
+def test_bad_commands_are_refused_whole(arms, inputs, match):
+    left = actuon.Articulation("/left")
+    with GraphRunner(commanded(**inputs)) as runner:
+        assert not runner.tick()
+        assert match in runner.errors["/ActionGraph/controller"]
+        assert not left.get_dof_position_targets().numpy().any()
+        assert not left.get_dof_efforts().numpy().any()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node types that `GraphRunner` knows: what starts a graph, constants, and our own node.
+"""Node types that `GraphRunner` knows: what starts a graph, constants, what commands joints, and our own node.
 
 A node type is a class with ``OGN``, what an ``.ogn`` file would say about its inputs and outputs, and a static method
 ``compute(db)``. One with ``event`` starts a pulse. One without an execution input is computed when its value is needed.
@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from .OgnArticulationActuators import NODE_TYPE, OgnArticulationActuators
+from .articulation_controller import IsaacArticulationController
+from .OgnArticulationActuators import NAME, NODE_TYPE, OgnArticulationActuators
 
 EXECUTION = "execution"
+TARGET = "target"
+"""Types of inputs: a pulse, and prims that a relationship points to."""
 TICK = "tick"
 PHYSICS_STEP = "physics step"
 
@@ -22,6 +25,16 @@ def _ogn(inputs: dict[str, tuple[str, Any]], outputs: dict[str, str]) -> dict[st
     return {
         "inputs": {name: {"type": kind, "default": default} for name, (kind, default) in inputs.items()},
         "outputs": {name: {"type": kind} for name, kind in outputs.items()},
+    }
+
+
+class IsaacArticulationActuators(OgnArticulationActuators):
+    """Our node by the name, in the category and with the ``stepDt`` that it has in Isaac Sim."""
+
+    OGN = OgnArticulationActuators.OGN | {
+        "categories": {"newtonActuators": "Actuators of robots"},
+        "inputs": OgnArticulationActuators.OGN["inputs"]
+        | {"stepDt": OgnArticulationActuators.OGN["inputs"]["stepDt"] | {"default": 0.016667}},
     }
 
 
@@ -118,6 +131,8 @@ _CONSTANTS = (
 )
 NODE_TYPES: dict[str, type[object]] = {
     NODE_TYPE: OgnArticulationActuators,
+    f"isaacsim.core.experimental.actuators.{NAME}": IsaacArticulationActuators,
+    "isaacsim.core.nodes.IsaacArticulationController": IsaacArticulationController,
     "isaacsim.core.nodes.OnPhysicsStep": OnPhysicsStep,
     "omni.graph.action.OnPlaybackTick": OnPlaybackTick,
     "omni.graph.action.OnTick": OnTick,

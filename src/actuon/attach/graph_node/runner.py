@@ -17,7 +17,7 @@ from ...errors import ActuonError, RobotFileError, SimulationError
 from ...sim import Event, Simulation, current_simulation
 from ...sim.uncopyable import Uncopyable
 from ...typing import PathLike
-from .node_types import NODE_TYPES, PHYSICS_STEP, TICK
+from .node_types import NODE_TYPES, PHYSICS_STEP, TARGET, TICK
 from .reading import Node, find_graph, read_nodes
 
 if TYPE_CHECKING:
@@ -192,6 +192,9 @@ class GraphRunner(Uncopyable):
             if side == "inputs":
                 return self._input(source, there, pulse)
             return self._output(source, there, pulse)
+        if node.ports("inputs").get(name, {}).get("type") == TARGET:
+            relationship = node.prim.GetRelationship(f"inputs:{name}")
+            return [str(path) for path in relationship.GetTargets()] if relationship else []
         attribute = node.prim.GetAttribute(f"inputs:{name}")
         value = attribute.Get() if attribute else None
         if value is None:
