@@ -39,6 +39,51 @@ def test_limits_of_implicit_models_are_one():
     assert (model.velocity_limit == 7.0).all()
 
 
+NEWER = {
+    "effort_limit": "actuator_effort_limit",
+    "effort_limit_sim": "joint_effort_limit",
+    "velocity_limit": "actuator_velocity_limit",
+    "velocity_limit_sim": "joint_velocity_limit",
+}
+LIMITS = {
+    "effort_limit": {"left.*": 9.0, "right.*": 8.0},
+    "effort_limit_sim": 30.0,
+    "velocity_limit": 7.0,
+    "velocity_limit_sim": 20.0,
+}
+
+
+def test_limits_have_the_names_of_isaac_lab_3_too():
+    motor = {**COMMON, "saturation_effort": 12.0, "gear_ratio": 2.0}
+    old = build(DCMotorCfg(**motor, **LIMITS))
+    new = build(DCMotorCfg(**motor, **{NEWER[name]: value for name, value in LIMITS.items()}))
+    for name in LIMITS:
+        assert torch.equal(getattr(new, name), getattr(old, name)), name
+    assert new.cfg.effort_limit == LIMITS["effort_limit"]
+    both = build(DCMotorCfg(**motor, **LIMITS, actuator_velocity_limit={".*": 7.0}))
+    assert torch.equal(both.velocity_limit, old.velocity_limit)
+    assert (build(IdealPDActuatorCfg(**COMMON, actuator_effort_limit=3.0)).effort_limit == 3.0).all()
+    for name, newer in NEWER.items():
+        with pytest.raises(ValueError, match=rf"DCMotor: {newer} and {name} differ"):
+            build(DCMotorCfg(**motor, **LIMITS, **{newer: {"left.*": 7.0, "right.*": 19.0}}))
+        with pytest.raises(ValueError, match=rf"DCMotor: {newer}: got -1.0"):
+            build(DCMotorCfg(**motor, **{newer: -1.0}))
+
+
+def test_an_implicit_model_takes_the_joints_limits_of_isaac_lab_3():
+    model = build(ImplicitActuatorCfg(**COMMON, joint_effort_limit=20.0, joint_velocity_limit=5.0))
+    assert (model.effort_limit == 20.0).all()
+    assert (model.effort_limit_sim == 20.0).all()
+    assert (model.velocity_limit == 5.0).all()
+    with pytest.raises(ValueError, match="actuator_effort_limit: an implicit model .* give joint_effort_limit"):
+        build(ImplicitActuatorCfg(**COMMON, actuator_effort_limit=20.0))
+    with pytest.raises(ValueError, match="effort_limit and joint_effort_limit differ"):
+        build(ImplicitActuatorCfg(**COMMON, effort_limit=21.0, joint_effort_limit=20.0))
+    apart = build(ImplicitActuatorCfg(**COMMON, actuator_velocity_limit=4.0, joint_velocity_limit=50.0))
+    assert (apart.velocity_limit == 4.0).all()
+    assert (apart.velocity_limit_sim == 50.0).all()
+
+
 @pytest.mark.parametrize(
     ("given", "shown"),
     [

@@ -39,13 +39,21 @@ class ActuatorBaseCfg:
     viscous_friction: Value = None
     """Friction that grows with speed [N·m·s/rad]."""
     effort_limit: Value = None
-    """Largest effort of the model [N·m]."""
+    """Largest effort of the model [N·m]. For an implicit one, which has none, the same as ``effort_limit_sim``."""
+    actuator_effort_limit: Value = None
+    """``effort_limit`` of an explicit model, as Isaac Lab 3 calls it."""
     effort_limit_sim: Value = None
     """Largest effort that the engine lets through [N·m]."""
+    joint_effort_limit: Value = None
+    """``effort_limit_sim``, as Isaac Lab 3 calls it."""
     velocity_limit: Value = None
     """Largest speed of the model [rad/s]."""
+    actuator_velocity_limit: Value = None
+    """``velocity_limit``, as Isaac Lab 3 calls it."""
     velocity_limit_sim: Value = None
     """Largest speed that the engine allows [rad/s]."""
+    joint_velocity_limit: Value = None
+    """``velocity_limit_sim``, as Isaac Lab 3 calls it."""
     seed: int | None = None
     """Of lags and randomisation. None: different each time."""
 

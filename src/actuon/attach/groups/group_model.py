@@ -29,6 +29,7 @@ from .resolution import (
     joint_numbers,
     rows_by_parameter,
     table_text,
+    take_newer_names,
     values_by_joint,
 )
 from .tensor_step import TensorStep
@@ -141,6 +142,7 @@ class ActuatorBase:
             "velocity_limit_sim": velocity_limit,
         }
         self._assets = {name: asset_values(f"{self._where}: {name}", v, self.shape) for name, v in assets.items()}
+        take_newer_names(self._where, self.cfg, self.joint_names)
         self._resolved = self._resolve()
         self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
         self._baseline = {name: array.numpy().copy() for name, array in self._values.items()}

@@ -148,9 +148,9 @@ class ActuatorGroups(Attachment):
         """Write one parameter of a group to the engine, and read it back."""
         model, columns = self.groups[name], self._columns[name]
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
-        values = model.numbers(parameter)
         if parameter in ("effort_limit", "velocity_limit"):
             parameter += "_sim"  # for an implicit model they are one
+        values = model.numbers(parameter)
         if parameter in ("stiffness", "damping"):
             if not model.is_implicit_model:
                 return

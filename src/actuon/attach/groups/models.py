@@ -20,7 +20,7 @@ from ...components.limits.remotized import ClampingRemotized
 from ...errors import ParameterError
 from ...typing import Array, ArrayLike, IdsLike, Tensor
 from .group_model import ActuatorBase, ArticulationActions
-from .resolution import PARAMETERS, Resolved
+from .resolution import PARAMETERS, Resolved, name_given
 from .tensors import to_numpy
 
 
@@ -28,26 +28,38 @@ class ImplicitActuator(ActuatorBase):
     """The engine's own drive. Commands pass through; the efforts are its law evaluated here, as telemetry.
 
     ``effort_limit`` and ``effort_limit_sim`` are one, and so are the limits of the velocity: where the config gives
-    one, ``cfg`` of the model shows it as both. A ``velocity_limit`` alone is not used, and None there.
+    one, ``cfg`` of the model shows it as both. A ``velocity_limit`` alone is not used, and None there. An
+    ``actuator_velocity_limit`` is for those who read it: ``velocity_limit`` of the model is then that.
     """
 
     is_implicit_model = True
 
     def make_stages(self) -> list[Component]:
-        for name in ("effort_limit", "velocity_limit"):  # one parameter, by two names
+        for name in self._limits_that_are_one():
             self._values[name] = self._values[f"{name}_sim"]
         return super().make_stages()
 
+    def _limits_that_are_one(self) -> list[str]:
+        """Limits of the model that are the engine's by another name."""
+        apart = self.cfg.actuator_velocity_limit is not None
+        return ["effort_limit"] if apart else ["effort_limit", "velocity_limit"]
+
     def _resolve(self) -> dict[str, Resolved]:
+        if self.cfg.actuator_effort_limit is not None:
+            raise ParameterError(
+                f"{self._where}: actuator_effort_limit: an implicit model has the engine's limit alone; give "
+                "joint_effort_limit"
+            )
         names = [name for name in PARAMETERS if name in self._assets]
         resolved = {name: self._resolve_one(name) for name in names}
-        for name in ("effort_limit", "velocity_limit"):
+        for name in self._limits_that_are_one():
             sim = f"{name}_sim"
             plain, inner = resolved[name], resolved[sim]
+            called = name_given(self.cfg, sim)
             if plain.source != "asset" and inner.source != "asset":
                 if not np.array_equal(plain.used, inner.used):
                     raise ParameterError(
-                        f"{self._where}: {name} and {sim} differ; for an implicit model they are one, so give {sim}"
+                        f"{self._where}: {name} and {called} differ; they are one for an implicit model, give {called}"
                     )
             elif plain.source != "asset":
                 used = "is used as" if name == "effort_limit" else "is not used; give"

@@ -32,6 +32,14 @@ PARAMETERS: Mapping[str, Field] = {
 }
 """Parameters with a value for each environment and joint."""
 
+NEWER_NAMES: Mapping[str, str] = {
+    "effort_limit": "actuator_effort_limit",
+    "effort_limit_sim": "joint_effort_limit",
+    "velocity_limit": "actuator_velocity_limit",
+    "velocity_limit_sim": "joint_velocity_limit",
+}
+"""What Isaac Lab 3 calls limits in a config."""
+
 
 @dataclass(frozen=True)
 class Resolved:
@@ -42,6 +50,29 @@ class Resolved:
     config: list[float | None]
     used: np.ndarray
     source: str
+
+
+def name_given(cfg: Any, name: str) -> str:
+    """What a config calls a parameter: by its newer name where it uses that, to say it in an error."""
+    newer = NEWER_NAMES.get(name, name)
+    return name if getattr(cfg, newer, None) is None else newer
+
+
+def take_newer_names(where: str, cfg: Any, joint_names: Sequence[str]) -> None:
+    """Give limits that a config has by their newer names the names that they have here.
+
+    Raises:
+        ParameterError: A limit has two names and two values.
+    """
+    for name, newer in NEWER_NAMES.items():
+        given, other = getattr(cfg, newer, None), getattr(cfg, name, None)
+        if given is None:
+            continue
+        declared = PARAMETERS[name]
+        numbers = values_by_joint(f"{where}: {newer}", given, joint_names, declared)
+        if other is not None and numbers != values_by_joint(f"{where}: {name}", other, joint_names, declared):
+            raise ParameterError(f"{where}: {newer} and {name} differ; they are one, so give {newer}")
+        setattr(cfg, name, given)
 
 
 def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared: Field) -> list[float]:
