@@ -24,6 +24,7 @@ ORDER = [
     "kernel",
     "networks",
     "components",
+    "newton_names",
     "actuator_state",
     "actuator_config",
     "actuator",
