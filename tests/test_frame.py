@@ -18,6 +18,7 @@ ORDER = [
     "errors",
     "assets",
     "typing",
+    "threads",
     "declare",
     "files",
     "arrays",

@@ -79,7 +79,7 @@ def test_shared_steps_equal_those_of_one_thread(threads):
 
 def test_more_threads_than_cores(threads, monkeypatch):
     monkeypatch.setenv("ACTUON_NUM_THREADS", "4")
-    monkeypatch.setattr(launch, "_pool", None)
+    monkeypatch.setattr(actuon.threads, "_pool", None)
     np.testing.assert_array_equal(run(5000, 5, 100), alone(5000, 5, 100))
 
 

@@ -13,6 +13,7 @@ import warp as wp
 
 from .components.controllers.controller import Controller
 from .components.delay import Delay
+from .components.state import copy_where
 from .errors import StateError, StructureError
 from .files import replacing
 from .typing import ArrayLike, PathLike
@@ -68,14 +69,19 @@ class ActuatorState:
         for state in states:
             state.reset(mask)
 
-    def assign(self, other: ActuatorState) -> None:
-        """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them."""
+    def assign(self, other: ActuatorState, mask: np.ndarray | None = None) -> None:
+        """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them.
+
+        Args:
+            other: A state of the same actuator.
+            mask: Which DOFs to copy, bool of shape (N,). Default: all.
+        """
         if not isinstance(other, ActuatorState):
             raise StateError(f"assign: got {type(other).__name__}; must be a state from actuator.state()")
         if len(self.stages) != len(other.stages):
             raise StateError(f"assign: got a state of {len(other.stages)} stages; must be one of {len(self.stages)}")
         for component, target, source in zip(self.owner.stages, self.stages, other.stages, strict=True):
-            _assign(type(component).__name__, target, source)
+            _assign(type(component).__name__, target, source, mask)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ActuatorState:
         copied: ActuatorState = self.owner.state()
@@ -199,7 +205,7 @@ def _arrays_of(state: Any) -> dict[str, wp.array]:
     return {name: value for name, value in vars(state).items() if isinstance(value, wp.array)}
 
 
-def _assign(name: str, target: Any, source: Any) -> None:
+def _assign(name: str, target: Any, source: Any, mask: np.ndarray | None) -> None:
     """Copy the state of one component."""
     if type(target) is not type(source):
         raise StateError(
@@ -209,9 +215,9 @@ def _assign(name: str, target: Any, source: Any) -> None:
     if target is None:
         return
     if hasattr(target, "assign"):
-        target.assign(source)
+        target.assign(source) if mask is None else target.assign(source, mask)
         return
     for attribute, array in vars(target).items():
         if not isinstance(array, wp.array):
             raise StateError(f"{name}.{attribute}: is not a Warp array; give {type(target).__name__} an assign(other)")
-        wp.copy(array, getattr(source, attribute))
+        copy_where(mask, array, getattr(source, attribute))

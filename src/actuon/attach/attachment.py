@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import copy
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ COMPUTED = "computed"
 """What the array is called to which actuators write the effort before limits."""
 
 _FEEDFORWARD = "feedforward"
+_serial = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class Attachment(Uncopyable, abc.ABC):
     def _make_arrays(self, articulation: Articulation) -> None:
         """Make what the actuators read and write."""
         self.articulation = articulation
+        self._serial = next(_serial)
         self._effort, self._computed = self._new_array(), self._new_array()
         self._applied = self._effort
         given = articulation.simulation.arrays
@@ -123,7 +127,13 @@ class Attachment(Uncopyable, abc.ABC):
             self._subscriptions = subscribe_weakly(
                 simulation,
                 self,
-                {Event.PRE_STEP: "_on_pre_step", Event.PHYSICS_READY: "reset", Event.RESET: "_on_reset"},
+                {
+                    Event.PRE_STEP: "_on_pre_step",
+                    Event.PHYSICS_READY: "reset",
+                    Event.RESET: "_on_reset",
+                    Event.SAVE: "_on_save",
+                    Event.LOAD: "_on_load",
+                },
             )
             self._undo = undo.pop_all()
         self._to_check = self._applied.numpy().ravel() if self._applied.device.is_cpu else None
@@ -265,9 +275,30 @@ class Attachment(Uncopyable, abc.ABC):
         with _to_change(self._feedforward) as feedforward:
             feedforward[self.articulation.flat_indices("joint_qd")] = contents[_FEEDFORWARD]
 
+    def _on_save(self, memories: dict[Any, Any]) -> None:
+        kept = {name: values.copy() for name, values in self._kept().items()}
+        memories[self._serial] = kept, [copy.deepcopy(state) for state in self._states]
+
+    def _on_load(self, memories: Mapping[Any, Any], env_ids: np.ndarray) -> None:
+        if self._serial not in memories:
+            raise SimulationError("the state was saved before these actuators were attached; attach first, then save")
+        saved, states = memories[self._serial]
+        rows = self._rows_of(env_ids)
+        kept = self._kept()
+        for name, values in saved.items():
+            kept[name] = kept[name].copy()
+            kept[name][rows] = values[rows]
+        self._take_kept("a saved state", kept)
+        for own, other, robots in zip(self._states, states, self._robot_of, strict=True):
+            if own is not None:
+                own.assign(other, None if rows.all() else rows[robots])
+
+    def _rows_of(self, env_ids: np.ndarray) -> np.ndarray:
+        """Which robots stand in these environments, bool of shape (N,)."""
+        return np.isin([robot.env for robot in self.articulation.robots], env_ids)
+
     def _on_reset(self, env_ids: np.ndarray) -> None:
-        envs = np.array([robot.env for robot in self.articulation.robots])
-        self.reset(np.isin(envs, env_ids))
+        self.reset(self._rows_of(env_ids))
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Let robots forget the past: delayed commands, integrals, hidden states. Feedforward stays.

@@ -83,14 +83,34 @@ class RingState(State):
             inputs = [as_mask(mask, n, device), self.cell_size, self.num_pushes, self._filled]
             wp.launch(_forget, n, inputs, device=device)
 
-    def assign(self, other: State) -> None:
-        """Copy the ring of ``other`` into this one."""
+    def assign(self, other: State, mask: np.ndarray | None = None) -> None:
+        """Copy the ring of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
         if not isinstance(other, RingState) or _shape(self) != _shape(other):
             raise StateError(f"cannot assign {_shape(other)} to {_shape(self)}")
+        if mask is not None:
+            self._assign_some(other, np.flatnonzero(mask))
+            return
         for name in ("ring", "pushes", "newest", "filled", "spare"):
             wp.copy(self.arrays()[name], other.arrays()[name])
         cells = self.write_idx.shape[0]
         wp.launch(_mark_as_copy, cells, [other._tag], [self._tag, self._origin], device=self.write_idx.device)
+
+    def _assign_some(self, other: RingState, dofs: np.ndarray) -> None:
+        """Copy the past of some DOFs, whose rows lie elsewhere in the other ring."""
+        target, source = (s._ring.numpy().reshape(s.depth + 1, -1, s.columns, LANES) for s in (self, other))
+        back, rows = np.arange(self.depth)[:, None], self.depth + 1
+        cells, blocks, lanes = dofs // self.cell_size, dofs // LANES, dofs % LANES
+        to, start = ((s.write_idx.numpy()[cells] - back) % rows for s in (self, other))
+        target[to, blocks, :, lanes] = source[start, blocks, :, lanes]
+        pushes, filled, tag, origin = (a.numpy() for a in (self.num_pushes, self._filled, self._tag, self._origin))
+        pushes[dofs] = other.num_pushes.numpy()[dofs]
+        filled[cells] = 0
+        tag[np.unique(cells)] += 1
+        origin[cells] = 0
+        if not self._ring.device.is_cpu:
+            held = (self._ring, self.num_pushes, self._filled, self._tag, self._origin)
+            for array, values in zip(held, (target.ravel(), pushes, filled, tag, origin), strict=True):
+                array.assign(values)
 
 
 def _shape(state: Any) -> str:

@@ -69,17 +69,28 @@ class State:
             value, values = (0.0, first()) if callable(first) else (first, None)
             wp.launch(_fill_where, array.size, [chosen, n, value, values, array.flatten()], device=array.device)
 
-    def assign(self, other: State) -> None:
-        """Copy the state of ``other`` into this one."""
+    def assign(self, other: State, mask: np.ndarray | None = None) -> None:
+        """Copy the state of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
         for name, array in self.arrays().items():
             source = getattr(other, name)
             if source.shape != array.shape:
                 raise StateError(f"cannot assign {name} of shape {source.shape} to one of shape {array.shape}")
-            wp.copy(array, source)
+            copy_where(mask, array, source)
 
     def arrays(self) -> dict[str, wp.array]:
         """The arrays by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
+
+
+def copy_where(mask: np.ndarray | None, target: wp.array, source: wp.array) -> None:
+    """Copy arrays of shape (…, N), of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
+    if mask is None:
+        wp.copy(target, source)
+        return
+    values = target.numpy()
+    values[..., mask] = source.numpy()[..., mask]
+    if not target.device.is_cpu:
+        target.assign(values)
 
 
 def refuse_rebinding(state: Any, name: str) -> None:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import warp as wp
 
-from ..errors import ParameterError
+from ..threads import available_threads, run_together
 from .arguments import Role
 from .program import Program
 from .types import CELL, Flavour
@@ -28,37 +26,6 @@ DOFS_PER_THREAD = 24576
 
 _WORTH_WAKING = 6e-4
 """Shortest step [s] that is shared with sleeping threads: waking one takes some 50 µs, on a virtual machine more."""
-
-_pool: ThreadPoolExecutor | None = None
-
-
-def available_threads() -> int:
-    """CPU threads that one step may use: ``ACTUON_NUM_THREADS``, or the cores this process may run on."""
-    configured = os.environ.get("ACTUON_NUM_THREADS")
-    if configured:
-        if not configured.isdecimal() or int(configured) < 1:
-            raise ParameterError(f"ACTUON_NUM_THREADS: got {configured!r}; must be a whole number ≥ 1")
-        return int(configured)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _workers() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(max_workers=max(1, available_threads() - 1), thread_name_prefix="actuon")
-    return _pool
-
-
-def _forget_workers() -> None:
-    """A child process has none of its parent's threads."""
-    global _pool
-    _pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_workers)
 
 
 def recording_tape() -> Any:
@@ -131,7 +98,6 @@ class BoundProgram:
             dim = (last - first, 1) if in_blocks else last - first
             command = wp.launch(program.kernel, dim, inputs, device=device, record_cmd=True)
             self._shards.append(Shard(command))
-        self._own, *self._others = self._shards
         self._slow_runs = 0
         self._launches = 0
 
@@ -152,8 +118,8 @@ class BoundProgram:
         if not self._device.is_cpu or self._device.is_capturing:
             for shard in self._shards:
                 shard.command.launch()
-        elif not self._others:
-            self._own.run()
+        elif len(self._shards) == 1:
+            self._shards[0].run()
         else:
             self._launches += 1
             if self._slow_runs >= 2 and self._launches % 64:  # now and then it is timed again
@@ -168,28 +134,4 @@ class BoundProgram:
         self._slow_runs = self._slow_runs + 1 if time.perf_counter() - start > _WORTH_WAKING else 0
 
     def _run_in_pool(self) -> None:
-        pending, left = [], list(self._others)
-        try:
-            while left:
-                pending.append(_workers().submit(left[-1].run))
-                left.pop()
-        except RuntimeError:  # the interpreter is shutting down, and starts no more threads
-            pass
-        try:
-            for shard in (self._own, *left):
-                shard.run()
-        finally:
-            _wait(pending)
-
-
-def _wait(pending: Sequence[Future[Any]]) -> None:
-    """Wait for threads that work on arrays of the caller. An interrupt is raised when they are done, not before."""
-    interrupt = None
-    for task in pending:
-        while not task.done():
-            try:
-                task.exception()
-            except KeyboardInterrupt as error:
-                interrupt = error
-    if interrupt is not None:
-        raise interrupt
+        run_together([shard.run for shard in self._shards])

@@ -33,6 +33,7 @@ class Articulation:
         self.simulation = simulation or current_simulation()
         self._robots = self._find(paths)
         self._flat: dict[str, np.ndarray] = {}
+        self._views: dict[str, tuple[int, int] | None] = {}
         self.robot_ids = np.array(self._robots)
         """Indices of the robots in ``simulation.robots``, shape (N,)."""
         first = self.robots[0]
@@ -47,6 +48,7 @@ class Articulation:
         """Names of the DOFs, in the order of the columns."""
         self.dof_paths = [list(robot.dof_paths) for robot in self.robots]
         """Paths of the joints, for each robot."""
+        self._everything = self.robot_ids, np.arange(self.num_dofs)
 
     def _find(self, paths: str | Sequence[str]) -> list[int]:
         robots = self.simulation.robots
@@ -152,17 +154,87 @@ class Articulation:
 
     def get_dof_limits(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Lowest and highest position [rad or m], at the stops of the joints; ±inf where there is none."""
-        chosen = np.ix_(*self._subset(indices, dof_indices))
-        device = self.simulation.device
-        limits = self.simulation.dof_limits(self.robot_ids)
-        return tuple(wp.array(values[chosen].astype(np.float32), device=device) for values in limits)
+        lower, upper = self.simulation.dof_limits(self.robot_ids)
+        return self._chosen(lower, indices, dof_indices), self._chosen(upper, indices, dof_indices)
+
+    def set_dof_limits(
+        self, lower: ArrayLike, upper: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
+        """Move the stops of joints [rad or m]; ±inf takes one off."""
+        robots, dofs = self.places_to_write(indices, dof_indices)
+        shape = (len(robots), len(dofs))
+        low, high = (self.numbers(n, v, shape, finite=False) for n, v in (("lower", lower), ("upper", upper)))
+        if not (low <= high).all():
+            raise SimulationError("limits: got a lower one above the upper one, or NaN; must be lower ≤ upper")
+        if low.size:
+            self.simulation.set_dof_limits(self.robot_ids[robots], dofs, low, high)
+
+    def get_dof_armatures(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Inertia that is added to joints [kg·m² or kg], such as that of rotors."""
+        return self._property("armature", indices, dof_indices)
+
+    def set_dof_armatures(self, armatures: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
+        """Set them, in the engine. Robots may differ."""
+        self._set_property("armature", armatures, indices, dof_indices)
+
+    def get_dof_friction(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Dry friction [N·m or N] and viscous friction [N·m·s/rad or N·s/m] that the engine applies at joints."""
+        names = ("friction", "viscous_friction")
+        dry, viscous = (self._property(name, indices, dof_indices) for name in names)
+        return dry, viscous
+
+    def set_dof_friction(
+        self,
+        dry: ArrayLike | None = None,
+        viscous: ArrayLike | None = None,
+        indices: IdsLike = None,
+        dof_indices: IdsLike = None,
+    ) -> None:
+        """Set them, in the engine. None keeps what it is."""
+        for name, values in (("friction", dry), ("viscous_friction", viscous)):
+            if values is not None:
+                self._set_property(name, values, indices, dof_indices)
+
+    def get_dof_max_efforts(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Largest effort of the engine's own drives [N·m or N]; inf where there is no limit."""
+        return self._property("effort_limit", indices, dof_indices)
+
+    def set_dof_max_efforts(self, max_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
+        """Set it; inf takes a limit off."""
+        self._set_property("effort_limit", max_efforts, indices, dof_indices)
+
+    def get_dof_max_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Largest speed that the engine lets joints have [rad/s or m/s]; inf where there is no limit."""
+        return self._property("velocity_limit", indices, dof_indices)
+
+    def set_dof_max_velocities(
+        self, max_velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
+        """Set it. MuJoCo has no such limit, and says so."""
+        self._set_property("velocity_limit", max_velocities, indices, dof_indices)
+
+    def _property(self, name: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
+        self.simulation.check_open()
+        values = self.simulation.dof_property(name, self.robot_ids)
+        if values is None:
+            values = np.full((len(self), self.num_dofs), np.inf)
+        return self._chosen(np.where(values >= self.simulation.no_limit, np.inf, values), indices, dof_indices)
+
+    def _set_property(self, name: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
+        self.simulation.check_open()
+        robots, dofs = self.places_to_write(indices, dof_indices)
+        may_be_infinite = name in ("effort_limit", "velocity_limit")
+        numbers = self.numbers(name, values, (len(robots), len(dofs)), finite=not may_be_infinite)
+        if not (numbers >= 0.0).all():
+            raise SimulationError(f"{name}: got {numbers.min()}; must be ≥ 0")
+        if numbers.size:
+            numbers = np.minimum(numbers, self.simulation.no_limit)
+            self.simulation.set_dof_property(name, self.robot_ids[robots], dofs, numbers)
 
     def get_dof_gains(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""
-        chosen = np.ix_(*self._subset(indices, dof_indices))
-        device = self.simulation.device
-        gains = self.simulation.gains(self.robot_ids)
-        return tuple(wp.array(values[chosen].astype(np.float32), device=device) for values in gains)
+        stiffness, damping = self.simulation.gains(self.robot_ids)
+        return self._chosen(stiffness, indices, dof_indices), self._chosen(damping, indices, dof_indices)
 
     def set_dof_gains(
         self,
@@ -184,17 +256,67 @@ class Articulation:
         ]
         self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
 
+    @property
+    def link_names(self) -> list[str]:
+        """Names of the links, the root first, in the order of the columns of `get_link_masses`."""
+        return self.simulation.link_names(int(self.robot_ids[0]))
+
+    def get_link_masses(self, indices: IdsLike = None, link_indices: IdsLike = None) -> wp.array:
+        """Masses of links [kg], shape (n, l)."""
+        masses = self.simulation.link_masses(self.robot_ids)
+        chosen = read_ids("indices", indices, len(self)), read_ids("link_indices", link_indices, masses.shape[1])
+        return self._array(masses[np.ix_(*chosen)])
+
+    def set_link_masses(self, masses: ArrayLike, indices: IdsLike = None, link_indices: IdsLike = None) -> None:
+        """Set them. Inertias stay as they are."""
+        robots = ids_to_write("indices", indices, len(self))
+        links = ids_to_write("link_indices", link_indices, len(self.link_names))
+        numbers = self.numbers("masses", masses, (len(robots), len(links)))
+        if not (numbers >= 0.0).all():
+            raise SimulationError(f"masses: got {numbers.min()}; must be ≥ 0 [kg]")
+        if numbers.size:
+            self.simulation.set_link_masses(self.robot_ids[robots], links, numbers)
+
     def get_root_poses(self, indices: IdsLike = None) -> wp.array:
         """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
-        self.simulation.check_open()
-        robots = read_ids("indices", indices, len(self))
-        poses = self.simulation.root_poses(self.robot_ids[robots]).reshape(-1, 7)
-        return wp.array(poses, dtype=wp.float32, device=self.simulation.device)
+        return self._array(self.simulation.root_poses(self._rows(indices)))
+
+    def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
+        """Move robots with a free base, to poses as above."""
+        robots = ids_to_write("indices", indices, len(self))
+        numbers = self.numbers("poses", poses, (len(robots), 7))
+        if not np.linalg.norm(numbers[:, 3:], axis=1).all():
+            raise SimulationError("poses: got a quaternion of length 0")
+        if numbers.size:
+            self.simulation.set_root_poses(self.robot_ids[robots], numbers)
+
+    def get_root_velocities(self, indices: IdsLike = None) -> wp.array:
+        """Linear [m/s] and angular velocity [rad/s] of root bodies in the world, of their origin, shape (n, 6)."""
+        return self._array(self.simulation.root_velocities(self._rows(indices)))
+
+    def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
+        """Give robots with a free base velocities as above."""
+        robots = ids_to_write("indices", indices, len(self))
+        numbers = self.numbers("velocities", velocities, (len(robots), 6))
+        if numbers.size:
+            self.simulation.set_root_velocities(self.robot_ids[robots], numbers)
 
     def push(self, forces: ArrayLike, indices: IdsLike = None) -> None:
         """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until told otherwise."""
         robots = ids_to_write("indices", indices, len(self))
         self.simulation.push(self.robot_ids[robots], self.numbers("forces", forces, (len(robots), 3)))
+
+    def _rows(self, indices: IdsLike) -> np.ndarray:
+        """Robots to read, as indices into those of the simulation."""
+        self.simulation.check_open()
+        return self.robot_ids if indices is None else self.robot_ids[read_ids("indices", indices, len(self))]
+
+    def _array(self, values: np.ndarray) -> wp.array:
+        return wp.array(values.astype(np.float32, copy=False), device=self.simulation.device, copy=False)
+
+    def _chosen(self, values: np.ndarray, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
+        """Some of ``values``, of shape (N, D)."""
+        return self._array(values[np.ix_(*self._subset(indices, dof_indices))])
 
     def _subset(self, indices: IdsLike, dof_indices: IdsLike) -> tuple[np.ndarray, np.ndarray]:
         robots = read_ids("indices", indices, len(self))
@@ -211,7 +333,15 @@ class Articulation:
 
     def values(self, kind: str) -> np.ndarray:
         """Values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
-        return getattr(self.simulation.arrays, kind).numpy()[self.flat_indices(kind)]
+        flat = getattr(self.simulation.arrays, kind).numpy()
+        if kind not in self._views:
+            self._views[kind] = _stride(self.flat_indices(kind))
+        grid = self._views[kind]
+        if grid is None:
+            return flat[self.flat_indices(kind)]
+        first, step = grid
+        shape = (len(self), self.num_dofs)
+        return np.lib.stride_tricks.as_strided(flat[first:], shape, (step * flat.itemsize, flat.itemsize)).copy()
 
     def flat_indices(self, kind: str) -> np.ndarray:
         """Where the values of ``kind`` lie in the simulation's arrays, shape (N, D)."""
@@ -225,18 +355,19 @@ class Articulation:
         values = self.values(kind)
         if indices is not None or dof_indices is not None:
             values = values[np.ix_(*self._subset(indices, dof_indices))]
-        return wp.array(values, dtype=wp.float32, device=self.simulation.device)
+        return self._array(values)
 
     def _set(self, kind: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         self.simulation.check_open()
-        robots, dofs = self.places_to_write(indices, dof_indices)
+        robots, dofs = self._everything
+        if indices is not None or dof_indices is not None:
+            robots, dofs = self.places_to_write(indices, dof_indices)
+            robots = self.robot_ids[robots]
         if not len(robots) or not len(dofs):
             return
-        numbers = self.numbers(kind, values, (len(robots), len(dofs)))
-        array = wp.array(numbers, dtype=wp.float32, device=self.simulation.device)
-        self.simulation.write(kind, self.robot_ids[robots], dofs, array)
+        self.simulation.write(kind, robots, dofs, self.numbers(kind, values, (len(robots), len(dofs))))
 
-    def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
+    def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int], finite: bool = True) -> np.ndarray:
         """Values that a setter got, float32, broadcast to ``shape``.
 
         Raises:
@@ -249,10 +380,18 @@ class Articulation:
             with np.errstate(over="ignore"):
                 numbers = np.broadcast_to(np.asarray(numbers, dtype=np.float32), shape)
         except (TypeError, ValueError) as error:
-            raise SimulationError(f"{name}: got {values!r}; must fit (robots, DOFs) = {shape}") from error
-        if not np.isfinite(numbers).all():
+            raise SimulationError(f"{name}: got {values!r}; must fit the shape {shape}") from error
+        if finite and not np.isfinite(numbers).all():
             raise SimulationError(f"{name}: got NaN or infinity; must be finite, in 32 bits too")
         return np.ascontiguousarray(numbers)
+
+
+def _stride(indices: np.ndarray) -> tuple[int, int] | None:
+    """First index, and distance between rows, where ``indices`` of shape (n, d) lie side by side; None elsewhere."""
+    first = int(indices[0, 0])
+    step = int(indices[1, 0]) - first if len(indices) > 1 else 0
+    rows, columns = (np.arange(length) for length in indices.shape)
+    return (first, step) if (indices == first + rows[:, None] * step + columns).all() else None
 
 
 def _names(robot: Robot) -> list[str]:

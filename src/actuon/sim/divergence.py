@@ -50,13 +50,17 @@ class StateWatch:
         self._length = 0
         self._time = -1.0
 
-    def check(self, time: float) -> None:
-        """Look at the state at ``time`` [s].
+    def is_sound(self) -> bool:
+        """Whether no position or velocity is NaN, infinite or huge."""
+        return _is_sound(self._position) and _is_sound(self._velocity)
+
+    def check(self, time: float, sound: bool) -> None:
+        """Remember the state at ``time`` [s].
 
         Raises:
-            SimulationError: A position or velocity is NaN, infinite or huge.
+            SimulationError: It is not sound; says which joint diverged.
         """
-        if not (_is_sound(self._position) and _is_sound(self._velocity)):
+        if not sound:
             raise SimulationError(f"t = {time:.6g} s: {self._what_diverged()}")
         if time != self._time:
             row = self._length % _STEPS

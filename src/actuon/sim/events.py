@@ -22,6 +22,10 @@ class Event(enum.Enum):
     """Just after. The time step [s]."""
     RESET = "reset"
     """Environments went back to their start. Their ids."""
+    SAVE = "save"
+    """The state is being saved. A dict to put one's own into."""
+    LOAD = "load"
+    """Environments went back to a saved state. That dict, and their ids."""
     STOP = "stop"
     """The simulation stops. Nothing."""
 
@@ -77,6 +81,10 @@ class Events:
         for subscription in tuple(callbacks):
             if subscription in callbacks:
                 callbacks[subscription](*arguments)
+
+    def has_any(self, *events: Event) -> bool:
+        """Whether somebody subscribed to one of ``events``."""
+        return any(self._callbacks[event] for event in events)
 
     def clear(self) -> None:
         """Forget all callbacks."""

@@ -7,7 +7,7 @@ import abc
 import math
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
@@ -60,6 +60,21 @@ class Robot:
         if kind == "joint_q":
             return self.coordinates
         return self.targets if kind == "joint_target_q" else self.dofs
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SavedState:
+    """A state of a simulation to come back to. See `Simulation.save_state`."""
+
+    time: float
+    """Simulated time [s]."""
+    engine: np.ndarray
+    """What the engine and the targets were, shape (environments, ...)."""
+    memories: dict[Any, Any] = field(default_factory=dict)
+    """What actuators on the robots remembered, by what they call themselves."""
+
+    def __repr__(self) -> str:
+        return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
 
 
 class Simulation(Uncopyable, abc.ABC):
@@ -173,19 +188,20 @@ class Simulation(Uncopyable, abc.ABC):
         self.start()
         self._stepping = True
         try:
-            for _ in range(n):
-                self.refresh()
-                self._check_state()
+            self.refresh()
+            self._check_state()
+            while n:
+                steps = 1 if self._events.has_any(Event.PRE_STEP, Event.POST_STEP) else n
+                n -= steps
                 self._events.fire(Event.PRE_STEP, self, self.dt)
                 if not self._running:
                     return
-                self._advance()
-                self._time += self.dt
+                self._time += self._advance(steps) * self.dt
                 self._events.fire(Event.POST_STEP, self, self.dt)
                 if not self._running:
                     return
-            self.refresh()
-            self._check_state()
+                self.refresh()
+                self._check_state()
         finally:
             self._stepping = False
 
@@ -207,6 +223,39 @@ class Simulation(Uncopyable, abc.ABC):
         else:
             self._reset(ids)
         self._events.fire(Event.RESET, self, ids)
+
+    def save_state(self) -> SavedState:
+        """Keep everything that the next steps depend on, but for properties and parameters.
+
+        That is the state of the engine, targets and efforts, and what actuators on the robots remember.
+        """
+        self.check_open()
+        saved = SavedState(self._time, self._engine_state())
+        self._events.fire(Event.SAVE, self, saved.memories)
+        return saved
+
+    def load_state(self, saved: SavedState, env_ids: IdsLike = None) -> None:
+        """Go back to a state of `save_state`, from which steps go on bit for bit. It can be loaded any number of times.
+
+        Args:
+            saved: A state of this simulation.
+            env_ids: Which environments: whole numbers, a slice or a mask. Default: all, and the time too. The others
+                are not touched.
+        """
+        self.check_open()
+        now = self._engine_state()
+        if not isinstance(saved, SavedState) or saved.engine.shape != now.shape:
+            raise SimulationError(f"saved: got {saved!r}; must be what save_state() of this simulation returned")
+        ids = ids_to_reset("env_ids", env_ids, self.num_envs)
+        if not ids.size:
+            return
+        self.start()
+        if self._watch is not None:
+            self._watch.forget()
+        if env_ids is None:
+            self._time = saved.time
+        self._events.fire(Event.LOAD, self, saved.memories, ids)
+        self._load_engine_state(ids, saved.engine[ids])
 
     def _rewind(self) -> None:
         self._time = 0.0
@@ -236,7 +285,11 @@ class Simulation(Uncopyable, abc.ABC):
 
     def _check_state(self) -> None:
         if self._watch is not None:
-            self._watch.check(self._time)
+            self._watch.check(self._time, self._is_sound())
+
+    def _is_sound(self) -> bool:
+        """Whether no position or velocity is NaN, infinite or huge. To be overridden by an engine that knows."""
+        return self._watch is None or self._watch.is_sound()
 
     def claim(self, robots: np.ndarray, dofs: np.ndarray, owner: object) -> None:
         """Let ``owner`` alone drive these DOFs, until `release`.
@@ -277,22 +330,30 @@ class Simulation(Uncopyable, abc.ABC):
         """Bring the targets in ``arrays`` up to date, as far as they may have changed since `refresh`."""
 
     @abc.abstractmethod
-    def _advance(self) -> None:
-        """Let the engine take one step."""
+    def _advance(self, steps: int) -> int:
+        """Let the engine take steps, at least one. Returns how many it took until an environment diverged, or all."""
 
     @abc.abstractmethod
     def _reset(self, env_ids: np.ndarray) -> None:
         """Bring environments back to their first state and targets. There is at least one, and each is named once."""
 
     @abc.abstractmethod
-    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> None:
+    def _engine_state(self) -> np.ndarray:
+        """State, targets and efforts of all environments, to be kept, shape (environments, ...)."""
+
+    @abc.abstractmethod
+    def _load_engine_state(self, env_ids: np.ndarray, state: np.ndarray) -> None:
+        """Put environments into such a state, of shape (n, ...)."""
+
+    @abc.abstractmethod
+    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         """Set values in the engine.
 
         Args:
             kind: One of `STATE` or `CONTROL`.
             robots: Which robots, indices into ``robots``, shape (n,).
             dofs: Which DOFs of each, shape (d,).
-            values: float32 of shape (n, d), on the simulation's device.
+            values: float32 of shape (n, d).
         """
 
     @abc.abstractmethod
@@ -316,6 +377,18 @@ class Simulation(Uncopyable, abc.ABC):
         """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
 
     @abc.abstractmethod
+    def set_root_poses(self, robots: np.ndarray, poses: np.ndarray) -> None:
+        """Move robots with a free base, to poses of shape (n, 7)."""
+
+    @abc.abstractmethod
+    def root_velocities(self, robots: np.ndarray) -> np.ndarray:
+        """Linear [m/s] and angular velocity [rad/s] in the world, of the origin of root bodies, shape (n, 6)."""
+
+    @abc.abstractmethod
+    def set_root_velocities(self, robots: np.ndarray, velocities: np.ndarray) -> None:
+        """Give robots with a free base a velocity, of shape (n, 6)."""
+
+    @abc.abstractmethod
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
         """Push at the centre of mass of root bodies with ``forces`` [N] of shape (n, 3), until told otherwise."""
 
@@ -335,6 +408,22 @@ class Simulation(Uncopyable, abc.ABC):
     @abc.abstractmethod
     def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest position of joints [rad or m], each of shape (n, D); ±inf where there is no stop."""
+
+    @abc.abstractmethod
+    def set_dof_limits(self, robots: np.ndarray, dofs: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+        """Set these, each of shape (n, d)."""
+
+    @abc.abstractmethod
+    def link_names(self, robot: int) -> list[str]:
+        """Names of the links of a robot, the root first, L of them."""
+
+    @abc.abstractmethod
+    def link_masses(self, robots: np.ndarray) -> np.ndarray:
+        """Masses of links [kg], shape (n, L)."""
+
+    @abc.abstractmethod
+    def set_link_masses(self, robots: np.ndarray, links: np.ndarray, values: np.ndarray) -> None:
+        """Set them, for values of shape (n, l). Inertias stay as they are."""
 
     @abc.abstractmethod
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

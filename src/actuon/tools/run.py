@@ -21,7 +21,7 @@ from actuon.errors import RobotFileError, SimulationError
 from actuon.files import check_readable
 from actuon.networks.reading import ReadOnce
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from actuon.sim.mujoco.simulation import FORMATS as MUJOCO_FORMATS
+from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 
 ENGINES = ("mujoco", "newton")
 FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz")}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-_FIELDS = ("actuator_gaintype", "actuator_biastype", "actuator_gainprm", "actuator_biasprm")
+FIELDS = ("actuator_gaintype", "actuator_biastype", "actuator_gainprm", "actuator_biasprm")
 
 
 class Drives:
@@ -112,11 +112,11 @@ class Drives:
 
     def keep(self, model: Any, ids: list[int]) -> list[np.ndarray]:
         """What `put_back` needs to restore actuators."""
-        return [getattr(model, field)[ids].copy() for field in _FIELDS]
+        return [getattr(model, field)[ids].copy() for field in FIELDS]
 
     def put_back(self, model: Any, ids: list[int], values: list[np.ndarray]) -> None:
         """Restore actuators."""
-        for field, value in zip(_FIELDS, values, strict=True):
+        for field, value in zip(FIELDS, values, strict=True):
             getattr(model, field)[ids] = value
 
     def silence(self, model: Any, ids: list[int]) -> None:

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo: one model, and one ``MjData`` for each environment."""
+"""MuJoCo: one model, and the state of all environments in one array."""
 
 from __future__ import annotations
 
-import copy
-import math
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -14,25 +11,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from ...errors import MissingExtraError, RobotFileError, SimulationError
-from ...files import check_readable
-from ..simulation import STATE, Robot, Simulation
+from ...errors import MissingExtraError, SimulationError
+from ..simulation import STATE
+from .batch import Batch, grid
 from .drives import Drives
+from .fields import ModelFields
+from .load import find_robots, links_of, load_model
+from .loop import Target
+from .properties import ModelProperties
+from .roots import Roots
 
 if TYPE_CHECKING:
     import mujoco
 
-FORMATS = (".xml", ".urdf", ".mjb")
 _HOME = "home"
-_PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
+_BLOCKS = {"joint_q": "qpos", "joint_qd": "qvel", "joint_f": "qfrc_applied"}
+_REMEMBERED_PLACES = 64
 
 
-class MujocoSimulation(Simulation):
+class MujocoSimulation(ModelProperties):
     """MuJoCo with one or many copies of a model. MJCF and URDF.
 
     A robot is named by its root body: ``"/base"``, or ``"/World/envs/env_3/base"`` with several environments. It starts
     at the keyframe ``home`` where the model has one. Position targets are the ``ctrl`` of a joint's position servo
     where it has one. Efforts go to ``qfrc_applied``.
+
+    Many environments are stepped by all cores, with the results of plain ``mj_step``, warm starts included, to the last
+    bit.
 
     Args:
         path_or_model: An ``.xml`` or ``.urdf`` file, or an ``MjModel``, which is copied.
@@ -43,285 +48,208 @@ class MujocoSimulation(Simulation):
     def __init__(self, path_or_model: str | Path | mujoco.MjModel, num_envs: int = 1, dt: float | None = None):
         self._check_arguments(num_envs, dt)
         self._mujoco = _import_mujoco()
-        model = self._load(path_or_model)
-        if dt is not None:
-            model.opt.timestep = dt
-        elif not 0.0 < model.opt.timestep < math.inf:
-            where = f"'{self.source}'" if self.source else "the model"
-            raise RobotFileError(f"{where}: option timestep: got {model.opt.timestep}; must be finite and > 0 [s]")
-        # A state that is not finite must be seen, not silently replaced by the first one.
-        model.opt.disableflags |= int(self._mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+        model = load_model(self._mujoco, path_or_model, dt)
+        if isinstance(path_or_model, (str, Path)):
+            self.source = Path(path_or_model)
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
-        self.models = [model] * num_envs
-        """The model of each environment: one for all, until their gains differ."""
-        self.data = [self._mujoco.MjData(model) for _ in range(num_envs)]
-        """The state of each environment."""
-        self._keyframe = self._mujoco.mj_name2id(model, self._mujoco.mjtObj.mjOBJ_KEY, _HOME)
+        self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
-        self._make_arrays(model)
-        self.robots = self._find_robots(model)
-        self._reset(np.arange(num_envs))
-        self._be_current()
-
-    def _load(self, path_or_model: str | Path | mujoco.MjModel) -> mujoco.MjModel:
-        if isinstance(path_or_model, self._mujoco.MjModel):
-            return copy.copy(path_or_model)
-        if not isinstance(path_or_model, (str, Path)):
-            raise RobotFileError(f"got {path_or_model!r}; must be the path of a model, or an MjModel")
-        path = Path(path_or_model)
-        check_readable(path, FORMATS)
-        self.source = path
-        mujoco = self._mujoco
-        try:
-            if path.suffix.lower() == ".mjb":
-                model = mujoco.MjModel.from_binary_path(str(path))
-            elif (
-                path.suffix.lower() == ".urdf"
-            ):  # whose fixed base would be melted into the world, and its name with it
-                spec = mujoco.MjSpec.from_file(str(path))
-                spec.compiler.fusestatic = False
-                model = spec.compile()
-            else:
-                model = mujoco.MjModel.from_xml_path(str(path))
-            model.names.decode()
-        except UnicodeDecodeError as error:
-            raise RobotFileError(f"'{path}' cannot be read: a name in it is not valid UTF-8: {error}") from error
-        except (ValueError, RuntimeError, mujoco.FatalError, mujoco.UnexpectedError) as error:
-            raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
-        return model
-
-    def _make_arrays(self, model: Any) -> None:
         widths = {"joint_q": model.nq} | dict.fromkeys(
             ("joint_qd", "joint_target_q", "joint_target_qd", "joint_f"), model.nv
         )
-        self._rows = {kind: np.zeros((self.num_envs, width), np.float32) for kind, width in widths.items()}
+        self._rows = {kind: np.zeros((num_envs, width), np.float32) for kind, width in widths.items()}
         self.arrays = SimpleNamespace(
             **{kind: wp.array(rows.ravel(), copy=False, device="cpu") for kind, rows in self._rows.items()}
         )
-        self._views = [(data.qpos, data.qvel, data.ctrl, data.qfrc_applied) for data in self.data]
-        self._told = []
-        for kind, servos in (("joint_target_q", self._drives.position), ("joint_target_qd", self._drives.velocity)):
-            dofs = np.flatnonzero(servos >= 0)
-            if dofs.size:
-                ids, gear = servos[dofs], self._drives.gear[servos[dofs]]
-                divisor = None if (gear == 1.0).all() else gear
-                for row, data in zip(self._rows[kind], self.data, strict=True):
-                    self._told.append((*_narrowed(row, dofs), *_narrowed(data.ctrl, ids), divisor))
+        self._batch = Batch(self._mujoco, self._fields, self._rows, self._find_targets())
+        self.robots = find_robots(self._mujoco, model, num_envs)
+        self._places: dict[tuple[Any, ...], Any] = {}
+        self._roots = Roots(self._mujoco, self._fields, self._batch)
+        first = [robot for robot in self.robots if robot.env == 0]
+        self._dofs, self._coordinates = (
+            np.concatenate([np.zeros(0, np.int64), *(robot.indices(kind) for robot in first)])
+            for kind in ("joint_qd", "joint_q")
+        )
+        self._start = self._first_state(self._mujoco.mj_name2id(model, self._mujoco.mjtObj.mjOBJ_KEY, _HOME))
+        self._reset(np.arange(num_envs))
+        self._be_current()
 
-    def _find_robots(self, model: Any) -> list[Robot]:
-        mujoco = self._mujoco
-        single = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
-        by_root: dict[int, list[int]] = {}
-        for joint in range(model.njnt):
-            root = int(model.body_rootid[model.jnt_bodyid[joint]])
-            if model.jnt_type[joint] in single:
-                by_root.setdefault(root, []).append(joint)
-        free = set(model.jnt_bodyid[model.jnt_type == int(mujoco.mjtJoint.mjJNT_FREE)].tolist())
-        everyone = [joint for joints in by_root.values() for joint in joints]
-        self._single_dofs, self._single_coordinates = model.jnt_dofadr[everyone], model.jnt_qposadr[everyone]
-        robots = []
-        for env in range(self.num_envs):
-            for root, joints in by_root.items():
-                name = _unique(model.body(root).name, f"body{root}", model, "body")
-                path = f"/{name}" if self.num_envs == 1 else f"/World/envs/env_{env}/{name}"
-                names = tuple(_unique(model.joint(j).name, f"joint{j}", model, "jnt") for j in joints)
-                dofs = env * model.nv + model.jnt_dofadr[joints]
-                paths = tuple(f"{path}/{n}" for n in names)
-                coordinates = env * model.nq + model.jnt_qposadr[joints]
-                slides = tuple(bool(model.jnt_type[j] == single[1]) for j in joints)
-                fixed = root not in free
-                robots.append(
-                    Robot(path, env, f"/{name}", names, paths, coordinates, dofs, dofs, root, (), slides, fixed)
-                )
-        return robots
+    @property
+    def models(self) -> Sequence[Any]:
+        """The ``MjModel`` of each environment: the one that all share, or a copy for one that differs from it."""
+        return _Each(self.num_envs, self._fields.model_of)
+
+    @property
+    def data(self) -> Sequence[Any]:
+        """The ``MjData`` of each environment, with its contacts and sensors, for a viewer too.
+
+        One that was asked for stays up to date, and what is written into it counts. Ask for those that you need: each
+        takes as much memory as hundreds of environments without.
+        """
+        return _Each(self.num_envs, self._batch.data)
+
+    def _find_targets(self) -> list[Target]:
+        """Targets that are controls of servos."""
+        found = []
+        for kind, servos in (("joint_target_q", self._drives.position), ("joint_target_qd", self._drives.velocity)):
+            rows = self._rows[kind]
+            for dof in np.flatnonzero(servos >= 0):
+                gear = float(self._drives.gear[servos[dof]])
+                place = (rows.ctypes.data, rows.shape[1], int(dof), int(servos[dof]))
+                found.append(Target(*place, gear, -np.inf, np.inf))
+        return found
+
+    def _first_state(self, keyframe: int) -> np.ndarray:
+        """The state at a keyframe, or at the model's own where there is none, shape (W,)."""
+        mujoco, model = self._mujoco, self._fields.model
+        data = mujoco.MjData(model)
+        if keyframe >= 0:
+            mujoco.mj_resetDataKeyframe(model, data, keyframe)
+        state = np.zeros(self._batch.states.shape[1])
+        mujoco.mj_getState(model, data, state, int(mujoco.mjtState.mjSTATE_INTEGRATION))
+        return state
 
     def refresh(self) -> None:
-        q, qd, effort = (self._rows[kind] for kind in (*STATE, "joint_f"))
-        with np.errstate(over="ignore"):  # too large for 32 bits is infinite, and told by the next check
-            for env, (qpos, qvel, _, applied) in enumerate(self._views):
-                q[env] = qpos
-                qd[env] = qvel
-                effort[env] = applied
-        self.refresh_targets()
+        self._batch.refresh()
 
-    def refresh_targets(self) -> None:
-        for targets, dofs, controls, ids, gear in self._told:
-            targets[dofs] = controls[ids] if gear is None else controls[ids] / gear
+    refresh_targets = refresh
 
-    def _advance(self) -> None:
-        step = self._mujoco.mj_step
-        for model, data in zip(self.models, self.data, strict=True):
-            step(model, data)
+    def _advance(self, steps: int) -> int:
+        before = self._batch.block("time").copy() if steps > 1 else None
+        self._batch.advance(steps)
+        if before is None or self._is_sound():
+            return steps
+        return int(np.rint((self._batch.block("time") - before).min() / self.dt))
+
+    def _is_sound(self) -> bool:
+        return not self._batch.failures
 
     def _reset(self, env_ids: np.ndarray) -> None:
-        for env in env_ids:
-            model, data = self.models[env], self.data[env]
-            if self._keyframe >= 0:
-                self._mujoco.mj_resetDataKeyframe(model, data, self._keyframe)
-            else:
-                self._mujoco.mj_resetData(model, data)
-            self._mujoco.mj_forward(model, data)
-            # A joint without a servo is told to stay where it is.
-            self._rows["joint_target_q"][env, self._single_dofs] = data.qpos[self._single_coordinates]
-            self._rows["joint_target_qd"][env] = 0.0
-        self.refresh()
+        # A joint without a servo is told to stay where it is.
+        self._rows["joint_target_q"][env_ids[:, None], self._dofs] = self._batch.part(self._start, "qpos")[
+            self._coordinates
+        ]
+        self._rows["joint_target_qd"][env_ids] = 0.0
+        self._batch.take(env_ids, self._start)
 
-    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> None:
-        numbers = values.numpy()
-        width = self._rows[kind].shape[1]
-        place = {"joint_q": 0, "joint_qd": 1, "joint_f": 3}.get(kind, 2)
-        servos = {"joint_target_q": self._drives.position, "joint_target_qd": self._drives.velocity}.get(kind)
-        for i, row in zip(robots, numbers, strict=True):
-            robot = self.robots[i]
-            at = robot.indices(kind)[dofs] - robot.env * width
-            self._rows[kind][robot.env, at] = row
-            if servos is not None:
-                at = servos[at]
-                has = at >= 0
-                at, row = (at, row) if has.all() else (at[has], row[has])
-                row = row * self._drives.gear[at]
-            self._views[robot.env][place][at] = row
+    def _at(self, kind: str, robots: np.ndarray, dofs: np.ndarray) -> tuple[Any, Any]:
+        """Environments and columns of the values of ``kind``, as slices where they have no gaps."""
+        key = (kind, robots.tobytes(), dofs.tobytes())
+        found = self._places.get(key)
+        if found is None:
+            width = self._rows[kind].shape[1]
+            columns = {tuple((self.robots[i].indices(kind)[dofs] % width).tolist()) for i in robots}
+            if len(columns) > 1:
+                raise SimulationError("robots of several kinds cannot be written at once")
+            envs = np.array([self.robots[i].env for i in robots])
+            found = _as_slice(envs), _as_slice(np.array(columns.pop(), dtype=np.int64))
+            if len(self._places) >= _REMEMBERED_PLACES:
+                self._places.clear()
+            self._places[key] = found
+        return found
+
+    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
+        envs, columns = self._at(kind, robots, dofs)
+        self.refresh()
+        self._rows[kind][grid(envs, columns)] = values
+        if kind in _BLOCKS:
+            self._batch.put(_BLOCKS[kind], envs, columns, values)
+        else:
+            servos = (self._drives.position if kind == "joint_target_q" else self._drives.velocity)[columns]
+            has = servos >= 0
+            if not has.all():
+                servos, values = servos[has], values[:, has]
+            self._batch.put("ctrl", envs, _as_slice(servos), values * self._drives.gear[servos])
         if kind in STATE:
-            for env in {self.robots[i].env for i in robots}:
-                self._mujoco.mj_forward(self.models[env], self.data[env])
+            self._batch.forward(np.arange(self.num_envs)[envs])
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
-        rows = efforts.numpy()
-        places = []
-        for row, robot in zip(rows, (self.robots[i] for i in robots), strict=True):
-            at = robot.dofs[dofs] - robot.env * self.models[robot.env].nv
-            places.append((*_narrowed(self._views[robot.env][3], at), *_narrowed(row, dofs)))
+        envs, columns = self._at("joint_f", robots, dofs)
+        rows, chosen = efforts.numpy(), _as_slice(dofs)
+        shown, batch, place = self._rows["joint_f"], self._batch, grid(envs, columns)
 
         def write() -> None:
-            for applied, at, row, columns in places:
-                applied[at] = row[columns]
+            values = rows[:, chosen]
+            shown[place] = values
+            batch.put("qfrc_applied", envs, columns, values)
 
         return write
 
     def root_poses(self, robots: np.ndarray) -> np.ndarray:
-        rows = []
-        for robot in (self.robots[i] for i in robots):
-            data = self.data[robot.env]
-            self._mujoco.mj_kinematics(self.models[robot.env], data)  # which a step leaves at the state before it
-            w, *xyz = data.xquat[robot.root_body]
-            rows.append([*data.xpos[robot.root_body], *xyz, w])
-        return np.array(rows, np.float32)
+        self.refresh()
+        return self._per_root(robots, 7, self._roots.poses)
+
+    def set_root_poses(self, robots: np.ndarray, poses: np.ndarray) -> None:
+        self._set_roots(robots, poses, self._roots.set_poses)
+
+    def root_velocities(self, robots: np.ndarray) -> np.ndarray:
+        self.refresh()
+        return self._per_root(robots, 6, self._roots.velocities)
+
+    def set_root_velocities(self, robots: np.ndarray, velocities: np.ndarray) -> None:
+        self._set_roots(robots, velocities, self._roots.set_velocities)
+
+    def _by_root(self, robots: np.ndarray) -> list[tuple[int, Any, Any]]:
+        """Root bodies, with the rows of their robots and the environments of these, as slices where without gaps."""
+        key = ("root", robots.tobytes())
+        if key not in self._places:
+            roots = np.array([self.robots[i].root_body for i in robots], dtype=np.int64)
+            envs = np.array([self.robots[i].env for i in robots], dtype=np.int64)
+            alike = [np.flatnonzero(roots == root) for root in np.unique(roots)]
+            self._places[key] = [(int(roots[rows[0]]), _as_slice(rows), _as_slice(envs[rows])) for rows in alike]
+        return self._places[key]
+
+    def _per_root(self, robots: np.ndarray, width: int, read: Callable[[int, Any], np.ndarray]) -> np.ndarray:
+        found = np.empty((len(robots), width), np.float32)
+        for root, rows, envs in self._by_root(robots):
+            found[rows] = read(root, envs)
+        return found
+
+    def _set_roots(self, robots: np.ndarray, values: np.ndarray, put: Callable[..., None]) -> None:
+        for i in robots:
+            if self.robots[i].is_fixed_base:
+                raise SimulationError(f"'{self.robots[i].path}' has no free base: its root cannot be moved")
+        self.refresh()
+        for root, rows, envs in self._by_root(robots):
+            put(root, envs, values[rows])
+            self._batch.forward(np.arange(self.num_envs)[envs])
+        self._batch.show()
 
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
-        for robot, force in zip((self.robots[i] for i in robots), forces, strict=True):
-            self.data[robot.env].xfrc_applied[robot.root_body, :3] = force
+        for root, rows, envs in self._by_root(robots):
+            self._batch.put("xfrc_applied", envs, slice(6 * root, 6 * root + 3), forces[rows])
 
-    def _with_models(self, robots: np.ndarray) -> Iterator[tuple[Any, Robot, np.ndarray]]:
-        """Model, robot, and its DOFs in the model."""
-        for robot in (self.robots[i] for i in robots):
-            model = self.models[robot.env]
-            yield model, robot, robot.dofs - robot.env * model.nv
+    def link_names(self, robot: int) -> list[str]:
+        model = self._fields.model
+        return [model.body(int(body)).name for body in links_of(model, self.robots[robot].root_body)]
 
-    def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
-        """The effort limit is that of a joint's servo; a limit of the speed MuJoCo has not."""
-        if name == "velocity_limit":
-            return None
-        rows = []
-        for model, _, dofs in self._with_models(robots):
-            if name == "effort_limit":
-                rows.append(self._drives.effort_limits(model, dofs))
-            else:
-                rows.append(getattr(model, _PROPERTIES[name])[dofs])
-        return np.array(rows, np.float32)
+    def _engine_state(self) -> np.ndarray:
+        self.refresh()
+        targets = (self._rows[kind] for kind in ("joint_target_q", "joint_target_qd"))
+        return np.hstack([self._batch.states, *targets])
 
-    def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
-        kept = []
-        for model, robot, own in self._with_models(robots):
-            at, ids = own[dofs], self._drives.ids(own[dofs])
-            places = dict.fromkeys(_PROPERTIES.values(), at)
-            places |= dict.fromkeys(("actuator_forcelimited", "actuator_forcerange"), ids)
-            kept.append((robot.env, {name: (where, getattr(model, name)[where]) for name, where in places.items()}))
+    def _load_engine_state(self, env_ids: np.ndarray, state: np.ndarray) -> None:
+        width, nv = self._batch.states.shape[1], self._rows["joint_target_q"].shape[1]
+        for i, kind in enumerate(("joint_target_q", "joint_target_qd")):
+            self._rows[kind][env_ids] = state[:, width + i * nv : width + (i + 1) * nv]
+        self._batch.take(env_ids, state[:, :width])
 
-        def give_back() -> None:
-            for env, fields in kept:
-                model = self.models[env]
-                at, armature = fields["dof_armature"]
-                is_other = (model.dof_armature[at] != armature).any()
-                for name, (where, values) in fields.items():
-                    getattr(model, name)[where] = values
-                if is_other:
-                    self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
 
-        return give_back
+class _Each(Sequence[Any]):
+    """Something of each environment, made when it is asked for."""
 
-    def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
-        alike = bool((values == values[:1]).all())
-        for row, robot in self._to_change(robots, alike):
-            model = self.models[robot.env]
-            at = robot.dofs[dofs] - robot.env * model.nv
-            if name == "effort_limit":
-                self._drives.set_effort_limits(model, at, values[row])
-                continue
-            getattr(model, _PROPERTIES[name])[at] = values[row]
-            if name == "armature":  # constants of the constraint solver follow from it
-                self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
+    def __init__(self, count: int, get: Callable[[int], Any]):
+        self._count, self._get = count, get
 
-    def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        rows = []
-        for model, _, dofs in self._with_models(robots):
-            joints = model.dof_jntid[dofs]
-            has_stops = model.jnt_limited[joints].astype(bool)[:, None]
-            rows.append(np.where(has_stops, model.jnt_range[joints], (-np.inf, np.inf)))
-        limits = np.array(rows)
-        return limits[..., 0], limits[..., 1]
+    def __len__(self) -> int:
+        return self._count
 
-    def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pairs = [self._drives.gains(model, dofs) for model, _, dofs in self._with_models(robots)]
-        return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
-
-    def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        for row, (_, robot, own) in enumerate(self._with_models(robots)):
-            for column, dof in enumerate(own[dofs]):
-                kp, kd = stiffness[row, column], damping[row, column]
-                why = self._drives.why_not(int(dof), float(kp)) if kp or kd else None
-                if why:
-                    raise SimulationError(f"joint '{robot.dof_names[int(dofs[column])]}' of '{robot.path}' {why}")
-        alike = bool((stiffness == stiffness[:1]).all() and (damping == damping[:1]).all())
-        for row, robot in self._to_change(robots, alike):
-            model = self.models[robot.env]
-            own = robot.dofs[dofs] - robot.env * model.nv
-            self._drives.set_gains(model, own, stiffness[row], damping[row])
-
-    def _to_change(self, robots: np.ndarray, alike: bool) -> Iterator[tuple[int, Robot]]:
-        """Robots whose models to change, with their row. Environments that differ get a model of their own first."""
-        chosen = [(row, self.robots[i]) for row, i in enumerate(robots)]
-        sharing = Counter(id(model) for model in self.models)
-        if len(sharing) == 1 and alike and len({robot.env for _, robot in chosen}) == self.num_envs:
-            yield from ((row, robot) for row, robot in chosen if robot.env == 0)
-            return
-        for row, robot in chosen:
-            model = self.models[robot.env]
-            if sharing[id(model)] > 1:
-                sharing[id(model)] -= 1
-                self.models[robot.env] = copy.copy(model)
-                sharing[id(self.models[robot.env])] = 1
-            yield row, robot
-
-    def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
-        kept = []
-        for model, robot, own in self._with_models(robots):
-            ids = self._drives.ids(own[dofs])
-            kept.append((robot.env, ids, self._drives.keep(model, ids)))
-        for _, robot in self._to_change(robots, alike=True):
-            model = self.models[robot.env]
-            self._drives.silence(model, self._drives.ids(robot.dofs[dofs] - robot.env * model.nv))
-
-        def give_back() -> None:
-            for env, ids, values in kept:
-                self._drives.put_back(self.models[env], ids, values)
-
-        return give_back
-
-    def silent_drives(self, robots: np.ndarray) -> np.ndarray:
-        """A tendon that moves the joint is a drive too."""
-        return np.array(
-            [self._drives.silent(model, self.data[robot.env], dofs) for model, robot, dofs in self._with_models(robots)]
-        )
+    def __getitem__(self, env: Any) -> Any:
+        if isinstance(env, slice):
+            return [self._get(i) for i in range(*env.indices(self._count))]
+        if not -self._count <= env < self._count:
+            raise IndexError(f"environment {env}: there are {self._count}")
+        return self._get(int(env) % self._count)
 
 
 def _as_slice(indices: np.ndarray) -> Any:
@@ -329,23 +257,6 @@ def _as_slice(indices: np.ndarray) -> Any:
     if indices.size and (np.diff(indices) == 1).all():
         return slice(int(indices[0]), int(indices[-1]) + 1)
     return indices
-
-
-def _narrowed(values: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Values, and where the chosen ones lie in them; of indices without gaps, these values alone."""
-    at = _as_slice(indices)
-    return (values[at], slice(None)) if isinstance(at, slice) else (values, at)
-
-
-def _unique(name: str, fallback: str, model: Any, kind: str) -> str:
-    """The name of a body or joint; for one without, a name that no other has."""
-    if name:
-        return name
-    count = {"body": model.nbody, "jnt": model.njnt}[kind]
-    taken = {getattr(model, {"body": "body", "jnt": "joint"}[kind])(i).name for i in range(count)}
-    while fallback in taken:
-        fallback += "_"
-    return fallback
 
 
 def _import_mujoco() -> Any:

@@ -161,8 +161,10 @@ class NewtonSimulation(Simulation):
     def refresh_targets(self) -> None:
         """So are the targets."""
 
-    def _advance(self) -> None:
-        self.solver.step(self.state, self.state, self.control, None, self.dt)
+    def _advance(self, steps: int) -> int:
+        for _ in range(steps):
+            self.solver.step(self.state, self.state, self.control, None, self.dt)
+        return steps
 
     def _reset(self, env_ids: np.ndarray) -> None:
         for kind, first in self._first.items():
@@ -180,9 +182,9 @@ class NewtonSimulation(Simulation):
         self.solver.reset(self.state, wp.array(mask, device=self.device) if self.num_envs > 1 else None, flags)
         self._newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
 
-    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> None:
+    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         at = np.stack([self.robots[i].indices(kind)[dofs] for i in robots])
-        scatter(values, at, getattr(self.arrays, kind))
+        scatter(wp.array(values, dtype=wp.float32, device=self.device), at, getattr(self.arrays, kind))
         if kind in STATE:
             self._newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
 
@@ -202,6 +204,33 @@ class NewtonSimulation(Simulation):
 
     def root_poses(self, robots: np.ndarray) -> np.ndarray:
         return self.state.body_q.numpy()[[self.robots[i].root_body for i in robots]]
+
+    def _engine_state(self):
+        raise NotImplementedError
+
+    def _load_engine_state(self, env_ids, state):
+        raise NotImplementedError
+
+    def root_velocities(self, robots):
+        raise NotImplementedError
+
+    def set_root_poses(self, robots, poses):
+        raise NotImplementedError
+
+    def set_root_velocities(self, robots, velocities):
+        raise NotImplementedError
+
+    def link_names(self, robot):
+        raise NotImplementedError
+
+    def link_masses(self, robots):
+        raise NotImplementedError
+
+    def set_link_masses(self, robots, links, values):
+        raise NotImplementedError
+
+    def set_dof_limits(self, robots, dofs, lower, upper):
+        raise NotImplementedError
 
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
         wrenches = self.state.body_f.numpy()

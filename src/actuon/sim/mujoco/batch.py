@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All environments of a model: their state in rows, stepped by all cores with one ``MjData`` for each."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ...threads import available_threads, run_together
+from ..divergence import HUGE
+from .fields import ModelFields, field
+from .loop import Field, Target, Worker, make_plan, make_run, mujoco_functions
+
+_WORTH_SHARING = 2.0e-4
+"""Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
+
+FEW = 8
+"""So few environments have an ``MjData`` each from the start, and are stepped by one thread."""
+
+
+class Batch:
+    """The state of N environments, and what advances it.
+
+    An environment that is asked for its ``MjData`` has one of its own from then on, which then holds its state: what is
+    written into it counts. The others share one for each thread.
+
+    Args:
+        mujoco: The module.
+        fields: The models.
+        rows: What actuators see, float32: ``joint_q`` of shape (N, nq), and ``joint_qd``, ``joint_target_q``,
+            ``joint_target_qd`` and ``joint_f`` of shape (N, nv).
+        targets: Targets that are controls of servos.
+    """
+
+    def __init__(self, mujoco: Any, fields: ModelFields, rows: dict[str, np.ndarray], targets: list[Target]):
+        self._mujoco = mujoco
+        self._fields = fields
+        self._rows = rows
+        self.num_envs = fields.num_envs
+        model = fields.model
+        self._signature = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+        self.states = np.zeros((self.num_envs, mujoco.mj_stateSize(model, self._signature)))
+        """Integration state of each environment, as ``mj_getState`` gives it, shape (N, W)."""
+        self._starts = self._find_blocks(model)
+        self.own: dict[int, Any] = {}
+        """The ``MjData`` of environments that have one."""
+        self._targets = (Target * len(targets))(*targets)
+        self._own_addresses = np.zeros(self.num_envs, np.uint64)
+        self._workers: list[tuple[Any, Any]] = [(model, mujoco.MjData(model))]
+        self._version = -1
+        self._runs: list[Any] = []
+        self._work = 0.0
+        self._is_tried = False
+        self.failures = 0
+        """How many environments were not finite, or huge, when last looked at."""
+        functions = mujoco_functions()
+        self._is_compiled = functions is not None
+        self._plan = make_plan(functions or {})
+        self._fill(model)
+        for env in range(self.num_envs if self.num_envs <= FEW else 0):
+            self.data(env)
+
+    def _find_blocks(self, model: Any) -> dict[str, slice]:
+        """Where each part of the state lies in a row."""
+        kinds = self._mujoco.mjtState
+        starts, at, bit = {}, 0, 1
+        names = {int(getattr(kinds, name)): name for name in dir(kinds) if name.startswith("mjSTATE_")}
+        while bit <= self._signature:
+            if self._signature & bit:
+                size = self._mujoco.mj_stateSize(model, bit)
+                starts[names[bit].removeprefix("mjSTATE_").lower()] = slice(at, at + size)
+                at += size
+            bit <<= 1
+        return starts
+
+    def block(self, name: str) -> np.ndarray:
+        """A part of the state of all environments, such as ``"qpos"``, as a view of shape (N, n)."""
+        return self.part(self.states, name)
+
+    def part(self, states: np.ndarray, name: str) -> np.ndarray:
+        """That part of any states, of shape (..., W)."""
+        return states[..., self._starts[name]]
+
+    def _fill(self, model: Any) -> None:
+        """Tell the plan what stays the same."""
+        plan, starts = self._plan, self._starts
+        plan.signature, plan.width, plan.count = self._signature, self.states.shape[1], self.num_envs
+        plan.nq, plan.nv = model.nq, model.nv
+        plan.at_position, plan.at_velocity = starts["qpos"].start, starts["qvel"].start
+        plan.at_control, plan.at_effort = starts["ctrl"].start, starts["qfrc_applied"].start
+        plan.states, plan.own = self.states.ctypes.data, self._own_addresses.ctypes.data
+        plan.position, plan.velocity, plan.effort = (
+            self._rows[kind].ctypes.data for kind in ("joint_q", "joint_qd", "joint_f")
+        )
+        plan.num_targets, plan.targets = len(self._targets), ctypes.addressof(self._targets)
+
+    def data(self, env: int) -> Any:
+        """The ``MjData`` of an environment, which it has for itself from now on."""
+        if env not in self.own:
+            data = self._mujoco.MjData(self._fields.model)
+            self._mujoco.mj_setState(self._fields.model, data, self.states[env], self._signature)
+            self.own[env] = data
+            self._own_addresses[env] = getattr(data, "_address", 1)
+            self.forward([env])
+        return self.own[env]
+
+    def borrow(self, env: int) -> tuple[Any, Any]:
+        """Model and ``MjData`` with the state of an environment, to compute something and forget it."""
+        model, data = self._ready_workers(1)[0]
+        self._fields.load(env, model)
+        if env in self.own:
+            return model, self.own[env]
+        self._mujoco.mj_setState(model, data, self.states[env], self._signature)
+        return model, data
+
+    def put(self, name: str, envs: Any, columns: Any, values: np.ndarray) -> None:
+        """Write into a part of the state.
+
+        Args:
+            name: Such as ``"qpos"``.
+            envs: Which environments, as a slice or indices of shape (n,).
+            columns: Which values of the part, as a slice or indices of shape (d,).
+            values: Shape (n, d).
+        """
+        self.block(name)[grid(envs, columns)] = values
+        if self.own:
+            for row, env in enumerate(self.numbers(envs)):
+                if env in self.own:
+                    getattr(self.own[env], name).reshape(-1)[columns] = values[row]
+
+    def numbers(self, envs: Any) -> Iterable[int]:
+        """Environments, given as a slice or indices, one by one."""
+        return range(*envs.indices(self.num_envs)) if isinstance(envs, slice) else envs.tolist()
+
+    def take(self, envs: np.ndarray, states: np.ndarray) -> None:
+        """Put environments into a state, of shape (n, W), and show it."""
+        self.states[envs] = states
+        for env in envs:
+            if env in self.own:
+                self._mujoco.mj_setState(self._fields.model, self.own[env], self.states[env], self._signature)
+        self.forward(envs)
+        self.show()
+
+    def forward(self, envs: Iterable[int]) -> None:
+        """Bring what an ``MjData`` shows up to date with positions and velocities that were written."""
+        for env in envs:
+            if env in self.own:
+                self._mujoco.mj_forward(*self.borrow(env))
+
+    def refresh(self) -> None:
+        """Read environments that have an ``MjData``, which anyone may have written into."""
+        if not self.own:
+            return
+        if not self._is_compiled:
+            for env, data in self.own.items():
+                self._mujoco.mj_getState(self._fields.model, data, self.states[env], self._signature)
+            self.show()
+        else:
+            self._run(0)
+
+    def show(self) -> None:
+        """Let actuators see the state and the efforts of all environments."""
+        with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
+            for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
+                self._rows[kind][...] = self.block(name)
+        self.show_targets()
+        moving = self.states[:, self._starts["qpos"].start : self._starts["qvel"].stop]
+        self.failures = int(np.count_nonzero(~(np.abs(moving) <= HUGE).all(axis=1)))
+
+    def show_targets(self) -> None:
+        """Let actuators see the controls of servos as targets."""
+        controls = self.block("ctrl")
+        by_address = {rows.ctypes.data: rows for rows in self._rows.values()}
+        for target in self._targets:
+            clipped = np.clip(controls[:, target.control], target.low, target.high)
+            by_address[target.rows][:, target.dof] = clipped / target.gear
+
+    def advance(self, steps: int) -> None:
+        """Advance all environments. One that is not finite, or huge, after a step goes no further."""
+        if self.num_envs == 1:
+            model, data = self._fields.model, self.data(0)
+            for _ in range(steps):
+                self._mujoco.mj_step(model, data)
+                self.refresh()
+                if self.failures:
+                    return
+            return
+        if self._is_compiled and not self._is_tried:
+            self._is_tried = True
+            self._advance_guarded(1)
+            steps -= 1
+        if steps and not self.failures:
+            (self._run if self._is_compiled and self._has_room() else self._advance_guarded)(steps)
+
+    def _has_room(self) -> bool:
+        """Whether MuJoCo's memory is ample. Where it ends, MuJoCo ends the process, except in a guarded call."""
+        datas = [*(data for _, data in self._workers), *self.own.values()]
+        return all(2 * data.maxuse_arena < data.narena for data in datas)
+
+    def _advance_guarded(self, steps: int) -> None:
+        """Advance through calls that raise MuJoCo's errors."""
+        mujoco, signature = self._mujoco, self._signature
+        for env, row in enumerate(self.states):
+            model, data = self.borrow(env)
+            for _ in range(steps):
+                mujoco.mj_step(model, data)
+                mujoco.mj_getState(model, data, row, signature)
+                if not (np.abs(row[self._starts["qpos"].start : self._starts["qvel"].stop]) <= HUGE).all():
+                    break
+        self.show()
+
+    def _run(self, steps: int) -> None:
+        """Run the compiled loop: with no steps, read what is in the ``MjData`` of environments that have one."""
+        plan = self._plan
+        threads = 1
+        if steps and self._work > _WORTH_SHARING and self.num_envs > FEW:
+            threads = min(available_threads(), self.num_envs)
+        if threads > len(self._runs) or self._version != self._fields.version:
+            self._make_runs(max(threads, len(self._runs)))
+        plan.next, plan.failures, plan.steps = 0, 0, steps
+        plan.chunk = max(1, self.num_envs // (16 * threads))
+        if threads == 1:
+            start = time.perf_counter()
+            self._runs[0]()
+            if steps:
+                self._work = time.perf_counter() - start
+        else:
+            run_together(self._runs[:threads])
+        self.failures = plan.failures
+
+    def _ready_workers(self, count: int) -> list[tuple[Any, Any]]:
+        """A model and an ``MjData`` for each thread. Where environments differ, threads write into their models."""
+        shared = self._fields.model
+        if self._fields.rows:
+            if self._version != self._fields.version:
+                self._workers = [(copy.copy(shared), data) for _, data in self._workers]
+        elif self._workers[0][0] is not shared:
+            self._workers = [(shared, data) for _, data in self._workers]
+        while len(self._workers) < count:
+            model = copy.copy(shared) if self._fields.rows else shared
+            self._workers.append((model, self._mujoco.MjData(model)))
+        return self._workers
+
+    def _make_runs(self, count: int) -> None:
+        rows = self._fields.rows
+        self._kept: list[Any] = [
+            (Field * len(rows))(*(Field(r.ctypes.data, r.nbytes // self.num_envs) for r in rows.values()))
+        ]
+        self._plan.num_fields, self._plan.fields = len(rows), ctypes.addressof(self._kept[0])
+        self._runs = []
+        for model, data in self._ready_workers(count):
+            into = (ctypes.c_void_p * len(rows))(*(field(model, name).ctypes.data for name in rows))
+            worker = Worker(model._address, data._address, into)
+            self._kept += [into, worker]
+            self._runs.append(make_run(self._plan, worker))
+        self._version = self._fields.version
+
+
+def grid(rows: Any, columns: Any) -> Any:
+    """What to index with for all of ``columns`` in all of ``rows``, each a slice or indices."""
+    return (rows, columns) if isinstance(rows, slice) or isinstance(columns, slice) else np.ix_(rows, columns)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One model for all environments, and rows of those of its fields in which they differ."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+STATISTIC = "stat"
+"""The model's ``mjStatistic`` as a field: mean inertia, mass and size, extent, centre."""
+
+_DERIVED = (
+    "body_subtreemass",
+    "body_invweight0",
+    "dof_M0",
+    "dof_invweight0",
+    "tendon_invweight0",
+    "actuator_acc0",
+    STATISTIC,
+)
+"""What ``mj_setConst`` makes of masses and armatures, and the constraint solver reads."""
+
+
+class ModelFields:
+    """The fields of the models of all environments, without a model for each.
+
+    Args:
+        mujoco: The module.
+        model: What all environments share.
+        num_envs: Number of environments, N.
+    """
+
+    def __init__(self, mujoco: Any, model: Any, num_envs: int):
+        self._mujoco = mujoco
+        self.model = model
+        """What all environments share."""
+        self.num_envs = num_envs
+        self.rows: dict[str, np.ndarray] = {}
+        """Fields in which environments differ, by name, each of shape (N, ...)."""
+        self.version = 0
+        """Counts changes of the shared model and of which fields have rows. Values in rows may change at any time."""
+        self._scratch: Any = None
+
+    def view(self, env: int) -> Any:
+        """The model of an environment, as far as its fields are read and written as arrays."""
+        return _View(self, env) if self.rows else self.model
+
+    def to_change(self, names: Sequence[str], envs: Sequence[int], alike: bool) -> Iterator[tuple[int, Any]]:
+        """What to write fields into.
+
+        Args:
+            names: Fields that are about to be written.
+            envs: Environments to change, of which some may be the same.
+            alike: Whether all get the same values.
+
+        Yields:
+            Position in ``envs``, and the model, or a view of it, to write its values into.
+        """
+        self.version += 1
+        shared = alike and len(set(envs)) == self.num_envs and not any(name in self.rows for name in names)
+        if self.num_envs == 1 or shared:
+            yield from ((i, self.model) for i, env in enumerate(envs) if env == 0)
+            return
+        self.make_rows(names)
+        for i, env in enumerate(envs):
+            yield i, _View(self, int(env))
+
+    def make_rows(self, names: Iterable[str]) -> None:
+        """Let environments differ in these fields. They begin with what they share."""
+        for name in names:
+            if name not in self.rows:
+                shared = field(self.model, name)
+                self.rows[name] = np.repeat(shared[None], self.num_envs, axis=0)
+                self.version += 1
+
+    def settle(self, envs: Iterable[int]) -> None:
+        """Bring up to date what follows from masses and armatures that were changed in these environments."""
+        mujoco = self._mujoco
+        self.version += 1
+        if not self.rows:
+            mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+            return
+        model = copy.copy(self.model)
+        data = mujoco.MjData(model)
+        self.make_rows(name for name in _DERIVED if hasattr(model, name))
+        for env in envs:
+            self.load(env, model)
+            mujoco.mj_setConst(model, data)
+            for name in _DERIVED:
+                if name in self.rows:
+                    self.rows[name][env] = field(model, name)
+
+    def load(self, env: int, model: Any) -> None:
+        """Write the rows of an environment into a model."""
+        for name, rows in self.rows.items():
+            field(model, name)[...] = rows[env]
+
+    def model_of(self, env: int) -> Any:
+        """The model of an environment: the shared one, or a copy where it differs from that."""
+        if all(np.array_equal(rows[env], field(self.model, name)) for name, rows in self.rows.items()):
+            return self.model
+        model = copy.copy(self.model)
+        self.load(env, model)
+        return model
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all rows."""
+        return sum(rows.nbytes for rows in self.rows.values())
+
+
+class _View:
+    """A model whose fields are the rows of an environment, or else those of the shared model."""
+
+    def __init__(self, fields: ModelFields, env: int):
+        self._fields, self._env = fields, env
+
+    def __getattr__(self, name: str) -> Any:
+        rows = self._fields.rows.get(name)
+        return getattr(self._fields.model, name) if rows is None else rows[self._env]
+
+
+def field(model: Any, name: str) -> np.ndarray:
+    """A field of a model as an array to read and write."""
+    if name != STATISTIC:
+        return np.asarray(getattr(model, name))
+    before_center = 4 * ctypes.sizeof(ctypes.c_double)
+    values = np.ctypeslib.as_array((ctypes.c_double * 7).from_address(model.stat.center.ctypes.data - before_center))
+    assert values[[0, 3]].tolist() == [model.stat.meaninertia, model.stat.extent], "mjStatistic has another layout"
+    return values

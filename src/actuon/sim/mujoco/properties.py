@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What MuJoCo's model holds for the joints of robots: gains, limits, armature, friction, masses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import SimulationError
+from ..simulation import Robot, Simulation
+from .batch import Batch
+from .drives import FIELDS, Drives
+from .fields import ModelFields
+from .load import links_of
+
+GAINS = ("actuator_gainprm", "actuator_biasprm")
+LIMITS = ("actuator_forcelimited", "actuator_forcerange")
+_PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
+
+
+class ModelProperties(Simulation):
+    """The part of a MuJoCo simulation that reads and writes models."""
+
+    _mujoco: Any
+    _fields: ModelFields
+    _drives: Drives
+    _batch: Batch
+
+    def _with_models(self, robots: np.ndarray) -> Iterator[tuple[Any, Robot, np.ndarray]]:
+        """Model, robot, and its DOFs in the model."""
+        nv = self._fields.model.nv
+        for robot in (self.robots[i] for i in robots):
+            yield self._fields.view(robot.env), robot, robot.dofs - robot.env * nv
+
+    def _to_change(
+        self, names: Sequence[str], robots: np.ndarray, dofs: np.ndarray, alike: bool
+    ) -> Iterator[tuple[int, Any, np.ndarray]]:
+        """Row of a robot, the model to change for it, and its DOFs in the model."""
+        nv = self._fields.model.nv
+        chosen = [self.robots[i] for i in robots]
+        for row, model in self._fields.to_change(names, [robot.env for robot in chosen], alike):
+            yield row, model, chosen[row].dofs[dofs] - chosen[row].env * nv
+
+    def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
+        """The effort limit is that of a joint's servo; a limit of the speed MuJoCo has not."""
+        if name == "velocity_limit":
+            return None
+        rows = []
+        for model, _, dofs in self._with_models(robots):
+            if name == "effort_limit":
+                rows.append(self._drives.effort_limits(model, dofs))
+            else:
+                rows.append(getattr(model, _PROPERTIES[name])[dofs])
+        return np.array(rows, np.float32)
+
+    def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
+        if name == "velocity_limit":
+            raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
+        names = LIMITS if name == "effort_limit" else (_PROPERTIES[name],)
+        for row, model, at in self._to_change(names, robots, dofs, _alike(values)):
+            if name == "effort_limit":
+                self._drives.set_effort_limits(model, at, values[row])
+            else:
+                getattr(model, _PROPERTIES[name])[at] = values[row]
+        if name == "armature":
+            self._settle(robots)
+
+    def _settle(self, robots: np.ndarray) -> None:
+        """Constants of the constraint solver follow from masses and armatures."""
+        self._fields.settle({self.robots[i].env for i in robots})
+
+    def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        kept = []
+        for model, robot, own in self._with_models(robots):
+            at, ids = own[dofs], self._drives.ids(own[dofs])
+            places = dict.fromkeys(_PROPERTIES.values(), at) | dict.fromkeys(LIMITS, ids)
+            kept.append((robot.env, {name: (where, getattr(model, name)[where]) for name, where in places.items()}))
+
+        def give_back() -> None:
+            is_other = False
+            for env, values in kept:
+                model = self._fields.view(env)
+                for name, (where, before) in values.items():
+                    now = getattr(model, name)
+                    is_other |= name == _PROPERTIES["armature"] and bool((now[where] != before).any())
+                    now[where] = before
+            self._fields.version += 1
+            if is_other:
+                self._settle(robots)
+
+        return give_back
+
+    def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows = []
+        for model, _, dofs in self._with_models(robots):
+            joints = self._fields.model.dof_jntid[dofs]
+            has_stops = model.jnt_limited[joints].astype(bool)[:, None]
+            rows.append(np.where(has_stops, model.jnt_range[joints], (-np.inf, np.inf)))
+        limits = np.array(rows)
+        return limits[..., 0], limits[..., 1]
+
+    def set_dof_limits(self, robots: np.ndarray, dofs: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+        names = ("jnt_limited", "jnt_range")
+        for row, model, at in self._to_change(names, robots, dofs, _alike(lower) and _alike(upper)):
+            joints = self._fields.model.dof_jntid[at]
+            model.jnt_limited[joints] = np.isfinite(lower[row]) | np.isfinite(upper[row])
+            limits = np.stack([lower[row], upper[row]], axis=1)
+            model.jnt_range[joints] = np.clip(limits, -self._mujoco.mjMAXVAL, self._mujoco.mjMAXVAL)
+
+    def link_masses(self, robots: np.ndarray) -> np.ndarray:
+        rows = [model.body_mass[links_of(self._fields.model, r.root_body)] for model, r, _ in self._with_models(robots)]
+        return np.array(rows, np.float32)
+
+    def set_link_masses(self, robots: np.ndarray, links: np.ndarray, values: np.ndarray) -> None:
+        none = np.zeros(0, np.int64)
+        for row, model, _ in self._to_change(("body_mass",), robots, none, _alike(values)):
+            bodies = links_of(self._fields.model, self.robots[robots[row]].root_body)
+            model.body_mass[bodies[links]] = values[row]
+        self._settle(robots)
+
+    def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pairs = [self._drives.gains(model, dofs) for model, _, dofs in self._with_models(robots)]
+        return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+
+    def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
+        for row, (_, robot, own) in enumerate(self._with_models(robots)):
+            for column, dof in enumerate(own[dofs]):
+                kp, kd = stiffness[row, column], damping[row, column]
+                why = self._drives.why_not(int(dof), float(kp)) if kp or kd else None
+                if why:
+                    raise SimulationError(f"joint '{robot.dof_names[int(dofs[column])]}' of '{robot.path}' {why}")
+        for row, model, at in self._to_change(GAINS, robots, dofs, _alike(stiffness) and _alike(damping)):
+            self._drives.set_gains(model, at, stiffness[row], damping[row])
+
+    def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        kept = []
+        for model, robot, own in self._with_models(robots):
+            ids = self._drives.ids(own[dofs])
+            kept.append((robot.env, ids, self._drives.keep(model, ids)))
+        for _, model, at in self._to_change(FIELDS, robots, dofs, alike=True):
+            self._drives.silence(model, self._drives.ids(at))
+
+        def give_back() -> None:
+            for env, ids, values in kept:
+                self._drives.put_back(self._fields.view(env), ids, values)
+            self._fields.version += 1
+
+        return give_back
+
+    def silent_drives(self, robots: np.ndarray) -> np.ndarray:
+        """A tendon that moves the joint is a drive too."""
+        shared, data = self._batch.borrow(0)
+        self._mujoco.mj_fwdPosition(shared, data)
+        return np.array([self._drives.silent(model, data, dofs) for model, _, dofs in self._with_models(robots)])
+
+
+def _alike(values: np.ndarray) -> bool:
+    """Whether all rows are the same."""
+    return bool((values == values[:1]).all())

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many environments in MuJoCo: one loop over all of them gives what plain `mj_step` gives, to the last bit."""
+
+from __future__ import annotations
+
+import copy
+import resource
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from paths import ASSETS, robot_files
+
+from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
+from actuon.sim.mujoco import batch as batches, loop
+
+mujoco = pytest.importorskip("mujoco")
+QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
+WHOLE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+MANY = 2 * batches.FEW + 3
+
+
+def state_of(model, data):
+    state = np.zeros(mujoco.mj_stateSize(model, WHOLE))
+    mujoco.mj_getState(model, data, state, WHOLE)
+    return state
+
+
+def shaken(simulation, rng):
+    """Environments that differ, and a plain ``MjData`` in the state of each."""
+    states = simulation._batch.states
+    start = simulation._batch.block("qvel")
+    start[:] = rng.normal(0.0, 0.5, start.shape)
+    control = simulation._batch.block("ctrl")
+    control[:] += rng.normal(0.0, 0.2, control.shape)
+    simulation._batch.take(np.arange(simulation.num_envs), states.copy())
+    plain = []
+    for env in range(simulation.num_envs):
+        plain.append(mujoco.MjData(simulation.models[env]))
+        mujoco.mj_setState(simulation.models[env], plain[-1], states[env], WHOLE)
+    return plain
+
+
+def check_plain(simulation, plain, steps):
+    for env, data in enumerate(plain):
+        model = simulation.models[env]
+        for _ in range(steps):
+            mujoco.mj_step(model, data)
+        np.testing.assert_array_equal(state_of(model, data), simulation._batch.states[env], err_msg=f"env {env}")
+
+
+@pytest.mark.parametrize("path", [QUADRUPED, ARM, *robot_files(".xml")], ids=lambda p: p.stem)
+def test_bits_of_plain_mj_step(path, rng):
+    """Warm starts, contacts and activations included, on shipped and public robots."""
+    with MujocoSimulation(path, num_envs=MANY) as simulation:
+        plain = shaken(simulation, rng)
+        for _ in range(10):
+            simulation.step()
+        simulation.step(15)
+        check_plain(simulation, plain, 25)
+
+
+@pytest.mark.parametrize("how", ["one thread", "guarded", "threads", "few"])
+def test_all_ways_give_the_same_bits(how, rng, monkeypatch):
+    if how == "guarded":
+        monkeypatch.setattr(batches, "mujoco_functions", lambda: None)
+    monkeypatch.setattr(batches, "_WORTH_SHARING", 0.0 if how == "threads" else 1e9)
+    monkeypatch.setenv("ACTUON_NUM_THREADS", "3")
+    with MujocoSimulation(QUADRUPED, num_envs=batches.FEW if how == "few" else MANY) as simulation:
+        plain = shaken(simulation, rng)
+        simulation.step(4)
+        simulation.step(6)
+        assert len(simulation._batch._runs) == {"threads": 3, "guarded": 0}.get(how, 1)
+        check_plain(simulation, plain, 10)
+
+
+def test_an_environment_that_is_asked_for_keeps_its_data(rng):
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        plain = shaken(simulation, rng)
+        simulation.step(5)
+        data = simulation.data[4]
+        assert data is simulation.data[4]
+        assert simulation.data[-1] is simulation.data[MANY - 1]
+        assert len(simulation.data) == len(simulation.models) == MANY
+        np.testing.assert_array_equal(data.qpos, simulation._batch.block("qpos")[4])
+        assert data.ncon > 0 or data.xpos[1, 2] > 0.0
+        simulation.step(5)
+        check_plain(simulation, plain, 10)
+        np.testing.assert_array_equal(data.qpos, plain[4].qpos)
+        np.testing.assert_array_equal(data.sensordata, plain[4].sensordata)
+        np.testing.assert_array_equal(data.qfrc_actuator, plain[4].qfrc_actuator)
+        with pytest.raises(IndexError):
+            simulation.data[MANY]
+
+
+def test_what_is_written_into_data_counts(rng):
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        robots = Articulation("base")
+        data = simulation.data[2]
+        data.qpos[7] = 0.3
+        data.ctrl[0] = 0.125
+        data.qfrc_applied[6] = 2.0
+        assert robots.get_dof_positions().numpy()[2, 0] == np.float32(0.3)
+        assert robots.get_dof_position_targets().numpy()[2, 0] == 0.125
+        assert robots.get_dof_efforts().numpy()[2, 0] == 2.0
+        robots.set_dof_positions(0.25, indices=[2, 3], dof_indices=[1, 4])
+        assert data.qpos[[7, 8, 11]].tolist() == [0.3, 0.25, 0.25]
+        robots.set_dof_efforts(0.5, indices=[2], dof_indices=[1])
+        assert data.qfrc_applied[[6, 7]].tolist() == [2.0, 0.5]
+
+
+@pytest.mark.parametrize("robot", ["quadruped", "unitree_g1"])
+def test_environments_that_differ_are_those_of_models_of_their_own(robot, rng):
+    paths = {path.stem: path for path in (QUADRUPED, *robot_files(".xml"))}
+    if robot not in paths:
+        pytest.skip("the public robots are not here")
+    with MujocoSimulation(paths[robot], num_envs=MANY) as simulation:
+        robots = Articulation([found.path for found in simulation.robots])
+        ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
+        before = simulation.dof_property("armature", ids)
+        factors = rng.uniform(0.5, 2.0, before.shape)
+        simulation.set_dof_property("armature", ids, dofs, before * factors)
+        simulation.set_dof_property("friction", ids, dofs, rng.uniform(0.0, 0.3, before.shape))
+        simulation.set_link_masses(ids[:3], np.array([0]), simulation.link_masses(ids[:3])[:, :1] * 1.5)
+        np.testing.assert_allclose(simulation.dof_property("armature", ids), before * factors, rtol=1e-6)
+        plain = shaken(simulation, rng)
+        for env in (0, 1, MANY - 1):  # as if each had been compiled so
+            model, shared = simulation.models[env], simulation._fields.model
+            own = copy.copy(shared)
+            for name in ("dof_armature", "dof_frictionloss", "body_mass"):
+                getattr(own, name)[:] = getattr(model, name)
+            mujoco.mj_setConst(own, mujoco.MjData(own))
+            names = [n for n in model._all_fields if not n.startswith(("cam_", "light_"))]
+            for name in (name for name in names if isinstance(getattr(model, name), np.ndarray)):
+                np.testing.assert_array_equal(getattr(model, name), getattr(own, name), err_msg=name)
+            assert model.stat.meaninertia == own.stat.meaninertia
+        simulation.step(20)
+        check_plain(simulation, plain, 20)
+
+
+def test_environments_that_differ_take_little_memory():
+    """Rows of what differs, not a model each."""
+    paths = {path.stem: path for path in robot_files(".xml")}
+    path = paths.get("unitree_g1", QUADRUPED)
+    with MujocoSimulation(path, num_envs=64) as simulation:
+        robots = Articulation([found.path for found in simulation.robots])
+        ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
+        values = np.random.default_rng(0).uniform(0.01, 0.02, (64, robots.num_dofs))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        simulation.set_dof_property("armature", ids, dofs, values)
+        simulation.step(2)
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        assert simulation._fields.nbytes < 64 * 20_000
+        assert grown < 64 * 1_000_000
+
+
+def test_a_thousand_robots_take_little_memory():
+    code = f"""
+        import resource
+        from actuon import MujocoSimulation
+        MujocoSimulation({str(QUADRUPED)!r}, num_envs=20).step(2)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        simulation = MujocoSimulation({str(QUADRUPED)!r}, num_envs=1000)
+        simulation.step(2)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[-1]) * 1024 < 1000 * 60_000
+
+
+def test_rewinding_all_or_some(rng):
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        robots = Articulation("base")
+        actuators = ArticulationActuators("base")
+        robots.set_dof_velocities(rng.normal(0.0, 1.0, (MANY, 12)))
+        simulation.step(7)
+        saved = simulation.save_state()
+        targets = robots.get_dof_position_targets().numpy()
+        trace = []
+        for _ in range(2):
+            robots.set_dof_position_targets(targets + 0.1)
+            simulation.step(9)
+            trace.append(simulation._batch.states.copy())
+            simulation.load_state(saved)
+        np.testing.assert_array_equal(*trace)
+        np.testing.assert_array_equal(robots.get_dof_position_targets().numpy(), targets)
+
+        robots.set_dof_position_targets(targets + 0.1)
+        simulation.step(4)
+        now = simulation._batch.states.copy()
+        simulation.load_state(saved, env_ids=[1, 5])
+        others = np.setdiff1d(np.arange(MANY), [1, 5])
+        np.testing.assert_array_equal(simulation._batch.states[others], now[others])
+        robots.set_dof_position_targets(targets + 0.1)
+        simulation.step(9)
+        np.testing.assert_array_equal(simulation._batch.states[[1, 5]], trace[0][[1, 5]])
+        assert actuators.telemetry().applied_effort.any()
+
+
+def test_nobody_is_called_between_steps_that_need_nobody():
+    with MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        simulation.step(3)
+        runs = []
+        simulation._batch._run = (lambda run: lambda steps: (runs.append(steps), run(steps)))(simulation._batch._run)
+        simulation.step(6)
+        assert [steps for steps in runs if steps] == [6]
+        heard = []
+        simulation.subscribe(Event.PRE_STEP, lambda *_: heard.append(simulation.time))
+        simulation.step(6)
+        assert len(heard) == 6
+        assert simulation.time == pytest.approx(15 * simulation.dt)
+
+
+def test_divergence_between_steps_is_told_at_its_time():
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        simulation.step(3)
+        bad = simulation._batch.states.copy()[[4]]
+        simulation._batch.part(bad, "qvel")[:, 8] = 1e9
+        simulation._batch.take(np.array([4]), bad)
+        with pytest.raises(SimulationError, match=r"env_4/base") as error:
+            simulation.step(500)
+        assert float(str(error.value).split()[2]) < 100 * simulation.dt
+
+
+def test_too_little_memory_is_an_error_not_the_end_of_the_process():
+    boxes = "".join(f"<body pos='{i * 0.05} 0 .09'><freejoint/><geom size='.1'/></body>" for i in range(12))
+    hinge = "<body name='r' pos='0 0 3'><joint name='h'/><geom size='.1'/></body>"
+    xml = f"<mujoco><size memory='9K'/><worldbody><geom type='plane' size='5 5 .1'/>{boxes}{hinge}</worldbody></mujoco>"
+    model = mujoco.MjModel.from_xml_string(xml)
+    with MujocoSimulation(model, num_envs=MANY) as simulation, pytest.raises(mujoco.FatalError, match="out of memory"):
+        simulation.step()
+
+
+def test_functions_are_found():
+    """Where they are not, everything works, one environment after the other: a release of MuJoCo may hide them."""
+    functions = loop.mujoco_functions()
+    assert functions is not None
+    assert all(functions.values())
+
+
+def test_roots(rng):
+    """Poses and velocities, set and got, are those that MuJoCo computes."""
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        robots = Articulation("base")
+        poses = rng.normal(0.0, 1.0, (MANY, 7)).astype(np.float32)
+        poses[:, 3:] /= np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
+        velocities = rng.normal(0.0, 1.0, (MANY, 6)).astype(np.float32)
+        robots.set_root_poses(poses)
+        robots.set_root_velocities(velocities)
+        np.testing.assert_allclose(robots.get_root_poses().numpy(), poses, atol=1e-6)
+        np.testing.assert_allclose(robots.get_root_velocities(indices=[3]).numpy(), velocities[[3]], atol=1e-6)
+        data, found = simulation.data[3], np.zeros(6)
+        np.testing.assert_allclose(data.xpos[1], poses[3, :3], atol=1e-6)
+        mujoco.mj_objectVelocity(simulation.models[3], data, mujoco.mjtObj.mjOBJ_XBODY, 1, found, 0)
+        np.testing.assert_allclose(np.hstack([found[3:], found[:3]]), velocities[3], atol=1e-5)
+    with MujocoSimulation(ARM, num_envs=2) as simulation:
+        robots = Articulation("link0")
+        assert robots.get_root_poses().numpy().shape == (2, 7)
+        assert not robots.get_root_velocities().numpy().any()
+        with pytest.raises(SimulationError, match="no free base"):
+            robots.set_root_poses([0, 0, 0, 0, 0, 0, 1])
