@@ -33,7 +33,7 @@ class Articulation:
         self.simulation = simulation or current_simulation()
         self._robots = self._find(paths)
         self._flat: dict[str, np.ndarray] = {}
-        self._views: dict[str, tuple[int, int] | None] = {}
+        self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
         self.robot_ids = np.array(self._robots)
         """Indices of the robots in ``simulation.robots``, shape (N,)."""
         first = self.robots[0]
@@ -333,15 +333,16 @@ class Articulation:
 
     def values(self, kind: str) -> np.ndarray:
         """Values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
-        flat = getattr(self.simulation.arrays, kind).numpy()
-        if kind not in self._views:
-            self._views[kind] = _stride(self.flat_indices(kind))
-        grid = self._views[kind]
-        if grid is None:
-            return flat[self.flat_indices(kind)]
-        first, step = grid
-        shape = (len(self), self.num_dofs)
-        return np.lib.stride_tricks.as_strided(flat[first:], shape, (step * flat.itemsize, flat.itemsize)).copy()
+        array = getattr(self.simulation.arrays, kind)
+        known, view = self._views.get(kind, (None, None))
+        if known is not array or view is None:
+            flat = array.numpy()
+            view = _grid(flat, self.flat_indices(kind))
+            if view is None:
+                return flat[self.flat_indices(kind)]
+            if array.device.is_cpu:
+                self._views[kind] = array, view
+        return view.copy()
 
     def flat_indices(self, kind: str) -> np.ndarray:
         """Where the values of ``kind`` lie in the simulation's arrays, shape (N, D)."""
@@ -386,12 +387,14 @@ class Articulation:
         return np.ascontiguousarray(numbers)
 
 
-def _stride(indices: np.ndarray) -> tuple[int, int] | None:
-    """First index, and distance between rows, where ``indices`` of shape (n, d) lie side by side; None elsewhere."""
+def _grid(flat: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
+    """A view of ``flat`` at ``indices`` of shape (n, d), where these lie side by side in rows; None elsewhere."""
     first = int(indices[0, 0])
     step = int(indices[1, 0]) - first if len(indices) > 1 else 0
     rows, columns = (np.arange(length) for length in indices.shape)
-    return (first, step) if (indices == first + rows[:, None] * step + columns).all() else None
+    if (indices != first + rows[:, None] * step + columns).any():
+        return None
+    return np.lib.stride_tricks.as_strided(flat[first:], indices.shape, (step * flat.itemsize, flat.itemsize))
 
 
 def _names(robot: Robot) -> list[str]:

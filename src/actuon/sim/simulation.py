@@ -197,10 +197,11 @@ class Simulation(Uncopyable, abc.ABC):
                 if not self._running:
                     return
                 self._time += self._advance(steps) * self.dt
-                self._events.fire(Event.POST_STEP, self, self.dt)
-                if not self._running:
-                    return
-                self.refresh()
+                if self._events.has_any(Event.POST_STEP):
+                    self._events.fire(Event.POST_STEP, self, self.dt)
+                    if not self._running:
+                        return
+                    self.refresh()
                 self._check_state()
         finally:
             self._stepping = False
@@ -331,7 +332,7 @@ class Simulation(Uncopyable, abc.ABC):
 
     @abc.abstractmethod
     def _advance(self, steps: int) -> int:
-        """Let the engine take steps, at least one. Returns how many it took until an environment diverged, or all."""
+        """Let the engine take steps, at least one, and refresh. Returns how many it took until one diverged, or all."""
 
     @abc.abstractmethod
     def _reset(self, env_ids: np.ndarray) -> None:

@@ -155,13 +155,19 @@ class MujocoSimulation(ModelProperties):
         if kind in _BLOCKS:
             self._batch.put(_BLOCKS[kind], envs, columns, values)
         else:
-            servos = (self._drives.position if kind == "joint_target_q" else self._drives.velocity)[columns]
-            has = servos >= 0
-            if not has.all():
-                servos, values = servos[has], values[:, has]
-            self._batch.put("ctrl", envs, _as_slice(servos), values * self._drives.gear[servos])
+            has, controls, gear = self._controls(kind, columns)
+            self._batch.put("ctrl", envs, controls, values[:, has] * gear)
         if kind in STATE:
             self._batch.forward(np.arange(self.num_envs)[envs])
+
+    def _controls(self, kind: str, columns: Any) -> tuple[Any, Any, np.ndarray]:
+        """Which of ``columns`` have a servo that is told the target, its controls, and their gears."""
+        key = (kind, str(columns))
+        if key not in self._places:
+            servos = (self._drives.position if kind == "joint_target_q" else self._drives.velocity)[columns]
+            has = np.flatnonzero(servos >= 0)
+            self._places[key] = _as_slice(has), _as_slice(servos[has]), self._drives.gear[servos[has]]
+        return self._places[key]  # type: ignore[no-any-return]
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
         envs, columns = self._at("joint_f", robots, dofs)
