@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``actuon`` command. Its commands are in `commands`, which needs the ``cli`` extra."""
+"""The ``actuon`` command. Its commands are in `commands`, which need the ``cli`` extra; ``--version`` does not."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from .messages import complain
 
 def main() -> None:
     """Run the command line. A bad file or argument ends with exit code 2 and one line."""
+    from actuon import __version__
     from actuon.errors import ActuonError
 
+    if sys.argv[1:] == ["--version"]:
+        print(__version__)
+        sys.exit()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that lacks our units must not fail
     warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
