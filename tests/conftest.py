@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -33,3 +34,25 @@ def arms(tmp_path):
     (tmp_path / "arms.actuon.yaml").write_text(ACTUATORS)
     with MujocoSimulation(tmp_path / "arms.xml") as simulation:
         yield simulation
+
+
+@pytest.fixture
+def complaint(monkeypatch, capsys, tmp_path):
+    """The one line that the command prints when it refuses its arguments, in this process, which is quicker."""
+    from actuon.tools import cli
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["actuon", *map(str, arguments)])
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        (line,) = capsys.readouterr().err.splitlines()
+        assert caught.value.code == 2
+        assert line.startswith("actuon: ")
+        assert sorted(tmp_path.rglob("*")) == before
+        return line
+
+    return run

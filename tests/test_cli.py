@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -11,11 +10,10 @@ import os
 import shutil
 import subprocess
 import sys
-import warnings
-from unittest import mock
 
 import numpy as np
 import pytest
+from command_line import command
 from pxr import Usd, UsdPhysics
 from rich.console import Console
 from robot_files import EXAMPLES, add, robot, save_robot
@@ -40,44 +38,6 @@ def in_a_process(*arguments, code=0, cwd=None):
     assert "Traceback" not in done.stderr
     assert code or done.stderr == ""
     return done.stdout, done.stderr
-
-
-def command(*arguments, code=0):
-    """What the command prints, run in this process, which is quicker."""
-    out, error = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    with (
-        mock.patch.object(sys, "argv", ["actuon", *map(str, arguments)]),
-        mock.patch.dict(os.environ, {"COLUMNS": "160"}),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(error),
-        warnings.catch_warnings(),
-        pytest.raises(SystemExit) as caught,
-    ):
-        cli.main()
-    printed, complaints = (stream.buffer.getvalue().decode() for stream in (out, error))
-    assert caught.value.code == code, printed + complaints
-    assert complaints == ""
-    return printed
-
-
-@pytest.fixture
-def complaint(monkeypatch, capsys, tmp_path):
-    """The one line that the command prints when it refuses its arguments, in this process, which is quicker."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["actuon", *map(str, arguments)])
-        before = sorted(tmp_path.rglob("*"))
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        (line,) = capsys.readouterr().err.splitlines()
-        assert caught.value.code == 2
-        assert line.startswith("actuon: ")
-        assert sorted(tmp_path.rglob("*")) == before
-        return line
-
-    return run
 
 
 @pytest.fixture
@@ -150,8 +110,8 @@ def test_author_and_export_go_round(file, tmp_path):
     assert first == second
     command("export", tmp_path / "out" / "robot.usda", "-o", tmp_path / "again.yaml")
     assert (tmp_path / "again.yaml").read_text() == (tmp_path / "actuon.yaml").read_text()
-    command("author", plain, tmp_path / "actuon.yaml", "-o", plain)
-    command("author", plain, tmp_path / "actuon.yaml", "-o", plain, "--overwrite")
+    command("author", plain, tmp_path / "actuon.yaml", "-o", plain, "--force")
+    command("author", plain, tmp_path / "actuon.yaml", "-o", plain, "--force", "--overwrite")
     assert actuon.parse_actuators(plain) == [first]
 
 
@@ -179,13 +139,13 @@ def test_author_keeps_references_and_finds_them_from_another_folder(tmp_path):
         (("export", "none.usda", "-o", "x.yaml"), "does not exist"),
         (("export", "bare.usda", "-o", "x.yaml"), "has no actuators"),
         (("export", "robot.usda", "-o", "nowhere/x.yaml"), "cannot be written"),
-        (("author", "robot.usda", "none.yaml", "-o", "x.usda"), "No such file"),
-        (("inspect", "actuon.yaml", "--root", "/Robot"), "--root: names a prim in a USD file"),
+        (("author", "robot.usda", "none.yaml", "-o", "x.usda"), "'none.yaml' does not exist"),
+        (("inspect", "motors.yaml", "--root", "/Robot"), "--root: names a prim in a USD file"),
         (("author", "robot.usda", "half.yaml", "-o", "x.usda"), "half.yaml"),
-        (("author", "half.usda", "actuon.yaml", "-o", "x.usda"), "cannot be read"),
-        (("author", "robot.usda", "actuon.yaml", "-o", "x.txt"), "format '.txt'"),
-        (("author", "robot.usda", "actuon.yaml", "-o", "nowhere/x.usda"), "its folder does not exist"),
-        (("author", "robot.usda", "actuon.yaml", "-o", "x.usda"), "already"),
+        (("author", "half.usda", "motors.yaml", "-o", "x.usda"), "cannot be read"),
+        (("author", "robot.usda", "motors.yaml", "-o", "x.txt"), "format '.txt'"),
+        (("author", "robot.usda", "motors.yaml", "-o", "nowhere/x.usda"), "its folder does not exist"),
+        (("author", "robot.usda", "motors.yaml", "-o", "x.usda"), "already"),
         (("author", "bare.usda", "wrong.yaml", "-o", "x.usda"), "'elbow' matches no joint"),
         (("author", "bare.usda", "net.yaml", "-o", "x.usda"), "none.onnx' does not exist"),
     ],
@@ -195,7 +155,7 @@ def test_a_bad_file_is_one_line_and_exit_code_2(file, arguments, match, complain
     (folder / "half.usda").write_text('#usda 1.0\ndef Xform "Robot" {')
     (folder / "half.yaml").write_text("actuators: {legs: [")
     save_robot(folder / "bare.usda")
-    actuon.save_actuators(folder / "actuon.yaml", actuon.export_actuators(file))
+    actuon.save_actuators(folder / "motors.yaml", actuon.export_actuators(file))
     actuon.save_actuators(folder / "wrong.yaml", [actuon.ActuatorEntry("a", "elbow", EXAMPLES["pd"])])
     neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(folder / "none.onnx"))
     actuon.save_actuators(folder / "net.yaml", [actuon.ActuatorEntry("a", "knee", neural)])
@@ -427,7 +387,7 @@ def test_run_with_bad_arguments(arguments, match, tmp_path, complaint):
     assert match in complaint(*arguments)
 
 
-@pytest.mark.parametrize("name", ["inspect", "export", "author", "run"])
+@pytest.mark.parametrize("name", ["init", "inspect", "check", "plot", "export", "author", "run"])
 def test_what_is_not_a_file_to_read_is_called_what_it_is(name, tmp_path, complaint):
     (tmp_path / "folder.usda").mkdir()
     (tmp_path / "memory.usda").symlink_to("/proc/self/mem")  # which not even root can read from its start
@@ -471,7 +431,7 @@ def test_a_folder_whose_name_is_not_utf8(file, tmp_path, complaint, monkeypatch)
 def test_errors_speak_of_commands(file, tmp_path, complaint):
     shutil.copy(ASSETS / "arm.xml", tmp_path)
     error = complaint("run", "arm.xml")
-    assert "no actuon.yaml beside 'arm.xml'. Write one, or a USD file with  actuon author" in error
+    assert "no actuon.yaml beside 'arm.xml'. Write one with  actuon init, or a USD file with  actuon author" in error
     actuon.save_actuators("a.yaml", actuon.export_actuators(file))
     assert complaint("author", file, "a.yaml", "-o", "b.usda").endswith("already; --overwrite replaces it")
     assert "--root: there is no prim '/Robo'" in complaint("inspect", file, "--root", "/Robo")
@@ -498,9 +458,9 @@ def test_inspect_says_how_to_trust_a_network(tmp_path):
 
 def test_export_replaces_a_file_only_when_told_to(file, tmp_path, complaint):
     (tmp_path / "a.yaml").write_text("mine")
-    assert complaint("export", file, "-o", "a.yaml") == "actuon: 'a.yaml' is there already; --overwrite replaces it"
+    assert complaint("export", file, "-o", "a.yaml") == "actuon: 'a.yaml' is there already; --force replaces it"
     assert (tmp_path / "a.yaml").read_text() == "mine"
-    command("export", file, "-o", tmp_path / "a.yaml", "--overwrite")
+    command("export", file, "-o", tmp_path / "a.yaml", "--force")
     assert len(actuon.load_actuators(tmp_path / "a.yaml")) == 1
 
 
@@ -561,6 +521,6 @@ def test_inspect_says_what_is_wrong_with_a_yaml(tmp_path):
 def test_version_and_help():
     assert in_a_process("--version")[0].strip() == actuon.__version__
     text, _ = in_a_process("--help")
-    for name in ("inspect", "author", "export", "run"):
+    for name in ("init", "inspect", "check", "plot", "author", "export", "run"):
         assert name in text
     assert "Print Actuon's version, and exit." in text

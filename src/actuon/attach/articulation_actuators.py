@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..components.component import Component
 from ..declare.config import Config
 from ..errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
 from ..networks.reading import ReadOnce
-from ..robot_files.yaml_files import load_actuators, match_joints
+from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
 from ..sim import Articulation, Simulation
 from ..typing import DeviceLike
 from .attachment import COMPUTED, Attachment, signal_attr
@@ -149,7 +148,7 @@ def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, A
         found = _read_prims(articulation, simulation.stage, allow_torch)
         if found:
             return found
-    path = _yaml_beside(simulation.source)
+    path = yaml_beside(simulation.source)
     if path is None:
         return {}
     columns: dict[int, ActuatorConfig] = {}
@@ -166,20 +165,13 @@ def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, A
 def without_actuators(articulation: Articulation) -> str:
     """What to say where `read_actuators` finds none."""
     source = articulation.simulation.source
-    path = _yaml_beside(source)
+    path = yaml_beside(source)
     beside = f"beside '{source}'" if source else "beside a model without a file"
     yaml = f"no actuon.yaml {beside}" if path is None else f"none for its joints in '{path}'"
     return (
         f"'{articulation.paths[0]}' has no actuators: no NewtonActuator prim, and {yaml}. Write some with "
         "add_actuator(), or use ArticulationActuators.from_actuators()"
     )
-
-
-def _yaml_beside(source: Path | None) -> Path | None:
-    if source is None:
-        return None
-    candidates = (source.with_name(f"{source.stem}.actuon.yaml"), source.with_name("actuon.yaml"))
-    return next((path for path in candidates if path.is_file()), None)
 
 
 def _read_prims(articulation: Articulation, stage: Usd.Stage, allow_torch: bool) -> dict[int, ActuatorConfig]:

@@ -98,6 +98,14 @@ def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
     return found
 
 
+def yaml_beside(robot: Path | None) -> Path | None:
+    """The YAML beside a robot's file, if any: ``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``."""
+    if robot is None:
+        return None
+    candidates = (robot.with_name(f"{robot.stem}.actuon.yaml"), robot.with_name("actuon.yaml"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
 def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorEntry]:
     """Read an ``actuon.yaml``. A network's path in it is relative to the file.
 

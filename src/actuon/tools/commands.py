@@ -15,7 +15,7 @@ import typer
 import actuon
 from actuon.attach.recorder import FORMATS as RECORDS
 from actuon.errors import RobotFileError
-from actuon.files import check_folder, check_readable
+from actuon.files import check_folder
 
 from .messages import complain, in_commands
 from .tables import make_console, print_entries, print_problems, print_report, print_runs
@@ -27,11 +27,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-YAML = (".yaml", ".yml")
-Robot = Annotated[
-    Path, typer.Argument(help="A USD file: .usda, .usd, .usdc or .usdz.", show_default=False, readable=False)
+Described = Annotated[
+    Path,
+    typer.Argument(
+        help="A robot, .usda, .usd, .usdc, .usdz, .xml, .urdf or .mjb, or an actuon.yaml.",
+        show_default=False,
+        readable=False,
+    ),
 ]
-Root = Annotated[str | None, typer.Option(help="Path of the robot's root prim. Default: the file's default prim.")]
+Root = Annotated[
+    str | None, typer.Option(help="Path of the robot's root prim, in USD. Default: the file's default prim.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there already.")]
 AllowTorch = Annotated[
     bool, typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code.")
 ]
@@ -53,59 +60,119 @@ def _options(
 
 
 @app.command()
-def inspect(
+def init(
     robot: Annotated[
         Path,
         typer.Argument(
-            help="A USD file, .usda, .usd, .usdc or .usdz, or an actuon.yaml.", show_default=False, readable=False
+            help="A robot: .usda, .usd, .usdc, .usdz, .xml, .urdf or .mjb.", show_default=False, readable=False
         ),
     ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Where to write. Default: robot.actuon.yaml beside robot.xml.", readable=False
+        ),
+    ] = None,
+    root: Root = None,
+    force: Force = False,
+) -> None:
+    """Write a first actuon.yaml for a robot, from the drives, gains and limits of its own file.
+
+    Each value has its source as a comment. What the file does not give is 0, and marked "to be set".
+    """
+    from .own_drives import read_own_drives
+    from .starting_yaml import save_starting_yaml
+
+    output = output or robot.with_name(f"{robot.stem}.actuon.yaml")
+    _check_yaml(output)
+    _check_new(output, force)
+    found = read_own_drives(robot, root)
+    groups = save_starting_yaml(robot, found, output)
+    count = sum(len(group.joints) for group in groups)
+    print(f"wrote {len(groups)} entries for {count} of {len(found.joints)} joints to {output}")
+    to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
+    if to_set:
+        print(f"to be set: kp and kd of {', '.join(to_set)}")
+    for note in found.all_notes():
+        print(f"note: {note}")
+
+
+@app.command()
+def inspect(
+    robot: Described,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     allow_torch: AllowTorch = False,
 ) -> None:
     """Print every joint with its actuator, each value with unit and source, and what is wrong.
 
-    Of an actuon.yaml, every entry. The exit code is 1 where something is wrong, and 2 where the file cannot be read.
+    Of an actuon.yaml, every entry. Of a robot without actuators in or beside its file, the engine's own drives. The
+    exit code is 1 where something is wrong, and 2 where the file cannot be read.
     """
-    report, show = _look(robot, root, allow_torch)
+    from .robot_report import inspect_file
+    from .yaml_report import YamlReport
+
+    report = inspect_file(robot, root, allow_torch)
     problems = [in_commands(problem) for problem in report.problems]
     if as_json:
         print(json.dumps({"file": str(robot), **_plain(dataclasses.asdict(report)), "problems": problems}, indent=2))
     else:
         console = make_console()
+        show = print_entries if isinstance(report, YamlReport) else print_report
         show(console, robot, report)
-        print_problems(console, problems)
+        print_problems(console, problems, getattr(report, "notes", ()))
     if problems:
         raise typer.Exit(1)
 
 
-def _look(robot: Path, root: str | None, allow_torch: bool) -> tuple[Any, Any]:
-    """What a file says, and what prints it."""
-    from actuon.robot_files.usd.stage import FORMATS
+@app.command()
+def check(robot: Described, root: Root = None, allow_torch: AllowTorch = False) -> None:
+    """Print only what is wrong with a robot's actuators, and what is left to be set.
 
-    check_readable(robot, (*FORMATS, *YAML))
-    if robot.suffix.lower() not in YAML:
-        _stage, place = _open(robot, root)
-        return actuon.inspect_actuators(place, allow_torch), print_report
-    if root is not None:
-        raise RobotFileError(f"--root: names a prim in a USD file; '{robot}' has none")
-    from .yaml_report import inspect_yaml
+    The exit code is 1 where something is wrong, and 2 where the file cannot be read.
+    """
+    from .robot_report import inspect_file, problems_of
 
-    return inspect_yaml(robot, allow_torch), print_entries
+    report = inspect_file(robot, root, allow_torch)
+    problems = [in_commands(problem) for problem in problems_of(report)]
+    print_problems(make_console(), problems, getattr(report, "notes", ()))
+    if problems:
+        raise typer.Exit(1)
 
 
-def _open(robot: Path, root: str | None) -> tuple[Any, Any]:
-    """The stage of a USD file, which must be kept, and what to look at: the prim that --root names, or all of it."""
-    from actuon.robot_files.usd.stage import find_prim, open_stage
+@app.command()
+def plot(
+    robot: Described,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.", readable=False)
+    ] = Path("envelopes.png"),
+    root: Root = None,
+    force: Force = False,
+    allow_torch: AllowTorch = False,
+) -> None:
+    """Draw what each actuator can give at which speed."""
+    from .plots import FORMATS, pyplot, save_envelopes
+    from .robot_report import actuators_of, sliding
 
-    stage = open_stage(robot)
-    if root is None:
-        return stage, stage
-    try:
-        return stage, find_prim(stage, root)
-    except RobotFileError as error:
-        raise RobotFileError(f"--root: {error}") from error
+    if output.suffix.lower() not in FORMATS:
+        raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(FORMATS)}")
+    _check_new(output, force)
+    check_folder(output.parent)
+    pyplot()
+    actuon.quiet()
+    found = actuators_of(robot, root, allow_torch)
+    save_envelopes([(entry.name, entry.actuator, sliding(entry, found.joints)) for entry in found.entries], output)
+    print(f"saved {output}: {len(found.entries)} actuators{found.origin and ', '}{found.origin}")
+
+
+def _check_new(output: Path, force: bool) -> None:
+    if output.is_file() and not force:
+        raise RobotFileError(f"'{output}' is there already; --force replaces it")
+
+
+def _check_yaml(output: Path) -> None:
+    if output.suffix.lower() not in (".yaml", ".yml"):
+        raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be .yaml or .yml")
 
 
 def _plain(value: Any) -> Any:
@@ -119,8 +186,15 @@ def _plain(value: Any) -> Any:
 
 @app.command()
 def author(
-    robot: Robot,
-    actuators: Annotated[Path, typer.Argument(help="An actuon.yaml.", show_default=False, readable=False)],
+    robot: Annotated[
+        Path, typer.Argument(help="A USD file: .usda, .usd, .usdc or .usdz.", show_default=False, readable=False)
+    ],
+    actuators: Annotated[
+        Path,
+        typer.Argument(
+            help="An actuon.yaml, or another robot whose actuators to take.", show_default=False, readable=False
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write the robot with its actuators.", readable=False)
     ],
@@ -128,6 +202,7 @@ def author(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace actuators that the robot has already.")
     ] = False,
+    force: Force = False,
     allow_torch: AllowTorch = False,
 ) -> None:
     """Write the actuators of an actuon.yaml onto a robot.
@@ -137,31 +212,34 @@ def author(
     from actuon.robot_files.usd.stage import default_root
     from actuon.robot_files.usd.transfer import author_file
 
-    stage, _ = _open(robot, root)
+    from .robot_report import actuators_of, open_usd
+
+    stage, _ = open_usd(robot, root)
+    _check_new(output, force)
+    found = actuators_of(actuators, None, allow_torch)
     root = root or str(default_root(stage).GetPath())
-    prims = author_file(robot, actuators, output, root, overwrite, allow_torch)
-    print(f"wrote {len(prims)} actuators to {output}: {', '.join(prims)}")
+    prims = author_file(robot, found.entries, output, root, overwrite, allow_torch)
+    print(f"wrote {len(prims)} actuators to {output}{found.origin and f', {found.origin}'}: {', '.join(prims)}")
 
 
 @app.command()
 def export(
-    robot: Robot,
+    robot: Described,
     output: Annotated[Path, typer.Option("--output", "-o", help="The actuon.yaml to write.", readable=False)],
     root: Root = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "--overwrite", help="Replace the file if it is there already.")
+    ] = False,
     allow_torch: AllowTorch = False,
 ) -> None:
     """Write the actuators of a robot into an actuon.yaml."""
-    if output.suffix not in YAML:
-        raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be .yaml or .yml")
-    if output.is_file() and not overwrite:
-        raise RobotFileError(f"'{output}' is there already; --overwrite replaces it")
-    _stage, place = _open(robot, root)
-    entries = actuon.export_actuators(place, allow_torch)
-    if not entries:
-        raise RobotFileError(f"'{robot}' has no actuators")
-    actuon.save_actuators(output, entries)
-    print(f"wrote {len(entries)} entries to {output}")
+    from .robot_report import actuators_of
+
+    _check_yaml(output)
+    _check_new(output, force)
+    found = actuators_of(robot, root, allow_torch)
+    actuon.save_actuators(output, found.entries)
+    print(f"wrote {len(found.entries)} entries to {output}{found.origin and ', '}{found.origin}")
 
 
 @app.command()

@@ -15,6 +15,8 @@ from actuon.errors import MissingExtraError
 
 from .run import Run
 
+FORMATS = (".png", ".svg", ".pdf")
+"""Of pictures."""
 _HUGE = 1e9
 
 
@@ -52,6 +54,43 @@ def envelope(actuator: ActuatorConfig, speeds: np.ndarray, position: float = 0.0
         motor.step(sim, sim | {"joint_target_q": zeros, "joint_target_qd": zeros}, state, state, dt=1e-3)
         limits.append(sim["joint_f"])
     return limits[0], limits[1]
+
+
+def save_envelopes(drawn: list[tuple[str, ActuatorConfig, bool]], path: Path) -> None:
+    """Save the torque-speed plane of actuators: what each can give, at any speed.
+
+    Args:
+        drawn: Title, actuator, and whether its joints slide, for each.
+        path: The picture.
+    """
+    plt = pyplot()
+    columns = min(3, len(drawn))
+    rows = -(-len(drawn) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.0 * rows), squeeze=False)
+    for axis in axes.flat[len(drawn) :]:
+        axis.set_visible(False)
+    for axis, (title, actuator, slides) in zip(axes.flat, drawn, strict=False):
+        width = 1.1 * max([1.0, *_speed_limits(actuator)])
+        grid = np.linspace(-width, width, 301)
+        least, most = envelope(actuator, grid)
+        if np.abs([least, most]).max() < _HUGE:
+            axis.fill_between(grid, least, most, color="0.85")
+        else:
+            axis.text(0.5, 0.5, "no limit", ha="center", transform=axis.transAxes)
+        axis.set_title(title, fontsize=9)
+        axis.tick_params(labelsize=7)
+        axis.grid(alpha=0.3)
+        _label(axis, f"velocity [{'m' if slides else 'rad'}/s]", f"effort [{'N' if slides else 'N·m'}]")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
+
+
+def _speed_limits(actuator: ActuatorConfig) -> list[float]:
+    """Speeds at which its clamps give nothing more."""
+    limits = [getattr(part, "velocity_limit", 0.0) for part in actuator.clamping]
+    return [limit for limit in limits if np.isfinite(limit)]
 
 
 def save_all(runs: list[Run], folder: Path) -> list[Path]:
@@ -133,8 +172,7 @@ def _torque_speed(axis: Any, runs: list[Run], dof: int) -> None:
     (slowest, fastest), (low, high) = (_view(runs, name, dof) for name in ("velocity", "applied_effort"))
     config = runs[0].actuators.get(joint.name)
     if config is not None and config.clamping:
-        limits = [getattr(part, "velocity_limit", 0.0) for part in config.clamping]
-        width = 1.1 * max(-slowest, fastest, *(limit for limit in (1.0, *limits) if np.isfinite(limit)))
+        width = 1.1 * max(-slowest, fastest, 1.0, *_speed_limits(config))
         grid = np.linspace(-width, width, 301)
         least, most = envelope(config, grid)
         if np.abs([least, most]).max() < _HUGE:

@@ -25,9 +25,15 @@ def make_console() -> Console:
 
 
 def print_report(console: Console, robot: Path, report: Any) -> None:
-    """Print what a USD file says about its joints, those that say the same together."""
+    """Print what a robot's file says about its joints, those that say the same together."""
     driven = sum(bool(joint.actuators) for joint in report.joints)
-    console.print(f"{escape(str(robot))}: {len(report.joints)} joints, {driven} with an actuator", highlight=False)
+    text = f"{robot}: {len(report.joints)} joints, {driven} with an actuator"
+    beside = getattr(report, "actuators_from", None)
+    if beside:
+        text += f", from {Path(beside).name} beside it"
+    console.print(escape(text), highlight=False)
+    if beside == "":
+        console.print("shown are the engine's own drives, as  actuon init  would write them", highlight=False)
     alike: dict[Any, list[str]] = {}
     for joint in report.joints:
         shown = joint.chain or ((joint.drive,) if joint.drive is not None else ())
@@ -77,8 +83,10 @@ def _shown(value: Any) -> str:
     return f"{value:g}"
 
 
-def print_problems(console: Console, problems: Iterable[str]) -> None:
-    """Print what is wrong, or that nothing is."""
+def print_problems(console: Console, problems: Iterable[str], notes: Iterable[str] = ()) -> None:
+    """Print what is wrong, or that nothing is, and what else is to be known."""
+    for note in notes:
+        console.print(Text(f"! {note}", style="yellow"))
     problems = list(problems)
     for problem in problems:
         console.print(Text(f"✗ {problem}", style="red"))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from actuon.declare.registry import class_of
 from actuon.errors import ActuonError
@@ -48,17 +49,30 @@ def inspect_yaml(path: Path, allow_torch: bool = False) -> YamlReport:
     problems = [problem for entry in entries for problem in _bad_patterns(entry)]
     reports = []
     for entry in entries:
-        parts = []
-        written = written_stages(entry.name, groups[entry.name])
-        for (config, _), (_, _, given) in zip(carried(entry.actuator), written, strict=True):
-            declared = config.declared()
-            sources = {name: AUTHORED if given.get(name) is not None else DEFAULT for name in declared}
-            try:
-                parts.append(part_of(config, class_of(config), sources))
-            except (ActuonError, ImportError) as error:
-                problems.append(f"actuators.{entry.name}: {error}")
-        reports.append(EntryReport(entry.name, entry.joints, entry.one_prim, tuple(parts)))
+        chain, bad = chain_of(entry, groups[entry.name])
+        problems += bad
+        reports.append(EntryReport(entry.name, entry.joints, entry.one_prim, chain))
     return YamlReport(reports, problems)
+
+
+def chain_of(entry: ActuatorEntry, group: Any, linear: bool = False) -> tuple[tuple[Part, ...], list[str]]:
+    """The chain of an entry, in the units of joints that turn or slide, and what is wrong with it.
+
+    Args:
+        entry: The entry.
+        group: What the file writes for it.
+        linear: Whether its joints slide.
+    """
+    parts, problems = [], []
+    written = written_stages(entry.name, group)
+    for (config, _), (_, _, given) in zip(carried(entry.actuator), written, strict=True):
+        declared = config.declared()
+        sources = {name: AUTHORED if given.get(name) is not None else DEFAULT for name in declared}
+        try:
+            parts.append(part_of(config, class_of(config), sources, linear))
+        except (ActuonError, ImportError) as error:
+            problems.append(f"actuators.{entry.name}: {error}")
+    return tuple(parts), problems
 
 
 def _bad_patterns(entry: ActuatorEntry) -> list[str]:

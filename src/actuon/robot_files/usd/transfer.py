@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pxr import Sdf, Tf, Usd
 
 from ...errors import RobotFileError
 from ...files import check_name, replacing
-from ..yaml_files import load_actuators
+from ..yaml_files import ActuatorEntry, load_actuators
 from .author import author_actuators
 from .parse import parse_actuator_prim
 from .stage import default_root, find_prim, open_stage, what_usd_says
@@ -26,7 +27,7 @@ _STAGE_KEYS = (
 
 def author_file(
     robot: str | Path,
-    actuators: str | Path,
+    actuators: str | Path | Sequence[ActuatorEntry],
     output: str | Path,
     root: str | None = None,
     overwrite_existing: bool = False,
@@ -39,7 +40,7 @@ def author_file(
 
     Args:
         robot: A USD file. It is not changed, unless it is ``output`` too.
-        actuators: An ``actuon.yaml``.
+        actuators: An ``actuon.yaml``, or what `load_actuators` reads from one.
         output: The file to write. It is written whole, or not at all.
         root: Path of the robot's root prim. Default: the file's default prim.
         overwrite_existing: Replace actuators that the robot has already.
@@ -52,7 +53,8 @@ def author_file(
     check_name(output)
     if output.suffix.lower() not in _WRITABLE:
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(_WRITABLE)}")
-    entries = load_actuators(actuators, allow_unsafe_torch_checkpoints)
+    if isinstance(actuators, (str, Path)):
+        actuators = load_actuators(actuators, allow_unsafe_torch_checkpoints)
     source = open_stage(robot)
     with replacing(output) as partial:
         try:
@@ -63,7 +65,7 @@ def author_file(
             layer = Sdf.Layer.FindOrOpen(str(partial))
             stage = Usd.Stage.Open(layer)
             prim = find_prim(stage, root) if root else default_root(stage)
-            prims = author_actuators(prim, entries, overwrite_existing=overwrite_existing, stage=stage)
+            prims = author_actuators(prim, actuators, overwrite_existing=overwrite_existing, stage=stage)
             for written in prims:
                 parse_actuator_prim(written, allow_unsafe_torch_checkpoints)
             paths = [str(prim.GetPath()) for prim in prims]

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an MJCF or URDF file says about each joint: values as the simulation reads them, sources from the model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from actuon.declare.config import rounded
+from actuon.sim import MujocoSimulation
+from actuon.sim.simulation import Robot
+from actuon.warp_messages import quiet
+
+from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, gain, limit, no_gain
+
+
+def read_mujoco(path: Path) -> OwnDrives:
+    """What a file that MuJoCo reads says about the joints of all its robots."""
+    quiet()
+    with MujocoSimulation(path) as simulation:
+        model = _Model(simulation, path)
+        joints = [joint for i, robot in enumerate(simulation.robots) for joint in model.joints_of(i, robot)]
+        return OwnDrives(joints, model.has_actuators, dt=simulation.dt)
+
+
+class _Model:
+    """A compiled model, read as a person would."""
+
+    def __init__(self, simulation: MujocoSimulation, path: Path):
+        import mujoco
+
+        self._mujoco, self._simulation = mujoco, simulation
+        self._model, self._data = simulation.models[0], simulation.data[0]
+        self.has_actuators = self._model.nu > 0
+        self._is_urdf = path.suffix.lower() == ".urdf"
+        self._speeds = _urdf_speeds(path) if self._is_urdf else {}
+        joint_types = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+        self._on: dict[int, list[int]] = {}
+        for i in range(self._model.nu):
+            if self._model.actuator_trntype[i] in joint_types:
+                self._on.setdefault(int(self._model.actuator_trnid[i, 0]), []).append(i)
+        near = {i for ids in self._on.values() for i in ids}
+        moment = np.zeros((self._model.nu, self._model.nv))
+        data = self._data
+        mujoco.mju_sparse2dense(
+            moment, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
+        )
+        self._through = {i: moment[i] for i in range(self._model.nu) if i not in near}
+        """Actuators that act through a tendon or a site, and with what on each DOF."""
+
+    def joints_of(self, number: int, robot: Robot) -> list[OwnJoint]:
+        """The joints of a robot, with their drives."""
+        kp, kd = (values[0] for values in self._simulation.gains(np.array([number])))
+        efforts = self._simulation.dof_property("effort_limit", np.array([number]))
+        assert efforts is not None
+        inertias = self._inertias()
+        joints = []
+        for i, (name, dof) in enumerate(zip(robot.dof_names, robot.dofs, strict=True)):
+            joint = int(self._model.dof_jntid[dof])
+            why_not = self._why_not(joint, int(dof))
+            drive = None
+            if not why_not:
+                effort = limit(float(efforts[0, i]), self._source_of_limit(joint, float(efforts[0, i])), name)
+                drive = OwnDrive(*self._gains(joint, float(kp[i]), float(kd[i])), effort, self._speeds.get(name))
+            joints.append(OwnJoint(name, robot.dof_paths[i], robot.slides[i], drive, why_not, float(inertias[dof])))
+        return joints
+
+    def _why_not(self, joint: int, dof: int) -> str:
+        """Why a joint is not to be driven; empty where it is."""
+        through = [self._name(i) for i, moments in self._through.items() if moments[dof]]
+        if through:
+            return f"moved by '{through[0]}' through a tendon or site, which the model keeps"
+        if joint in self._on:
+            return ""
+        leader = self._leader(joint)
+        if leader is not None:
+            return f"follows '{leader}'"
+        return "not driven in the model" if self.has_actuators else ""
+
+    def _leader(self, joint: int) -> str | None:
+        """The joint that this one follows by an equality, as a mimic joint does."""
+        model = self._model
+        for i in range(model.neq):
+            follows = model.eq_type[i] == int(self._mujoco.mjtEq.mjEQ_JOINT) and model.eq_obj1id[i] == joint
+            if follows and model.eq_obj2id[i] >= 0:
+                return model.joint(int(model.eq_obj2id[i])).name
+        return None
+
+    def _name(self, actuator: int) -> str:
+        return self._model.actuator(actuator).name or f"actuator {actuator}"
+
+    def _gains(self, joint: int, kp: float, kd: float) -> tuple[Given, Given]:
+        actuators = self._on.get(joint, [])
+        if not actuators:
+            none = no_gain("no gains in URDF" if self._is_urdf else "no actuators in the model")
+            return none, none
+        name = self._name(actuators[0])
+        if not kp and not kd:
+            kind = self._kind(actuators[0])
+            text = f"no gains in the {kind} {{}}"
+            if "servo" in kind and len(actuators) > 1:
+                text = "several servos, the first {}, which cannot be told apart"
+            none = no_gain(text, name)
+            return none, none
+        servos = {self._kind(i): i for i in reversed(actuators)}
+        given = []
+        for value, bias, kinds in ((kp, 1, ("position servo",)), (kd, 2, ("position servo", "velocity servo"))):
+            found = [servos[kind] for kind in kinds if kind in servos]
+            sources = [i for i in found if self._model.actuator_biasprm[i, bias]]
+            if not sources:
+                what = {1: "no position servo, only {}", 2: "no damping in {}"}[bias]
+                given.append(Given(rounded(value), what, name))
+                continue
+            whose = "' and '".join(self._name(i) for i in sources)
+            kind = " and ".join(self._kind(i) for i in sources)
+            gear = float(self._model.actuator_gear[sources[0], 0])
+            times = f", times gear {gear:g} squared" if abs(gear) != 1.0 else ""
+            given.append(gain(value, f"{kind} {{}}{times}", whose))
+        return given[0], given[1]
+
+    def _kind(self, i: int) -> str:
+        """What to call an actuator, from what it does."""
+        mujoco, model = self._mujoco, self._model
+        if model.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_MUSCLE):
+            return "muscle"
+        fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
+        if fixed and model.actuator_biastype[i] == int(mujoco.mjtBias.mjBIAS_NONE):
+            return "motor"
+        gain, (_, holds, brakes) = model.actuator_gainprm[i, 0], model.actuator_biasprm[i, :3]
+        if fixed and gain and gain == -holds:
+            return "position servo"
+        return "velocity servo" if fixed and gain and holds == 0.0 and gain == -brakes else "actuator"
+
+    def _source_of_limit(self, joint: int, value: float) -> str:
+        """Where in the model a limit stands, by its value; ``{}`` is the joint."""
+        model = self._model
+        if model.jnt_actfrclimited[joint]:
+            text = _asymmetric(model.jnt_actfrcrange[joint])
+            if np.isclose(np.abs(model.jnt_actfrcrange[joint]), value, rtol=1e-5).any():
+                place = "URDF <limit effort> of {}" if self._is_urdf else "actuatorfrcrange of joint {}"
+                return place + text
+        for i in self._on.get(joint, []):
+            gear, gain = abs(float(model.actuator_gear[i, 0])), abs(float(model.actuator_gainprm[i, 0]))
+            times = f" × gear {gear:g}" if gear != 1.0 else ""
+            if np.isclose(np.abs(model.actuator_forcerange[i]) * gear, value, rtol=1e-5).any():
+                return f"forcerange{times} of the {self._kind(i)} of {{}}{_asymmetric(model.actuator_forcerange[i])}"
+            if np.isclose(np.abs(model.actuator_ctrlrange[i]) * gear * gain, value, rtol=1e-5).any():
+                times += f" × gain {gain:g}" if gain != 1.0 else ""
+                return f"ctrlrange{times} of the {self._kind(i)} of {{}}{_asymmetric(model.actuator_ctrlrange[i])}"
+        return "limits of {} in the model"
+
+    def _inertias(self) -> np.ndarray:
+        """What each DOF feels of all links, the engine's damping included, which is implicit, shape (nv,)."""
+        model = self._model
+        inertia = np.zeros((model.nv, model.nv))
+        self._mujoco.mj_fullM(model, self._data, inertia)
+        inertia += self._simulation.dt * np.diag(model.dof_damping)
+        return 1.0 / np.diag(np.linalg.inv(inertia))
+
+
+def _asymmetric(bounds: np.ndarray) -> str:
+    low, high = (float(bound) for bound in bounds)
+    return "" if math.isclose(-low, high, rel_tol=1e-6) else f", which is {low:g} to {high:g}"
+
+
+def _urdf_speeds(path: Path) -> dict[str, Given]:
+    """The ``velocity`` of each joint's ``<limit>``, which MuJoCo does not keep."""
+    speeds = {}
+    for joint in ElementTree.parse(path).iter("joint"):
+        bounds, name = joint.find("limit"), joint.get("name")
+        try:
+            value = float(bounds.get("velocity", "nan")) if bounds is not None else math.nan
+        except ValueError:
+            continue
+        given = limit(value, "URDF <limit velocity> of {}", name or "") if value > 0.0 else None
+        if name and given is not None:
+            speeds[name] = given
+    return speeds

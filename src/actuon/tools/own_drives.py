@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a robot's own file says about each joint: the gains and limits of its drive, and where each value stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from actuon.actuator_config import ActuatorConfig
+from actuon.components.controllers.pd import PDControlConfig
+from actuon.components.limits.max_effort import MaxEffortClampingConfig
+from actuon.declare.config import rounded
+from actuon.errors import RobotFileError
+from actuon.files import check_readable
+from actuon.sim.mujoco.simulation import FORMATS as MUJOCO_FORMATS
+
+if TYPE_CHECKING:
+    from actuon.robot_files.usd.report import JointReport
+
+USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
+ROBOT_FORMATS = (*USD_FORMATS, *MUJOCO_FORMATS)
+_SHOWN_NAMES = 3
+_MOST_STIFF = 2.0
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value, and where it comes from: ``what``, with ``{}`` for ``whose``, the name of what gives it."""
+
+    value: float
+    what: str
+    whose: str = ""
+
+
+def source_of(alike: list[Given]) -> str:
+    """Where values that are the same, of the same kind of source, come from, in words."""
+    names = list(dict.fromkeys(given.whose for given in alike))
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return alike[0].what.replace("{}", ", ".join(f"'{name}'" for name in names[:_SHOWN_NAMES]) + more)
+
+
+@dataclass(frozen=True)
+class OwnDrive:
+    """A joint's drive in its file."""
+
+    kp: Given
+    """[N·m/rad or N/m]. Zero where the file gives none."""
+    kd: Given
+    """[N·m·s/rad or N·s/m]. Zero where the file gives none."""
+    effort: Given | None = None
+    """Largest effort [N·m or N]."""
+    speed: Given | None = None
+    """Largest speed [rad/s or m/s]."""
+
+    @property
+    def config(self) -> ActuatorConfig:
+        """The same as an actuator."""
+        limits = [] if self.effort is None else [MaxEffortClampingConfig(self.effort.value)]
+        return ActuatorConfig(PDControlConfig(self.kp.value, self.kd.value), limits)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the file gives it gains."""
+        return bool(self.kp.value or self.kd.value)
+
+
+@dataclass(frozen=True)
+class OwnJoint:
+    """A joint of one DOF, and its drive."""
+
+    name: str
+    path: str
+    slides: bool
+    drive: OwnDrive | None
+    why_not: str = ""
+    """Why it has none."""
+    inertia: float | None = None
+    """What it feels of all links in the first state [kg·m² or kg], where the engine says."""
+
+
+@dataclass(frozen=True)
+class OwnDrives:
+    """What a robot's file says about its joints."""
+
+    joints: list[OwnJoint]
+    has_drives: bool
+    """Whether the file drives any joint. Where it does not, every joint has a drive without gains."""
+    notes: list[str] = field(default_factory=list)
+    """What else to know about them."""
+    dt: float | None = None
+    """Time step of the model [s]."""
+
+    def all_notes(self) -> list[str]:
+        """The notes, and what there is to say about the gains."""
+        drives = [(joint.name, joint.drive) for joint in self.joints if joint.drive is not None]
+        stiff = self.too_stiff({name: (drive.kp.value, drive.kd.value) for name, drive in drives})
+        return [*self.notes, stiff] if stiff else self.notes
+
+    def too_stiff(self, gains: Mapping[str, tuple[float, float]]) -> str | None:
+        """What to say about ``gains``, kp and kd by joint, that overshoot by more than the error that they correct.
+
+        That is where (kd·dt + kp·dt²/2)/I reaches 2, for a joint alone, under a controller whose effort is computed
+        before the step and held through it.
+        """
+        stiff = {}
+        for joint in self.joints:
+            if joint.name in gains and joint.inertia is not None and self.dt is not None:
+                kp, kd = gains[joint.name]
+                stiff[joint.name] = (kd * self.dt + kp * self.dt**2 / 2) / joint.inertia
+        worst = ", ".join(f"{name} {value:.3g}" for name, value in stiff.items() if value >= _MOST_STIFF)
+        if not worst:
+            return None
+        return (
+            f"too stiff for an explicit controller at the model's time step of {self.dt:g} s: {worst}. The number, "
+            f"(kd·dt + kp·dt²/2)/inertia, must be below {_MOST_STIFF:g}: lower the gains or the time step, or leave "
+            "these joints to the engine's own drives"
+        )
+
+
+def read_own_drives(path: Path, root: str | None = None) -> OwnDrives:
+    """What the file of a robot says about its joints, whatever actuators are in or beside it.
+
+    Args:
+        path: USD, MJCF or URDF.
+        root: Path of the robot's root prim, in USD. Default: the file's default prim.
+
+    Raises:
+        RobotFileError: It cannot be read, or holds no robot with joints.
+    """
+    check_readable(path, ROBOT_FORMATS)
+    if path.suffix.lower() in USD_FORMATS:
+        return _read_usd(path, root)
+    check_no_root(path, root)
+    from .mujoco_drives import read_mujoco
+
+    return read_mujoco(path)
+
+
+def check_no_root(path: Path, root: str | None) -> None:
+    """Refuse --root for a file that holds no prims."""
+    if root is not None:
+        raise RobotFileError(f"--root: names a prim in a USD file; '{path}' has none")
+
+
+def gain(value: float, what: str, whose: str) -> Given:
+    """A gain of a file; zero where no PD controller can have it."""
+    if 0.0 <= value < math.inf:
+        return Given(rounded(value), what, whose)
+    return Given(0.0, f"to be set: {what} has {value:g}, must be finite and ≥ 0", whose)
+
+
+def limit(value: float, what: str, whose: str) -> Given | None:
+    """A limit of a file, or None where it is none."""
+    return Given(rounded(value), what, whose) if 0.0 <= value < math.inf else None
+
+
+def no_gain(reason: str, whose: str = "") -> Given:
+    """A gain that no file gives."""
+    return Given(0.0, f"to be set: {reason}", whose)
+
+
+def _read_usd(path: Path, root: str | None) -> OwnDrives:
+    from actuon.robot_files.usd.report import inspect_actuators
+    from actuon.robot_files.usd.stage import default_root, find_prim, joint_paths, open_stage
+
+    stage = open_stage(path)
+    try:
+        prim = find_prim(stage, root) if root is not None else default_root(stage)
+    except RobotFileError as error:
+        raise RobotFileError(f"--root: {error}" if root is not None else str(error)) from error
+    report = inspect_actuators(prim)
+    names = {joint: name for name, joint in joint_paths(prim).items()}
+    if not names:
+        raise RobotFileError(f"'{path}' holds no robot: '{prim.GetPath()}' has no revolute or prismatic joint")
+    has_drives = any(joint.drive is not None for joint in report.joints)
+    joints = []
+    for joint in report.joints:
+        driven = joint.drive is not None or not has_drives
+        drive = _usd_drive(joint, stage.GetPrimAtPath(joint.path)) if driven else None
+        why_not = "" if drive is not None else "no PhysicsDriveAPI, which others have"
+        slides = joint.type == "PhysicsPrismaticJoint"
+        joints.append(OwnJoint(names[joint.path], joint.path, slides, drive, why_not))
+    notes = []
+    if any(joint.actuators for joint in report.joints):
+        notes.append(
+            "the file has actuators of its own, which a YAML beside it does not replace;  actuon export  writes those"
+        )
+    return OwnDrives(joints, has_drives, notes)
+
+
+def _usd_drive(joint: JointReport, prim: object) -> OwnDrive:
+    """The drive of a joint, in SI units, and the speed limit that Newton or PhysX schemas give it."""
+    slides = joint.type == "PhysicsPrismaticJoint"
+    axis = "linear" if slides else "angular"
+    unit = "" if slides else ", per degree in the file,"
+    speed = None
+    for name in ("newton:velocityLimit", "physxJoint:maxJointVelocity"):
+        number = _number(prim, name)
+        if number is not None and speed is None:
+            speed = limit(number if slides else math.radians(number), f"{name} of {{}}", joint.name)
+    if joint.drive is None:
+        none = no_gain("no drive in the file")
+        return OwnDrive(none, none, None, speed)
+    values = {value.name: (value.value, value.source) for value in joint.drive.values}
+    place = f"drive:{axis}:physics"
+    effort = limit(float(values["maxForce"][0]), f"{place}:maxForce of {{}}", joint.name)  # type: ignore[arg-type]
+    if _text(prim, f"{place}:type") == "acceleration":
+        none = no_gain("an acceleration drive, whose stiffness is per inertia, at {}", joint.name)
+        return OwnDrive(none, none, effort, speed)
+    given = []
+    for name in ("stiffness", "damping"):
+        value, source = values[name]
+        what = f"{place}:{name}{unit} of {{}}" if source == "authored" else f"{source} of {place}:{name} of {{}}"
+        given.append(gain(float(value), what, joint.name))  # type: ignore[arg-type]
+    if not any(each.value for each in given):
+        given = [no_gain("no stiffness and no damping in the drive of {}", joint.name)] * 2
+    return OwnDrive(given[0], given[1], effort, speed)
+
+
+def _number(prim: object, name: str) -> float | None:
+    attribute = prim.GetAttribute(name)  # type: ignore[attr-defined]
+    value = attribute.Get() if attribute else None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _text(prim: object, name: str) -> str | None:
+    attribute = prim.GetAttribute(name)  # type: ignore[attr-defined]
+    return attribute.Get() if attribute else None

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A first ``actuon.yaml`` for a robot: what its own file says, with sources, and what is left to be set."""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from actuon.errors import RobotFileError
+from actuon.files import replacing
+from actuon.robot_files.bounded_yaml import LONGEST_TEXT, plain_yaml
+from actuon.robot_files.names import unique_name
+from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints
+
+from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, source_of
+
+_PLAIN = re.compile(r"\w+", re.ASCII)
+"""Names that mean themselves in a regular expression."""
+_WIDTH = 118
+_MOST_STEMS = 3
+
+
+@dataclass(frozen=True)
+class Group:
+    """Joints with the same drive, and the entry for them."""
+
+    entry: ActuatorEntry
+    joints: list[OwnJoint]
+
+    @property
+    def drives(self) -> list[OwnDrive]:
+        """Those of its joints."""
+        return [joint.drive for joint in self.joints if joint.drive is not None]
+
+    def sources(self) -> dict[str, str]:
+        """Where each parameter of its actuator comes from, by name."""
+        alike = {
+            "kp": [drive.kp for drive in self.drives],
+            "kd": [drive.kd for drive in self.drives],
+            "max_effort": [drive.effort for drive in self.drives if drive.effort is not None],
+        }
+        return {name: source_of(given) for name, given in alike.items() if given}
+
+
+def grouped(found: OwnDrives) -> list[Group]:
+    """The joints that have a drive, those with the same one together, in the order of the robot."""
+    alike: dict[Any, list[OwnJoint]] = {}
+    for joint in found.joints:
+        if joint.drive is not None:
+            parts = (joint.drive.kp, joint.drive.kd, joint.drive.effort, joint.drive.speed)
+            key = tuple(given and (given.value, given.what) for given in parts)
+            alike.setdefault((joint.slides, key), []).append(joint)
+    names = [joint.name for joint in found.joints]
+    taken: set[str] = set()
+    groups = []
+    for joints in alike.values():
+        patterns = patterns_for([joint.name for joint in joints], names)
+        name = unique_name(_called(patterns), taken)
+        taken.add(name)
+        drive = joints[0].drive
+        assert drive is not None
+        groups.append(Group(ActuatorEntry(name, tuple(patterns), drive.config), joints))
+    return groups
+
+
+def patterns_for(chosen: list[str], names: list[str]) -> list[str]:
+    """The ``chosen`` of ``names``, as few patterns such as ``.*_knee`` as say it, and the names of the others."""
+    if not all(_PLAIN.fullmatch(name) for name in names):
+        return chosen
+    left = dict.fromkeys(chosen)
+    patterns = []
+    while left:
+        best, covered = "", [next(iter(left))]
+        for name in left:
+            for pattern in _endings_and_beginnings(name):
+                matched = [other for other in names if re.fullmatch(pattern, other)]
+                if len(matched) > len(covered) and all(other in left for other in matched):
+                    best, covered = pattern, matched
+        patterns.append(best or covered[0])
+        for name in covered:
+            del left[name]
+    return patterns
+
+
+def _endings_and_beginnings(name: str) -> Iterator[str]:
+    """``a_b_c``: ``.*_b_c``, ``.*_c``, ``a_b_.*``, ``a_.*``."""
+    words = name.split("_")
+    yield from (".*_" + "_".join(words[i:]) for i in range(1, len(words)))
+    yield from ("_".join(words[:i]) + "_.*" for i in range(len(words) - 1, 0, -1))
+
+
+def _called(patterns: list[str]) -> str:
+    """A name for joints: what tells of their patterns, or of their names, without ``joint``."""
+    stems = [pattern.replace(".*", "").strip("_") for pattern in patterns]
+    short = ["joints" if stem == "joint" else stem.removesuffix("_joint") for stem in stems]
+    if len(short) <= _MOST_STEMS:
+        return "_".join(short)
+    return f"{short[0]}_to_{short[-1]}"
+
+
+def save_starting_yaml(robot: Path, found: OwnDrives, path: Path) -> list[Group]:
+    """Write the drives of a robot as an ``actuon.yaml``, which is read back before the file appears.
+
+    Args:
+        robot: The robot's file.
+        found: What it says.
+        path: Where to write.
+
+    Returns:
+        What was written.
+    """
+    groups = grouped(found)
+    if not groups:
+        reasons = "; ".join(dict.fromkeys(joint.why_not for joint in found.joints))
+        raise RobotFileError(f"'{robot}' has no joint for an actuator: {reasons}")
+    with replacing(path) as partial:
+        partial.write_text(_text(robot, found, groups), encoding="utf-8", newline="\n")
+        match_joints(load_actuators(partial), [joint.name for joint in found.joints])
+    return groups
+
+
+def _text(robot: Path, found: OwnDrives, groups: list[Group]) -> str:
+    lines = [
+        *_comment(f"Actuators of {robot.name}, from its own drives and limits. Each value says where it comes from."),
+        *_comment("'joints' are names or regular expressions, matched whole. SI units, radians."),
+    ]
+    to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
+    if to_set:
+        text = f"To be set: kp and kd of {', '.join(to_set)}. The model gives none, and with 0 no target is followed."
+        lines += ["#", *_comment(text)]
+    for note in found.all_notes():
+        lines += ["#", *_comment(note[0].upper() + note[1:] + ".")]
+    left_out: dict[str, list[str]] = {}
+    for joint in found.joints:
+        if joint.drive is None:
+            left_out.setdefault(joint.why_not, []).append(joint.name)
+    for why_not, names in left_out.items():
+        lines += ["#", *_comment(f"Left out, {why_not}: {', '.join(names)}.")]
+    lines += ["version: 1", "actuators:"]
+    for group in groups:
+        lines += _entry(group)
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> list[str]:
+    options: dict[str, Any] = dict(break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(_printable(text), _WIDTH, initial_indent="# ", subsequent_indent="# ", **options)
+
+
+def _printable(text: str) -> str:
+    """On one line, as a comment must be, whatever is in the names of a robot."""
+    return " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
+
+
+def _entry(group: Group) -> list[str]:
+    drive, entry = group.drives[0], group.entry
+    slides = group.joints[0].slides
+    names = [joint.name for joint in group.joints]
+    lines = [f"  {_yaml(entry.name)}:", *_joints(entry.joints)]
+    if list(entry.joints) != names:
+        lines += [f"    {line}" for line in _comment(", ".join(names))]
+    if slides:
+        lines += ["    # slides: N and m"]
+    lines += ["    controller:", "      type: pd"]
+    sources = group.sources()
+    lines += [_value("      kp: ", drive.kp.value, sources["kp"])]
+    lines += [_value("      kd: ", drive.kd.value, "the same" if sources["kd"] == sources["kp"] else sources["kd"])]
+    if drive.effort is not None:
+        lines += ["    clamping:", "      - type: max_effort"]
+        lines += [_value("        max_effort: ", drive.effort.value, sources["max_effort"])]
+    else:
+        lines += ["    # no limit of the effort in the model: add  clamping: [{type: max_effort, max_effort: …}]"]
+    if drive.speed is not None:
+        lines += _speed([each.speed for each in group.drives if each.speed is not None], slides)
+    return lines
+
+
+def _speed(alike: list[Given], slides: bool) -> list[str]:
+    speed, unit = f"{alike[0].value:g}", "m/s" if slides else "rad/s"
+    text = (
+        f"Speed limit {speed} {unit}, {source_of(alike)}: no part limits speed alone. With the stall effort of the "
+        f"motor, {{type: dc_motor, saturation_effort: …, velocity_limit: {speed}, max_motor_effort: …}} does."
+    )
+    return [f"    {line}" for line in _comment(text)]
+
+
+def _value(start: str, value: float, source: str) -> str:
+    return f"{start}{value!r}  # {_printable(source)}"
+
+
+def _joints(names: tuple[str, ...]) -> list[str]:
+    """A list of names as YAML, on as many lines as it takes."""
+    lines = ["    joints: ["]
+    for i, name in enumerate(names):
+        text = _yaml(name) + ("]" if i == len(names) - 1 else ", ")
+        if i and len(lines[-1]) + len(text) > _WIDTH:
+            lines.append("      ")
+        lines[-1] += text
+    return [line.rstrip() for line in lines]
+
+
+def _yaml(name: str) -> str:
+    """A name as YAML."""
+    yaml, stream = plain_yaml(), io.StringIO()
+    yaml.width = 2 * LONGEST_TEXT
+    yaml.dump(name, stream)
+    return stream.getvalue().removesuffix("...\n").strip()
