@@ -157,7 +157,7 @@ def test_each_value_says_where_it_comes_from(tmp_path):
     assert "# slides: N and m" in text
     assert "# To be set: kp and kd of slide." in text
     assert "# Left out, not driven in the model: swing." in text
-    assert "# Left out, moved by 'gripper' through a tendon or site, which the model keeps: left, right." in text
+    assert "# Left out, moved by 'gripper' through a tendon, which the model keeps: left, right." in text
 
 
 def test_joints_with_the_same_drive_are_one_entry(tmp_path):

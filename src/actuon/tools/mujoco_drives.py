@@ -34,22 +34,26 @@ class _Model:
 
         self._mujoco, self._simulation = mujoco, simulation
         self._model, self._data = simulation.models[0], simulation.data[0]
-        self.has_actuators = self._model.nu > 0
+        self.has_actuators = self._model.nactuator > 0
         self._is_urdf = path.suffix.lower() == ".urdf"
         self._speeds = _urdf_speeds(path) if self._is_urdf else {}
-        joint_types = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
-        self._on: dict[int, list[int]] = {}
-        for i in range(self._model.nu):
-            if self._model.actuator_trntype[i] in joint_types:
-                self._on.setdefault(int(self._model.actuator_trnid[i, 0]), []).append(i)
-        near = {i for ids in self._on.values() for i in ids}
-        moment = np.zeros((self._model.nu, self._model.nv))
+        on_joint = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+        between = (int(mujoco.mjtTrn.mjTRN_SITE), int(mujoco.mjtTrn.mjTRN_SLIDERCRANK))
         data = self._data
+        moment = np.zeros((self._model.nactuator, self._model.nv))
         mujoco.mju_sparse2dense(
             moment, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
         )
-        self._through = {i: moment[i] for i in range(self._model.nu) if i not in near}
-        """Actuators that act through a tendon or a site, and with what on each DOF."""
+        self._on: dict[int, list[int]] = {}
+        """Actuators on each joint."""
+        self._through: dict[int, np.ndarray] = {}
+        """Actuators that act through a tendon or between sites, and with what on each DOF."""
+        for i in range(self._model.nactuator):
+            kind, (target, other) = self._model.actuator_trntype[i], self._model.actuator_trnid[i]
+            if kind in on_joint:
+                self._on.setdefault(int(target), []).append(i)
+            elif kind == int(mujoco.mjtTrn.mjTRN_TENDON) or (kind in between and other >= 0):
+                self._through[i] = moment[i]
 
     def joints_of(self, number: int, robot: Robot) -> list[OwnJoint]:
         """The joints of a robot, with their drives."""
@@ -72,7 +76,7 @@ class _Model:
         """Why a joint is not to be driven; empty where it is."""
         through = [self._name(i) for i, moments in self._through.items() if moments[dof]]
         if through:
-            return f"moved by '{through[0]}' through a tendon or site, which the model keeps"
+            return f"moved by '{through[0]}' through a tendon, which the model keeps"
         if joint in self._on:
             return ""
         leader = self._leader(joint)
@@ -110,6 +114,9 @@ class _Model:
         for value, bias, kinds in ((kp, 1, ("position servo",)), (kd, 2, ("position servo", "velocity servo"))):
             found = [servos[kind] for kind in kinds if kind in servos]
             sources = [i for i in found if self._model.actuator_biasprm[i, bias]]
+            if not sources and value:
+                given.append(gain(value, f"{self._kind(actuators[0])} {{}}", name))
+                continue
             if not sources:
                 what = {1: "no position servo, only {}", 2: "no damping in {}"}[bias]
                 given.append(Given(rounded(value), what, name))
@@ -147,9 +154,10 @@ class _Model:
             times = f" × gear {gear:g}" if gear != 1.0 else ""
             if np.isclose(np.abs(model.actuator_forcerange[i]) * gear, value, rtol=1e-5).any():
                 return f"forcerange{times} of the {self._kind(i)} of {{}}{_asymmetric(model.actuator_forcerange[i])}"
-            if np.isclose(np.abs(model.actuator_ctrlrange[i]) * gear * gain, value, rtol=1e-5).any():
+            controls = model.actuator_ctrlrange[model.actuator_ctrladr[i]]
+            if np.isclose(np.abs(controls) * gear * gain, value, rtol=1e-5).any():
                 times += f" × gain {gain:g}" if gain != 1.0 else ""
-                return f"ctrlrange{times} of the {self._kind(i)} of {{}}{_asymmetric(model.actuator_ctrlrange[i])}"
+                return f"ctrlrange{times} of the {self._kind(i)} of {{}}{_asymmetric(controls)}"
         return "limits of {} in the model"
 
     def _inertias(self) -> np.ndarray:
@@ -163,7 +171,7 @@ class _Model:
 
 def _asymmetric(bounds: np.ndarray) -> str:
     low, high = (float(bound) for bound in bounds)
-    return "" if math.isclose(-low, high, rel_tol=1e-6) else f", which is {low:g} to {high:g}"
+    return "" if math.isclose(-low, high, rel_tol=1e-6) else f", which is {low:g} to {high:g}: max_effort has one bound"
 
 
 def _urdf_speeds(path: Path) -> dict[str, Given]:
