@@ -154,6 +154,7 @@ def test_each_value_says_where_it_comes_from(tmp_path):
     assert "kd: 4.0  # velocity servo 'turner'" in text
     assert entries["slide"].actuator.controller == actuon.PDControlConfig(0.0, 0.0)
     assert "kp: 0.0  # to be set: no gains in the motor 'pusher'" in text
+    assert "kd: 0.0  # to be set too" in text
     assert "# slides: N and m" in text
     assert "# To be set: kp and kd of slide." in text
     assert "# Left out, not driven in the model: swing." in text

@@ -169,7 +169,8 @@ def _entry(group: Group) -> list[str]:
     lines += ["    controller:", "      type: pd"]
     sources = group.sources()
     lines += [_value("      kp: ", drive.kp.value, sources["kp"])]
-    lines += [_value("      kd: ", drive.kd.value, "the same" if sources["kd"] == sources["kp"] else sources["kd"])]
+    same = "the same" if drive.is_complete else "to be set too"
+    lines += [_value("      kd: ", drive.kd.value, same if sources["kd"] == sources["kp"] else sources["kd"])]
     if drive.effort is not None:
         lines += ["    clamping:", "      - type: max_effort"]
         lines += [_value("        max_effort: ", drive.effort.value, sources["max_effort"])]
