@@ -379,7 +379,9 @@ class Articulation:
         numbers = values.numpy() if hasattr(values, "numpy") else values
         try:
             with np.errstate(over="ignore"):
-                numbers = np.broadcast_to(np.asarray(numbers, dtype=np.float32), shape)
+                numbers = np.asarray(numbers, dtype=np.float32)
+            if numbers.shape != shape:
+                numbers = np.broadcast_to(numbers, shape)
         except (TypeError, ValueError) as error:
             raise SimulationError(f"{name}: got {values!r}; must fit the shape {shape}") from error
         if finite and not np.isfinite(numbers).all():

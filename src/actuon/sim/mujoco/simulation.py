@@ -167,7 +167,7 @@ class MujocoSimulation(ModelProperties):
             servos = (self._drives.position if kind == "joint_target_q" else self._drives.velocity)[columns]
             has = np.flatnonzero(servos >= 0)
             self._places[key] = _as_slice(has), _as_slice(servos[has]), self._drives.gear[servos[has]]
-        return self._places[key]  # type: ignore[no-any-return]
+        return self._places[key]
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
         envs, columns = self._at("joint_f", robots, dofs)
