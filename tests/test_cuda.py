@@ -50,8 +50,9 @@ def test_network_kernel_compiles(kind, flavour, tmp_path):
     dense += ((1, 4, Activation("softplus", 2.0)), (1, 1, Activation("clamp", -400.0, 390.0)))
     gates = {"mlp": 0, "lstm": 4, "gru": 3}[kind]
     structure = (kind, ((gates * 5, 2),) if gates else (), dense)
-    code = NetworkCode(structure, input_idx, False)
-    states = tuple(state_rows(structure, input_idx))
+    histories = ("pos_history", "vel_history")
+    code = NetworkCode(structure, input_idx, histories, True)
+    states = tuple(state_rows(structure, input_idx, histories))
     law = actuon.ControllerNeuralMLP.law
     network = Network(code, inputs=("{target_q} - {q}", "{qd}"), output="network_effort")
     stage = Stage("controller", law, tables=("weights",), network=network, wide_states=states)

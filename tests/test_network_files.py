@@ -69,11 +69,11 @@ CONVENTION = {
 def test_a_file_carries_its_convention_and_arguments_win(suffix, tmp_path):
     module = mlp()
     path = tmp_path / f"net{suffix}"
-    actuon.save_network(module, path, **CONVENTION, sample_dt=0.01, trained_by="nobody")
+    actuon.save_network(module, path, **CONVENTION, sample_dt=0.01, notes="trained by nobody")
     found = actuon.load_metadata(path)
     assert {key: found[key] for key in CONVENTION} == CONVENTION | {"input_idx": (0, 2, 5)}
     assert found["sample_dt"] == 0.01
-    assert found["trained_by"] == "nobody"
+    assert found["notes"] == "trained by nobody"
     steps = signals(N, 12)
     options = dict(input_idx=(0, 2, 5), order="vel_pos")
     controller = actuon.ControllerNeuralMLP(path)
@@ -417,7 +417,7 @@ def test_saving_leaves_the_module_alone_and_checks_the_convention(tmp_path):
         ({"input_idx": [0, 1]}, "got 2 steps; the module has 6 inputs"),
         ({"model_type": "lstm"}, "the module is of type 'mlp'"),
         ({"effort_scale": 1.0, "torque_scale": 2.0}, "mean the same"),
-        ({"epoch": np.int64(3)}, "JSON"),
+        ({"notes": np.int64(3)}, "JSON"),
     ):
         with pytest.raises(actuon.ParameterError, match=match):
             actuon.save_network(module, tmp_path / "other.onnx", **options)

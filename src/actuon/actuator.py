@@ -19,13 +19,13 @@ from .components.limits.clamping import Clamping
 from .components.sensors.sensor import Sensor
 from .components.transmissions.transmission import Transmission
 from .declare.config import Config
-from .errors import ParameterError, StateError, StructureError, listed
+from .errors import MissingArrayError, ParameterError, StateError, StructureError, listed
 from .kernel.arguments import arguments
 from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
 from .kernel.fused import FusedRunner
 from .kernel.source import kernel_source
 from .kernel.staged import StagedRunner
-from .kernel.structure import SIGNALS, check_order
+from .kernel.structure import SIGNALS, check_order, custom_signal
 from .kernel.taped import TapedRunner
 from .kernel.types import Flavour
 from .typing import IndexLike, PathLike
@@ -119,6 +119,8 @@ class Actuator:
         )
         self._stages = tuple(built(part) for part in described.stages)
         self._check_stages()
+        names = (name for component in self._stages for name in component.stage().custom_inputs)
+        self._custom_inputs = tuple(dict.fromkeys(names))
 
         self.state_pos_attr = state_pos_attr
         self.state_vel_attr = state_vel_attr
@@ -199,7 +201,9 @@ class Actuator:
             self.num_actuators,
             self._stages,
             accesses,
-            names | {signal: f"sim_control.{attr}" for signal, attr in self.control_signal_attrs.items()},
+            names
+            | {custom_signal(name): f"sim_control.{name}" for name in self._custom_inputs}
+            | {signal: f"sim_control.{attr}" for signal, attr in self.control_signal_attrs.items()},
             computed_after=controllers[-1] if controllers else first,
             adds=self.accumulate,
             telemetry=tuple(self.control_signal_attrs),
@@ -255,6 +259,11 @@ class Actuator:
     def signals(self) -> tuple[str, ...]:
         """Signals that stages offer beside the effort, such as a motor's current, in their order."""
         return tuple(dict.fromkeys(name for component in self._stages for name in component.stage().outputs))
+
+    @property
+    def custom_inputs(self) -> tuple[str, ...]:
+        """Names of arrays in the simulation's control that stages read beside targets and feedforward."""
+        return self._custom_inputs
 
     State = ActuatorState
 
@@ -317,6 +326,7 @@ class Actuator:
             read_array(sim_control, self.control_target_pos_attr, "sim_control"),
             read_array(sim_control, self.control_target_vel_attr, "sim_control"),
             self._read_feedforward(sim_control),
+            *(self._read_custom(sim_control, name) for name in self._custom_inputs),
             read_array(sim_control, self.control_output_attr, "sim_control"),
             read_array(sim_control, self.control_computed_output_attr, "sim_control")
             if self.control_computed_output_attr
@@ -337,6 +347,16 @@ class Actuator:
         if value is None and name != "joint_act":
             there = name in sim_control if isinstance(sim_control, Mapping) else hasattr(sim_control, name)
             return None if there else read_array(sim_control, name, "sim_control")
+        return value
+
+    def _read_custom(self, sim_control: object, name: str) -> Any:
+        value = read_optional(sim_control, name)
+        if value is None:
+            asking = next(type(c).__name__ for c in self._stages if name in c.stage().custom_inputs)
+            raise MissingArrayError(
+                f"sim_control ({type(sim_control).__name__}) has no array '{name}', which {asking} takes as an input "
+                "beside targets; set it, one number for each entry of the velocities"
+            )
         return value
 
     def kernel_source(self) -> str:

@@ -12,7 +12,7 @@ import warp as wp
 
 from .arguments import Argument, Role
 from .program import program
-from .structure import DIRECT, FEEDBACK, SIGNALS, Stage, Structure, Write
+from .structure import DIRECT, FEEDBACK, Stage, Structure, Write, sources
 from .types import Flavour
 
 
@@ -92,14 +92,13 @@ def run_alone(
         stage: The stage to run. Default: that of ``component``, without the way back.
     """
     stage = dataclasses.replace(component.stage(), closing_law=None) if stage is None else stage
-    direct = tuple((name, DIRECT) for name, signal in given.items() if signal.is_direct or name not in SIGNALS)
+    through = {name: group for name, group in sources([stage]).items() if name in given and not given[name].is_direct}
+    direct = tuple((name, DIRECT) for name in given if name not in through)
     writes = tuple(Write(name, scattered=False, sensed=stage.sensed and name in FEEDBACK) for name in results)
     target = next(iter(results.values()))
     flavour = Flavour.GRAD if target.requires_grad else Flavour.SCALAR
     built = program(Structure((stage,), writes, flavour, direct))
-    groups = {
-        SIGNALS[name]: signal.indices for name, signal in given.items() if name in SIGNALS and not signal.is_direct
-    }
+    groups = {group: given[name].indices for name, group in through.items()}
     sizes, rows = ring_values([stage], {0: current}, {0: following})
     values: dict[Role, Mapping[Any, Any]] = {
         Role.SIZE: {"n": target.shape[0], "first": 0, "dt": dt, **sizes},

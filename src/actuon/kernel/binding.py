@@ -15,7 +15,7 @@ from ..arrays import DoubleArray, flat, is_double, is_read_only
 from ..errors import ArrayError
 from .alone import parameter_values, ring_values, state_values
 from .arguments import Role
-from .structure import SIGNALS, Structure, Write
+from .structure import Structure, Write, sources
 from .types import Flavour
 
 OUTPUT, COMPUTED = "output", "computed_output"
@@ -66,11 +66,14 @@ class Chain:
     """Whether efforts are added to the output, and not written over it."""
     telemetry: tuple[str, ...] = ()
     """Signals of stages that are written to arrays of the simulation too."""
+    sources: Mapping[str, str] = field(init=False)
+    """Signals that come from the simulation, and the indices they are read through."""
     slots: tuple[str, ...] = field(init=False)
     """Simulation arrays in the order in which a step gets them: signals, then what is written."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "slots", (*SIGNALS, OUTPUT, COMPUTED, *self.telemetry))
+        object.__setattr__(self, "sources", sources(component.stage() for component in self.components))
+        object.__setattr__(self, "slots", (*self.sources, OUTPUT, COMPUTED, *self.telemetry))
 
     @functools.cached_property
     def writes(self) -> tuple[Write, ...]:
@@ -80,15 +83,17 @@ class Chain:
 
     def is_written(self, slot: str) -> bool:
         """Whether a simulation array is written, and not read."""
-        return slot not in SIGNALS
+        return slot not in self.sources
 
     def through(self, slot: str) -> str:
         """Name of the indices that a simulation array is accessed through."""
-        return SIGNALS.get(slot, "effort")
+        return self.sources.get(slot, "effort")
 
     def place(self, slot: str) -> tuple[Role, Any]:
         """Which argument of the kernel stands for a simulation array."""
-        return (Role.SIGNAL, slot) if slot in SIGNALS else (Role.WRITE, self.slots.index(slot) - len(SIGNALS))
+        if slot in self.sources:
+            return Role.SIGNAL, slot
+        return Role.WRITE, self.slots.index(slot) - len(self.sources)
 
     def structure(self, flavour: Flavour) -> Structure:
         """What picks this chain's kernel."""

@@ -11,7 +11,7 @@ from ..arrays import DoubleArray
 from .alone import Given, run_alone
 from .binding import Chain
 from .stepping import building, check_states_on_tape, refuse_tape, run_on_copies
-from .structure import FEEDBACK, SIGNALS
+from .structure import FEEDBACK
 from .types import Flavour, Floats, Indices, module_options
 
 wp.set_module_options(module_options(Flavour.GRAD))
@@ -45,7 +45,8 @@ class StagedRunner:
 
     def _run_stages(self, arrays: dict[str, Any], current: Any, following: Any, dt: float | None) -> None:
         chain = self._chain
-        signals = {name: Given(arrays[name], chain.accesses[SIGNALS[name]].indices) for name in SIGNALS}
+        sources = chain.sources
+        signals = {name: Given(arrays[name], chain.accesses[through].indices) for name, through in sources.items()}
         sensed = {name: signals[name] for name in FEEDBACK}
         computed = None
         for position, component in enumerate(chain.components):
@@ -65,9 +66,9 @@ class StagedRunner:
                 results = {name: self._buffer(-1 - position, name) for name in closing.returns}
                 run_alone(component, signals, results, None, None, dt, closing)
                 signals |= {name: Given(array, self._in_order, is_direct=True) for name, array in results.items()}
-        sources = [signals["effort"].array, computed, *(signals[name].array for name in chain.telemetry)]
-        targets = [arrays[slot] for slot in chain.slots[len(SIGNALS) :]]
-        for write, source, target in zip(chain.writes, sources, targets, strict=True):
+        values = [signals["effort"].array, computed, *(signals[name].array for name in chain.telemetry)]
+        targets = [arrays[slot] for slot in chain.slots[len(sources) :]]
+        for write, source, target in zip(chain.writes, values, targets, strict=True):
             if target is not None:
                 inputs = [source, chain.accesses["effort"].indices]
                 wp.launch(_add if write.adds else _set, chain.num_actuators, inputs, [target], device=chain.device)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
+import string
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,8 @@ class Network:
     @functools.cached_property
     def signals(self) -> tuple[str, ...]:
         """The signals that its inputs are made of."""
-        return tuple(name for name in SIGNALS if any(f"{{{name}}}" in text for text in self.inputs))
+        fields = (field for text in self.inputs for _, field, _, _ in string.Formatter().parse(text))
+        return tuple(dict.fromkeys(field for field in fields if field))
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Stage:
     network: Network | None = None
     wide_states: tuple[str, ...] = ()
     """States of a network, arrays of whole rows of DOFs, which its function reads and writes itself."""
+    custom_inputs: tuple[str, ...] = ()
+    """Names of arrays in the simulation's control that it reads beside the usual ones, each by `custom_signal`."""
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -193,7 +197,7 @@ class Structure:
     @functools.cached_property
     def sources(self) -> Mapping[str, str]:
         """Where each signal comes from that no stage makes: the indices it is read through."""
-        return SIGNALS | dict(self.given)
+        return sources(self.stages) | dict(self.given)
 
     @functools.cached_property
     def reads(self) -> tuple[str, ...]:
@@ -225,6 +229,16 @@ class Structure:
         check_order(((stage.label, stage) for stage in self.stages), self.sources)
 
 
+def sources(stages: Iterable[Stage]) -> dict[str, str]:
+    """The signals that stages can have from the simulation, and the indices they are read through."""
+    return SIGNALS | {custom_signal(name): "vel" for stage in stages for name in stage.custom_inputs}
+
+
+def custom_signal(name: str) -> str:
+    """The signal that is read from an array ``name`` of the simulation's control."""
+    return f"custom_{name}"
+
+
 def check_order(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> None:
     """Refuse stages of which one asks for a signal that nothing before it gives.
 
@@ -234,6 +248,7 @@ def check_order(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> 
     """
     known = {*sources, "dt"}
     for label, stage in stages:
+        known |= {custom_signal(name) for name in stage.custom_inputs}
         for name in stage.asks:
             if name not in known and name not in stage.outputs:
                 raise StructureError(

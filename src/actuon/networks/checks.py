@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network and its convention must be, to be run."""
+"""What a network must be, to be run."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -12,52 +11,12 @@ from ..errors import ParameterError
 from .activations import ACTIVATION_NAMES
 from .model import Activation, Network
 
-KEYS = ("model_type", "input_order", "input_idx", "pos_scale", "vel_scale", "effort_scale", "sample_dt")
-"""Metadata that says how a network is fed."""
-MOST_STEPS = 1000
-"""Furthest step back that a network may see: the history is kept for every DOF and moved at every step."""
 MOST_UNITS = 8192
 """Units of all layers together: they live on the stack of a kernel's thread."""
 MOST_LAYERS = 16
 """Layers are written out one by one: sixteen compile in some seconds, sixty in minutes."""
 
-_CHOICES = {"model_type": ("mlp", "lstm", "gru"), "input_order": ("pos_vel", "vel_pos")}
 _FLOAT = np.finfo(np.float32)
-
-
-def check_entry(where: str, key: str, value: Any) -> Any:
-    """Check one convention of a network, from a file or an argument, and return it as it is used."""
-    if key in _CHOICES:
-        if not isinstance(value, str) or value not in _CHOICES[key]:
-            raise ParameterError(f"{where}: got {value!r}; must be one of {', '.join(_CHOICES[key])}")
-        return value
-    if key == "input_idx":
-        return _checked_steps(where, value)
-    try:
-        is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        number = float(value) if is_number else math.nan
-    except OverflowError:
-        number = math.inf
-    if key == "sample_dt":
-        if not 0.0 < number < math.inf:
-            raise ParameterError(f"{where}: got {value!r}; must be a finite number > 0 [s]")
-    elif not float(_FLOAT.tiny) <= abs(number) <= float(_FLOAT.max):
-        raise ParameterError(
-            f"{where}: got {value!r}; must be a number other than 0 that 32 bits hold, "
-            f"{_FLOAT.tiny:.1e} to {_FLOAT.max:.1e} in size"
-        )
-    return number
-
-
-def _checked_steps(where: str, value: Any) -> tuple[int, ...]:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    steps = list(value) if isinstance(value, (list, tuple, range)) else [value]
-    if not steps or not all(type(step) is int and 0 <= step <= MOST_STEPS for step in steps):
-        raise ParameterError(
-            f"{where}: got {value!r}; must be a list of history steps, whole numbers from 0 (now) to {MOST_STEPS}"
-        )
-    return tuple(steps)
 
 
 def check_network(network: Network) -> None:

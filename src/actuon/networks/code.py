@@ -4,7 +4,7 @@
 Both are one text over a type ``T``: a float, or a vector of floats. Weights come packed in the order in which the code
 reads them. The scalar version has an adjoint, written out by hand: Warp cannot differentiate through such loops.
 
-The function that a kernel calls takes position error and velocity, reads the network's state at ``*_in``, writes it to
+The function that a kernel calls takes the network's input signals, reads the network's state at ``*_in``, writes it to
 ``*_out`` (which may be the same arrays), and returns the effort.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +34,9 @@ enum { GROUP = 16 };
 """Lanes evaluated together: two vector registers, so that four sums make eight independent chains of additions."""
 
 
-def pack(network: Network) -> np.ndarray:
-    """The weights in the order in which the code reads them, float32."""
-    parts: list[np.ndarray] = []
+def pack(network: Network, means: Sequence[float] = ()) -> np.ndarray:
+    """The weights in the order in which the code reads them, float32; before them what is taken off each signal."""
+    parts: list[np.ndarray] = [np.array(means)]
     for layer in network.recurrent:
         hidden, gates = layer.hidden, layer.weight_hh.shape[0] // layer.hidden
         ih, hh = (w.reshape(gates, hidden, -1) for w in (layer.weight_ih, layer.weight_hh))
@@ -116,18 +116,21 @@ def _recurrent_text(kind: str, layer: int, inputs: int, hidden: int, keep: bool)
 class _Writer:
     """Writes the C++ of one network structure."""
 
-    def __init__(self, structure: tuple, input_idx: tuple[int, ...], velocity_first: bool):
-        self.kind, self.recurrent, self.dense = structure
-        self.steps = input_idx
-        self.history = max(input_idx) if self.kind == "mlp" else 0
-        self.states = state_rows(structure, input_idx)
-        first = len(input_idx) if velocity_first else 0
-        self.error_at, self.velocity_at = first, len(input_idx) - first
+    def __init__(self, code: NetworkCode):
+        self.kind, self.recurrent, self.dense = code.structure
+        self.steps = code.input_idx
+        self.histories = code.histories
+        self.is_centred = code.is_centred
+        self.history = max(self.steps) if self.kind == "mlp" else 0
+        self.states = state_rows(code.structure, self.steps, self.histories)
 
     def _inputs(self) -> Iterator[tuple[str, str, int]]:
-        """The two signals: as C++ calls it now, its past, and where its inputs start."""
-        yield "error", "pos_history", self.error_at
-        yield "velocity", "vel_history", self.velocity_at
+        """The signals: as C++ calls it, its past, and where its inputs start."""
+        for i, past in enumerate(self.histories):
+            yield f"signal{i}", past, i * len(self.steps)
+
+    def _centred(self, value: str, i: int) -> str:
+        return f"({value}) - weights.data[{i}]" if self.is_centred else value
 
     def _steps_table(self) -> str:
         """The history rows of the inputs as a table, so that a long history is a loop; -1 is now."""
@@ -136,13 +139,14 @@ class _Writer:
     def inputs(self) -> str:
         """Make the inputs ``y0`` (or ``in0``) and load the state."""
         if self.kind == "mlp":
-            text = f"T y0[{2 * len(self.steps)}];\n" + (self._steps_table() if self.history else "")
-            for signal, past, at in self._inputs():
+            text = f"T y0[{len(self.histories) * len(self.steps)}];\n" + (self._steps_table() if self.history else "")
+            for i, (signal, past, at) in enumerate(self._inputs()):
                 value = f"row_of[m] < 0 ? now_{signal} : load({past}_in, row_of[m])"
-                value = value if self.history else f"now_{signal}"
+                value = self._centred(value if self.history else f"now_{signal}", i)
                 text += f"for (int m = 0; m < {len(self.steps)}; ++m) y0[{at} + m] = {value};\n"
             return text
-        text = f"T in0[2]; in0[{self.error_at}] = now_error; in0[{self.velocity_at}] = now_velocity;\n"
+        text = f"T in0[{len(self.histories)}];\n"
+        text += "".join(f"in0[{at}] = {self._centred(f'now_{signal}', at)};\n" for signal, _, at in self._inputs())
         for layer, (rows, _) in enumerate(self.recurrent):
             hidden = rows // (4 if self.kind == "lstm" else 3)
             for short, name in (("h", "hidden"), ("c", "cell"))[: 2 if self.kind == "lstm" else 1]:
@@ -156,7 +160,7 @@ class _Writer:
         return sum(rows // gates for rows, _ in self.recurrent[:layer])
 
     def forward(self, keep: bool) -> str:
-        text = "const float* w = weights.data;\n"
+        text = f"const float* w = weights.data + {len(self.histories) if self.is_centred else 0};\n"
         gates = 4 if self.kind == "lstm" else 3
         for layer, (rows, inputs) in enumerate(self.recurrent):
             hidden = rows // gates
@@ -187,16 +191,19 @@ class _Writer:
         return text + f"return y{len(self.dense)}[0];\n"
 
     def _scalar_start(self) -> str:
-        return SCALAR_MATH + GATE_MATH + _SCALAR_ACCESS + self.inputs()
+        now = "".join(f"T now_{signal} = {signal};\n" for signal, _, _ in self._inputs())
+        return SCALAR_MATH + GATE_MATH + now + _SCALAR_ACCESS + self.inputs()
 
     def block(self) -> str:
         text = _GROUP + VECTOR_MATH + GATE_MATH + f"wp::vec_t<{LANES}, wp::float32> effort;\n"
         text += f"for (int g = 0; g < {LANES} && g < count; g += GROUP) {{\n" + _BLOCK_ACCESS
+        for signal, _, _ in self._inputs():
+            text += f"T now_{signal}; __builtin_memcpy(&now_{signal}, {signal}.c + g, 4 * GROUP);\n"
         text += self.inputs() + self.forward(keep=False) + self.save()
         return text + f"__builtin_memcpy(effort.c + g, &y{len(self.dense)}[0], 4 * GROUP);\n}}\nreturn effort;\n"
 
     def adjoint(self) -> str:
-        """Recompute forwards, keeping what the chain rule needs, then go backwards to error, velocity and old state."""
+        """Recompute forwards, keeping what the chain rule needs, then go backwards to signals and old state."""
         text = self._scalar_start() + self.forward(keep=True) + _GRADIENT_ACCESS
         last = len(self.dense)
         text += f"float d{last}[1]; d{last}[0] = adj_ret;\n"
@@ -274,7 +281,7 @@ class _Writer:
             text += "} }\n"
             text += f"for (int k = 0; k < {hidden}; ++k) grad_add(hidden_in, {start} + k, dh{layer}[k]);\n"
             upper = f"dx{layer}"
-        return text + f"adj_error += dx0[{self.error_at}]; adj_velocity += dx0[{self.velocity_at}];\n"
+        return text + "".join(f"adj_{signal} += dx0[{at}];\n" for signal, _, at in self._inputs())
 
 
 _GRADIENT_ACCESS = """
@@ -288,16 +295,12 @@ auto grad_add = [&](wp::array_t<wp::float32>& a, int row, float value) {
 
 
 _SCALAR_ACCESS = """
-T now_error = error, now_velocity = velocity;
 auto load = [&](wp::array_t<wp::float32>& a, int row) -> T { return a.data[(size_t)row * n + base]; };
 auto keep = [&](wp::array_t<wp::float32>& a, int row, T x) { a.data[(size_t)row * n + base] = x; };
 """
 
 _BLOCK_ACCESS = """
 const int left = count - g < GROUP ? count - g : GROUP;
-T now_error, now_velocity;
-__builtin_memcpy(&now_error, error.c + g, 4 * GROUP);
-__builtin_memcpy(&now_velocity, velocity.c + g, 4 * GROUP);
 auto load = [&](wp::array_t<wp::float32>& a, int row) -> T {
     T x = T{};
     const float* from = a.data + (size_t)row * n + base + g;
@@ -313,11 +316,11 @@ auto keep = [&](wp::array_t<wp::float32>& a, int row, T x) {
 """
 
 
-def state_rows(structure: tuple, input_idx: tuple[int, ...]) -> dict[str, int]:
+def state_rows(structure: tuple, input_idx: tuple[int, ...], histories: tuple[str, ...]) -> dict[str, int]:
     """Names of the state arrays, and how many rows of N each has."""
     kind, recurrent, _ = structure
     if kind == "mlp":
-        return {"pos_history": max(input_idx), "vel_history": max(input_idx)} if max(input_idx) else {}
+        return dict.fromkeys(histories, max(input_idx)) if max(input_idx) else {}
     gates = 4 if kind == "lstm" else 3
     rows = sum(r // gates for r, _ in recurrent)
     return {"hidden": rows, "cell": rows} if kind == "lstm" else {"hidden": rows}
@@ -329,28 +332,31 @@ class NetworkCode:
 
     structure: tuple
     input_idx: tuple[int, ...]
-    velocity_first: bool
+    histories: tuple[str, ...]
+    """What the past of each input signal is called."""
+    is_centred: bool = False
+    """Whether the weights begin with a number for each signal that is taken off it."""
 
     def __call__(self, in_blocks: bool) -> Any:
-        built = functions(self.structure, self.input_idx, self.velocity_first)
-        return built["block" if in_blocks else "scalar"]
+        return functions(self)["block" if in_blocks else "scalar"]
 
 
 @functools.cache
-def functions(structure: tuple, input_idx: tuple[int, ...], velocity_first: bool) -> dict[str, Any]:
-    """Build the Warp functions of a network structure: ``scalar`` with its adjoint, and ``block``.
+def functions(code: NetworkCode) -> dict[str, Any]:
+    """Build the Warp functions of a network: ``scalar`` with its adjoint, and ``block``.
 
     An adjoint replays ``scalar`` for its value; then ``value`` stands in, which writes no state.
     """
-    writer = _Writer(structure, input_idx, velocity_first)
+    writer = _Writer(code)
+    signals = [f"signal{i}" for i in range(len(code.histories))]
     states = [f"{name}_{side}" for name in writer.states for side in ("in", "out")]
-    name = "network_" + hashlib.sha256(repr((structure, input_idx, velocity_first)).encode()).hexdigest()[:12]
+    name = "network_" + hashlib.sha256(repr(code).encode()).hexdigest()[:12]
 
     def signature(kind: str) -> str:
-        held = "".join(f", {state}: Floats" for state in states)
-        return f"weights: Floats, error: {kind}, velocity: {kind}{held}, n: int, base: int, count: int"
+        given = [*(f"{signal}: {kind}" for signal in signals), *(f"{state}: Floats" for state in states)]
+        return f"weights: Floats, {', '.join(given)}, n: int, base: int, count: int"
 
-    arguments = ", ".join(["weights", "error", "velocity", *states, "n", "base", "count"])
+    arguments = ", ".join(["weights", *signals, *states, "n", "base", "count"])
     source = f"""
 @wp.func_native(block_text)
 def {name}_block({signature("FloatBlock")}) -> FloatBlock: ...

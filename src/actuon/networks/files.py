@@ -15,8 +15,10 @@ import numpy as np
 
 from ..errors import ActuonError, MissingExtraError, ParameterError
 from ..typing import PathLike
-from .checks import KEYS, check_entry, check_network
+from .checks import check_network
+from .feeding import feeding
 from .formats import onnx as onnx_files, safetensors as safetensors_files, torch as torch_files, torch_graphs
+from .metadata import checked_entries, checked_metadata
 from .model import Activation, Dense, Network, NotRecognised, Recurrent
 from .reading import read_once
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 TORCH_FORMATS = (".pt", ".pt2")
 FORMATS = (*TORCH_FORMATS, ".onnx", ".safetensors")
 _LARGEST_METADATA = 1024 * 1024
+_METADATA = ("extra/metadata.json", "extra_files/metadata.json")
+"""Where PyTorch puts extra files; the second is how ``torch.export`` did it until 2.7."""
 
 
 @dataclass
@@ -69,7 +73,11 @@ def load_metadata(path: PathLike) -> dict[str, Any]:
         path: A ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors`` file.
 
     Returns:
-        The entries by name; empty where the file carries none. ``torque_scale`` is returned as ``effort_scale``.
+        The entries by name; empty where the file carries none. ``torque_scale`` is returned as ``effort_scale``,
+        ``sample_dt_s`` as ``sample_dt``.
+
+    Raises:
+        ParameterError: An entry is not understood, or has a value that is not allowed.
     """
     path = check_path(path)
     if path.suffix in TORCH_FORMATS:
@@ -78,14 +86,14 @@ def load_metadata(path: PathLike) -> dict[str, Any]:
         found = onnx_files.properties(onnx_files.load(path))
     else:
         found = safetensors_files.read_header(path)[1]
-    return _checked_metadata(path, found)
+    return checked_metadata(path, found, ("layout",) if path.suffix == ".safetensors" else ())
 
 
 def _zip_metadata(path: Path) -> dict[str, Any]:
     torch_files.check_is_no_pickle(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.endswith("extra/metadata.json")]
+            names = [name for name in archive.namelist() if name.endswith(_METADATA)]
             if not names:
                 return {}
             if archive.getinfo(names[0]).file_size > _LARGEST_METADATA:
@@ -95,34 +103,6 @@ def _zip_metadata(path: Path) -> dict[str, Any]:
         raise
     except Exception as error:  # a damaged archive fails in many ways
         raise ParameterError(f"'{path}' cannot be read: {error!r}") from error
-
-
-def _checked_metadata(path: Path, found: Any) -> dict[str, Any]:
-    """Decode metadata, either one JSON entry ``metadata`` or an entry per key, and check what is known of it."""
-    if "metadata" in found:
-        try:
-            entries = json.loads(found["metadata"])
-        except (ValueError, TypeError, RecursionError) as error:
-            raise ParameterError(f"'{path}': metadata is no JSON: {error}") from error
-        if not isinstance(entries, dict):
-            raise ParameterError(f"'{path}': metadata is a {type(entries).__name__}; must be a JSON object")
-    else:
-        entries = {key: _decoded(value) for key, value in found.items()}
-    if "torque_scale" in entries:
-        if "effort_scale" in entries:
-            raise ParameterError(f"'{path}': has effort_scale and torque_scale, which mean the same; keep one")
-        entries["effort_scale"] = entries.pop("torque_scale")
-    for key in KEYS:
-        if key in entries:
-            entries[key] = check_entry(f"'{path}': {key}", key, entries[key])
-    return entries
-
-
-def _decoded(value: Any) -> Any:
-    try:
-        return json.loads(value)
-    except (ValueError, TypeError, RecursionError):
-        return value
 
 
 @read_once
@@ -145,8 +125,9 @@ def load_network(path: PathLike) -> Loaded:
 def _load(path: Path, metadata: dict[str, Any]) -> Loaded:
     if path.suffix in (".onnx", ".safetensors"):
         is_onnx = path.suffix == ".onnx"
-        network = onnx_files.read(onnx_files.load(path), path) if is_onnx else _from_tensors(path, metadata)
+        network = onnx_files.read(onnx_files.load(path), path, metadata) if is_onnx else _from_tensors(path, metadata)
         check_network(network)
+        _check_sizes(network, metadata)
         return Loaded(network, None, "", metadata)
     loaded, kind = torch_files.load_module(path)
     module = loaded if kind == "script" else loaded.module()
@@ -154,19 +135,32 @@ def _load(path: Path, metadata: dict[str, Any]) -> Loaded:
         network = torch_graphs.read_script(loaded) if kind == "script" else torch_graphs.read_export(loaded)
         check_network(network)
         torch_files.verify(module, network)
+        _check_sizes(network, metadata)
         return Loaded(network, None, "", metadata)
     except NotRecognised as error:
         return Loaded(None, module, str(error), metadata)
+
+
+def _check_sizes(network: Network, metadata: dict[str, Any]) -> None:
+    """Refuse metadata that speaks of other recurrent layers than there are."""
+    sizes = {
+        "num_layers": len(network.recurrent),
+        "hidden_size": network.recurrent[0].hidden if network.recurrent else 0,
+    }
+    for key, found in sizes.items():
+        if metadata.get(key, found) != found:
+            raise ParameterError(f"{key}: got {metadata[key]}; the file holds {found} ({network.kind})")
 
 
 def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> None:
     """Write a PyTorch module as a network file that carries its own convention.
 
     Args:
-        module: The trained module: an MLP of ``(N, features)``, or an LSTM or GRU of ``(N, 1, 2)`` and its state.
+        module: The trained module: an MLP of ``(N, inputs)``, or an LSTM or GRU of ``(N, 1, inputs)`` and its state.
         path: Where to; its ending picks the format: ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors``.
         metadata: ``model_type``, ``input_order``, ``input_idx``, ``pos_scale``, ``vel_scale``, ``effort_scale`` (or
-            ``torque_scale``), ``sample_dt``, and anything else that JSON can hold. ``model_type`` is found out.
+            ``torque_scale``), ``sample_dt`` (or ``sample_dt_s``), ``input_columns``, ``custom_inputs``,
+            ``normalization``, and ``notes`` of any kind that JSON can hold. ``model_type`` is found out.
     """
     path = _as_path(path)
     if path.suffix not in FORMATS:
@@ -174,14 +168,9 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
     if os.path.isdir(path) or not os.path.isdir(path.parent):
         problem = "it is a folder" if os.path.isdir(path) else f"the folder '{path.parent}' does not exist"
         raise ParameterError(f"'{path}' cannot be written: {problem}; name a file in a folder that exists")
-    if "torque_scale" in metadata:
-        if "effort_scale" in metadata:
-            raise ParameterError("save_network: got effort_scale and torque_scale, which mean the same")
-        metadata["effort_scale"] = metadata.pop("torque_scale")
-    for key in KEYS:
-        if key in metadata:
-            metadata[key] = check_entry(f"save_network: {key}", key, metadata[key])
-    script = torch_files.as_script(module, len(metadata.get("input_idx", ())) * 2 or None)
+    metadata = checked_entries("save_network", metadata)
+    columns = len(feeding("save_network", metadata).columns)
+    script = torch_files.as_script(module, len(metadata.get("input_idx", ())) * columns or None)
     network: Network | None
     try:
         network = torch_graphs.read_script(script)
@@ -192,7 +181,7 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
             raise ParameterError(f"save_network: {error}; such a module can only be written as .pt") from error
         network = None
     if network is not None:
-        _check_convention(network, metadata)
+        _check_convention(network, columns, metadata)
         metadata.setdefault("model_type", network.kind)
     try:
         text = json.dumps(metadata)
@@ -216,13 +205,13 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
         ) from error
 
 
-def _check_convention(network: Network, metadata: dict[str, Any]) -> None:
+def _check_convention(network: Network, columns: int, metadata: dict[str, Any]) -> None:
     """Refuse metadata that does not fit the network."""
     named = metadata.get("model_type", network.kind)
     if named != network.kind:
         raise ParameterError(f"save_network: model_type: got '{named}'; the module is of type '{network.kind}'")
     steps = metadata.get("input_idx")
-    if network.kind == "mlp" and steps is not None and 2 * len(steps) != network.inputs:
+    if network.kind == "mlp" and steps is not None and columns * len(steps) != network.inputs:
         raise ParameterError(f"save_network: input_idx: got {len(steps)} steps; the module has {network.inputs} inputs")
 
 

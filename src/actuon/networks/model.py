@@ -73,8 +73,8 @@ class Network:
     def inputs(self) -> int:
         return self.recurrent[0].weight_ih.shape[1] if self.recurrent else self.dense[0].weight.shape[1]
 
-    def scaled(self, input_scale: np.ndarray, output_scale: float) -> Network:
-        """The network of inputs times ``input_scale``, with its output times ``output_scale``, both in its weights."""
+    def scaled(self, input_scale: np.ndarray, output_scale: float, output_shift: float = 0.0) -> Network:
+        """The network of inputs · ``input_scale`` with output · ``output_scale`` + ``output_shift``, in its weights."""
         scale = np.asarray(input_scale, np.float64)
         dense, recurrent = list(self.dense), list(self.recurrent)
         if recurrent:
@@ -83,9 +83,10 @@ class Network:
             dense[0] = replace(dense[0], weight=dense[0].weight * scale)
         if dense[-1].activation.name == "identity":
             last = dense[-1]
-            dense[-1] = replace(last, weight=last.weight * output_scale, bias=last.bias * output_scale)
-        elif output_scale != 1.0:
-            dense.append(Dense(np.array([[output_scale]]), np.zeros(1)))
+            bias = last.bias * output_scale + output_shift
+            dense[-1] = replace(last, weight=last.weight * output_scale, bias=bias)
+        elif output_scale != 1.0 or output_shift != 0.0:
+            dense.append(Dense(np.array([[output_scale]]), np.array([output_shift])))
         return Network(self.kind, tuple(dense), tuple(recurrent))
 
     def structure(self) -> tuple:

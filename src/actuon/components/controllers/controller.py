@@ -8,10 +8,11 @@ from typing import Any
 
 import warp as wp
 
+from ...arrays import read_array
 from ...declare.registry import ComponentKind
 from ...errors import StateError
 from ...kernel.alone import Given, run_alone
-from ...kernel.structure import SIGNALS
+from ...kernel.structure import SIGNALS, custom_signal
 from ..component import Component
 
 
@@ -27,6 +28,8 @@ class Controller(Component):
     _sees_sensed = True
     _own_kernel_methods = ("run", "compute")
     _pending: Any = None
+    custom_inputs: tuple[str, ...] = ()
+    """Names of arrays of the simulation's control that it reads beside targets and feedforward."""
 
     def compute(
         self,
@@ -43,6 +46,8 @@ class Controller(Component):
         state: Any,
         dt: float | None,
         device: Any = None,
+        *,
+        custom_inputs: Mapping[str, wp.array] | None = None,
     ) -> None:
         """Compute the effort of each DOF into ``forces``, without touching ``state``.
 
@@ -60,6 +65,7 @@ class Controller(Component):
             state: State of the controller; None where it has none.
             dt: Time step [s].
             device: Where to run.
+            custom_inputs: Arrays of the names in the controller's ``custom_inputs``, read at ``vel_indices``.
         """
         self._require_law("compute()")
         if self.is_stateful() and state is None:
@@ -69,6 +75,8 @@ class Controller(Component):
         arrays = (positions, velocities, target_pos, target_vel, feedforward)
         indices = (pos_indices, vel_indices, target_pos_indices, target_vel_indices, target_vel_indices)
         given = {n: Given(array, at) for n, array, at in zip(SIGNALS, arrays, indices, strict=True)}
+        for name in self.custom_inputs:
+            given[custom_signal(name)] = Given(read_array(custom_inputs or {}, name, "custom_inputs"), vel_indices)
         self._pending = self.state(num_actuators, device)
         run_alone(self, given, {"effort": forces}, state, self._pending, self.check_dt(dt))
 
@@ -94,6 +102,8 @@ class Controller(Component):
         arrays = (given[name].array for name in SIGNALS)
         indices = (given[name].indices for name in ("q", "qd", "target_q", "target_qd"))
         forces = results["effort"]
-        self.compute(*arrays, *indices, forces, current_state, dt, forces.device)  # type: ignore[call-arg]
+        custom = {name: given[custom_signal(name)].array for name in self.custom_inputs}
+        named = {"custom_inputs": custom} if custom else {}
+        self.compute(*arrays, *indices, forces, current_state, dt, forces.device, **named)  # type: ignore[arg-type, call-arg]
         if self.is_stateful():
             self.update_state(current_state, next_state)

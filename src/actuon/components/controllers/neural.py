@@ -4,7 +4,8 @@ r"""Actuator networks: a controller learned from a motor's logs.
 .. math:: \tau = \tau_{ff} + s_\tau\, f(s_q (q^* - q),\; s_{\dot q}\, \dot q,\; \text{their past})
 
 An MLP sees the position error and the velocity at a few past steps; an LSTM or GRU sees them now and keeps a state. The
-velocity is the joint's own, not its error. The scales are folded into the weights when a file is read.
+velocity is the joint's own, not its error. A file may name other inputs, with a mean and a deviation of each. Scales
+are folded into the weights when a file is read.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
+from ...arrays import read_array
 from ...declare.config import Config
 from ...declare.parameter import param
 from ...declare.registry import ComponentKind, register_actuator_component
 from ...errors import ParameterError, StateError, StructureError
-from ...kernel.structure import Network, Stage
-from ...networks.checks import check_entry, check_weights
+from ...kernel.structure import Network, Stage, custom_signal
+from ...networks.checks import check_weights
 from ...networks.code import NetworkCode, pack, state_rows
+from ...networks.feeding import feeding
 from ...networks.files import Loaded, load_metadata, load_network
-from ...networks.formats import torch as torch_files
+from ...networks.metadata import CONVENTION, check_entry
 from ...networks.model import Network as Weights
 from ..state import State
 from .controller import Controller
+from .neural_module import NeuralModule
 
 _ARGUMENTS = ("input_order", "input_idx", "pos_scale", "vel_scale", "effort_scale", "sample_dt")
 _SAMPLE_TOLERANCE = 0.01
@@ -64,7 +68,10 @@ class NeuralControlConfig(Config):
     effort_scale: float | None = param("1", "Factor on the output.", default=None)
     sample_dt: float | None = param("s", "Time step that the network was trained at.", default=None, above=0.0)
     check_sample_dt: bool | None = param(
-        "", "Whether another time step is refused; it is, where nothing is said.", default=None, boolean=True
+        "",
+        "Whether another time step is refused, and not only warned of; left open, it is.",
+        default=None,
+        boolean=True,
     )
 
     @classmethod
@@ -80,8 +87,9 @@ class NeuralControlConfig(Config):
 class NeuralState(State):
     """State of a network: arrays of shape (rows, N). Starts at zero.
 
-    An MLP has ``pos_history`` [rad] and ``vel_history`` [rad/s], row k holding the value of k + 1 steps ago; an LSTM
-    has ``hidden`` and ``cell``, a GRU ``hidden``, the units of all layers below each other.
+    An MLP has ``pos_history`` [rad] and ``vel_history`` [rad/s], row k holding the value of k + 1 steps ago, and the
+    like for inputs that its file names; an LSTM has ``hidden`` and ``cell``, a GRU ``hidden``, the units of all layers
+    below each other.
     """
 
     def __init__(self, device: wp.Device, num_actuators: int, rows: Mapping[str, int], requires_grad: bool = False):
@@ -105,7 +113,7 @@ class ControllerNeural(Controller):
         effort_scale: Factor on the output. Default 1.
         torque_scale: The same as ``effort_scale``.
         sample_dt: Time step that the network was trained at [s]. None: unknown.
-        check_sample_dt: Refuse to step at a time step that is more than 1 % off ``sample_dt``.
+        check_sample_dt: Refuse to step at a time step that is more than 1 % off ``sample_dt``. False warns once.
     """
 
     model_type: ClassVar[str] = ""
@@ -136,26 +144,41 @@ class ControllerNeural(Controller):
             zip(_ARGUMENTS, (input_order, input_idx, pos_scale, vel_scale, effort_scale, sample_dt), strict=True)
         )
         given = {key: check_entry(f"{self._where}: {key}", key, v) for key, v in given.items() if v is not None}
-        convention = {key: loaded.metadata[key] for key in _ARGUMENTS if key in loaded.metadata} | given
-        self.input_order: str = convention.get("input_order", "pos_vel")
+        convention = {key: loaded.metadata[key] for key in CONVENTION if key in loaded.metadata} | given
+        self._feeding = feeding(self._where, convention)
+        self.input_columns: tuple[str, ...] = self._feeding.columns
+        """What the network sees, in the order of its inputs."""
+        self.custom_inputs = self._feeding.custom_inputs
         self.pos_scale: float = convention.get("pos_scale", 1.0)
         self.vel_scale: float = convention.get("vel_scale", 1.0)
         self.effort_scale: float = convention.get("effort_scale", 1.0)
         self.sample_dt: float | None = convention.get("sample_dt")
         self.check_sample_dt = check_sample_dt
+        self._is_warned = False
         self._check_type(loaded)
         self.input_idx: tuple[int, ...] = self._resolve_input_idx(loaded, convention.get("input_idx"))
-        self._module = loaded.module
+        self._module: NeuralModule | None = None
         if loaded.network is None:
-            self._rows = self._prepare_module(loaded)
+            self._module = self._prepare_module(loaded)
+            self._rows = self._module.rows
             self.STATES = tuple(self._rows)  # type: ignore[misc]
             self._try_module()
         else:
-            network = self._scaled(loaded.network)
-            self._code = NetworkCode(network.structure(), self.input_idx, self.input_order == "vel_pos")
-            self._packed = pack(network)
-            self._rows = state_rows(network.structure(), self.input_idx)
+            network, fed = self._scaled(loaded.network), self._feeding
+            histories = fed.histories()
+            self._code = NetworkCode(network.structure(), self.input_idx, histories, fed.is_centred)
+            self._packed = pack(network, fed.means if fed.is_centred else ())
+            self._rows = state_rows(network.structure(), self.input_idx, histories)
             self.STATES = tuple(self._rows)  # type: ignore[misc]
+
+    @property
+    def input_order(self) -> str | None:
+        """``"pos_vel"`` or ``"vel_pos"``; None where the file names other inputs."""
+        orders: dict[tuple[str, ...], str] = {
+            ("position_error", "velocity"): "pos_vel",
+            ("velocity", "position_error"): "vel_pos",
+        }
+        return orders.get(self.input_columns)
 
     @property
     def _where(self) -> str:
@@ -170,6 +193,7 @@ class ControllerNeural(Controller):
                 raise ParameterError(f"{self._where}: the file holds a network of type '{found}'; use {right[found]}")
 
     def _resolve_input_idx(self, loaded: Loaded, input_idx: tuple[int, ...] | None) -> tuple[int, ...]:
+        columns = len(self.input_columns)
         if self.model_type != "mlp":
             if input_idx not in (None, (0,)):
                 raise ParameterError(
@@ -182,24 +206,26 @@ class ControllerNeural(Controller):
                     f"{self._where}: not recognised ({loaded.reason}); give input_idx, for PyTorch to run it"
                 )
             inputs = loaded.network.inputs if loaded.network is not None else 0
-            steps = tuple(range(inputs // 2)) if input_idx is None else input_idx
-        if loaded.network is not None and loaded.network.inputs != 2 * len(steps):
+            steps = tuple(range(inputs // columns)) if input_idx is None else input_idx
+        if loaded.network is not None and loaded.network.inputs != columns * len(steps):
             raise ParameterError(
-                f"{self._where}: the network has {loaded.network.inputs} inputs, but position error and velocity at "
-                f"steps {steps} make {2 * len(steps)}; an actuator network has two inputs for each step in input_idx"
+                f"{self._where}: the network has {loaded.network.inputs} inputs, but {', '.join(self.input_columns)} "
+                f"at steps {steps} make {columns * len(steps)}; a network has one input for each of input_columns at "
+                "each step in input_idx"
             )
         return steps
 
     def _scaled(self, network: Weights) -> Weights:
         """The network with the scales in its weights."""
-        scales = [self.pos_scale] * len(self.input_idx), [self.vel_scale] * len(self.input_idx)
-        first, second = scales[::-1] if self.input_order == "vel_pos" else scales
-        scaled = network.scaled(np.array([*first, *second]), self.effort_scale)
+        fed = self._feeding
+        scaled = network.scaled(np.repeat(fed.scales, len(self.input_idx)), fed.effort_scale, fed.effort_mean)
         try:
             check_weights(scaled)
         except ParameterError as error:
-            given = f"pos_scale = {self.pos_scale}, vel_scale = {self.vel_scale}, effort_scale = {self.effort_scale}"
-            raise ParameterError(f"{self._where}: with {given} in its weights, {error}") from error
+            given = ", ".join(f"{scale:.6g} for {name}" for name, scale in zip(fed.columns, fed.scales, strict=True))
+            raise ParameterError(
+                f"{self._where}: with the scales {given}, {fed.effort_scale:.6g} for the effort in its weights, {error}"
+            ) from error
         return scaled
 
     @classmethod
@@ -220,7 +246,7 @@ class ControllerNeural(Controller):
         if self._module is None:
             self._weights = wp.array(self._packed, dtype=wp.float32, device=self._device)
         else:
-            self._module.to(wp.device_to_torch(self._device))
+            self._module.module.to(wp.device_to_torch(self._device))
 
     def is_fused(self) -> bool:
         """Whether the network was recognised. Otherwise PyTorch runs it, stage by stage."""
@@ -237,14 +263,15 @@ class ControllerNeural(Controller):
     def stage(self) -> Stage:
         """The network as a kernel sees it."""
         if self._module is not None:
-            return Stage(self.label(), sensed=True)
+            return Stage(self.label(), sensed=True, custom_inputs=self.custom_inputs)
         return Stage(
             self.label(),
             self.law,
             tables=("weights",),
             sensed=True,
-            network=Network(self._code, inputs=("{target_q} - {q}", "{qd}"), output="network_effort"),
+            network=Network(self._code, inputs=self._feeding.texts(), output="network_effort"),
             wide_states=tuple(self.STATES),
+            custom_inputs=self.custom_inputs,
         )
 
     def arguments(self) -> dict[str, Any]:
@@ -256,41 +283,38 @@ class ControllerNeural(Controller):
         return NeuralState(wp.get_device(device), num_actuators, self._rows, self.requires_grad) if self._rows else None
 
     def check_dt(self, dt: float | None) -> float | None:
-        """Refuse a time step other than the one that the network was trained at."""
-        if self.sample_dt is None or not self.check_sample_dt:
+        """Refuse a time step other than the one that the network was trained at, or warn of it once."""
+        if self.sample_dt is None or (dt is None and not self.check_sample_dt):
             return dt
         if dt is None or not abs(dt - self.sample_dt) <= _SAMPLE_TOLERANCE * self.sample_dt:
-            raise StateError(
-                f"{self._where}: stepped with dt = {dt} s, but the network was trained at sample_dt = "
-                f"{self.sample_dt} s; step at that rate, or pass check_sample_dt=False if you know better"
-            )
-        return float(dt)
+            rates = f"stepped with dt = {dt} s, but the network was trained at sample_dt = {self.sample_dt} s"
+            if self.check_sample_dt:
+                raise StateError(
+                    f"{self._where}: {rates}; step at that rate, or pass check_sample_dt=False if you know better"
+                )
+            if not self._is_warned:
+                self._is_warned = True
+                warnings.warn(f"{self._where}: {rates}; its efforts may be wrong: step at that rate", stacklevel=2)
+        return dt if dt is None else float(dt)
 
-    def _prepare_module(self, loaded: Loaded) -> dict[str, int]:
-        """Get ready to run through PyTorch what was not recognised; returns the rows of its state."""
+    def _prepare_module(self, loaded: Loaded) -> NeuralModule:
+        """Get ready to run through PyTorch what was not recognised."""
         warnings.warn(
             f"{self._where}: not recognised ({loaded.reason}); PyTorch runs it, stage by stage and outside graphs",
             stacklevel=4,
         )
-        if self.model_type == "mlp":
-            count = max(self.input_idx)
-            return {"pos_history": count, "vel_history": count} if count else {}
-        weights = {n: p for n, p in self._module.named_parameters() if ".weight_hh_l" in f".{n}"}
-        if not weights:
-            raise ParameterError(
-                f"{self._where}: {loaded.reason}, and it has no recurrent weights that say its state's size"
-            )
-        self._layers, self._hidden = len(weights), next(iter(weights.values())).shape[1]
-        rows = self._layers * self._hidden
-        return {"hidden": rows, "cell": rows} if self.model_type == "lstm" else {"hidden": rows}
+        try:
+            return NeuralModule(loaded.module, self.model_type, self.input_idx, self._feeding)
+        except ParameterError as error:
+            raise ParameterError(f"{self._where}: {loaded.reason}, and {error}") from error
 
     def _try_module(self) -> None:
         """Call the module once, so that one that cannot be called fails here and not in a step."""
         zero, index = wp.zeros(1, dtype=wp.float32, device="cpu"), wp.zeros(1, dtype=wp.uint32, device="cpu")
+        custom = dict.fromkeys(self.custom_inputs, zero)
+        arguments = (zero, zero, zero, zero, None, index, index, index, index, wp.zeros_like(zero))
         try:
-            state = self.state(1, "cpu")
-            effort = wp.zeros_like(zero)
-            self._compute_in_torch(zero, zero, zero, zero, None, index, index, index, index, effort, state, 0.0)
+            self._compute_in_torch(*arguments, self.state(1, "cpu"), 0.0, custom_inputs=custom)
         except Exception as error:
             raise ParameterError(
                 f"{self._where}: not recognised, and PyTorch cannot call it in the usual convention: "
@@ -308,47 +332,22 @@ class ControllerNeural(Controller):
     def _compute_in_torch(
         self, positions: Any, velocities: Any, target_pos: Any, target_vel: Any, feedforward: Any, pos_indices: Any,
         vel_indices: Any, target_pos_indices: Any, target_vel_indices: Any, forces: Any, state: Any, dt: Any,
-        device: Any = None,
+        device: Any = None, *, custom_inputs: Mapping[str, wp.array] | None = None,
     ) -> None:  # fmt: skip
-        torch = torch_files.import_torch("running an unrecognised network")
-        dtype = next((p.dtype for p in self._module.parameters()), torch.float32)
-
-        def gathered(array: wp.array, indices: wp.array) -> Any:
-            return wp.to_torch(array)[wp.to_torch(indices.view(wp.int32)).long()]
-
-        with torch.inference_mode():
-            error = gathered(target_pos, target_pos_indices) - gathered(positions, pos_indices)
-            velocity = gathered(velocities, vel_indices)
-            n = len(error)
-            pending = self.state(n, forces.device)
-            if self.model_type == "mlp":
-                effort = self._module(self._history(torch, error, velocity, state, pending).to(dtype))
-            else:
-                pair = (velocity * self.vel_scale, error * self.pos_scale)
-                x = torch.stack(pair if self.input_order == "vel_pos" else pair[::-1], dim=1)[:, None]
-                shape = (self._layers, self._hidden, n)
-                before = tuple(wp.to_torch(getattr(state, s)).reshape(shape).permute(0, 2, 1) for s in self.STATES)
-                before = tuple(part.contiguous().to(dtype) for part in before)
-                effort, after = torch_files.call_recurrent(self._module, x.to(dtype), before)
-                for name, value in zip(self.STATES, after, strict=True):
-                    wp.to_torch(getattr(pending, name)).copy_(value.permute(0, 2, 1).reshape(-1, n))
-            effort = effort.reshape(n) * self.effort_scale
-            if feedforward is not None:
-                effort = effort + gathered(feedforward, target_vel_indices)
-            wp.to_torch(forces).copy_(effort)
+        assert self._module is not None
+        signals = {
+            "q": (positions, pos_indices),
+            "qd": (velocities, vel_indices),
+            "target_q": (target_pos, target_pos_indices),
+            "target_qd": (target_vel, target_vel_indices),
+        }
+        if feedforward is not None:
+            signals["feedforward"] = feedforward, target_vel_indices
+        for name in self.custom_inputs:
+            signals[custom_signal(name)] = read_array(custom_inputs or {}, name, "custom_inputs"), vel_indices
+        pending = self.state(len(forces), forces.device)
+        self._module.run(signals, forces, state, pending)
         self._pending = pending
-
-    def _history(self, torch: Any, error: Any, velocity: Any, state: Any, pending: Any) -> Any:
-        """Inputs of an MLP, shape (N, features); leaves the new history in ``pending``."""
-        columns = {}
-        for name, now, scale in (("pos", error, self.pos_scale), ("vel", velocity, self.vel_scale)):
-            rows = now[None]
-            if state is not None:
-                rows = torch.cat([rows, wp.to_torch(getattr(state, f"{name}_history"))])
-                wp.to_torch(getattr(pending, f"{name}_history")).copy_(rows[:-1])
-            columns[name] = rows[list(self.input_idx)].T * scale
-        order = ("vel", "pos") if self.input_order == "vel_pos" else ("pos", "vel")
-        return torch.cat([columns[name] for name in order], dim=1)
 
 
 NeuralControlConfig.component = ControllerNeural

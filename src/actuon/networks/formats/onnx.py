@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...errors import MissingExtraError, ParameterError
+from ...errors import MissingExtraError, ParameterError, listed
 from ..axes import BATCH, EITHER, FEATURES, Axes
 from ..model import Activation, Network, NotRecognised, Recurrent
 from ..recognise import Op, Recogniser, Ref
@@ -71,8 +71,15 @@ def properties(model: Any) -> dict[str, str]:
     return {entry.key: entry.value for entry in model.metadata_props}
 
 
-def read(model: Any, path: Path) -> Network:
-    """Recognise the model by its graph."""
+def read(model: Any, path: Path, names: Mapping[str, Any]) -> Network:
+    """Recognise the model by its graph.
+
+    Args:
+        model: As `load` returns it.
+        path: Its file, for errors.
+        names: What it calls its inputs and outputs, of `metadata.GRAPH_NAMES`; otherwise the first are the signal and
+            the effort.
+    """
     onnx = import_onnx("reading an ONNX file")
     constants: dict[str, Any] = {}
     for tensor in model.graph.initializer:
@@ -81,7 +88,9 @@ def read(model: Any, path: Path) -> Network:
     if not graph_inputs or not model.graph.output:
         raise ParameterError(f"'{path}': the graph has no input or no output")
     is_recurrent = any(node.op_type in ("LSTM", "GRU") for node in model.graph.node)
-    recogniser = Recogniser(graph_inputs[0].name, *_axes(graph_inputs[0], is_recurrent))
+    signal, *states = _ordered(path, graph_inputs, names, ("input_name", "hidden_in_name", "cell_in_name"))
+    named_states = [state.name for state in states] if "hidden_in_name" in names and "cell_in_name" in names else []
+    recogniser = Recogniser(signal.name, *_axes(signal, is_recurrent), named_states)
     for node in model.graph.node:
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         if node.op_type == "Constant":
@@ -93,8 +102,24 @@ def read(model: Any, path: Path) -> Network:
         label = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
         for op in _translate(onnx, label, inputs, list(node.output), attributes):
             recogniser.run(op)
-    effort, *states = (Ref(value.name) for value in model.graph.output)
-    return recogniser.finish(effort, states)
+    outputs = _ordered(path, model.graph.output, names, ("output_name", "hidden_out_name", "cell_out_name"))
+    effort, *new_states = (Ref(value.name) for value in outputs)
+    return recogniser.finish(effort, new_states)
+
+
+def _ordered(path: Path, values: Sequence[Any], names: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
+    """Inputs or outputs of a graph, those first that the metadata names, in the order of ``keys``."""
+    by_name = {value.name: value for value in values}
+    named = []
+    for key in keys:
+        if key in names:
+            if names[key] not in by_name:
+                raise ParameterError(
+                    f"'{path}': {key}: got '{names[key]}'; {listed(names[key], by_name, 'the graph has')}"
+                )
+            named.append(by_name.pop(names[key]))
+    rest = list(by_name.values())
+    return [*named, *rest] if keys[0] in names else [*rest[:1], *named, *rest[1:]]
 
 
 def _axes(value: Any, is_recurrent: bool) -> tuple[Axes, int | None]:

@@ -110,7 +110,7 @@ def export_content(module: Any, network: Network | None, metadata: str) -> bytes
     else:
         hidden = torch.zeros(len(network.recurrent), 2, network.recurrent[0].hidden)
         state = (hidden, hidden.clone()) if network.kind == "lstm" else hidden
-        example = (torch.zeros(2, 1, 2), state)
+        example = (torch.zeros(2, 1, network.inputs), state)
         shapes = ({0: batch}, ({1: batch}, {1: batch}) if network.kind == "lstm" else {1: batch})
     module = copy.deepcopy(module).cpu().eval()
     file = io.BytesIO()
@@ -126,7 +126,7 @@ def export_content(module: Any, network: Network | None, metadata: str) -> bytes
 
 
 def call_recurrent(module: Any, x: Any, state: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Call a recurrent module in the usual convention: ``(N, 1, 2)`` and its state in, effort and new state out."""
+    """Call a recurrent module in the usual way: ``(N, 1, inputs)`` and its state in, effort and new state out."""
     effort, after = module(x, state if len(state) > 1 else state[0])
     return effort, tuple(after) if len(state) > 1 else (after,)
 

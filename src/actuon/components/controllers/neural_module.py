@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs through PyTorch, stage by stage, a network that was not recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import warp as wp
+
+from ...errors import ParameterError
+from ...networks.feeding import Feeding
+from ...networks.formats import torch as torch_files
+
+
+class NeuralModule:
+    """A PyTorch module with its convention.
+
+    Args:
+        module: Called with ``(N, features)``, or with ``(N, 1, features)`` and its state.
+        kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
+        steps: History steps that an MLP sees, 0 = now.
+        feeding: Its columns and scales.
+    """
+
+    def __init__(self, module: Any, kind: str, steps: tuple[int, ...], feeding: Feeding):
+        self.module = module
+        self._kind, self._steps, self._feeding = kind, steps, feeding
+        self._layers, self._hidden = 0, 0
+        self.rows = self._state_rows()
+        """Names of the state arrays, and how many rows of N each has."""
+
+    def _state_rows(self) -> dict[str, int]:
+        if self._kind == "mlp":
+            count = max(self._steps)
+            return dict.fromkeys(self._feeding.histories(), count) if count else {}
+        weights = {n: p for n, p in self.module.named_parameters() if ".weight_hh_l" in f".{n}"}
+        if not weights:
+            raise ParameterError("it has no recurrent weights that say its state's size")
+        self._layers, self._hidden = len(weights), next(iter(weights.values())).shape[1]
+        rows = self._layers * self._hidden
+        return {"hidden": rows, "cell": rows} if self._kind == "lstm" else {"hidden": rows}
+
+    def run(self, signals: Mapping[str, tuple[wp.array, wp.array]], forces: wp.array, state: Any, pending: Any) -> None:
+        """Compute efforts into ``forces``, and the new state into ``pending``.
+
+        Args:
+            signals: By name, each an array and the indices of the DOFs in it. ``feedforward`` may be left out.
+            forces: [N·m or N], shape (N,).
+            state: Before.
+            pending: After, written.
+        """
+        torch = torch_files.import_torch("running an unrecognised network")
+        dtype = next((p.dtype for p in self.module.parameters()), torch.float32)
+        with torch.inference_mode():
+            columns = [self._column(column, signals) for column in self._feeding.columns]
+            if self._kind == "mlp":
+                effort = self.module(self._with_past(torch, columns, state, pending).to(dtype))
+            else:
+                x = torch.stack([self._scaled(i, column) for i, column in enumerate(columns)], dim=1)[:, None]
+                effort = self._recur(x.to(dtype), state, pending)
+            effort = effort.reshape(len(forces)) * self._feeding.effort_scale + self._feeding.effort_mean
+            if "feedforward" in signals:
+                effort = effort + _gathered(*signals["feedforward"])
+            wp.to_torch(forces).copy_(effort)
+
+    def _column(self, column: str, signals: Mapping[str, tuple[wp.array, wp.array]]) -> Any:
+        first, *less = (_gathered(*signals[name]) for name in self._feeding.signals(column))
+        return first - less[0] if less else first
+
+    def _scaled(self, i: int, values: Any) -> Any:
+        return (values - self._feeding.means[i]) * self._feeding.scales[i]
+
+    def _with_past(self, torch: Any, columns: Sequence[Any], state: Any, pending: Any) -> Any:
+        """Inputs of an MLP, shape (N, features)."""
+        inputs = []
+        for i, (name, now) in enumerate(zip(self._feeding.histories(), columns, strict=True)):
+            rows = now[None]
+            if state is not None:
+                rows = torch.cat([rows, wp.to_torch(getattr(state, name))])
+                wp.to_torch(getattr(pending, name)).copy_(rows[:-1])
+            inputs.append(self._scaled(i, rows[list(self._steps)].T))
+        return torch.cat(inputs, dim=1)
+
+    def _recur(self, x: Any, state: Any, pending: Any) -> Any:
+        n = len(x)
+        shape = (self._layers, self._hidden, n)
+        before = (wp.to_torch(getattr(state, name)).reshape(shape).permute(0, 2, 1) for name in self.rows)
+        effort, after = torch_files.call_recurrent(
+            self.module, x, tuple(part.contiguous().to(x.dtype) for part in before)
+        )
+        for name, value in zip(self.rows, after, strict=True):
+            wp.to_torch(getattr(pending, name)).copy_(value.permute(0, 2, 1).reshape(-1, n))
+        return effort
+
+
+def _gathered(array: wp.array, indices: wp.array) -> Any:
+    return wp.to_torch(array)[wp.to_torch(indices.view(wp.int32)).long()]
