@@ -149,10 +149,29 @@ def test_a_network_runs_at_the_rate_it_was_trained_at(tmp_path):
     for dt in (0.01, None):
         with pytest.raises(actuon.StateError, match=rf"dt = {dt} s.*sample_dt = 0.005 s.*check_sample_dt=False"):
             actuator.step(sim, sim, state, state, dt=dt)
-    for options in ({"check_sample_dt": False}, {"sample_dt": 0.01}):
-        other = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path, **options))
-        own = other.state()
-        other.step(sim, sim, own, own, dt=0.01)
+    other = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path, sample_dt=0.01))
+    own = other.state()
+    other.step(sim, sim, own, own, dt=0.01)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_another_rate_that_is_not_refused_is_warned_of_once(fused, tmp_path):
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(mlp(), path, sample_dt=0.005)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path, check_sample_dt=False))
+    if not fused:
+        actuator._runner = StagedRunner(actuator._chain, False)
+    state = actuator.state()
+    sim = {name: wp.array(array) for name, array in signals(N, 1)[0].items()} | {"joint_f": wp.zeros(N)}
+    actuator.step(sim, sim, state, state, dt=0.005)
+    actuator.step(sim, sim, state, state)
+    with pytest.warns(UserWarning, match=r"net.safetensors.*dt = 0.01 s.*sample_dt = 0.005 s; .*step at that rate"):
+        actuator.step(sim, sim, state, state, dt=0.01)
+    for dt in (0.01, 0.02):
+        actuator.step(sim, sim, state, state, dt=dt)
+    with wp.ScopedCapture(device="cpu") as captured:
+        actuator.step(sim, sim, state, state, dt=0.01)
+    wp.capture_launch(captured.graph)
 
 
 def stateful_chain(path, cls=actuon.ControllerNeuralMLP, **options):

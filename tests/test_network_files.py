@@ -100,6 +100,64 @@ def test_onnx_metadata_one_property_per_key(tmp_path):
     assert actuon.load_metadata(path) == {"model_type": "mlp", "input_idx": (0, 1), "effort_scale": 2.5}
 
 
+def with_metadata(path, entries, **beside):
+    """Write other metadata into a network file: entries in one JSON text, and further text beside it."""
+    import onnx
+
+    texts = {"metadata": json.dumps(entries), **beside}
+    if path.suffix == ".onnx":
+        model = onnx.load(str(path))
+        del model.metadata_props[:]
+        onnx.helper.set_model_props(model, texts)
+        onnx.save(model, str(path))
+    elif path.suffix == ".safetensors":
+        layout = actuon.load_metadata(path)["layout"]
+        texts["metadata"] = json.dumps({"layout": layout} | entries)
+        path.write_bytes(safetensors_files.content(safetensors_files.read_tensors(path), texts))
+    else:
+        with zipfile.ZipFile(path) as archive:
+            contents = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in contents.items():
+                archive.writestr(name, texts["metadata"] if name.endswith("metadata.json") else content)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "lstm", "gru"])
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_metadata_that_is_not_understood(kind, suffix, tmp_path):
+    module = {"mlp": mlp, "lstm": LSTM, "gru": GRU}[kind]().eval()
+    path = tmp_path / f"net{suffix}"
+    actuon.save_network(module, path, notes={"epoch": 3}, author="we", license="MIT")
+    assert actuon.load_metadata(path)["notes"] == {"epoch": 3}
+    actuon.NeuralControlConfig(str(path)).build()
+    with_metadata(path, {"model_type": kind, "pos_scales": [1.0]})
+    match = "its metadata has 'pos_scales', which is not understood.*known: model_type.*Did you mean 'pos_scale'"
+    for call in (actuon.load_metadata, lambda p: actuon.NeuralControlConfig(str(p)).build()):
+        with pytest.raises(actuon.ParameterError, match=rf"net\{suffix}.*{match}"):
+            call(path)
+    with pytest.raises(actuon.ParameterError, match=f"save_network: {match}"):
+        actuon.save_network(module, tmp_path / f"other{suffix}", pos_scales=[1.0])
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".safetensors"])
+def test_what_exporters_write_beside_metadata(suffix, tmp_path):
+    path = tmp_path / f"net{suffix}"
+    actuon.save_network(mlp(), path)
+    with_metadata(path, {}, format="pt", model_author="we", **{"pkg.torch.onnx.version": "2", "onnx.infer": "x"})
+    actuon.ControllerNeuralMLP(path)
+    with_metadata(path, {}, pos_scale="2.0")
+    with pytest.raises(actuon.ParameterError, match="has 'pos_scale' beside the JSON entry 'metadata'; move it"):
+        actuon.ControllerNeuralMLP(path)
+
+
+def test_metadata_where_older_exports_of_torch_put_it(tmp_path):
+    path = tmp_path / "net.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("serialized_exported_program.json", "{}")
+        archive.writestr("extra_files/metadata.json", '{"pos_scale": 2.0}')
+    assert actuon.load_metadata(path) == {"pos_scale": 2.0}
+
+
 def run_without_torch(code, *arguments):
     blocked = "import sys; sys.modules['torch'] = None\n"
     done = subprocess.run(
@@ -260,18 +318,9 @@ def test_weights_that_are_not_finite(tmp_path):
 )
 @pytest.mark.parametrize("suffix", [".safetensors", ".onnx"])
 def test_bad_metadata(entry, match, suffix, tmp_path):
-    import onnx
-
     path = tmp_path / f"bad{suffix}"
     actuon.save_network(mlp(), path)
-    if suffix == ".onnx":
-        model = onnx.load(str(path))
-        onnx.helper.set_model_props(model, {"metadata": json.dumps(entry)})
-        onnx.save(model, str(path))
-    else:
-        tensors = safetensors_files.read_tensors(path)
-        layout = actuon.load_metadata(path)["layout"]
-        path.write_bytes(safetensors_files.content(tensors, {"metadata": json.dumps({"layout": layout} | entry)}))
+    with_metadata(path, entry)
     for call in (actuon.load_metadata, actuon.ControllerNeuralMLP, lambda p: actuon.NeuralControlConfig(p).build()):
         with pytest.raises(actuon.ParameterError, match=rf"bad\{suffix}.*{match}"):
             call(str(path))

@@ -149,7 +149,8 @@ def test_how_a_network_is_fed_is_in_the_robots_file(given, tmp_path):
     for name, value in ({"vel_scale": 0.5, "input_order": "pos_vel", "check_sample_dt": True} | given).items():
         assert getattr(controller, name) == value
     (joint,) = (joint for joint in actuon.inspect_actuators(stage).joints if joint.actuators)
-    assert {value.name: value.value for value in joint.chain[0].values} == {"model_path": config.model_path} | given
+    shown = {"model_path": config.model_path, "vel_scale": 0.5} | given
+    assert {value.name: value.value for value in joint.chain[0].values} == shown
 
 
 @pytest.mark.parametrize(
@@ -213,3 +214,39 @@ def test_a_network_that_is_written_anew_is_read_anew(tmp_path, reads):
         efforts.append(builder.finalize()[0].controller.effort_scale)
     assert efforts == [1.0, 2.0]
     assert reads == [path, path]
+
+
+def test_what_a_network_says_of_itself_is_reported_and_travels(tmp_path):
+    """It stays in the network's file: USD and YAML name the file, and show what it says."""
+    from actuon.tools.yaml_report import inspect_yaml
+
+    numbers = {"position": 0.5, "velocity_error": 2.0, "load": 3.0}
+    said = {
+        "input_columns": list(numbers),
+        "custom_inputs": ["load"],
+        "sample_dt": 0.005,
+        "normalization": {
+            "inputs": {"mean": numbers, "std": numbers},
+            "targets": {"mean": {"torque": 1.0}, "std": {"torque": 2.0}},
+        },
+    }
+    path = network(tmp_path / "knee.onnx", input_idx=[0, 1], **said)
+    stage, prim = with_network(tmp_path, path)
+    entry = actuon.ActuatorEntry("knee", "knee", actuon.ActuatorConfig(actuon.NeuralControlConfig(path)))
+    actuon.save_actuators(tmp_path / "actuon.yaml", [entry])
+    configs = [actuon.parse_actuator_prim(prim).config, actuon.load_actuators(tmp_path / "actuon.yaml")[0].actuator]
+    for config in configs:
+        controller = config.controller.build()
+        assert controller.input_columns == tuple(numbers)
+        assert controller.custom_inputs == ("load",)
+        assert controller.sample_dt == 0.005
+    knee = next(joint for joint in actuon.inspect_actuators(stage).joints if joint.name == "knee")
+    for chain in (knee.chain, inspect_yaml(tmp_path / "actuon.yaml").entries[0].chain):
+        shown = {value.name: value for value in chain[0].values}
+        assert (shown["sample_dt"].value, shown["sample_dt"].unit, shown["sample_dt"].source) == (
+            0.005,
+            "s",
+            "network file",
+        )
+        assert shown["input_columns"].value == "position, velocity_error, load"
+        assert shown["custom_inputs"].value == "load"

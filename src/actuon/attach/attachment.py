@@ -17,7 +17,7 @@ import warp as wp
 
 from ..actuator import Actuator
 from ..actuator_state import STRUCTURE, ActuatorState, check_like, check_structure, read_arrays, write_arrays
-from ..errors import SimulationError
+from ..errors import ParameterError, SimulationError, listed
 from ..sim import Articulation, Event, Subscription
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
@@ -70,6 +70,8 @@ class Attachment(Uncopyable, abc.ABC):
     """What the joints got [N·m or N], shape (N, D): from here, or from the engine's own drive."""
     _feedforward: wp.array
     """What controllers add [N·m or N], flat, as the simulation's velocities are."""
+    _custom_inputs: dict[str, wp.array]
+    """What networks take beside targets, by name, flat, as the simulation's velocities are."""
     _signals: dict[str, wp.array]
     """What stages offer, by name, each of shape (N, D)."""
     _control: dict[str, wp.array]
@@ -96,7 +98,7 @@ class Attachment(Uncopyable, abc.ABC):
             "joint_f": self._effort.flatten(),
             COMPUTED: self._computed.flatten(),
         }
-        self._signals = {}
+        self._signals, self._custom_inputs = {}, {}
 
     def _new_array(self, value: float = 0.0) -> wp.array:
         """An array of shape (N, D)."""
@@ -114,6 +116,9 @@ class Attachment(Uncopyable, abc.ABC):
                 if name not in self._signals:
                     self._signals[name] = self._new_array(math.nan)
                     self._control[attr] = self._signals[name].flatten()
+            for name in actuator.custom_inputs:
+                if name not in self._control:
+                    self._custom_inputs[name] = self._control[name] = wp.zeros_like(self._feedforward)
 
     def _attach(self, columns: np.ndarray) -> None:
         """Take these DOFs over. If that fails, the engine is left as it was."""
@@ -194,13 +199,34 @@ class Attachment(Uncopyable, abc.ABC):
             indices: Which robots. Default: all.
             dof_indices: Which DOFs. Default: all.
         """
+        self._set(self._feedforward, values, indices, dof_indices)
+
+    def set_dof_custom_inputs(
+        self, name: str, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
+        """Set an input that a network takes beside targets, such as a load. It is zero until then.
+
+        Args:
+            name: As the network's file has it in ``custom_inputs``.
+            values: As for `Articulation.set_dof_efforts`, in the unit that the network was trained with.
+            indices: Which robots. Default: all.
+            dof_indices: Which DOFs. Default: all.
+        """
+        if name not in self._custom_inputs:
+            raise ParameterError(
+                f"no actuator takes an input '{name}'; {listed(str(name), self._custom_inputs, 'custom inputs')}"
+            )
+        self._set(self._custom_inputs[name], values, indices, dof_indices)
+
+    def _set(self, array: wp.array, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
+        """Write to an array that is flat as the simulation's velocities are."""
         self._check_open()
         robots, dofs = self.articulation.places_to_write(indices, dof_indices)
         shape = (len(robots), len(dofs))
         numbers = self.articulation.numbers("target_feedforward_efforts", target_feedforward_efforts, shape)
         at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
-        with _to_change(self._feedforward) as feedforward:
-            feedforward[at] = numbers
+        with _to_change(array) as changed:
+            changed[at] = numbers
 
     def telemetry(self) -> Telemetry:
         """What the actuators did in the last step."""
@@ -268,12 +294,18 @@ class Attachment(Uncopyable, abc.ABC):
 
     def _kept(self) -> dict[str, np.ndarray]:
         """What is saved beside the states of actuators, by name."""
-        return {_FEEDFORWARD: self._feedforward.numpy()[self.articulation.flat_indices("joint_qd")]}
+        return {name: array.numpy()[self.articulation.flat_indices("joint_qd")] for name, array in self._inputs()}
 
     def _take_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         """Take over what `_kept` gave."""
-        with _to_change(self._feedforward) as feedforward:
-            feedforward[self.articulation.flat_indices("joint_qd")] = contents[_FEEDFORWARD]
+        for name, array in self._inputs():
+            with _to_change(array) as changed:
+                changed[self.articulation.flat_indices("joint_qd")] = contents[name]
+
+    def _inputs(self) -> Iterator[tuple[str, wp.array]]:
+        """What stays set from step to step, by the name that it has in a file."""
+        yield _FEEDFORWARD, self._feedforward
+        yield from ((f"custom_inputs/{name}", array) for name, array in self._custom_inputs.items())
 
     def _on_save(self, memories: dict[Any, Any]) -> None:
         kept = {name: values.copy() for name, values in self._kept().items()}

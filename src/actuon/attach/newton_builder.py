@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import warp as wp
 
 from ..actuator_config import ActuatorConfig
 from ..builder import ActuatorBuilder, config_of_classes
@@ -126,8 +127,18 @@ class ModelBuilder(newton.ModelBuilder):
                 raise ParameterError(f"DOF {index.max()}: the model has {model.joint_dof_count} DOFs")
             target_pos_index = pos_index if model.use_coord_layout_targets else index
             builder.add(config, index, pos_index=pos_index, target_pos_index=target_pos_index)
-        model.actuators = [*model.actuators, *builder.finalize(device=model.device, requires_grad=requires_grad)]
+        actuators = builder.finalize(device=model.device, requires_grad=requires_grad)
+        model.actuators = [*model.actuators, *actuators]
+        for name in dict.fromkeys(name for actuator in actuators for name in actuator.custom_inputs):
+            _add_control_array(model, name, requires_grad)
         return model
+
+
+def _add_control_array(model: newton.Model, name: str, requires_grad: bool) -> None:
+    """Let ``model.control()`` have an array with a number for each DOF, as Newton does for its own networks."""
+    if not hasattr(model, name) and not hasattr(model.control(), name):
+        array = wp.zeros(model.joint_dof_count, dtype=wp.float32, device=model.device, requires_grad=requires_grad)
+        model.add_attribute(name, array, model.AttributeFrequency.JOINT_DOF, model.AttributeAssignment.CONTROL)
 
 
 class _Described(Controller):

@@ -45,6 +45,10 @@ class Config:
         values = {name: getattr(self, name) for name in self.declared()}
         return {name: value for name, value in values.items() if value is not None}
 
+    def from_files(self) -> dict[str, Any]:
+        """What files that it names say of what it leaves open, by name. Override where there is such a file."""
+        return {}
+
     def component_class(self) -> Any:
         """The class that runs this config. Override where it depends on the values."""
         if self.component is None:

@@ -83,6 +83,12 @@ class NeuralControlConfig(Config):
     def component_class(self) -> type[ControllerNeural]:
         return neural_class(self.model_path)
 
+    def from_files(self) -> dict[str, Any]:
+        """How the network's file says that it is fed."""
+        found = load_metadata(self.model_path)
+        shown = {key: found[key] for key in _ARGUMENTS if key in found and getattr(self, key) is None}
+        return shown | {key: ", ".join(found[key]) for key in ("input_columns", "custom_inputs") if found.get(key)}
+
 
 class NeuralState(State):
     """State of a network: arrays of shape (rows, N). Starts at zero.

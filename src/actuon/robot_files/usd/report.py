@@ -18,6 +18,9 @@ from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
 from .parse import parse_actuator_prim, stage_and_root
 from .stage import JOINT_TYPES, StageLike, composition_problems, everything_below
 
+FROM_NETWORK = "network file"
+"""The source of a value that a network's own file says."""
+
 _LINEAR = {"N·m": "N", "rad": "m"}
 _DRIVE = {
     "stiffness": ("N·m/rad", 0.0),
@@ -79,7 +82,8 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
     joints: dict[str, JointReport] = {}
     parsed: list[ActuatorParsed] = []
     problems = composition_problems(stage)
-    with ReadOnce():
+    networks = ReadOnce()
+    with networks:
         for prim in everything_below(root):
             if prim.GetTypeName() in JOINT_TYPES:
                 path = str(prim.GetPath())
@@ -98,7 +102,8 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
             joint = joints[target]
             joint.actuators.append(actuator.prim_path)
             if len(joint.actuators) == 1:
-                joint.chain = _chain(actuator, is_linear(joint))
+                with networks:
+                    joint.chain = _chain(actuator, is_linear(joint))
             else:
                 problems.append(f"{target}: is driven by {' and '.join(joint.actuators)}; must be driven by one")
     if not joints:
@@ -119,9 +124,11 @@ def _chain(actuator: ActuatorParsed, linear: bool) -> tuple[Part, ...]:
 def part_of(config: Config, cls: type, sources: Mapping[str, str], linear: bool = False) -> Part:
     """A stage with its values, in the units of a joint that turns or slides, and where each value comes from."""
     declared = config.declared()
+    read = config.from_files()
+    sources = {**sources, **dict.fromkeys(read, FROM_NETWORK)}
     values = tuple(
         Value(name, value, _unit(declared[name].unit if name in declared else "", linear), sources.get(name, ""))
-        for name, value in config.arguments().items()
+        for name, value in (config.arguments() | read).items()
     )
     kind = kind_of(config)
     return Part(cls.__name__, kind.value if kind is not None else "", values)
