@@ -246,6 +246,30 @@ def test_a_network_in_the_engine_equals_the_actuator_alone(tmp_path):
         np.testing.assert_allclose(recorder.data["applied_effort"][t, 0], sim["joint_f"], rtol=1e-5, atol=1e-5)
 
 
+def test_custom_inputs_of_a_network_reach_it_in_the_engine(tmp_path):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(2, 1)
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(module, path, input_columns=["load", "velocity"], custom_inputs=["load"])
+    config = actuon.ActuatorConfig(actuon.NeuralControlConfig(path))
+    with MujocoSimulation(QUADRUPED, 2) as simulation:
+        robots = Articulation("base")
+        actuators = ArticulationActuators.from_actuators("base", [(config, joint) for joint in robots.dof_names])
+        load = np.linspace(-1.0, 1.0, 24, dtype=np.float32).reshape(2, 12)
+        actuators.set_dof_custom_inputs("load", load)
+        actuators.save_state(tmp_path / "state.npz")
+        velocities = robots.get_dof_velocities().numpy()
+        simulation.step()
+        with torch.no_grad():
+            expected = module(torch.from_numpy(np.stack([load, velocities], axis=2)))[..., 0].numpy()
+        np.testing.assert_allclose(actuators.telemetry().applied_effort, expected, rtol=1e-5, atol=1e-6)
+        actuators.set_dof_custom_inputs("load", 9.0, indices=[1], dof_indices=[3])
+        with pytest.raises(ValueError, match="no actuator takes an input 'lode'; custom inputs: load. Did you mean"):
+            actuators.set_dof_custom_inputs("lode", 1.0)
+        actuators.load_state(tmp_path / "state.npz")
+        np.testing.assert_array_equal(actuators._kept()["custom_inputs/load"], load)
+
+
 @pytest.mark.parametrize("engine", ["mujoco", "newton"])
 def test_one_owner_per_joint(engine):
     """The engine's drive is off where an actuator is on, and untouched to the last bit elsewhere."""

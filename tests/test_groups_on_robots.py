@@ -14,7 +14,7 @@ import pytest
 import actuon
 from actuon import MujocoSimulation, NewtonSimulation
 from actuon.attach.groups.tensors import to_numpy
-from actuon.lab import ActuatorGroups, DCMotorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg, Uniform
+from actuon.lab import ActuatorGroups, ActuatorNetMLPCfg, DCMotorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg, Uniform
 from actuon.sim import Articulation
 
 torch = pytest.importorskip("torch")
@@ -88,6 +88,20 @@ def test_explicit_groups_equal_articulation_actuators():
             ends.append([data.qpos.copy() for data in simulation.data])
             owner.close()
     np.testing.assert_array_equal(*ends)
+
+
+def test_a_network_on_robots_that_step_at_another_rate_says_so(tmp_path):
+    actuon.save_network(torch.nn.Linear(2, 1), tmp_path / "net.safetensors", sample_dt=0.02)
+    cfg = ActuatorNetMLPCfg(
+        ["joint.*"], network_file=str(tmp_path / "net.safetensors"), input_idx=[0], pos_scale=1.0, vel_scale=1.0,
+        torque_scale=1.0, input_order="pos_vel", effort_limit=9.0, saturation_effort=12.0, velocity_limit=8.0,
+    )  # fmt: skip
+    with MujocoSimulation(ASSETS / "arm.xml") as simulation:
+        groups = ActuatorGroups(Articulation("link0"), {"arm": cfg})
+        with pytest.warns(UserWarning, match=rf"dt = {simulation.dt} s.*trained at sample_dt = 0.02 s"):
+            simulation.step()
+        simulation.step(3)
+        groups.close()
 
 
 def test_recordings_of_groups_equal_those_of_articulation_actuators(tmp_path):

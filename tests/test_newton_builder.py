@@ -91,6 +91,25 @@ def test_same_efforts_as_newtons_own():
     np.testing.assert_allclose(*efforts, rtol=1e-5, atol=1e-6)
 
 
+def test_a_network_finds_its_custom_input_in_the_models_control(tmp_path):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(2, 1)
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(module, path, input_columns=["load", "velocity"], custom_inputs=["load"])
+    builder, dofs, coordinates = chain(actuon.newton.ModelBuilder)
+    for dof, coordinate in zip(dofs, coordinates, strict=True):
+        builder.add(actuon.ActuatorConfig(actuon.NeuralControlConfig(path)), dof, coordinate)
+    model = builder.finalize(device="cpu")
+    state, control = model.state(), model.control()
+    assert control.load.shape == (model.joint_dof_count,)
+    control.load.fill_(2.0)
+    control.joint_f.zero_()
+    model.actuators[0].step(state, control)
+    with torch.no_grad():
+        expected = module(torch.tensor([2.0, 0.0])).item()
+    np.testing.assert_allclose(control.joint_f.numpy()[dofs], expected, rtol=1e-6)
+
+
 def test_newtons_drives_stay_newtons():
     builder, dofs, coordinates = chain(actuon.newton.ModelBuilder)
     builder.add_actuator(actuon.ControllerPD, index=dofs[0], pos_index=coordinates[0], kp=1.0)

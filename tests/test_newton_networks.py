@@ -209,41 +209,61 @@ def normalised(columns, signals):
     return np.stack([(values[c] - np.float32(MEANS[c])) / np.float32(STDS[c]) for c in columns], axis=1)
 
 
-def mlp_of_columns(path, columns=("bias_force", "velocity_error", "target_position"), **options):
-    module = mlp(inputs=2 * len(columns), activation="tanh")
-    custom = [name for name in columns if name == "bias_force"]
-    actuon.save_network(
-        module,
-        path,
-        input_idx=[0, 2],
-        input_columns=columns,
-        custom_inputs=custom,
-        normalization=normalization(),
-        **options,
-    )
+COLUMNS = ("bias_force", "velocity_error", "target_position")
+
+
+def mlp_of_columns(path, module=None):
+    """A network over three columns, now and two steps ago."""
+    module = mlp(inputs=6, activation="tanh") if module is None else module
+    options = {"input_columns": COLUMNS, "custom_inputs": ["bias_force"], "normalization": normalization()}
+    actuon.save_network(module, path, input_idx=[0, 2], model_type="mlp", **options)
     return module
+
+
+def fed_by_columns(module, steps):
+    """What such a network gives, shape (steps, N)."""
+    zero = dict.fromkeys(steps[0], np.zeros(N, np.float32))
+    efforts = []
+    for t, signals in enumerate(steps):
+        past = steps[t - 2] if t >= 2 else zero
+        x = np.stack([normalised(COLUMNS, signals), normalised(COLUMNS, past)], axis=2).reshape(N, -1)
+        with torch.no_grad():
+            efforts.append(3.0 * module(torch.from_numpy(x)).numpy()[:, 0] + 7.0)
+    return np.array(efforts)
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".pt2", ".onnx", ".safetensors"])
 def test_other_columns_with_a_history_in_every_format(suffix, tmp_path):
-    columns = ("bias_force", "velocity_error", "target_position")
     path = tmp_path / f"net{suffix}"
-    module = mlp_of_columns(path, columns)
+    module = mlp_of_columns(path)
     steps = steps_with_custom(12)
-    zero = dict.fromkeys(steps[0], np.zeros(N, np.float32))
-    expected = []
-    for t, signals in enumerate(steps):
-        past = steps[t - 2] if t >= 2 else zero
-        x = np.stack([normalised(columns, signals), normalised(columns, past)], axis=2).reshape(N, -1)
-        with torch.no_grad():
-            expected.append(3.0 * module(torch.from_numpy(x)).numpy()[:, 0] + 7.0)
     actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
-    assert_close(run(actuator, steps), np.array(expected))
+    assert_close(run(actuator, steps), fed_by_columns(module, steps))
     assert set(actuator.state().controller_state.arrays()) == {
         "custom_bias_force_history",
         "velocity_error_history",
         "target_position_history",
     }
+
+
+class Skipping(torch.nn.Module):
+    """A skip connection, which only PyTorch can run."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(6, 6), torch.nn.Linear(6, 1)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)) + x)
+
+
+def test_other_columns_of_a_network_that_pytorch_runs(tmp_path):
+    path = tmp_path / "net.pt"
+    module = mlp_of_columns(path, Skipping().eval())
+    steps = steps_with_custom(6)
+    with pytest.warns(UserWarning, match="PyTorch runs it"):
+        controller = actuon.ControllerNeuralMLP(path)
+    assert_close(run(actuon.Actuator(range(N), controller), steps), fed_by_columns(module, steps))
 
 
 def test_custom_inputs_on_every_path(tmp_path):

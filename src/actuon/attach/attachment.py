@@ -199,7 +199,7 @@ class Attachment(Uncopyable, abc.ABC):
             indices: Which robots. Default: all.
             dof_indices: Which DOFs. Default: all.
         """
-        self._set(self._feedforward, values, indices, dof_indices)
+        self._set("target_feedforward_efforts", self._feedforward, target_feedforward_efforts, indices, dof_indices)
 
     def set_dof_custom_inputs(
         self, name: str, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
@@ -216,14 +216,13 @@ class Attachment(Uncopyable, abc.ABC):
             raise ParameterError(
                 f"no actuator takes an input '{name}'; {listed(str(name), self._custom_inputs, 'custom inputs')}"
             )
-        self._set(self._custom_inputs[name], values, indices, dof_indices)
+        self._set("values", self._custom_inputs[name], values, indices, dof_indices)
 
-    def _set(self, array: wp.array, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
+    def _set(self, argument: str, array: wp.array, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         """Write to an array that is flat as the simulation's velocities are."""
         self._check_open()
         robots, dofs = self.articulation.places_to_write(indices, dof_indices)
-        shape = (len(robots), len(dofs))
-        numbers = self.articulation.numbers("target_feedforward_efforts", target_feedforward_efforts, shape)
+        numbers = self.articulation.numbers(argument, values, (len(robots), len(dofs)))
         at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
         with _to_change(array) as changed:
             changed[at] = numbers
