@@ -298,7 +298,7 @@ def test_builder_groups_joints_by_file(tmp_path):
     [
         (
             {"input_idx": [0, 1]},
-            "6 inputs, but position error and velocity at steps .* make 4; an actuator network has two inputs",
+            "6 inputs, but position_error, velocity at steps .* make 4; a network has one input for each",
         ),
         ({"input_idx": [0, -1, 2]}, "input_idx"),
         ({"input_order": "pos"}, "input_order: got 'pos'; must be one of pos_vel, vel_pos"),

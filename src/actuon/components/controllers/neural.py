@@ -152,6 +152,7 @@ class ControllerNeural(Controller):
         given = {key: check_entry(f"{self._where}: {key}", key, v) for key, v in given.items() if v is not None}
         convention = {key: loaded.metadata[key] for key in CONVENTION if key in loaded.metadata} | given
         self._feeding = feeding(self._where, convention)
+        self._is_normalised = "normalization" in convention
         self.input_columns: tuple[str, ...] = self._feeding.columns
         """What the network sees, in the order of its inputs."""
         self.custom_inputs = self._feeding.custom_inputs
@@ -228,10 +229,9 @@ class ControllerNeural(Controller):
         try:
             check_weights(scaled)
         except ParameterError as error:
-            given = ", ".join(f"{scale:.6g} for {name}" for name, scale in zip(fed.columns, fed.scales, strict=True))
-            raise ParameterError(
-                f"{self._where}: with the scales {given}, {fed.effort_scale:.6g} for the effort in its weights, {error}"
-            ) from error
+            given = f"pos_scale = {self.pos_scale}, vel_scale = {self.vel_scale}, effort_scale = {self.effort_scale}"
+            given = f"its normalization {fed.scales} → {fed.effort_scale}" if self._is_normalised else given
+            raise ParameterError(f"{self._where}: with {given} in its weights, {error}") from error
         return scaled
 
     @classmethod
