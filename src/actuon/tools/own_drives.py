@@ -15,7 +15,7 @@ from actuon.components.limits.max_effort import MaxEffortClampingConfig
 from actuon.declare.config import rounded
 from actuon.errors import RobotFileError
 from actuon.files import check_readable
-from actuon.sim.mujoco.simulation import FORMATS as MUJOCO_FORMATS
+from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 
 if TYPE_CHECKING:
     from actuon.robot_files.usd.report import JointReport
