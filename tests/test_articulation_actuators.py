@@ -623,3 +623,79 @@ def test_a_joint_has_one_owner_at_a_time():
         for names in (["joint1", "joint2"], 3, None):
             with pytest.raises(ValueError, match="must be one name"):
                 ArticulationActuators.from_actuators("link0", [(pd(), names)])
+
+
+@wp.kernel
+def _spring(
+    q: wp.array(dtype=float),
+    target: wp.array(dtype=float),
+    q_at: wp.array(dtype=wp.uint32),
+    target_at: wp.array(dtype=wp.uint32),
+    stiffness: wp.array(dtype=float),
+    forces: wp.array(dtype=float),
+):
+    i = wp.tid()
+    forces[i] = stiffness[i] * (target[target_at[i]] - q[q_at[i]])
+
+
+class ControllerSpring(actuon.Controller):
+    """No config: what it is made of is its own affair."""
+
+    def __init__(self, stiffness):
+        self.stiffness = stiffness
+
+    def compute(self, positions, velocities, target_pos, target_vel, feedforward, *rest):
+        pos_at, _, target_at, _, forces, _, _, device = rest
+        inputs = [positions, target_pos, pos_at, target_at, self.stiffness]
+        wp.launch(_spring, len(forces), inputs, [forces], device=device)
+
+
+class ClampingHalf(actuon.Clamping):
+    def modify_forces(self, src_forces, dst_forces, *rest):
+        dst_forces.assign(0.5 * src_forces.numpy())
+
+
+class DelayOfRadio(actuon.Delay):
+    """Has the config of its base, which says nothing of what it is made with."""
+
+    def __init__(self, channel):
+        super().__init__([2, 0], 2)
+        self.channel = channel
+
+
+def test_components_without_a_config():
+    """They are used as they are, each for all robots, beside parts with a config; the chain is staged."""
+    stiffness = np.array([100.0, 300.0], np.float32)
+
+    def efforts(*configs):
+        with MujocoSimulation(ARM, num_envs=2) as simulation:
+            pairs = list(zip(configs, ("joint4", "joint2"), strict=True))
+            actuators = ArticulationActuators.from_actuators("link0", pairs)
+            robots = actuators.articulation
+            robots.set_dof_position_targets(robots.get_dof_positions().numpy() + 0.1)
+            simulation.step(3)
+            robots.set_dof_position_targets(robots.get_dof_positions().numpy() - 0.2)
+            simulation.step(2)
+            kept = [[type(stage) for stage in actuator.stages] for actuator in actuators.actuators]
+            return kept, actuators.telemetry().applied_effort
+
+    def own(clamp):
+        return actuon.ActuatorConfig(ControllerSpring(wp.array(stiffness)), [clamp, ClampingHalf()], DelayOfRadio("a"))
+
+    def usual(most):
+        pd = actuon.ControllerPD(stiffness / 2.0, 0.0)
+        return actuon.ActuatorConfig(pd, [actuon.MaxEffortClampingConfig(most)], actuon.Delay([2, 0], 2))
+
+    kept, got = efforts(own(actuon.MaxEffortClampingConfig(20.0)), own(actuon.ClampingMaxEffort([30.0, 30.0])))
+    assert kept == [[DelayOfRadio, ControllerSpring, actuon.ClampingMaxEffort, ClampingHalf]] * 2
+    _, expected = efforts(usual(10.0), usual(15.0))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-3)
+    assert np.abs(expected).max() == 15.0
+    shared = actuon.ActuatorConfig(ControllerSpring(wp.array(stiffness)))
+    np.testing.assert_array_equal(
+        efforts(shared, shared)[1], efforts(shared, actuon.ActuatorConfig(ControllerSpring(wp.array(stiffness))))[1]
+    )
+    with pytest.raises(ValueError, match=r"DOF 'joint2': ControllerSpring\.stiffness: got 3 values; must have 2, one"):
+        efforts(shared, actuon.ActuatorConfig(ControllerSpring(wp.zeros(3))))
+    with pytest.raises(ValueError, match=r"DOF 'joint2': ClampingMaxEffort\.max_effort: got 3 values; must have 2"):
+        efforts(shared, own(actuon.ClampingMaxEffort([1.0, 2.0, 3.0])))

@@ -192,7 +192,7 @@ def test_wrongly_typed_properties(schema, body, match, tmp_path):
 def test_other_types_of_numbers_are_read(tmp_path):
     body = f"{TARGET}\n{GAINS}\nint[] newton:lookupPositions = [0, 1]\ndouble[] newton:lookupEfforts = [1, 2.5]"
     (parsed,) = actuon.parse_actuators(with_prim(tmp_path, "PDControl PositionBasedClamping", body))
-    assert parsed.config.clamping == (actuon.PositionBasedClampingConfig((0.0, 1.0), (1.0, 2.5)),)
+    assert parsed.config.clamping == [actuon.PositionBasedClampingConfig((0.0, 1.0), (1.0, 2.5))]
 
 
 @pytest.mark.parametrize(

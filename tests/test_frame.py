@@ -26,6 +26,7 @@ ORDER = [
     "networks",
     "components",
     "newton_names",
+    "newton_parts",
     "actuator_state",
     "actuator_config",
     "actuator",

@@ -214,9 +214,90 @@ def test_yaml_that_cannot_be(group, match, tmp_path):
         actuon.load_actuators(tmp_path / "actuon.yaml")
 
 
+def test_an_actuator_config_can_be_changed_until_it_is_used():
+    pd, pid = actuon.PDControlConfig(40.0, 1.0), actuon.PIDControlConfig(40.0, 3.0, 1.0)
+    most, motor = actuon.MaxEffortClampingConfig(9.0), actuon.DCMotorClampingConfig(10.0, 20.0, 8.0)
+    lag, late = LagEffectConfig(0.04, 0.5), actuon.DelayConfig(2)
+    config = actuon.ActuatorConfig(pd, effects=[lag])
+    config.clamping.append(most)
+    assert config.stages == [pd, most, lag]
+    config.clamping.insert(0, motor)
+    config.delay = late
+    assert config.stages == [late, pd, motor, most, lag]
+    config.controller = pid
+    config.clamping[-1] = actuon.MaxEffortClampingConfig(7.0)
+    del config.clamping[0]
+    config.effects = []
+    assert config == actuon.ActuatorConfig(pid, [actuon.MaxEffortClampingConfig(7.0)], late)
+    config.delay = None
+    config.clamping[:] = [most, motor]
+    config.stages.append(lag)
+    assert config.stages == [pid, most, motor, lag]
+    assert (len(config.clamping), config.clamping[1:], config.clamping.pop()) == (2, [motor], motor)
+    config.clamping.clear()
+    config.stages[0] = pd
+    assert config == actuon.ActuatorConfig(pd, effects=[lag])
+    config.stages.insert(1, lag)
+    config.clamping.extend([most, motor])
+    assert config.stages == [pd, most, motor, lag, lag]
+
+
+def test_what_is_put_into_an_actuator_config_is_checked():
+    pd = actuon.PDControlConfig(40.0, 1.0)
+    config = actuon.ActuatorConfig(pd)
+    with pytest.raises(actuon.StructureError, match=r"clamping\[0\]: got DelayConfig; must be a Clamping"):
+        config.clamping.append(actuon.DelayConfig(1))
+    with pytest.raises(actuon.StructureError, match="delay: got float; must be a Delay"):
+        config.delay = 2.0
+    with pytest.raises(actuon.StructureError, match="effects: got float; must be a list"):
+        config.effects = 2.0
+    assert config.stages == [pd]
+    config.stages.append("pd")
+    with pytest.raises(actuon.StructureError, match=r"DOF 3: stages\[1\]: got str; must be a component, or a config"):
+        actuon.ActuatorBuilder().add(config, 3)
+    config.stages = ()
+    with pytest.raises(actuon.StructureError, match="stages: got tuple; must be a list"):
+        actuon.ActuatorBuilder().add(config, 3)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(config)
+
+
+def test_an_actuator_config_is_not_shared_by_those_who_use_it():
+    pd, most = actuon.PDControlConfig(40.0, 1.0), actuon.MaxEffortClampingConfig(9.0)
+    stages = [pd]
+    config = actuon.ActuatorConfig(stages=stages)
+    stages.append(most)
+    assert config.stages == [pd]
+    copied = config.copy()
+    builder = actuon.ActuatorBuilder()
+    builder.add(config, 0)
+    config.clamping.append(most)
+    builder.add(config, 1)
+    assert copied.stages == [pd]
+    plain, limited = builder.finalize()
+    assert (len(plain.clamping), len(limited.clamping)) == (0, 1)
+
+    stage = robot()
+    add(stage, copied, ["hip", "knee"])
+    first, second = actuon.parse_actuators(stage)
+    first.config.clamping.append(most)
+    assert second.config.stages == [pd]
+
+    with actuon.MujocoSimulation(actuon.assets.arm_mjcf):
+        actuators = actuon.ArticulationActuators.from_actuators("link0", [(copied, "joint1"), (copied, "joint2")])
+        copied.clamping.append(most)
+        actuators.configs["joint1"].clamping.append(most)
+        assert actuators.configs["joint2"].stages == [pd]
+        assert [type(stage) for stage in actuators.actuators[0].stages] == [actuon.ControllerPD]
+        actuators.close()
+        broken = actuon.ActuatorConfig(pd)
+        broken.stages.append(7)
+        with pytest.raises(actuon.StructureError, match=r"DOF 'joint1': stages\[1\]: got int"):
+            actuon.ArticulationActuators.from_actuators("link0", [(broken, "joint1")])
+
+
 def test_actuator_configs_compare_and_show_what_they_hold():
     assert actuon.ActuatorConfig(stages=ACTUATOR.stages) == ACTUATOR
-    assert hash(actuon.ActuatorConfig(stages=ACTUATOR.stages)) == hash(ACTUATOR)
     assert ACTUATOR != OTHER_ORDER
     for actuator in (ACTUATOR, OTHER_ORDER):
         assert eval(repr(actuator), vars(actuon) | {"LagEffectConfig": LagEffectConfig}) == actuator

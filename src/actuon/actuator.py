@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import warp as wp
 
-from .actuator_config import ActuatorConfig, built
+from .actuator_config import ActuatorConfig, Part, built
 from .actuator_state import ActuatorState
 from .arrays import index_array, read_array, read_optional
 from .components.component import Component
@@ -28,6 +28,7 @@ from .kernel.staged import StagedRunner
 from .kernel.structure import SIGNALS, check_order, custom_signal
 from .kernel.taped import TapedRunner
 from .kernel.types import Flavour
+from .newton_parts import NewtonPart
 from .typing import IndexLike, PathLike
 
 _Part = TypeVar("_Part", bound=Component)
@@ -72,9 +73,9 @@ class Actuator:
     def __init__(
         self,
         indices: IndexLike,
-        controller: Controller | Config | None = None,
-        delay: Delay | Config | None = None,
-        clamping: Sequence[Clamping | Config] | None = None,
+        controller: Controller | Config | NewtonPart | None = None,
+        delay: Delay | Config | NewtonPart | None = None,
+        clamping: Sequence[Clamping | Config | NewtonPart] | None = None,
         pos_indices: IndexLike | None = None,
         target_pos_indices: IndexLike | None = None,
         effort_indices: IndexLike | None = None,
@@ -91,9 +92,9 @@ class Actuator:
         transmission: Transmission | Config | None = None,
         effects: Sequence[Effect | Config] | None = None,
         sensors: Sequence[Sensor | Config] | None = None,
-        stages: Sequence[Component | Config] | None = None,
+        stages: Sequence[Part] | None = None,
         control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
-        drive: Controller | Config | None = None,
+        drive: Controller | Config | NewtonPart | None = None,
     ):
         if drive is not None and controller is not None:
             raise StructureError("drive: got controller too, which means the same; give one of them")

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from .components.component import Component
 from .components.controllers.controller import Controller
@@ -17,14 +17,87 @@ from .components.transmissions.transmission import Transmission
 from .declare.config import Config
 from .declare.registry import ComponentKind, class_of, kind_of
 from .errors import StructureError
+from .newton_parts import NewtonPart, adopted, newton_kind
 
 _Part = TypeVar("_Part", bound=Component)
 _USUAL_ORDER = tuple(ComponentKind)
 
+Part: TypeAlias = Config | Component | NewtonPart
+"""A stage of a chain: a config of numbers, a component, or one of Newton's own."""
 
-@dataclass(frozen=True, init=False, repr=False)
+
+class PartsOfKind(MutableSequence[Any]):
+    """The parts of one kind in a list of stages, as a list: what is done to it is done to the stages.
+
+    Args:
+        stages: All stages.
+        kind: Which of them.
+    """
+
+    def __init__(self, stages: list[Part], kind: ComponentKind):
+        self._stages, self._kind = stages, kind
+
+    def _places(self) -> list[int]:
+        return [i for i, part in enumerate(self._stages) if part_kind(part) is self._kind]
+
+    def _items(self) -> list[Part]:
+        return [self._stages[i] for i in self._places()]
+
+    def __len__(self) -> int:
+        return len(self._places())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items()[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, slice):
+            items = self._items()
+            items[index] = value
+            self.replace(items)
+        else:
+            self._stages[self._places()[index]] = _checked(self._kind, range(len(self))[index], value)
+
+    def __delitem__(self, index: Any) -> None:
+        chosen = self._places()[index]
+        for place in sorted(chosen if isinstance(index, slice) else [chosen], reverse=True):
+            del self._stages[place]
+
+    def insert(self, index: int, value: Any) -> None:
+        """Put a part before the one at ``index``; the first of its kind goes where it usually stands."""
+        places = self._places()
+        if places:
+            at = [*places, places[-1] + 1][slice(index, None)][:1] or [places[-1] + 1]
+        else:
+            later = _USUAL_ORDER[_USUAL_ORDER.index(self._kind) + 1 :]
+            at = [i for i, part in enumerate(self._stages) if part_kind(part) in later][:1] or [len(self._stages)]
+        self._stages.insert(at[0], _checked(self._kind, len(places), value))
+
+    def replace(self, parts: Iterable[Part]) -> None:
+        """Have these parts instead, at the place of the first."""
+        wanted = [_checked(self._kind, i, part) for i, part in enumerate(parts)]
+        for part in wanted[:1]:
+            if len(self):
+                self[0] = part
+            else:
+                self.append(part)
+        del self[len(wanted[:1]) :]
+        self.extend(wanted[1:])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (list, tuple, PartsOfKind)) and self._items() == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._items())
+
+
+@dataclass(init=False, repr=False)
 class ActuatorConfig:
-    """The chain of one actuator. Each part is a config of numbers, or a component.
+    """The chain of one actuator. Each part is a config of numbers, or a component, which may be Newton's own.
+
+    It can be changed until it is used: ``config.stages[1] = ...``, ``config.clamping.append(...)``,
+    ``config.delay = ...``. What uses it takes what it holds then, so that later changes have no effect on that.
 
     Args:
         controller: What makes effort out of commands.
@@ -36,19 +109,19 @@ class ActuatorConfig:
         stages: All stages in another order than the usual one, instead of the arguments by kind.
     """
 
-    stages: tuple[Config | Component, ...]
+    stages: list[Part]
     """All parts, in the order in which they act."""
 
     def __init__(
         self,
-        controller: Config | Controller | None = None,
-        clamping: Config | Clamping | Sequence[Config | Clamping] | None = (),
-        delay: Config | Delay | None = None,
+        controller: Config | Controller | NewtonPart | None = None,
+        clamping: Config | Clamping | NewtonPart | Sequence[Config | Clamping | NewtonPart] | None = (),
+        delay: Config | Delay | NewtonPart | None = None,
         *,
         transmission: Config | Transmission | None = None,
         effects: Config | Effect | Sequence[Config | Effect] | None = (),
         sensors: Config | Sensor | Sequence[Config | Sensor] | None = (),
-        stages: Sequence[Config | Component] | None = None,
+        stages: Sequence[Part] | None = None,
     ):
         by_kind: dict[ComponentKind, Any] = {
             ComponentKind.SENSOR: sensors,
@@ -60,57 +133,96 @@ class ActuatorConfig:
         }
         parts = {kind: _parts(kind.key, given) for kind, given in by_kind.items()}
         if stages is None:
-            found = [part for kind in _USUAL_ORDER for part in _of_kind(kind, parts[kind])]
+            found = {kind: [_checked(kind, i, part) for i, part in enumerate(parts[kind])] for kind in _USUAL_ORDER}
+            if not found[ComponentKind.CONTROLLER]:
+                _checked(ComponentKind.CONTROLLER, 0, None)
+            self.stages = [part for kind in _USUAL_ORDER for part in found[kind]]
         elif any(parts.values()):
             raise StructureError("stages: got components by kind too; must be either one list, or arguments by kind")
         else:
-            found = _parts("stages", stages)
-            for i, part in enumerate(found):
-                if not isinstance(part, (Config, Component)):
-                    raise StructureError(f"stages[{i}]: got {type(part).__name__}; must be a component, or a config")
-        object.__setattr__(self, "stages", tuple(found))
+            self.stages = _parts("stages", stages)
+            self._check()
 
-    def of_kind(self, kind: ComponentKind) -> tuple[Config | Component, ...]:
+    def _check(self) -> None:
+        for i, part in enumerate(self.stages):
+            if not _is_part(part):
+                raise StructureError(f"stages[{i}]: got {type(part).__name__}; must be a component, or a config")
+
+    def copy(self) -> ActuatorConfig:
+        """A config with the same parts, checked: a change of one is none of the other."""
+        if not isinstance(self.stages, list):
+            raise StructureError(f"stages: got {type(self.stages).__name__}; must be a list")
+        return ActuatorConfig(stages=self.stages)
+
+    def of_kind(self, kind: ComponentKind) -> PartsOfKind:
         """The parts of one kind, in order."""
-        return tuple(part for part in self.stages if part_kind(part) is kind)
+        return PartsOfKind(self.stages, kind)
 
-    def _of(self, base: type[_Part]) -> tuple[Config | _Part, ...]:
-        return tuple(part for part in self.stages if part_kind(part) is base.kind)  # type: ignore[misc]
+    def _one(self, base: type[_Part]) -> Config | _Part | None:
+        assert base.kind is not None
+        return next(iter(self.of_kind(base.kind)), None)
+
+    def _set_one(self, kind: ComponentKind, part: Part | None) -> None:
+        self.of_kind(kind).replace([] if part is None else [part])
 
     @property
     def controller(self) -> Config | Controller | None:
         """What makes effort out of commands; None in a chain without a controller."""
-        return next(iter(self._of(Controller)), None)
+        return self._one(Controller)
+
+    @controller.setter
+    def controller(self, part: Config | Controller | NewtonPart) -> None:
+        self._set_one(ComponentKind.CONTROLLER, part)
 
     @property
-    def clamping(self) -> tuple[Config | Clamping, ...]:
+    def clamping(self) -> PartsOfKind:
         """What limits the effort, in order."""
-        return self._of(Clamping)
+        return self.of_kind(ComponentKind.CLAMPING)
+
+    @clamping.setter
+    def clamping(self, parts: Sequence[Config | Clamping | NewtonPart]) -> None:
+        self.clamping.replace(_parts("clamping", parts))
 
     @property
     def delay(self) -> Config | Delay | None:
         """What holds commands back; None in a chain without a delay."""
-        return next(iter(self._of(Delay)), None)
+        return self._one(Delay)
+
+    @delay.setter
+    def delay(self, part: Config | Delay | NewtonPart | None) -> None:
+        self._set_one(ComponentKind.DELAY, part)
 
     @property
     def transmission(self) -> Config | Transmission | None:
         """What stands between motor and joint; None in a chain without a transmission."""
-        return next(iter(self._of(Transmission)), None)
+        return self._one(Transmission)
+
+    @transmission.setter
+    def transmission(self, part: Config | Transmission | None) -> None:
+        self._set_one(ComponentKind.TRANSMISSION, part)
 
     @property
-    def effects(self) -> tuple[Config | Effect, ...]:
+    def effects(self) -> PartsOfKind:
         """What is lost or late on the way, in order."""
-        return self._of(Effect)
+        return self.of_kind(ComponentKind.EFFECT)
+
+    @effects.setter
+    def effects(self, parts: Sequence[Config | Effect]) -> None:
+        self.effects.replace(_parts("effects", parts))
 
     @property
-    def sensors(self) -> tuple[Config | Sensor, ...]:
+    def sensors(self) -> PartsOfKind:
         """What the controller sees of the joint, in order."""
-        return self._of(Sensor)
+        return self.of_kind(ComponentKind.SENSOR)
 
-    def by_kind(self) -> Mapping[ComponentKind, tuple[Config | Component, ...]] | None:
+    @sensors.setter
+    def sensors(self, parts: Sequence[Config | Sensor]) -> None:
+        self.sensors.replace(_parts("sensors", parts))
+
+    def by_kind(self) -> Mapping[ComponentKind, tuple[Part, ...]] | None:
         """The parts of each kind that there is, in the usual order; None where the chain has another order."""
-        found = {kind: self.of_kind(kind) for kind in _USUAL_ORDER}
-        usual = tuple(part for parts in found.values() for part in parts)
+        found = {kind: tuple(self.of_kind(kind)) for kind in _USUAL_ORDER}
+        usual = [part for parts in found.values() for part in parts]
         if usual != self.stages or len(found[ComponentKind.CONTROLLER]) != 1:
             return None
         if any(len(parts) > 1 and not kind.several for kind, parts in found.items()):
@@ -120,40 +232,46 @@ class ActuatorConfig:
     def __repr__(self) -> str:
         found = self.by_kind()
         if found is None:
-            return f"ActuatorConfig(stages={list(self.stages)!r})"
+            return f"ActuatorConfig(stages={self.stages!r})"
         shown = (f"{k.key}={list(parts) if k.several else parts[0]!r}" for k, parts in found.items())
         return f"ActuatorConfig({', '.join(shown)})"
 
 
-def part_kind(part: Config | Component) -> ComponentKind | None:
+def _is_part(part: object) -> bool:
+    return isinstance(part, (Config, Component)) or newton_kind(part) is not None
+
+
+def part_kind(part: Part) -> ComponentKind | None:
     """The place of a config or a component in the chain."""
-    return kind_of(part) if isinstance(part, Config) else part.kind
+    if isinstance(part, Config):
+        return kind_of(part)
+    return part.kind if isinstance(part, Component) else newton_kind(part)
 
 
-def built(part: Config | Component) -> Component:
-    """A component as it is, or the one that a config describes."""
-    return class_of(part).with_values(part.arguments()) if isinstance(part, Config) else part
+def built(part: Part) -> Component:
+    """A component as it is, or the one that a config describes, or a stage with Newton's own."""
+    if isinstance(part, Config):
+        made: Component = class_of(part).with_values(part.arguments())
+        return made
+    return part if isinstance(part, Component) else adopted(part)
 
 
 def _parts(where: str, given: Any) -> list[Any]:
     if given is None:
         return []
-    if isinstance(given, (Config, Component)) or where in ("controller", "delay", "transmission"):
+    if _is_part(given) or where in ("controller", "delay", "transmission"):
         return [given]
-    if not isinstance(given, (list, tuple)):
+    if not isinstance(given, (list, tuple, PartsOfKind)):
         raise StructureError(f"{where}: got {type(given).__name__}; must be a list")
     return list(given)
 
 
-def _of_kind(kind: ComponentKind, parts: list[Any]) -> Iterable[Any]:
-    """The parts, all of which must be of ``kind``."""
-    if not parts and kind is ComponentKind.CONTROLLER:
-        parts = [None]
-    for i, part in enumerate(parts):
-        if not isinstance(part, (Config, Component)) or part_kind(part) is not kind:
-            where = f"{kind.key}[{i}]" if kind.several else kind.key
-            article = "an" if kind is ComponentKind.EFFECT else "a"
-            raise StructureError(
-                f"{where}: got {type(part).__name__}; must be {article} {kind.base_name}, or the config of one"
-            )
-    return parts
+def _checked(kind: ComponentKind, i: int, part: Any) -> Any:
+    """A part, which must be of ``kind``."""
+    if not _is_part(part) or part_kind(part) is not kind:
+        where = f"{kind.key}[{i}]" if kind.several else kind.key
+        article = "an" if kind is ComponentKind.EFFECT else "a"
+        raise StructureError(
+            f"{where}: got {type(part).__name__}; must be {article} {kind.base_name}, or the config of one"
+        )
+    return part

@@ -44,7 +44,7 @@ class _Entry:
 
     def arguments(self) -> list[dict[str, Any]]:
         """The parameters of each stage."""
-        return [part.arguments() for part in self.config.stages]
+        return [part.arguments() for part in self.config.stages if isinstance(part, Config)]
 
 
 class ActuatorBuilder:
@@ -93,12 +93,13 @@ class ActuatorBuilder:
                 )
         if not isinstance(config, ActuatorConfig):
             raise StructureError(f"{where}: got {type(config).__name__}; must be an ActuatorConfig")
-        for part in config.stages:
-            if not isinstance(part, Config):
-                raise StructureError(
-                    f"{where}: got {type(part).__name__}, which holds arrays; a builder takes configs of numbers"
-                )
         try:
+            config = config.copy()
+            for part in config.stages:
+                if not isinstance(part, Config):
+                    raise StructureError(
+                        f"got {type(part).__name__}, which holds arrays; a builder takes configs of numbers"
+                    )
             with self._networks:
                 classes = tuple(class_of(part) for part in config.stages if isinstance(part, Config))
         except ActuonError as error:

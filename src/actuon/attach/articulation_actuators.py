@@ -5,23 +5,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
 from ..actuator_config import ActuatorConfig
-from ..builder import ActuatorBuilder, config_of_class
-from ..components.component import Component
-from ..declare.config import Config
 from ..errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
 from ..networks.reading import ReadOnce
 from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
 from ..sim import Articulation, Simulation
 from ..typing import DeviceLike
 from .attachment import COMPUTED, Attachment, signal_attr
+from .fan_out import actuators_of_all
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -77,7 +74,9 @@ class ArticulationActuators(Attachment):
         Args:
             paths: As for `Articulation`.
             actuators: Pairs of an actuator and the name of the DOF that it drives, in any order. Its parts are configs,
-                the same for all robots, or components with one value for each robot.
+                the same for all robots, or components with one value for each robot, whose values are copied. A
+                component of a class without a config, or of Newton's own, is used as it is, for each DOF that is given
+                it.
             auto_step_pre_physics: Step the actuators before each step of physics.
             device: As for `ArticulationActuators`.
             simulation: Default: the current one.
@@ -92,7 +91,7 @@ class ArticulationActuators(Attachment):
             (dof,) = articulation.dof_columns(pair[1])
             if dof in found:
                 raise SimulationError(f"DOF '{pair[1]}' is given two actuators; must be one")
-            found[int(dof)] = pair[0]
+            found[int(dof)] = _copied(articulation, int(dof), pair[0])
         made = cls.__new__(cls)
         made._build(articulation, found, auto_step_pre_physics, device)
         return made
@@ -104,10 +103,11 @@ class ArticulationActuators(Attachment):
         if device is not None and wp.get_device(device) != simulation.device:
             raise SimulationError(f"device: got '{device}'; must be '{simulation.device}', where the simulation runs")
         self._make_arrays(articulation)
-        self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
-        """What each DOF was built from, by name."""
+        self.configs = {articulation.dof_names[column]: found[column].copy() for column in sorted(found)}
+        """What each DOF was built from, by name. A change of one has no effect."""
         self._columns = np.array(sorted(found), dtype=np.int64)
-        self._take_actuators(_make(articulation, found))
+        options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
+        self._take_actuators(actuators_of_all(articulation, found, accumulate=False, **options))
         self._auto_step = bool(auto_step)
         self._attach(self._columns)
 
@@ -197,54 +197,9 @@ def _read_prims(articulation: Articulation, stage: Usd.Stage, allow_torch: bool)
     return found
 
 
-def _make(articulation: Articulation, found: dict[int, ActuatorConfig]) -> list[Actuator]:
-    """Fan each actuator out to all robots, and group them into as few as possible."""
-    builder = ActuatorBuilder()
-    robots = articulation.robots
-    for column, actuator in sorted(found.items()):
-        try:
-            for rows, config in _fanned_out(actuator, len(robots)):
-                builder.add(
-                    config,
-                    np.array([robots[i].dofs[column] for i in rows]),
-                    pos_index=np.array([robots[i].coordinates[column] for i in rows]),
-                    target_pos_index=np.array([robots[i].targets[column] for i in rows]),
-                    effort_index=rows * articulation.num_dofs + column,
-                )
-        except ActuonError as error:
-            raise type(error)(f"DOF '{articulation.dof_names[column]}': {error}") from error
-    return builder.finalize(
-        device=articulation.simulation.device,
-        control_computed_output_attr=COMPUTED,
-        accumulate=False,
-        control_signal_attrs=signal_attr,
-    )
-
-
-def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarray, ActuatorConfig]]:
-    """The actuator for all robots together, or for each robot where a part has one value for each."""
-    if all(isinstance(part, Config) for part in actuator.stages):
-        yield np.arange(count), actuator
-        return
-    columns = [[part] * count if isinstance(part, Config) else _configs_of(part, count) for part in actuator.stages]
-    for i in range(count):
-        yield np.array([i]), ActuatorConfig(stages=[configs[i] for configs in columns])
-
-
-def _configs_of(part: Component, count: int) -> list[Config]:
-    """The config of a component for each robot."""
-    if part.config is None:
-        raise StructureError(f"{type(part).__name__} declares no config, so that its values cannot be fanned out")
-    part.check_fits(count)
-    rows: list[dict[str, Any]] = [{} for _ in range(count)]
-    for name, declared in part.config.declared().items():
-        value = part.arguments()[name]
-        if value is None:
-            continue
-        numbers = np.asarray(value.numpy() if isinstance(value, wp.array) else value)
-        for i, row in enumerate(rows):
-            if declared.shared:
-                row[name] = tuple(numbers.tolist())
-            else:
-                row[name] = (numbers if numbers.ndim == 0 else numbers[i]).item()
-    return [config_of_class(type(part), row) for row in rows]
+def _copied(articulation: Articulation, column: int, config: ActuatorConfig) -> ActuatorConfig:
+    """What a config holds now, checked."""
+    try:
+        return config.copy()
+    except ActuonError as error:
+        raise type(error)(f"DOF '{articulation.dof_names[column]}': {error}") from error

@@ -78,7 +78,7 @@ class ModelBuilder(newton.ModelBuilder):
         """
         checked: Any = ActuatorBuilder()  # refuses what cannot be, and says where
         checked.add(config, index, pos_index=pos_index)
-        super().add_actuator(_Described, index, None, None, pos_index, config=config)
+        super().add_actuator(_Described, index, None, None, pos_index, config=config.copy())
 
     def add_usd(self, source: PathLike | Usd.Stage, **options: Any) -> dict[str, Any]:
         """As Newton's, but actuators are read by Actuon: all targets of a prim, and the schema's defaults."""
@@ -121,11 +121,12 @@ class ModelBuilder(newton.ModelBuilder):
         finally:
             self.actuator_entries = everything
         builder = ActuatorBuilder()
-        for config, at in _by_config(ours).items():
+        for stages, at in _by_config(ours).items():
             index, pos_index = np.array(at).T
             if index.max() >= model.joint_dof_count or pos_index.max() >= model.joint_coord_count:
                 raise ParameterError(f"DOF {index.max()}: the model has {model.joint_dof_count} DOFs")
             target_pos_index = pos_index if model.use_coord_layout_targets else index
+            config = ActuatorConfig(stages=stages)
             builder.add(config, index, pos_index=pos_index, target_pos_index=target_pos_index)
         actuators = builder.finalize(device=model.device, requires_grad=requires_grad)
         model.actuators = [*model.actuators, *actuators]
@@ -149,10 +150,10 @@ class _Described(Controller):
         return dict(args)
 
 
-def _by_config(entries: list[Any]) -> dict[ActuatorConfig, list[tuple[int, int]]]:
-    """The (DOF, coordinate) of all joints with the same actuator."""
-    found: dict[ActuatorConfig, list[tuple[int, int]]] = {}
+def _by_config(entries: list[Any]) -> dict[tuple[Any, ...], list[tuple[int, int]]]:
+    """By the stages of an actuator, the (DOF, coordinate) of all joints that have it."""
+    found: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for entry in entries:
         for arguments, *at in zip(entry.drive_args, entry.indices, entry.pos_indices, strict=True):
-            found.setdefault(arguments["config"], []).append((at[0], at[1]))
+            found.setdefault(tuple(arguments["config"].stages), []).append((at[0], at[1]))
     return found

@@ -33,7 +33,9 @@ class ActuatorParsed:
 
     def _specs(self) -> list[tuple[ComponentKind | None, type[Component], dict[str, Any]]]:
         return [
-            (part_kind(part), cls, part.arguments()) for part, cls in zip(self.config.stages, self.classes, strict=True)
+            (part_kind(part), cls, part.arguments())
+            for part, cls in zip(self.config.stages, self.classes, strict=True)
+            if isinstance(part, Config)
         ]
 
     @property
@@ -80,7 +82,7 @@ def carried(actuator: ActuatorConfig) -> list[tuple[Config, Registered]]:
             controller.
     """
     found: dict[str, tuple[Config, Registered]] = {}
-    for part in actuator.stages:
+    for part in actuator.copy().stages:
         if not isinstance(part, Config):
             raise StructureError(f"got {type(part).__name__}, which holds arrays; a file carries configs of numbers")
         entry = by_config(part)

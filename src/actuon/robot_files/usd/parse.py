@@ -137,7 +137,10 @@ def parse_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bo
         for prim in everything_below(root):
             parsed = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
             if parsed is not None:
-                found += [dataclasses.replace(parsed, target_path=path) for path in parsed.target_paths]
+                found += [
+                    dataclasses.replace(parsed, target_path=path, config=parsed.config.copy())
+                    for path in parsed.target_paths
+                ]
     return found
 
 
@@ -181,10 +184,10 @@ def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: b
         name = unique_name(Sdf.Path(parsed.prim_path).name, entries)
         entries[name] = ActuatorEntry(name, joints, parsed.config, one_prim=len(joints) > 1)
         if joints == (name,):
-            alike.setdefault(parsed.config, []).append(name)
-    for config, members in alike.items():
+            alike.setdefault(tuple(parsed.config.stages), []).append(name)
+    for members in alike.values():
         if len(members) > 1:
-            _merge(entries, config, members)
+            _merge(entries, entries[members[0]].actuator, members)
     return list(entries.values())
 
 

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From one description of each DOF to the actuators of all robots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+import warp as wp
+
+from ..actuator import Actuator
+from ..actuator_config import ActuatorConfig, Part, built
+from ..builder import ActuatorBuilder, config_of_class
+from ..components.component import Component
+from ..declare.config import Config
+from ..errors import ActuonError
+from ..newton_parts import check_lengths
+from ..sim import Articulation
+from ..sim.simulation import Robot
+
+
+def actuators_of_all(
+    articulation: Articulation, configs: Mapping[int, ActuatorConfig], **options: Any
+) -> list[Actuator]:
+    """Give each DOF of all robots its actuator, and group them into as few as possible.
+
+    Args:
+        articulation: The robots.
+        configs: By column of the DOF. Configs are the same for all robots; components have a value for each.
+        options: Further arguments of `Actuator`.
+    """
+    builder = ActuatorBuilder()
+    device, robots, width = articulation.simulation.device, articulation.robots, articulation.num_dofs
+    count = len(robots)
+    as_they_are = []
+    for column, config in sorted(configs.items()):
+        try:
+            if all(_is_described(part) for part in config.stages):
+                for rows, own in _fanned_out(config, count):
+                    builder.add(own, **_places(robots, rows, column, width))
+            else:
+                places = _places(robots, np.arange(count), column, width)
+                at = {name: wp.array(x, dtype=wp.uint32, device=device) for name, x in places.items()}
+                actuator = Actuator(
+                    at["index"],
+                    stages=[_stage(part, count) for part in config.stages],
+                    pos_indices=at["pos_index"],
+                    target_pos_indices=at["target_pos_index"],
+                    effort_indices=at["effort_index"],
+                    **options,
+                )
+                as_they_are.append(actuator)
+        except ActuonError as error:
+            raise type(error)(f"DOF '{articulation.dof_names[column]}': {error}") from error
+    return [*builder.finalize(device=device, **options), *as_they_are]
+
+
+def _places(robots: Sequence[Robot], rows: np.ndarray, column: int, width: int) -> dict[str, np.ndarray]:
+    """Where the DOF of some robots is in the simulation's arrays, each of shape (n,)."""
+    return {
+        "index": np.array([robots[i].dofs[column] for i in rows]),
+        "pos_index": np.array([robots[i].coordinates[column] for i in rows]),
+        "target_pos_index": np.array([robots[i].targets[column] for i in rows]),
+        "effort_index": rows * width + column,
+    }
+
+
+def _is_described(part: Part) -> bool:
+    """Whether a part is a config, or a component that the values of its config can make again."""
+    return isinstance(part, Config) or _has_config(part)
+
+
+def _has_config(part: Part) -> TypeGuard[Component]:
+    if not isinstance(part, Component) or part.config is None or part.config.component is None:
+        return False
+    return type(part).__init__ is part.config.component.__init__
+
+
+def _stage(part: Part, count: int) -> Component:
+    """A stage for all robots: with values of its own, or the component as it is."""
+    if isinstance(part, Config):
+        return built(part)
+    if not _has_config(part):
+        check_lengths(part, count)
+        return built(part)
+    part.check_fits(count)
+    values = {name: value for name, value in part.arguments().items() if value is not None}
+    made: Component = type(part).with_values(
+        {name: value.numpy().copy() if isinstance(value, wp.array) else value for name, value in values.items()}
+    )
+    return made
+
+
+def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarray, ActuatorConfig]]:
+    """The actuator for all robots together, or for each robot where a part has one value for each."""
+    if all(isinstance(part, Config) for part in actuator.stages):
+        yield np.arange(count), actuator
+        return
+    columns = [_configs_of(part, count) if _has_config(part) else [part] * count for part in actuator.stages]
+    for i in range(count):
+        yield np.array([i]), ActuatorConfig(stages=[configs[i] for configs in columns])
+
+
+def _configs_of(part: Component, count: int) -> list[Config]:
+    """The config of a component for each robot."""
+    assert part.config is not None
+    part.check_fits(count)
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, declared in part.config.declared().items():
+        value = part.arguments()[name]
+        if value is None:
+            continue
+        numbers = np.asarray(value.numpy() if isinstance(value, wp.array) else value)
+        for i, row in enumerate(rows):
+            if declared.shared:
+                row[name] = tuple(numbers.tolist())
+            else:
+                row[name] = (numbers if numbers.ndim == 0 else numbers[i]).item()
+    return [config_of_class(type(part), row) for row in rows]

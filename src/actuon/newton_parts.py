@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Components of Newton's own as stages of a chain. Their kernels are launched, so that such a chain is staged."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import warp as wp
+
+from .components.component import Component
+from .components.controllers.controller import Controller
+from .components.delay import Delay
+from .components.limits.clamping import Clamping
+from .components.state import as_mask
+from .declare.registry import ComponentKind
+from .errors import ArrayError, StateError, StructureError
+from .kernel.alone import Given
+from .kernel.structure import COMMANDS, SIGNALS, Stage, custom_signal
+from .typing import ArrayLike, DeviceLike
+
+
+class NewtonPart(Protocol):
+    """A drive, clamp or delay of ``newton.actuators``, or of a class derived from one."""
+
+    def finalize(self, device: Any, num_actuators: int) -> None:
+        """Called by the actuator."""
+
+
+def newton_kind(part: object) -> ComponentKind | None:
+    """The place of Newton's component in the chain; None where it is not one. Newton is not imported for it."""
+    actuators = sys.modules.get("newton.actuators")
+    if actuators is None:
+        return None
+    bases = {
+        ComponentKind.CONTROLLER: actuators.DriveBase,
+        ComponentKind.CLAMPING: actuators.ClampingBase,
+        ComponentKind.DELAY: actuators.Delay,
+    }
+    return next((kind for kind, base in bases.items() if isinstance(part, base)), None)
+
+
+def adopted(part: object) -> Component:
+    """Newton's component as a stage."""
+    kind = newton_kind(part)
+    assert kind is not None
+    return _CLASSES[kind](part)
+
+
+def check_lengths(part: object, num_actuators: int) -> None:
+    """Refuse arrays among the arguments of a component that do not have one value per DOF.
+
+    Raises:
+        ArrayError: Says which. Names in ``SHARED_PARAMS`` may have any length.
+    """
+    shared = getattr(part, "SHARED_PARAMS", ())
+    for name in inspect.signature(type(part)).parameters:
+        value = getattr(part, name, None)
+        if isinstance(value, wp.array) and value.ndim == 1 and name not in shared and len(value) != num_actuators:
+            raise ArrayError(
+                f"{type(part).__name__}.{name}: got {len(value)} values; must have {num_actuators}, one per DOF; where "
+                "all DOFs share them, name it in SHARED_PARAMS"
+            )
+
+
+class NewtonState:
+    """What a component of Newton remembers. A step may go to the same state, which Newton's own cannot.
+
+    Args:
+        make: Makes a state of Newton's.
+        num_actuators: Number of DOFs, N.
+        device: Where it lives.
+    """
+
+    def __init__(self, make: Callable[[], Any], num_actuators: int, device: wp.Device):
+        self.now, self._spare = make(), make()
+        self._num_actuators, self._device = num_actuators, device
+
+    def reset(self, mask: ArrayLike | None = None) -> None:
+        """Go back to the first value, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
+        self.now.reset(None if mask is None else as_mask(mask, self._num_actuators, self._device))
+
+    def assign(self, other: NewtonState, mask: np.ndarray | None = None) -> None:
+        """Copy the state of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
+        if mask is None:
+            _copy(self.now, other.now)
+            return
+        for name, array in self.arrays().items():
+            self._assign_some(name, array, getattr(other.now, name).numpy(), mask)
+
+    def _assign_some(self, name: str, array: wp.array, source: np.ndarray, mask: np.ndarray) -> None:
+        axes = [axis for axis, size in enumerate(array.shape) if size == self._num_actuators]
+        if len(axes) != 1:
+            raise StateError(
+                f"{type(self.now).__qualname__}.{name}: nothing tells which axis of {array.shape} is that of "
+                f"{self._num_actuators} DOFs, so that some of them cannot be copied alone"
+            )
+        chosen: Any = (*[slice(None)] * axes[0], mask)
+        numbers = array.numpy().copy()
+        numbers[chosen] = source[chosen]
+        array.assign(numbers)
+
+    def arrays(self) -> dict[str, wp.array]:
+        """The arrays by name, to be saved."""
+        values = {field.name: getattr(self.now, field.name) for field in dataclasses.fields(self.now)}
+        for name, value in values.items():
+            if not isinstance(value, wp.array):
+                raise StateError(f"{type(self.now).__qualname__}.{name}: is not a Warp array, so that it stays here")
+        return values
+
+    def advance(self, following: NewtonState, update: Callable[[Any, Any], None]) -> None:
+        """Let ``update`` make the state ``following`` out of this one; they may be the same."""
+        target = self._spare if following is self else following.now
+        _copy(target, self.now)
+        update(self.now, target)
+        if following is self:
+            _copy(self.now, target)
+
+
+class NewtonRing(NewtonState):
+    """What a delay of Newton remembers: rows of the past, written in turn."""
+
+    def assign(self, other: NewtonState, mask: np.ndarray | None = None) -> None:
+        """Copy the ring of ``other``, of all DOFs or of those where ``mask`` is true."""
+        if mask is None:
+            super().assign(other)
+            return
+        ahead = int(self.now.write_idx.numpy()[0] - other.now.write_idx.numpy()[0])
+        for name, array in self.arrays().items():
+            if name != "write_idx":
+                source = getattr(other.now, name).numpy()
+                numbers = array.numpy().copy()
+                numbers[..., mask] = (np.roll(source, ahead, axis=0) if source.ndim == 2 else source)[..., mask]
+                array.assign(numbers)
+
+
+def _copy(target: Any, source: Any) -> None:
+    for field in dataclasses.fields(target):
+        to, value = getattr(target, field.name), getattr(source, field.name)
+        if isinstance(to, wp.array):
+            wp.copy(to, value)
+        elif hasattr(to, "copy_"):
+            import torch
+
+            with torch.inference_mode():
+                to.copy_(value)
+        elif to is not None or value is not None:
+            raise StateError(f"{type(target).__qualname__}.{field.name}: got {type(to).__name__}; must be an array")
+
+
+class _Adopted(Component):
+    """What all of them share. Attributes, such as ``kp``, are those of Newton's component."""
+
+    def __init__(self, part: Any):
+        self.part = part
+        """Newton's component."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "part":
+            raise AttributeError(f"'{type(self).__name__}' has no attribute {name!r}")
+        return getattr(self.part, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = name.startswith("_") or name in ("part", "requires_grad")
+        super().__setattr__(name, value) if own else setattr(self.part, name, value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({type(self.part).__name__})"
+
+    def check_fits(self, num_actuators: int) -> None:
+        check_lengths(self.part, num_actuators)
+
+    def finalize(self, device: DeviceLike, num_actuators: int, requires_grad: bool | None = None) -> None:
+        on = wp.get_device(device)
+        if self.requires_grad:
+            raise StructureError(
+                f"{type(self.part).__name__} of Newton: gradients do not go through it here; use Actuon's component"
+            )
+        for name, value in vars(self.part).items():
+            if isinstance(value, wp.array) and not name.startswith("_") and value.device != on:
+                raise ArrayError(f"{type(self.part).__name__}.{name}: is on '{value.device}'; must be on '{on}'")
+        super().finalize(on, num_actuators)
+        self.part.finalize(on, num_actuators)
+
+    def is_fused(self) -> bool:
+        return False
+
+    def is_graphable(self) -> bool:
+        return bool(getattr(self.part, "is_graphable", lambda: True)())
+
+    def state(self, num_actuators: int, device: DeviceLike) -> Any:
+        on = wp.get_device(device)
+        return NewtonState(lambda: self.part.state(num_actuators, on), num_actuators, on)
+
+
+class NewtonDrive(_Adopted, Controller):
+    """A drive of Newton."""
+
+    @property
+    def custom_inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of arrays of the simulation's control that it reads beside targets and feedforward."""
+        return tuple(self.part.custom_inputs)
+
+    def stage(self) -> Stage:
+        return dataclasses.replace(super().stage(), custom_inputs=self.custom_inputs)
+
+    def is_stateful(self) -> bool:
+        return bool(self.part.is_stateful())
+
+    def check_dt(self, dt: float | None) -> float | None:
+        if dt is None and self.is_stateful():
+            raise StateError(f"{type(self.part).__name__} of Newton works over time: step() needs dt")
+        return dt
+
+    def run(
+        self,
+        given: Mapping[str, Given],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        arrays = (given[name].array for name in SIGNALS)
+        indices = (given[name].indices for name in ("q", "qd", "target_q", "target_qd"))
+        forces = results["effort"]
+        now = None if current_state is None else current_state.now
+        custom = {name: given[custom_signal(name)].array for name in self.custom_inputs}
+        named = {"custom_inputs": custom} if custom else {}
+        self.part.compute(*arrays, *indices, forces, now, dt, forces.device, **named)
+        if current_state is not None:
+            current_state.advance(next_state, self.part.update_state)
+
+
+class NewtonClamping(_Adopted, Clamping):
+    """A clamp of Newton."""
+
+    def modify_forces(self, *args: Any, **kwargs: Any) -> None:
+        self.part.modify_forces(*args, **kwargs)
+
+
+class NewtonDelay(_Adopted, Delay):
+    """A delay of Newton."""
+
+    config = None  # type: ignore[assignment]
+
+    @property
+    def delay_steps(self) -> wp.array:
+        """Lags [steps], int32 of shape (N,)."""
+        return self.part.delay_steps
+
+    def state(self, num_actuators: int, device: DeviceLike) -> Any:
+        on = wp.get_device(device)
+        return NewtonRing(lambda: self.part.state(num_actuators, on), num_actuators, on)
+
+    def run(
+        self,
+        given: Mapping[str, Given],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        arrays = [given[name].array for name in COMMANDS]
+        command = (*arrays, given["target_q"].indices, given["target_qd"].indices)
+        late = self.part.get_delayed_targets(*command, current_state.now)
+        for name, array in zip(COMMANDS, late, strict=True):
+            wp.copy(results[name], array)
+        current_state.advance(next_state, functools.partial(self.part.update_state, *command))
+
+
+_CLASSES: Mapping[ComponentKind, Callable[[Any], Component]] = {
+    ComponentKind.CONTROLLER: NewtonDrive,
+    ComponentKind.CLAMPING: NewtonClamping,
+    ComponentKind.DELAY: NewtonDelay,
+}
