@@ -104,6 +104,28 @@ class EffectBraking(actuon.Effect):
     law = braking
 
 
+@wp.func
+def tiring(effort: float, tired: float, chill: float):
+    return effort * (1.0 - 0.1 * chill * tired)
+
+
+@wp.func
+def tiring_closing(effort: float, qd: float, dt: float, tired: float):
+    power = wp.abs(effort * qd)
+    return effort, power, tired + 0.01 * power * dt
+
+
+class EffectTiring(actuon.Effect):
+    """Gives less the more it has done, which only the end of a step tells. Nothing chills it, unless somebody does."""
+
+    law = tiring
+    closing_law = tiring_closing
+    STATES = ("tired",)
+    CLOSING_STATES = ("tired",)
+    CLOSING_OUTPUTS = ("power",)
+    OPTIONAL_SIGNALS = {"chill": 1.0}  # noqa: RUF012
+
+
 class Chain:
     """Every kind of stage, with random values; and the same in NumPy."""
 
@@ -134,7 +156,7 @@ class Chain:
             "clamping": [
                 actuon.ClampingDCMotor(v["saturation_effort"], v["velocity_limit"], v["max_motor_effort"]),
             ],
-            "effects": [EffectWarming(v["ambient"], v["heating"], v["loss"]), EffectBraking()],
+            "effects": [EffectTiring(), EffectWarming(v["ambient"], v["heating"], v["loss"]), EffectBraking()],
         }  # fmt: skip
 
     def actuator(self, staged=False, **options):
@@ -146,14 +168,14 @@ class Chain:
     def oracle(self, steps, masks=None, start=None):
         """Efforts and rises of each step, in float64."""
         v = {name: array.astype(np.float64) for name, array in self.values.items()}
-        temperature, seen = self.values["ambient"].astype(np.float64), np.zeros(self.n)
+        temperature, seen, tired = self.values["ambient"].astype(np.float64), np.zeros(self.n), np.zeros(self.n)
         if start is not None:
             temperature = start
         past = [[] for _ in range(self.n)]
         for t, signals in enumerate(steps):
             if masks and t in masks:
                 temperature = np.where(masks[t], v["ambient"], temperature)
-                seen = np.where(masks[t], 0.0, seen)
+                seen, tired = (np.where(masks[t], 0.0, values) for values in (seen, tired))
                 for i in np.flatnonzero(masks[t]):
                     past[i].clear()
             q, qd, *command = (signals[name].astype(np.float64) for name in SIGNALS)
@@ -171,10 +193,12 @@ class Chain:
             effort = np.clip(
                 effort, np.clip(stall * (-1 - share), -most, most), np.clip(stall * (1 - share), -most, most)
             )
+            effort = effort * (1 - 0.1 * tired)
             warmer = temperature + v["heating"] * effort**2 * DT
             effort = effort * (1 - v["loss"] * (temperature - v["ambient"]))
             temperature = warmer
             effort = effort - 0.01 * speed - 0.02 * speed
+            tired = tired + 0.01 * np.abs(effort * speed) * DT
             yield effort * v["ratio"], warmer - v["ambient"]
 
 
@@ -245,7 +269,7 @@ def test_signals_of_stages_are_telemetry(rng, steps):
     chain = Chain(rng)
     for staged in (False, True):
         actuator = chain.actuator(staged, control_signal_attrs={"rise": "rise", "motor_speed": "speed"})
-        assert actuator.signals == ("motor_speed", "rise")
+        assert actuator.signals == ("motor_speed", "power", "rise")
         state = actuator.state()
         for signals, (_, rise) in zip(steps, chain.oracle(steps), strict=True):
             sim = simulation(signals)
@@ -275,7 +299,7 @@ def test_states_start_and_restart_at_their_parameter(rng):
     chain = Chain(rng)
     actuator = chain.actuator()
     state = actuator.state()
-    temperature = state.stages[5].temperature
+    temperature = state.stages[6].temperature
     np.testing.assert_array_equal(temperature.numpy(), chain.values["ambient"])
     temperature.fill_(99.0)
     mask = rng.random(N) < 0.5
@@ -385,7 +409,8 @@ def test_the_kernel_reads_like_the_chain(rng):
     source = Chain(rng).actuator().kernel_source()
     laws = [line.split(" = ")[1].split("(")[0] for line in source.splitlines() if "_law(" in line]
     assert laws == [
-        "biased_law", "pd_law", "ratio_law", "dc_motor_law", "warming_law", "braking_law", "ratio_closing_law",
+        "biased_law", "pd_law", "ratio_law", "dc_motor_law", "tiring_law", "warming_law", "braking_law",
+        "tiring_closing_law", "ratio_closing_law",
     ]  # fmt: skip
 
 

@@ -259,7 +259,9 @@ class Actuator:
     @property
     def signals(self) -> tuple[str, ...]:
         """Signals that stages offer beside the effort, such as a motor's current, in their order."""
-        return tuple(dict.fromkeys(name for component in self._stages for name in component.stage().outputs))
+        stages = [component.stage() for component in self._stages]
+        names = (name for stage in stages for name in (*stage.outputs, *stage.closing_outputs))
+        return tuple(dict.fromkeys(names))
 
     @property
     def custom_inputs(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from ..errors import ArrayError, ParameterError, StateError, StructureError
 from ..kernel.alone import Given, run_alone
 from ..kernel.structure import Stage
 from ..typing import DeviceLike
+from .describing import is_device_array, shown, signature as call_signature
 from .state import State
 
 _LARGEST_DT = 3.0e38
@@ -64,6 +65,16 @@ class Component:
     number or the name of a parameter. Without one it is zero."""
     OUTPUTS: ClassVar[tuple[str, ...]] = ()
     """Signals that the law returns after those of its kind, for later stages and for telemetry."""
+    OPTIONAL_SIGNALS: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    """Signals that the laws can do without: what they are in a chain where nothing before gives them."""
+    closing_law: ClassVar[Any] = None
+    """A ``@wp.func`` of the same parameters that is run after the last stage, in reverse order of the stages: the way
+    back through a transmission, or what is known only then, such as the heat of the current that flowed. It may ask for
+    the signals of all stages; it returns ``effort``, then `CLOSING_OUTPUTS`, then `CLOSING_STATES`."""
+    CLOSING_OUTPUTS: ClassVar[tuple[str, ...]] = ()
+    """Signals that the closing law returns after the effort."""
+    CLOSING_STATES: ClassVar[tuple[str, ...]] = ()
+    """Those of `STATES` whose new values the closing law returns, and not the law; both may take them."""
     SHARED_PARAMS: ClassVar[frozenset[str] | set[str]] = frozenset()
     """Parameters that all DOFs of a group share."""
     requires_grad: bool = False
@@ -95,7 +106,7 @@ class Component:
             shared = {name for name, d in cls.config.declared().items() if d.shared}
             cls.SHARED_PARAMS = frozenset(shared | set(cls.__dict__.get("SHARED_PARAMS", ())))
             if "__init__" not in cls.__dict__:
-                cls.__signature__ = _signature(cls.config)  # type: ignore[attr-defined]
+                cls.__signature__ = call_signature(cls.config)  # type: ignore[attr-defined]
         cls._check_declaration()
         schema = cls.config.schema if "config" in cls.__dict__ and cls.config is not None else None
         if schema is not None and cls.kind is not None and cls.config.component is cls:  # type: ignore[union-attr]
@@ -111,7 +122,7 @@ class Component:
         return super().__new__(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        bound = _signature(self.config).bind(*args, **kwargs)
+        bound = call_signature(self.config).bind(*args, **kwargs)
         bound.apply_defaults()
         self._values = dict.fromkeys(self.config.declared() if self.config is not None else ())
         self._owned: set[str] = set()
@@ -130,7 +141,7 @@ class Component:
         if value is None:
             if not declared.optional:
                 raise ParameterError(f"{where}: got None; must be {declared.range}")
-        elif _is_device_array(value):
+        elif is_device_array(value):
             value = arrays.share(value, where, wp.int32 if declared.integer else wp.float32)
             if value.ndim != 1:
                 raise ArrayError(f"{where}: got shape {value.shape}; must be 1-D, one value per DOF")
@@ -258,6 +269,10 @@ class Component:
         return Stage(
             label=cls.label(),
             law=cls.law,
+            closing_law=cls.closing_law,
+            closing_outputs=tuple(cls.CLOSING_OUTPUTS),
+            closing_states=tuple(cls.CLOSING_STATES),
+            defaults=tuple(cls.OPTIONAL_SIGNALS.items()),
             params=tuple(n for n, d in declared.items() if not d.shared),
             integers=frozenset(n for n, d in declared.items() if d.integer),
             tables=tuple(n for n, d in declared.items() if d.shared),
@@ -274,6 +289,12 @@ class Component:
             return
         cls._declared_stage().check()
         declared = cls.config.declared() if cls.config is not None else {}
+        unknown = [name for name in cls.CLOSING_STATES if name not in cls.reset_values()]
+        if unknown or (cls.closing_law is None and (cls.CLOSING_STATES or cls.CLOSING_OUTPUTS)):
+            raise StructureError(
+                f"{cls.__name__}: CLOSING_STATES and CLOSING_OUTPUTS need a closing_law, and states must be in STATES; "
+                f"got {unknown or 'no closing_law'}"
+            )
         for name, value in cls.reset_values().items():
             if isinstance(value, str) and (value not in declared or declared[value].shared or declared[value].integer):
                 raise StructureError(
@@ -304,7 +325,7 @@ class Component:
     @classmethod
     def uses_dt(cls) -> bool:
         """Whether the law asks for the time step."""
-        return cls.law is not None and "dt" in cls.law.input_types
+        return any(law is not None and "dt" in law.input_types for law in (cls.law, cls.closing_law))
 
     def check_dt(self, dt: float | None) -> float | None:
         """Return the time step of a step [s], or refuse it."""
@@ -357,7 +378,7 @@ class Component:
             raise StructureError(f"{type(self).__name__} has neither a law nor a {method} of its own")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={_shown(value)}' for name, value in self._values.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={shown(value)}' for name, value in self._values.items())})"
 
     def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> wp.Device:
         """Make a component usable on its own, outside an actuator."""
@@ -365,33 +386,3 @@ class Component:
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
         return device
-
-
-def _is_device_array(value: Any) -> bool:
-    """Whether ``value`` is an array to share, and not a number or NumPy data to copy."""
-    if isinstance(value, wp.array):
-        return True
-    plain = isinstance(value, (np.ndarray, np.generic))
-    return not plain and hasattr(value, "__dlpack__") and getattr(value, "ndim", None) != 0
-
-
-def _shown(value: Any) -> str:
-    """A parameter in few words: one number where all DOFs have the same."""
-    if value is None:
-        return "None"
-    numbers = np.atleast_1d(value.numpy() if isinstance(value, wp.array) else value)
-    if numbers.size and (numbers == numbers.flat[0]).all():
-        return str(numbers.flat[0])
-    few = ", ".join(map(str, numbers[:3]))
-    return f"[{few}]" if numbers.size <= 3 else f"[{few}, … {numbers.size} values]"
-
-
-def _signature(config: type[Config] | None) -> inspect.Signature:
-    parameters = []
-    for field in dataclasses.fields(config) if config is not None else ():
-        declared = config.declared()[field.name]  # type: ignore[union-attr]
-        default = None if declared.optional else field.default
-        if default is dataclasses.MISSING:
-            default = inspect.Parameter.empty
-        parameters.append(inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default))
-    return inspect.Signature(parameters)

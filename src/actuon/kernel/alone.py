@@ -91,7 +91,7 @@ def run_alone(
         dt: Time step [s].
         stage: The stage to run. Default: that of ``component``, without the way back.
     """
-    stage = dataclasses.replace(component.stage(), closing_law=None) if stage is None else stage
+    stage = dataclasses.replace(component.stage(), closing_law=None, closing_outputs=()) if stage is None else stage
     through = {name: group for name, group in sources([stage]).items() if name in given and not given[name].is_direct}
     direct = tuple((name, DIRECT) for name in given if name not in through)
     writes = tuple(Write(name, scattered=False, sensed=stage.sensed and name in FEEDBACK) for name in results)

@@ -50,6 +50,8 @@ class _Writer:
         self._signals: dict[str, _Value] = {}
         self._sensed: dict[str, _Value] = {}
         self._written: dict[int, _Value] = {}
+        self._loaded: dict[tuple[int, str], str] = {}
+        """What states are called, by position of their stage and name."""
         self._states: list[tuple[str, _Value]] = []
         self._rings: list[tuple[str, tuple[_Value, ...], _Value]] = []
         """For each ring: the label of its stage, the signals to remember, and how far back one may look then."""
@@ -148,36 +150,34 @@ class _Writer:
     def _needed_from(self, position: int) -> set[str]:
         stages = self._structure.stages
         asked = {name for stage in stages[position:] for name in stage.asks}
-        asked |= {name for stage in stages if stage.closing_law is not None for name in stage.asks}
+        asked |= {name for stage in stages for name in stage.asks_at_the_end}
         late = (write for write in self._structure.writes if write.after is None or write.after >= position)
         return asked | {write.signal for write in late}
 
     def _call(self, position: int, stage: Stage, label: str, law: object, called: str) -> None:
         """Call a law for one lane."""
-        view = self._view(stage)
         closing = law is not stage.law
-        own = self._parameters(position, stage, label)
-        if not closing:
-            own |= self._load_states(position, stage)
-        given = {**{name: self._at(value) for name, value in view.items()}, "dt": "dt", **own}
+        view = self._signals if closing else self._view(stage)
+        returns, outputs, states = stage.returns, stage.outputs, stage.law_states
+        if closing:
+            returns, outputs, states = ("effort",), stage.closing_outputs, stage.closing_states
+        given = {
+            **{name: str(value) for name, value in stage.defaults},
+            **{name: self._at(value) for name, value in view.items()},
+            "dt": "dt",
+            **self._parameters(position, stage, label),
+            **self._load_states(position, stage),
+        }
         arguments = ", ".join(given[name] for name in law.input_types)  # type: ignore[attr-defined]
-        returns = stage.returns if not closing else ("effort",)
-        targets = [self._lane_name(name) for name in returns]
-        signals = self._sensed if stage.sensed and not closing else self._signals
-        results = dict(zip(returns, targets, strict=True))
-        if not closing:
-            outputs = {name: self._lane_name(name) for name in stage.outputs}
-            states = {name: self._new(f"{name}_next") for name in stage.states}
-            results |= outputs
-            targets += [*outputs.values(), *states.values()]
-        self._lane.append(f"{', '.join(targets)} = {called}_law({arguments})")
+        results = {name: self._lane_name(name) for name in (*returns, *outputs)}
+        new = {name: self._new(f"{name}_next") for name in states}
+        self._lane.append(f"{', '.join((*results.values(), *new.values()))} = {called}_law({arguments})")
         for signal, name in results.items():
-            held = signals if signal in FEEDBACK else self._signals
+            held = self._sensed if stage.sensed and not closing and signal in FEEDBACK else self._signals
             held[signal] = _Value(name, is_lane=self._in_blocks)
-        if not closing:
-            for name, new in states.items():
-                kept = self._keep(_Value(new, is_lane=True), self._new(f"{name}_new"))
-                self._states.append((self._name_of[Role.STATE_OUT, (position, name)], kept))
+        for name, local in new.items():
+            kept = self._keep(_Value(local, is_lane=True), self._new(f"{name}_new"))
+            self._states.append((self._name_of[Role.STATE_OUT, (position, name)], kept))
 
     def _lane_name(self, signal: str) -> str:
         """What a signal is called in the lane at hand. The effort is written over; others may be asked for again."""
@@ -202,11 +202,13 @@ class _Writer:
         return names
 
     def _load_states(self, position: int, stage: Stage) -> dict[str, str]:
+        """Load the states of a stage, once, and return how its laws call them."""
         names = {}
         for name in stage.states:
-            local = self._new(name)
-            self._lines.append(f"{local} = load({self._name_of[Role.STATE_IN, (position, name)]}, base, count)")
-            names[name] = self._at(_Value(local))
+            if (position, name) not in self._loaded:
+                local = self._loaded[position, name] = self._new(name)
+                self._lines.append(f"{local} = load({self._name_of[Role.STATE_IN, (position, name)]}, base, count)")
+            names[name] = self._at(_Value(self._loaded[position, name]))
         return names
 
     def _take(self, position: int | None) -> None:

@@ -63,8 +63,9 @@ class StagedRunner:
         for position, component in reversed(list(enumerate(chain.components))):
             closing = component.stage().closing()
             if closing is not None:
-                results = {name: self._buffer(-1 - position, name) for name in closing.returns}
-                run_alone(component, signals, results, None, None, dt, closing)
+                before, after = (s.stages[position] if s is not None else None for s in (current, following))
+                results = {name: self._buffer(-1 - position, name) for name in (*closing.returns, *closing.outputs)}
+                run_alone(component, signals, results, before, after, dt, closing)
                 signals |= {name: Given(array, self._in_order, is_direct=True) for name, array in results.items()}
         values = [signals["effort"].array, computed, *(signals[name].array for name in chain.telemetry)]
         targets = [arrays[slot] for slot in chain.slots[len(sources) :]]

@@ -72,7 +72,13 @@ class Stage:
     law: Any = None
     """The Warp function: signals, parameters and states in; signals, outputs and new states out. None for a ring."""
     closing_law: Any = None
-    """A law of the same parameters that is run after the last stage: back through a transmission."""
+    """A law of the same parameters that is run after the last stage, in reverse order: back through a transmission."""
+    closing_outputs: tuple[str, ...] = ()
+    """Signals that the closing law adds, returned after the effort."""
+    closing_states: tuple[str, ...] = ()
+    """Those of the states whose new values the closing law returns, last, and not the law."""
+    defaults: tuple[tuple[str, float], ...] = ()
+    """Signals that it can do without, and what they are where nothing before it gives them."""
     params: tuple[str, ...] = ()
     """Parameters with one value per DOF."""
     integers: frozenset[str] = frozenset()
@@ -97,20 +103,46 @@ class Stage:
     @property
     def asks(self) -> tuple[str, ...]:
         """All signals that it takes, ``dt`` included."""
+        return (*self.asks_at_its_place, *(name for name in self.asks_at_the_end if name not in self.asks_at_its_place))
+
+    @property
+    def asks_at_its_place(self) -> tuple[str, ...]:
+        """Signals that it takes before the next stage."""
+        names = [*(self.law.input_types if self.law is not None else ())]
+        names += [*(self.network.signals if self.network is not None else ())]
+        names += [*(self.ring.signals if self.ring is not None else ())]
+        return self._without_own(names)
+
+    @property
+    def asks_at_the_end(self) -> tuple[str, ...]:
+        """Signals that its closing law takes."""
+        return self._without_own(self.closing_law.input_types if self.closing_law is not None else ())
+
+    def _without_own(self, names: Iterable[str]) -> tuple[str, ...]:
         own = {*self.params, *self.tables, *self.states}
         if self.network is not None:
             own.add(self.network.output)
-        names = [name for law in (self.law, self.closing_law) if law is not None for name in law.input_types]
-        names += [*(self.network.signals if self.network is not None else ())]
-        names += [*(self.ring.signals if self.ring is not None else ())]
         return tuple(dict.fromkeys(name for name in names if name not in own))
 
+    @property
+    def law_states(self) -> tuple[str, ...]:
+        """The states whose new values the law returns."""
+        return tuple(name for name in self.states if name not in self.closing_states)
+
     def closing(self) -> Stage | None:
-        """The way back, as a stage of its own."""
+        """What is run after the last stage, as a stage of its own."""
         if self.closing_law is None:
             return None
-        kept = {"params": self.params, "integers": self.integers, "tables": self.tables}
-        return Stage(f"{self.label}_closing", self.closing_law, **kept)  # type: ignore[arg-type]
+        return Stage(
+            f"{self.label}_closing",
+            self.closing_law,
+            params=self.params,
+            integers=self.integers,
+            tables=self.tables,
+            states=self.closing_states,
+            outputs=self.closing_outputs,
+            defaults=self.defaults,
+        )
 
     def check(self) -> None:
         """Refuse a law that cannot be written, whatever stands around it."""
@@ -122,7 +154,7 @@ class Stage:
     def _check_law(self, law: Any) -> None:
         if not hasattr(law, "input_types"):
             raise StructureError(f"law: got {law!r}; must be a function decorated with @wp.func")
-        own = (*self.params, *self.tables, *self.states, *self.outputs)
+        own = (*self.params, *self.tables, *self.states, *self.outputs, *self.closing_outputs)
         for name in own:
             if name in SIGNALS or name in ("effort", "dt") or own.count(name) > 1:
                 raise StructureError(f"'{name}' is the name of a signal, or is declared twice; rename it")
@@ -130,7 +162,15 @@ class Stage:
             expected = (int, wp.int32) if name in self.integers else (float, wp.float32)
             if name not in self.tables and kind not in expected:
                 raise StructureError(f"law '{law.key}': '{name}' is declared {kind}; must be {expected[0].__name__}")
-        returned = (*self.returns, *self.outputs, *self.states) if law is self.law else ("effort",)
+        returned = (*self.returns, *self.outputs, *self.law_states)
+        if law is not self.law:
+            returned = ("effort", *self.closing_outputs, *self.closing_states)
+            for name in self.law_states:
+                if name in law.input_types:
+                    raise StructureError(
+                        f"law '{law.key}': takes the state '{name}', which the first law changes; name it in "
+                        "CLOSING_STATES, or hand it on as one of OUTPUTS"
+                    )
         for count in returned_counts(law):
             if count != len(returned):
                 wanted = ", ".join(f"new {name}" if name in self.states else name for name in returned)
@@ -247,12 +287,20 @@ def check_order(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> 
         sources: The signals that are there before the first.
     """
     known = {*sources, "dt"}
-    for label, stage in stages:
-        known |= {custom_signal(name) for name in stage.custom_inputs}
-        for name in stage.asks:
-            if name not in known and name not in stage.outputs:
+    in_order = list(stages)
+
+    def check(label: str, stage: Stage, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in known and name not in dict(stage.defaults):
                 raise StructureError(
                     f"{label} asks for '{name}', which is no parameter or state of its own, and no signal at this "
                     f"place of the chain; {listed(name, sorted(known), 'signals')}"
                 )
+
+    for label, stage in in_order:
+        known |= {custom_signal(name) for name in stage.custom_inputs}
+        check(label, stage, stage.asks_at_its_place)
         known |= {*stage.returns, *stage.outputs}
+    for label, stage in reversed(in_order):
+        check(f"the closing law of {label}", stage, stage.asks_at_the_end)
+        known |= {*stage.closing_outputs}
