@@ -305,7 +305,7 @@ def test_states_start_and_restart_at_their_parameter(rng):
     mask = rng.random(N) < 0.5
     state.reset(mask)
     np.testing.assert_array_equal(temperature.numpy(), np.where(mask, chain.values["ambient"], np.float32(99.0)))
-    actuator.effects[0].ambient = 5.0
+    actuator.effects[1].ambient = 5.0
     state.reset()
     assert (temperature.numpy() == 5.0).all()
 

@@ -31,9 +31,9 @@ from ...networks.feeding import feeding
 from ...networks.files import Loaded, load_metadata, load_network
 from ...networks.metadata import CONVENTION, check_entry
 from ...networks.model import Network as Weights
+from ...networks.module import NeuralModule
 from ..state import State
 from .controller import Controller
-from .neural_module import NeuralModule
 
 _ARGUMENTS = ("input_order", "input_idx", "pos_scale", "vel_scale", "effort_scale", "sample_dt")
 _SAMPLE_TOLERANCE = 0.01

@@ -75,12 +75,12 @@ class MujocoSimulation(ModelProperties):
         self._be_current()
 
     @property
-    def models(self) -> Sequence[Any]:
+    def models(self) -> Sequence[mujoco.MjModel]:
         """The ``MjModel`` of each environment: the one that all share, or a copy for one that differs from it."""
         return _Each(self.num_envs, self._fields.model_of)
 
     @property
-    def data(self) -> Sequence[Any]:
+    def data(self) -> Sequence[mujoco.MjData]:
         """The ``MjData`` of each environment, with its contacts and sensors, for a viewer too.
 
         One that was asked for stays up to date, and what is written into it counts. Ask for those that you need: each

@@ -8,9 +8,9 @@ from typing import Any
 
 import warp as wp
 
-from ...errors import ParameterError
-from ...networks.feeding import Feeding
-from ...networks.formats import torch as torch_files
+from ..errors import ParameterError
+from .feeding import Feeding
+from .formats import torch as torch_files
 
 
 class NeuralModule:
