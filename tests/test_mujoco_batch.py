@@ -11,6 +11,7 @@ import textwrap
 
 import numpy as np
 import pytest
+import warp as wp
 from paths import ASSETS, robot_files
 
 from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
@@ -261,3 +262,24 @@ def test_roots(rng):
         assert not robots.get_root_velocities().numpy().any()
         with pytest.raises(SimulationError, match="no free base"):
             robots.set_root_poses([0, 0, 0, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("num_envs", [1, MANY])
+def test_properties_that_change_at_every_step(num_envs, rng):
+    """Dry friction for each robot and step is that of a model which was made so."""
+    with MujocoSimulation(ARM, num_envs=num_envs) as simulation:
+        robots = Articulation("link0")
+        values = wp.zeros((num_envs, robots.num_dofs), dtype=wp.float32)
+        dofs = np.array([1, 3])
+        write = simulation.property_writer("friction", robots.robot_ids, dofs, values)
+        plain = shaken(simulation, rng)
+        for _ in range(5):
+            values.numpy()[:] = rng.uniform(0.0, 20.0, values.shape)
+            write()
+            for env, data in enumerate(plain):
+                model = simulation.models[env]
+                assert model.dof_frictionloss[dofs].tolist() == values.numpy()[env, dofs].tolist()
+                mujoco.mj_step(model, data)
+            simulation.step()
+        for env, data in enumerate(plain):
+            np.testing.assert_array_equal(state_of(simulation.models[env], data), simulation._batch.states[env])

@@ -406,6 +406,14 @@ class Simulation(Uncopyable, abc.ABC):
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         """Set such a property, for values of shape (n, d)."""
 
+    def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
+        """Return what hands ``values``, float32 of shape (n, D), to the engine at each call, for these DOFs only.
+
+        For properties that change at every step: ``"friction"`` and ``"viscous_friction"``.
+        """
+        held = values.numpy()
+        return lambda: self.set_dof_property(name, robots, dofs, held[:, dofs])
+
     @abc.abstractmethod
     def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest position of joints [rad or m], each of shape (n, D); ±inf where there is no stop."""

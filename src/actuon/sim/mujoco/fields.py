@@ -77,6 +77,10 @@ class ModelFields:
                 self.rows[name] = np.repeat(shared[None], self.num_envs, axis=0)
                 self.version += 1
 
+    def all_rows(self, name: str) -> np.ndarray:
+        """A field of all environments, to write into at any time, shape (N, ...). It has rows, or N is one."""
+        return self.rows[name] if name in self.rows else field(self.model, name)[None]
+
     def settle(self, envs: Iterable[int]) -> None:
         """Bring up to date what follows from masses and armatures that were changed in these environments."""
         mujoco = self._mujoco

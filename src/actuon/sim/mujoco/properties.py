@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import warp as wp
 
 from ...errors import SimulationError
 from ..simulation import Robot, Simulation
@@ -66,6 +67,21 @@ class ModelProperties(Simulation):
                 getattr(model, _PROPERTIES[name])[at] = values[row]
         if name == "armature":
             self._settle(robots)
+
+    def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
+        field = _PROPERTIES[name]
+        nv = self._fields.model.nv
+        chosen = [self.robots[i] for i in robots]
+        envs = np.array([robot.env for robot in chosen])[:, None]
+        at = np.stack([robot.dofs[dofs] - robot.env * nv for robot in chosen])
+        if self.num_envs > 1:
+            self._fields.make_rows([field])
+        held, given = self._fields.all_rows(field), values.numpy()
+
+        def write() -> None:
+            held[envs, at] = given[:, dofs]
+
+        return write
 
     def _settle(self, robots: np.ndarray) -> None:
         """Constants of the constraint solver follow from masses and armatures."""
