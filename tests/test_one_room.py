@@ -234,6 +234,10 @@ def test_an_actuator_config_can_be_changed_until_it_is_used():
     config.stages.append(lag)
     assert config.stages == [pid, most, motor, lag]
     assert (len(config.clamping), config.clamping[1:], config.clamping.pop()) == (2, [motor], motor)
+    config.clamping.insert(-1, motor)
+    assert config.clamping == [motor, most]
+    config.clamping.insert(9, last := actuon.MaxEffortClampingConfig(3.0))
+    assert config.stages == [pid, motor, most, last, lag]
     config.clamping.clear()
     config.stages[0] = pd
     assert config == actuon.ActuatorConfig(pd, effects=[lag])

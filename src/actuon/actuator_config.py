@@ -66,11 +66,12 @@ class PartsOfKind(MutableSequence[Any]):
         """Put a part before the one at ``index``; the first of its kind goes where it usually stands."""
         places = self._places()
         if places:
-            at = [*places, places[-1] + 1][slice(index, None)][:1] or [places[-1] + 1]
+            start, _, _ = slice(index, None).indices(len(places))
+            at = [*places, places[-1] + 1][start]
         else:
             later = _USUAL_ORDER[_USUAL_ORDER.index(self._kind) + 1 :]
-            at = [i for i, part in enumerate(self._stages) if part_kind(part) in later][:1] or [len(self._stages)]
-        self._stages.insert(at[0], _checked(self._kind, len(places), value))
+            at = next((i for i, part in enumerate(self._stages) if part_kind(part) in later), len(self._stages))
+        self._stages.insert(at, _checked(self._kind, len(places), value))
 
     def replace(self, parts: Iterable[Part]) -> None:
         """Have these parts instead, at the place of the first."""

@@ -166,8 +166,10 @@ class _Adopted(Component):
         return getattr(self.part, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        own = name.startswith("_") or name in ("part", "requires_grad")
-        super().__setattr__(name, value) if own else setattr(self.part, name, value)
+        if name.startswith("_") or name in ("part", "requires_grad"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self.part, name, value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({type(self.part).__name__})"
