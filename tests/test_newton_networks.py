@@ -192,6 +192,30 @@ def test_exported_files_of_newton(kind, tmp_path):
     assert_close(run(actuon.Actuator(range(N), ours(path)), steps), run(newton_actuator(theirs(str(path))), steps))
 
 
+@pytest.mark.parametrize("kind", ["DriveNeuralMLP", "DriveNeuralLSTM", "DriveNeuralGRU"])
+def test_networks_of_newtons_own_drives_as_stages(kind, tmp_path):
+    """In place too; their states are PyTorch's, or Warp's."""
+    path = tmp_path / ("net.onnx" if kind == "DriveNeuralGRU" else "net.pt2")
+    if kind == "DriveNeuralMLP":
+        actuon.save_network(mlp(), path, input_idx=[0, 2, 1], effort_scale=4.0)
+    elif kind == "DriveNeuralLSTM":
+        actuon.save_network(LSTM(layers=2).eval(), path, num_layers=2, hidden_size=8, pos_scale=0.3)
+    else:
+        pytest.importorskip("warp_nn")
+        save_gru(path, newton_metadata(ALL), layers=2)
+    drive = getattr(newton.actuators, kind)
+    steps = steps_with_custom(20)
+    expected = run(newton_actuator(drive(str(path))), steps)
+    actuator = actuon.Actuator(range(N), drive(str(path)))
+    np.testing.assert_array_equal(run(actuator, steps), expected)
+    state, efforts = actuator.state(), []
+    for signals in steps:
+        sim = SimpleNamespace(**{name: wp.array(array) for name, array in signals.items()}, joint_f=wp.zeros(N))
+        actuator.step(sim, sim, state, state, dt=DT)
+        efforts.append(sim.joint_f.numpy())
+    np.testing.assert_array_equal(efforts, expected)
+
+
 def normalised(columns, signals):
     """What a network sees, written from Newton's description; shape (N, columns)."""
     q, qd, target_q, target_qd = (
