@@ -411,8 +411,7 @@ class Simulation(Uncopyable, abc.ABC):
 
         For properties that change at every step: ``"friction"`` and ``"viscous_friction"``.
         """
-        held = values.numpy()
-        return lambda: self.set_dof_property(name, robots, dofs, held[:, dofs])
+        return lambda: self.set_dof_property(name, robots, dofs, values.numpy()[:, dofs])
 
     @abc.abstractmethod
     def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
