@@ -67,10 +67,11 @@ def test_gear_is_honoured_both_ways():
         ('<damper joint="j" kv="5" ctrlrange="0 1"/>', (0, 0), False),
         ('<muscle joint="j" lengthrange="-1 1"/>', (0, 0), False),
         ('<general joint="j" gainprm="3" biastype="none" biasprm="1 -3 0"/>', (0, 0), False),
-        ('<general joint="j" gainprm="3" biastype="affine" biasprm="0 -7 0"/>', (0, 0), False),
-        ('<general joint="j" gainprm="3" biastype="affine" biasprm="1 -3 0"/>', (0, 0), False),
+        ('<general joint="j" gainprm="3" biastype="affine" biasprm="0 -7 0"/>', (7, 0), True),
+        ('<general joint="j" gainprm="3" biastype="affine" biasprm="1 -3 0"/>', (3, 0), True),
+        ('<general joint="j" gainprm="3" biastype="affine" biasprm="0 3 0"/>', (0, 0), False),
         ('<position joint="j" kp="7"/><position joint="j" kp="8"/>', (0, 0), False),
-        ('<position joint="j" kp="7" kv="1"/><velocity joint="j" kv="5"/>', (7, 1), True),
+        ('<position joint="j" kp="7" kv="1"/><velocity joint="j" kv="5"/>', (7, 6), True),
     ],
 )
 def test_only_servos_are_told_targets_and_all_drives_are_silenced(actuator, gains, is_told):
@@ -83,9 +84,9 @@ def test_only_servos_are_told_targets_and_all_drives_are_silenced(actuator, gain
         robots.set_dof_position_targets(0.5)
         assert (simulation.data[0].ctrl != before).any() == is_told
         assert robots.get_dof_position_targets().numpy()[0, 0] == 0.5
-        if gains == (7, 1):
+        if gains == (7, 6):
             robots.set_dof_gains(stiffnesses=50.0)
-            assert [g.numpy()[0, 0] for g in robots.get_dof_gains()] == [50.0, 1.0]
+            assert [g.numpy()[0, 0] for g in robots.get_dof_gains()] == [50.0, 6.0]
         elif not is_told:
             with pytest.raises(ValueError, match="joint 'j' of '/r' has"):
                 robots.set_dof_gains(5.0, 1.0)
@@ -96,12 +97,15 @@ def test_only_servos_are_told_targets_and_all_drives_are_silenced(actuator, gain
 
 
 def test_a_drive_through_a_tendon_is_found():
-    tendon = '<tendon><fixed name="t"><joint joint="a" coef="1"/></fixed></tendon>'
-    both = model('<position tendon="t" kp="100"/>', ("a", "b"), tendon)
-    with MujocoSimulation(both):
+    tendon = '<tendon><fixed name="t"><joint joint="a" coef="1"/><joint joint="c" coef="1"/></fixed></tendon>'
+    both = model('<position tendon="t" kp="100"/>', ("a", "b", "c"), tendon)
+    with MujocoSimulation(both) as simulation:
         with pytest.raises(ValueError, match="drive of joint 'a'"):
             ArticulationActuators.from_actuators("/r", [(PD, "a")])
         ArticulationActuators.from_actuators("/r", [(PD, "b")]).close()
+        with ArticulationActuators.from_actuators("/r", [(PD, "a"), (PD, "c")]):
+            assert not simulation.models[0].actuator_gainprm.any()
+        assert simulation.models[0].actuator_gainprm[0, 0] == 100.0
 
 
 def test_drives_come_back_in_models_that_were_split_meanwhile():

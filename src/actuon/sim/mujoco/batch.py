@@ -178,7 +178,7 @@ class Batch:
         by_address = {rows.ctypes.data: rows for rows in self._rows.values()}
         for target in self._targets:
             clipped = np.clip(controls[:, target.control], target.low, target.high)
-            by_address[target.rows][:, target.dof] = clipped / target.gear
+            by_address[target.rows][:, target.dof] = (clipped - target.offset) / target.scale
 
     def advance(self, steps: int) -> None:
         """Advance all environments. One that is not finite, or huge, after a step goes no further."""

@@ -7,139 +7,180 @@ from typing import Any
 
 import numpy as np
 
-FIELDS = ("actuator_gaintype", "actuator_biastype", "actuator_gainprm", "actuator_biasprm")
+from .servos import Servo, is_loud, keep, put_back, read_servo, silence
+from .tendons import TendonDrive, bodies_dofs, read_tendon_drives, tendon_dofs
 
 
 class Drives:
     """The actuators of a model, by DOF.
 
-    A *position servo* pulls with ``kp·(ctrl − gear·q) − kv·gear·q̇``, times its gear; a *velocity servo* with
-    ``kv·(ctrl − gear·q̇)``. Others, such as motors and muscles, are not told targets. A joint with two servos of a
-    kind is treated as having none: nobody could say which of them a target is for.
+    A joint may have a position servo, a velocity servo, both, or one drive that follows both targets. A joint with two
+    servos of a kind is treated as having none: nobody could say which of them a target is for. Others, such as motors
+    and muscles, are not told targets.
+
+    What it knows is the structure, of the model as it was compiled: actuators may be silenced later.
     """
 
     def __init__(self, mujoco: Any, model: Any):
         self._mujoco = mujoco
-        joint_types = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
         self.on: dict[int, list[int]] = {}
         """Actuators on the joint of a DOF alone."""
-        self.elsewhere: list[int] = []
-        """Actuators through tendons, sites and the like, which may move several joints."""
-        servos: dict[str, dict[int, list[int]]] = {"position": {}, "velocity": {}}
-        for i in range(model.nu):
-            if model.actuator_trntype[i] not in joint_types:
-                self.elsewhere.append(i)
+        self.servos: dict[int, list[Servo]] = {}
+        """Those of them that follow a target: one, or one for positions and one for velocities."""
+        self.several: set[int] = set()
+        """DOFs with servos that cannot be told apart."""
+        self.motor_gain: dict[int, float] = {}
+        """Effort of a motor before its gear, per unit of ``ctrl``, by actuator."""
+        self.moves = np.zeros((model.nactuator, model.nv), dtype=bool)
+        """Whether an actuator drives a DOF, on its joint or through a tendon, shape (actuators, DOFs)."""
+        found: dict[int, list[Servo]] = {}
+        for i in range(model.nactuator):
+            dof = self._joint_dof(model, i)
+            if dof is None:
+                self.moves[i] = self._moved_from_afar(model, i)
                 continue
-            dof = int(model.jnt_dofadr[model.actuator_trnid[i, 0]])
+            self.moves[i, dof] = True
             self.on.setdefault(dof, []).append(i)
-            kind = self._kind(model, i)
-            if kind:
-                servos[kind].setdefault(dof, []).append(i)
-        self.gear = model.actuator_gear[:, 0].copy()
-        self.position, self.velocity = (self._single(model.nv, servos[kind]) for kind in ("position", "velocity"))
-        """The servo of each DOF, or -1."""
-        self.several = {dof for kind in servos.values() for dof, ids in kind.items() if len(ids) > 1}
+            servo = read_servo(mujoco, model, i)
+            if servo is not None:
+                found.setdefault(dof, []).append(servo)
+            elif self._is_motor(model, i):
+                self.motor_gain[i] = float(model.actuator_gainprm[i, 0])
+        self.position, self.velocity = np.full(model.nv, -1), np.full(model.nv, -1)
+        """Where in ``ctrl`` the target of each DOF is, or -1."""
+        self.scale, self.offset = np.ones(model.nu), np.zeros(model.nu)
+        """``ctrl`` = scale · target + offset, by input."""
+        for dof, servos in found.items():
+            self._take(dof, servos)
+        self.tendons: list[TendonDrive] = read_tendon_drives(mujoco, model, set(self.servos))
+        """Drives of tendons, which may move several joints."""
+        for tendon in self.tendons:
+            self._scale(tendon.servo)
 
-    def _kind(self, model: Any, i: int) -> str | None:
-        """Whether an actuator is a position or a velocity servo."""
-        gain, (constant, holds, brakes) = model.actuator_gainprm[i, 0], model.actuator_biasprm[i, :3]
-        plain = (
-            model.actuator_gaintype[i] == int(self._mujoco.mjtGain.mjGAIN_FIXED)
-            and model.actuator_biastype[i] == int(self._mujoco.mjtBias.mjBIAS_AFFINE)
-            and model.actuator_dyntype[i] != int(self._mujoco.mjtDyn.mjDYN_INTEGRATOR)
-            and constant == 0.0
-            and model.actuator_gear[i, 0] != 0.0
-        )
-        if plain and gain == -holds:
-            return "position"
-        return "velocity" if plain and holds == 0.0 and gain == -brakes else None
+    def _joint_dof(self, model: Any, actuator: int) -> int | None:
+        """The DOF on whose joint an actuator is, where that joint has one DOF."""
+        mujoco = self._mujoco
+        on_joint = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
+        single = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+        joint = int(model.actuator_trnid[actuator, 0])
+        if model.actuator_trntype[actuator] not in on_joint or model.jnt_type[joint] not in single:
+            return None
+        return int(model.jnt_dofadr[joint])
 
-    @staticmethod
-    def _single(count: int, servos: dict[int, list[int]]) -> np.ndarray:
-        found = np.full(count, -1)
-        for dof, ids in servos.items():
-            if len(ids) == 1:
-                found[dof] = ids[0]
-        return found
+    def _moved_from_afar(self, model: Any, actuator: int) -> np.ndarray:
+        """Which DOFs an actuator drives that is not on their joint. A push at a site or body drives no joint."""
+        kinds, (target, other) = self._mujoco.mjtTrn, model.actuator_trnid[actuator]
+        kind = model.actuator_trntype[actuator]
+        if kind == int(kinds.mjTRN_TENDON):
+            return tendon_dofs(self._mujoco, model, int(target))
+        if kind in (int(kinds.mjTRN_SITE), int(kinds.mjTRN_SLIDERCRANK)) and other >= 0:
+            return bodies_dofs(model, [int(model.site_bodyid[site]) for site in (target, other)])
+        return np.zeros(model.nv, dtype=bool)
+
+    def _is_motor(self, model: Any, i: int) -> bool:
+        mujoco = self._mujoco
+        has_bias = model.actuator_biastype[i] != int(mujoco.mjtBias.mjBIAS_NONE) and model.actuator_biasprm[i].any()
+        is_fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
+        kinds = (mujoco.mjtDyn.mjDYN_NONE, mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
+        return is_fixed and not has_bias and int(model.actuator_dyntype[i]) in map(int, kinds)
+
+    def _take(self, dof: int, servos: list[Servo]) -> None:
+        for kind, places in (("position", self.position), ("velocity", self.velocity)):
+            inputs = [getattr(servo, kind) for servo in servos if getattr(servo, kind) >= 0]
+            if len(inputs) > 1:
+                self.several.add(dof)
+            elif inputs:
+                places[dof] = inputs[0]
+        if dof in self.several:
+            self.position[dof] = self.velocity[dof] = -1
+            return
+        self.servos[dof] = servos
+        for servo in servos:
+            self._scale(servo)
+
+    def _scale(self, servo: Servo) -> None:
+        for place in (servo.position, servo.velocity):
+            if place >= 0:
+                self.scale[place], self.offset[place] = servo.scale, servo.offset
 
     def gains(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Stiffness and damping at the joint, of its position servo or else of its velocity servo; zero without one."""
-        stiffness, damping = np.zeros(len(dofs), np.float32), np.zeros(len(dofs), np.float32)
-        for column, dof in enumerate(dofs):
-            servo = self.position[dof] if self.position[dof] >= 0 else self.velocity[dof]
-            if servo >= 0:
-                _, holds, brakes = -model.actuator_biasprm[servo, :3] * self.gear[servo] ** 2
-                stiffness[column], damping[column] = holds + 0.0, brakes + 0.0
-        return stiffness, damping
+        """Stiffness and damping at the joint, of its servos together; zero without one."""
+        pairs = [self._gains(model, int(dof)) for dof in dofs]
+        gains = np.array(pairs, np.float32).reshape(-1, 2)
+        return gains[:, 0].copy(), gains[:, 1].copy()
+
+    def _gains(self, model: Any, dof: int) -> tuple[float, float]:
+        pairs = [servo.gains(model) for servo in self.servos.get(dof, [])]
+        return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
     def why_not(self, dof: int, stiffness: float) -> str | None:
         """Why a DOF cannot be given gains, or None where it can."""
-        if self.position[dof] >= 0 or (self.velocity[dof] >= 0 and stiffness == 0.0):
-            return None
         if dof in self.several:
             return "has several servos in the model, which cannot be told apart"
-        return "has no position servo in the model"
+        if dof not in self.servos:
+            return "has no servo in the model"
+        if self.position[dof] < 0 and stiffness != 0.0:
+            return "has a velocity servo alone in the model, which has no stiffness"
+        return None
 
     def set_gains(self, model: Any, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        """Set what `gains` returns. DOFs without a servo are passed over."""
-        for dof, kp, kd in zip(dofs, stiffness, damping, strict=True):
-            servo = int(self.position[dof] if self.position[dof] >= 0 else self.velocity[dof])
-            if servo < 0:
-                continue
-            kp, kd = kp / self.gear[servo] ** 2, kd / self.gear[servo] ** 2
-            model.actuator_gainprm[servo, 0] = kp if self.position[dof] >= 0 else kd
-            model.actuator_biasprm[servo, 1:3] = -kp, -kd
+        """Set what `gains` returns. DOFs without a servo are passed over.
 
-    def effort_limits(self, model: Any, dofs: np.ndarray) -> np.ndarray:
-        """Largest effort at the joint of the position servo; inf where it has none, or there is no servo."""
-        limits = np.full(len(dofs), np.inf)
-        for column, servo in enumerate(self.position[dofs]):
-            if servo >= 0 and model.actuator_forcelimited[servo]:
-                limits[column] = model.actuator_forcerange[servo, 1] * abs(self.gear[servo])
-        return limits
+        Of two servos on a joint, the velocity servo gets the damping, which then acts on the difference to the target
+        velocity; where the damping stays the same, so does its share in both.
+        """
+        for dof, kp, kd in zip(dofs.tolist(), stiffness, damping, strict=True):
+            servos = self.servos.get(dof, [])
+            keeps_damping = len(servos) > 1 and np.float32(self._gains(model, dof)[1]) == np.float32(kd)
+            for servo in servos:
+                own_kp = float(kp) if servo.position >= 0 or len(servos) == 1 else 0.0
+                takes_damping = len(servos) == 1 or servo.velocity >= 0
+                own_kd = servo.gains(model)[1] if keeps_damping else float(kd) * takes_damping
+                servo.set_gains(self._mujoco, model, own_kp, own_kd)
 
-    def set_effort_limits(self, model: Any, dofs: np.ndarray, limits: np.ndarray) -> None:
-        """Set what `effort_limits` returns; inf takes the limit off. DOFs without a servo are passed over."""
-        for servo, limit in zip(self.position[dofs], limits, strict=True):
-            if servo >= 0:
-                model.actuator_forcelimited[servo] = np.isfinite(limit)
-                force = limit / abs(self.gear[servo]) if np.isfinite(limit) else 0.0
-                model.actuator_forcerange[servo] = -force, force
+    def controls(self, targets: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """``ctrl`` at ``places`` for targets [rad or m, or per second]."""
+        return targets * self.scale[places] + self.offset[places]
+
+    def targets(self, controls: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Targets [rad or m, or per second] of what ``ctrl`` is at ``places``."""
+        return (controls - self.offset[places]) / self.scale[places]
+
+    def follows(self, dof: int, kind: str) -> bool:
+        """Whether the model follows a target ``"position"`` or ``"velocity"`` of a DOF by itself."""
+        if (self.position if kind == "position" else self.velocity)[dof] >= 0:
+            return True
+        return kind == "position" and any(dof in tendon.coupled for tendon in self.tendons)
 
     def ids(self, dofs: np.ndarray) -> list[int]:
-        """Actuators on the joints of these DOFs."""
-        return [i for dof in dofs for i in self.on.get(int(dof), [])]
+        """Actuators that drive these DOFs and no others: on their joints, and through tendons."""
+        chosen = np.zeros(self.moves.shape[1], dtype=bool)
+        chosen[dofs] = True
+        return np.flatnonzero((self.moves & chosen).any(axis=1) & ~(self.moves & ~chosen).any(axis=1)).tolist()
 
     def keep(self, model: Any, ids: list[int]) -> list[np.ndarray]:
-        """What `put_back` needs to restore actuators."""
-        return [getattr(model, field)[ids].copy() for field in FIELDS]
+        """What `put_back` needs to restore the strength of actuators."""
+        return keep(model, ids)
 
     def put_back(self, model: Any, ids: list[int], values: list[np.ndarray]) -> None:
-        """Restore actuators."""
-        for field, value in zip(FIELDS, values, strict=True):
-            getattr(model, field)[ids] = value
+        """Restore the strength of actuators."""
+        put_back(model, ids, values)
 
     def silence(self, model: Any, ids: list[int]) -> None:
         """Make actuators push no more."""
-        model.actuator_gaintype[ids] = int(self._mujoco.mjtGain.mjGAIN_FIXED)
-        model.actuator_biastype[ids] = int(self._mujoco.mjtBias.mjBIAS_AFFINE)
-        model.actuator_gainprm[ids] = 0.0
-        model.actuator_biasprm[ids] = 0.0
+        silence(self._mujoco, model, ids)
 
-    def silent(self, model: Any, data: Any, dofs: np.ndarray) -> np.ndarray:
-        """Whether no actuator pushes on a DOF, neither on its joint nor through a tendon or site."""
-        pushed = np.zeros(model.nv, dtype=bool)
-        for dof, ids in self.on.items():
-            pushed[dof] = any(self._is_loud(model, i) for i in ids)
-        far = [i for i in self.elsewhere if self._is_loud(model, i)]
-        if far:
-            moment = np.zeros((model.nu, model.nv))
-            self._mujoco.mju_sparse2dense(
-                moment, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
-            )
-            pushed |= moment[far].any(axis=0)
-        return ~pushed[dofs]
+    def silent(self, model: Any, dofs: np.ndarray) -> np.ndarray:
+        """Whether no actuator pushes on a DOF, neither on its joint nor through a tendon."""
+        loud = [i for i in range(len(self.moves)) if is_loud(model, i)]
+        return ~np.asarray(self.moves[loud][:, dofs].any(axis=0))
 
-    @staticmethod
-    def _is_loud(model: Any, i: int) -> bool:
-        return bool(model.actuator_gainprm[i].any() or model.actuator_biasprm[i].any())
+    def why_loud(self, model: Any, dof: int) -> str:
+        """What pushes on a DOF."""
+        for i in np.flatnonzero(self.moves[:, dof]).tolist():
+            if is_loud(model, i):
+                names = [model.joint(model.dof_jntid[other]).name for other in np.flatnonzero(self.moves[i])]
+                return (
+                    f"actuator '{model.actuator(i).name}' moves {', '.join(names)} together: drive all or none of them"
+                )
+        return "nothing pushes on it"

@@ -35,14 +35,18 @@ class Field(ctypes.Structure):
 
 
 class Target(ctypes.Structure):
-    """A target that is the control of a servo: which value of a row of targets, and which control."""
+    """A target that is the control of a servo: which value of a row of targets, and which control.
+
+    The target is (control - offset) / scale, of the control that is kept from ``low`` to ``high``.
+    """
 
     _fields_ = (
         ("rows", _ADDRESS),
         ("width", _WHOLE),
         ("dof", _WHOLE),
         ("control", _WHOLE),
-        ("gear", ctypes.c_double),
+        ("scale", ctypes.c_double),
+        ("offset", ctypes.c_double),
         ("low", ctypes.c_double),
         ("high", ctypes.c_double),
     )
@@ -75,7 +79,7 @@ class Worker(ctypes.Structure):
 
 _LOOP = """
     struct Field { const char* rows; long long bytes; };
-    struct Target { float* rows; long long width, dof, control; double gear, low, high; };
+    struct Target { float* rows; long long width, dof, control; double scale, offset, low, high; };
     struct Plan {
         void (*set_state)(const void*, void*, const double*, int);
         void (*get_state)(const void*, const void*, double*, int);
@@ -127,7 +131,7 @@ _LOOP = """
                 const Target& t = p.targets[k];
                 double control = row[p.at_control + t.control];
                 control = control < t.low ? t.low : (control > t.high ? t.high : control);
-                t.rows[env * t.width + t.dof] = (float)(control / t.gear);
+                t.rows[env * t.width + t.dof] = (float)((control - t.offset) / t.scale);
             }
         }
     }

@@ -12,12 +12,13 @@ import warp as wp
 from ...errors import SimulationError
 from ..simulation import Robot, Simulation
 from .batch import Batch
-from .drives import FIELDS, Drives
+from .drives import Drives
 from .fields import ModelFields
+from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
+from .servos import GAIN_FIELDS
 
 GAINS = ("actuator_gainprm", "actuator_biasprm")
-LIMITS = ("actuator_forcelimited", "actuator_forcerange")
 _PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
 
 
@@ -27,6 +28,7 @@ class ModelProperties(Simulation):
     _mujoco: Any
     _fields: ModelFields
     _drives: Drives
+    _limits: Limits
     _batch: Batch
 
     def _with_models(self, robots: np.ndarray) -> Iterator[tuple[Any, Robot, np.ndarray]]:
@@ -45,13 +47,13 @@ class ModelProperties(Simulation):
             yield row, model, chosen[row].dofs[dofs] - chosen[row].env * nv
 
     def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
-        """The effort limit is that of a joint's servo; a limit of the speed MuJoCo has not."""
+        """The effort limit is the larger bound of `Limits.effort_range`; a limit of the speed MuJoCo has not."""
         if name == "velocity_limit":
             return None
         rows = []
         for model, _, dofs in self._with_models(robots):
             if name == "effort_limit":
-                rows.append(self._drives.effort_limits(model, dofs))
+                rows.append(self._limits.effort_limits(model, dofs))
             else:
                 rows.append(getattr(model, _PROPERTIES[name])[dofs])
         return np.array(rows, np.float32)
@@ -59,10 +61,11 @@ class ModelProperties(Simulation):
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if name == "velocity_limit":
             raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
-        names = LIMITS if name == "effort_limit" else (_PROPERTIES[name],)
+        limits = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
+        names = limits if name == "effort_limit" else (_PROPERTIES[name],)
         for row, model, at in self._to_change(names, robots, dofs, _alike(values)):
             if name == "effort_limit":
-                self._drives.set_effort_limits(model, at, values[row])
+                self._limits.set_effort_limits(model, at, values[row])
             else:
                 getattr(model, _PROPERTIES[name])[at] = values[row]
         if name == "armature":
@@ -91,7 +94,9 @@ class ModelProperties(Simulation):
         kept = []
         for model, robot, own in self._with_models(robots):
             at, ids = own[dofs], self._drives.ids(own[dofs])
-            places = dict.fromkeys(_PROPERTIES.values(), at) | dict.fromkeys(LIMITS, ids)
+            places = dict.fromkeys(_PROPERTIES.values(), at) | dict.fromkeys((*ACTUATOR_FIELDS, *GAIN_FIELDS), ids)
+            places |= dict.fromkeys(JOINT_FIELDS, model.dof_jntid[at])
+            places |= dict.fromkeys(CONTROL_FIELDS, model.actuator_ctrladr[ids])
             kept.append((robot.env, {name: (where, getattr(model, name)[where]) for name, where in places.items()}))
 
         def give_back() -> None:
@@ -155,7 +160,7 @@ class ModelProperties(Simulation):
         for model, robot, own in self._with_models(robots):
             ids = self._drives.ids(own[dofs])
             kept.append((robot.env, ids, self._drives.keep(model, ids)))
-        for _, model, at in self._to_change(FIELDS, robots, dofs, alike=True):
+        for _, model, at in self._to_change(GAIN_FIELDS, robots, dofs, alike=True):
             self._drives.silence(model, self._drives.ids(at))
 
         def give_back() -> None:
@@ -167,9 +172,7 @@ class ModelProperties(Simulation):
 
     def silent_drives(self, robots: np.ndarray) -> np.ndarray:
         """A tendon that moves the joint is a drive too."""
-        shared, data = self._batch.borrow(0)
-        self._mujoco.mj_fwdPosition(shared, data)
-        return np.array([self._drives.silent(model, data, dofs) for model, _, dofs in self._with_models(robots)])
+        return np.array([self._drives.silent(model, dofs) for model, _, dofs in self._with_models(robots)])
 
 
 def _alike(values: np.ndarray) -> bool:

@@ -16,6 +16,7 @@ from ..simulation import STATE
 from .batch import Batch, grid
 from .drives import Drives
 from .fields import ModelFields
+from .limits import Limits
 from .load import find_robots, links_of, load_model
 from .loop import Target
 from .properties import ModelProperties
@@ -54,6 +55,7 @@ class MujocoSimulation(ModelProperties):
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
         self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
+        self._limits = Limits(self._mujoco, self._drives)
         widths = {"joint_q": model.nq} | dict.fromkeys(
             ("joint_qd", "joint_target_q", "joint_target_qd", "joint_f"), model.nv
         )
@@ -94,9 +96,10 @@ class MujocoSimulation(ModelProperties):
         for kind, servos in (("joint_target_q", self._drives.position), ("joint_target_qd", self._drives.velocity)):
             rows = self._rows[kind]
             for dof in np.flatnonzero(servos >= 0):
-                gear = float(self._drives.gear[servos[dof]])
-                place = (rows.ctypes.data, rows.shape[1], int(dof), int(servos[dof]))
-                found.append(Target(*place, gear, -np.inf, np.inf))
+                control = int(servos[dof])
+                place = (rows.ctypes.data, rows.shape[1], int(dof), control)
+                meaning = float(self._drives.scale[control]), float(self._drives.offset[control])
+                found.append(Target(*place, *meaning, *self._limits.control_range(self._fields.model, control)))
         return found
 
     def _first_state(self, keyframe: int) -> np.ndarray:
@@ -155,19 +158,30 @@ class MujocoSimulation(ModelProperties):
         if kind in _BLOCKS:
             self._batch.put(_BLOCKS[kind], envs, columns, values)
         else:
-            has, controls, gear = self._controls(kind, columns)
-            self._batch.put("ctrl", envs, controls, values[:, has] * gear)
+            self._tell(kind, envs, columns, values)
         if kind in STATE:
             self._batch.forward(np.arange(self.num_envs)[envs])
 
-    def _controls(self, kind: str, columns: Any) -> tuple[Any, Any, np.ndarray]:
-        """Which of ``columns`` have a servo that is told the target, its controls, and their gears."""
+    def _tell(self, kind: str, envs: Any, columns: Any, targets: np.ndarray) -> None:
+        """Tell servos their targets, as far as they follow them, and show what they follow."""
         key = (kind, str(columns))
         if key not in self._places:
-            servos = (self._drives.position if kind == "joint_target_q" else self._drives.velocity)[columns]
-            has = np.flatnonzero(servos >= 0)
-            self._places[key] = _as_slice(has), _as_slice(servos[has]), self._drives.gear[servos[has]]
-        return self._places[key]
+            places = (self._drives.position if kind == "joint_target_q" else self._drives.velocity)[columns]
+            has = np.flatnonzero(places >= 0)
+            at, dofs = places[has], np.arange(self._rows[kind].shape[1])[columns][has]
+            ranges = np.array([self._limits.control_range(self._fields.model, int(place)) for place in at])
+            meaning = self._drives.scale[at], self._drives.offset[at], *ranges.reshape(-1, 2).T
+            is_plain = all(
+                (one == other).all() for one, other in zip(meaning, (1.0, 0.0, -np.inf, np.inf), strict=True)
+            )
+            self._places[key] = _as_slice(has), _as_slice(at), _as_slice(dofs), None if is_plain else meaning
+        has, at, dofs, meaning = self._places[key]
+        controls = targets[:, has]
+        if meaning is not None:
+            scale, offset, low, high = meaning
+            controls = np.clip(controls * scale + offset, low, high)
+            self._rows[kind][grid(envs, dofs)] = (controls - offset) / scale
+        self._batch.put("ctrl", envs, at, controls)
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
         envs, columns = self._at("joint_f", robots, dofs)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actuators that are added to a model: drives for joints that have a motor alone, or nothing.
+
+A compiled model cannot grow. It is compiled anew from its `MjSpec`, with the new actuators last, and gets every value
+and every state of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import SimulationError
+from .drives import Drives
+from .names import joint_name
+
+_STRUCTURE = ("id", "adr", "num")
+"""How fields end that say where things are, which a compiled model knows best."""
+
+
+@dataclass(frozen=True)
+class NewActuator:
+    """An actuator to add on the joint of a DOF."""
+
+    dof: int
+    suffix: str
+    """What its name has after that of the joint."""
+    fields: Mapping[str, Any]
+    """Attributes of an ``MjsActuator``, such as ``gaintype`` and ``gainprm``."""
+
+
+def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.inf) -> NewActuator:
+    """A drive that follows target position and velocity, with ``kp·(q* − q) + kd·(q̇* − q̇)``, and both gains zero.
+
+    Args:
+        mujoco: The module.
+        dof: The DOF.
+        lower: Lowest effort [N·m or N].
+        upper: Highest effort [N·m or N]. A bound that is infinite is no limit; MuJoCo takes both or none.
+    """
+    inputs = int(mujoco.mjtCtrlInput.mjINPUT_POS) | int(mujoco.mjtCtrlInput.mjINPUT_VEL)
+    fields: dict[str, Any] = {
+        "gaintype": mujoco.mjtGain.mjGAIN_PID,
+        "biastype": mujoco.mjtBias.mjBIAS_AFFINE,
+        "dyntype": mujoco.mjtDyn.mjDYN_NONE,
+        "ctrlspec": inputs,
+        "gainprm": np.zeros(mujoco.mjNGAIN),
+        "biasprm": np.zeros(mujoco.mjNBIAS),
+        "ctrllimited": False,
+        "forcelimited": False,
+    }
+    if np.isfinite([lower, upper]).any():
+        most = float(np.finfo(np.float32).max)
+        fields |= {"forcelimited": True, "forcerange": np.clip([lower, upper], -most, most)}
+    return NewActuator(dof, "_drive", fields)
+
+
+def with_actuators(
+    mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]
+) -> tuple[Any, Drives, list[int]]:
+    """A model with further actuators, its drives, and the numbers of the new actuators.
+
+    Actuators of before keep their numbers and places in ``ctrl``; keyframes hold zero for the new ones. All values,
+    as gains, limits, options, are those that ``model`` has now.
+
+    Args:
+        mujoco: The module.
+        spec: What the model was compiled from. It is copied.
+        model: The model.
+        actuators: What to add, each on a joint of one DOF.
+
+    Raises:
+        SimulationError: The spec is not that of the model.
+    """
+    spec = spec.copy()
+    try:
+        _add(mujoco, spec, model, actuators)
+        grown = spec.compile()
+    except (ValueError, RuntimeError, mujoco.FatalError, mujoco.UnexpectedError) as error:
+        raise SimulationError(f"no drive can be added to the model: {' '.join(str(error).split())}") from error
+    sizes = ("nq", "nv", "na", "nbody", "njnt", "ngeom", "nsite", "ntendon", "neq", "nsensor", "nkey")
+    changed = [name for name in sizes if getattr(grown, name) != getattr(model, name)]
+    if changed or grown.nactuator != model.nactuator + len(actuators):
+        raise SimulationError(
+            "no drive can be added to the model: what it was made from has changed since "
+            f"({', '.join(changed or ['nactuator'])}); make the simulation anew"
+        )
+    drives = Drives(mujoco, grown)
+    copy_values(model, grown)
+    return grown, drives, list(range(model.nactuator, grown.nactuator))
+
+
+def _add(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -> None:
+    taken = {model.actuator(i).name for i in range(model.nactuator)}
+    joints = {joint.id: joint for joint in spec.joints}
+    if not actuators:
+        return
+    if -1 in joints:  # a spec that was never compiled has not numbered them
+        spec.compile()
+        joints = {joint.id: joint for joint in spec.joints}
+    inputs = 0
+    for new in actuators:
+        joint = int(model.dof_jntid[new.dof])
+        target = joint_name(model, joint)
+        joints[joint].name = target  # one without a name has that by which it is called here
+        name = f"{target}{new.suffix}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        made = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=target)
+        for field, value in new.fields.items():
+            setattr(made, field, value)
+        inputs += max(1, int(new.fields.get("ctrlspec", 1)).bit_count())
+    for key in spec.keys:
+        if len(key.ctrl):
+            key.ctrl = [*key.ctrl, *[0.0] * inputs]
+
+
+def copy_values(source: Any, target: Any) -> None:
+    """Give a model the values of another that has the same parts, but may have more or fewer actuators at the end."""
+    for field in dir(source):
+        is_structure = field.startswith(("name", "path", "_")) or field.endswith(_STRUCTURE)
+        values = None if is_structure else getattr(source, field)
+        if isinstance(values, np.ndarray):
+            _copy_common(values, getattr(target, field))
+    for part in ("opt", "stat"):
+        _copy_attributes(getattr(source, part), getattr(target, part))
+    for part in (name for name in dir(source.vis) if not name.startswith("_")):
+        _copy_attributes(getattr(source.vis, part), getattr(target.vis, part))
+
+
+def _copy_common(source: np.ndarray, target: np.ndarray) -> None:
+    if source.ndim == target.ndim and source.size and target.size:
+        common = tuple(slice(min(sizes)) for sizes in zip(source.shape, target.shape, strict=True))
+        target[common] = source[common]
+
+
+def _copy_attributes(source: Any, target: Any) -> None:
+    for name in dir(source):
+        value = getattr(source, name)
+        if name.startswith("_") or callable(value):
+            continue
+        if isinstance(value, np.ndarray):
+            getattr(target, name)[...] = value
+        else:
+            setattr(target, name, value)
+
+
+def copy_state(mujoco: Any, source: tuple[Any, Any], target: tuple[Any, Any]) -> None:
+    """Give a state the values of another, each a pair of ``MjModel`` and ``MjData``, of models as in `copy_values`.
+
+    Further actuators are told zero.
+    """
+    parts = int(mujoco.mjtState.mjSTATE_INTEGRATION) & ~int(mujoco.mjtState.mjSTATE_CTRL)
+    state = np.empty(mujoco.mj_stateSize(source[0], parts))
+    mujoco.mj_getState(*source, state, parts)
+    mujoco.mj_setState(*target, state, parts)
+    target[1].ctrl[:] = 0.0
+    _copy_common(source[1].ctrl, target[1].ctrl)
+    mujoco.mj_forward(*target)
+    target[1].qacc_warmstart[:] = source[1].qacc_warmstart

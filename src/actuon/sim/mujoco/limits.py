@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of efforts and targets, from wherever a model has them.
+
+The tightest counts, of ``actuatorfrcrange`` of the joint (where the ``effort`` of a URDF ends up), ``forcerange`` of a
+servo or motor, and ``ctrlrange`` of a motor, times gain and gear. Both bounds are kept, as they may differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .drives import Drives
+from .tendons import fixed_coefficients
+
+JOINT_FIELDS = ("jnt_actfrclimited", "jnt_actfrcrange")
+ACTUATOR_FIELDS = ("actuator_forcelimited", "actuator_forcerange")
+CONTROL_FIELDS = ("actuator_ctrllimited", "actuator_ctrlrange")
+"""Fields of a model that `set_effort_limits` writes, by joint, by actuator and by place in ``ctrl``."""
+
+
+@dataclass(frozen=True)
+class Efforts:
+    """A range of efforts [N·m or N], and what in the model it comes from."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    source: str = ""
+
+    @classmethod
+    def of(cls, bounds: np.ndarray, source: str) -> Efforts:
+        """A range as a model has it, shape (2,)."""
+        return cls(float(bounds[0]), float(bounds[1]), source)
+
+    def times(self, factor: float) -> Efforts:
+        """The range after a gear."""
+        lower, upper = sorted((_product(self.lower, factor), _product(self.upper, factor)))
+        return Efforts(lower, upper, self.source)
+
+    def within(self, other: Efforts) -> Efforts:
+        """What both allow, named after what is tighter."""
+        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        sources = [
+            one.source for one, two in ((self, other), (other, self)) if one.lower > two.lower or one.upper < two.upper
+        ] or [self.source]
+        return Efforts(lower, upper, " and ".join(dict.fromkeys(filter(None, sources))))
+
+
+class Limits:
+    """What limits the efforts and targets of a model's joints of one DOF."""
+
+    def __init__(self, mujoco: Any, drives: Drives):
+        self._mujoco, self._drives = mujoco, drives
+
+    def effort_range(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """Lowest and highest effort [N·m or N] of the model's own drives at the joint, each of shape (d,), and where
+        the model says so, "" where there is no limit.
+
+        Actuators on one joint add up. Servos count where there are any, else motors; without either, a tendon.
+        """
+        ranges = [self._effort_range(model, int(dof)) for dof in dofs]
+        lower, upper = (np.array([getattr(one, side) for one in ranges]) for side in ("lower", "upper"))
+        return lower, upper, [one.source for one in ranges]
+
+    def effort_limits(self, model: Any, dofs: np.ndarray) -> np.ndarray:
+        """Largest effort in either direction [N·m or N], shape (d,); inf where there is no limit."""
+        lower, upper, _ = self.effort_range(model, dofs)
+        return np.maximum(np.abs(lower), np.abs(upper))
+
+    def joint_range(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (d,).
+
+        MuJoCo clips the efforts of its own actuators to it, and passes those on that are applied from outside.
+        """
+        ranges = [self._joint_range(model, int(dof)) for dof in dofs]
+        return np.array([one.lower for one in ranges]), np.array([one.upper for one in ranges])
+
+    def _effort_range(self, model: Any, dof: int) -> Efforts:
+        own = self._deciding(dof)
+        if own:
+            ranges = [self._actuator_range(model, i) for i in own]
+            sources = dict.fromkeys(filter(None, (one.source for one in ranges)))
+            lower, upper = sum(one.lower for one in ranges), sum(one.upper for one in ranges)
+            actuators = Efforts(lower, upper, " and ".join(sources) if np.isfinite([lower, upper]).any() else "")
+        else:
+            actuators = self._tendon_range(model, dof)
+        return actuators.within(self._joint_range(model, dof))
+
+    def _deciding(self, dof: int) -> list[int]:
+        """Actuators whose limits are those of the joint."""
+        servos = self._drives.servos.get(dof)
+        return [servo.actuator for servo in servos] if servos else self._drives.on.get(dof, [])
+
+    def _joint_range(self, model: Any, dof: int) -> Efforts:
+        joint = int(model.dof_jntid[dof])
+        if not model.jnt_actfrclimited[joint]:
+            return Efforts()
+        return Efforts.of(model.jnt_actfrcrange[joint], f"actuatorfrcrange of joint '{model.joint(joint).name}'")
+
+    def _actuator_range(self, model: Any, actuator: int) -> Efforts:
+        """Efforts of an actuator behind its gear."""
+        name = model.actuator(actuator).name or actuator
+        force = Efforts()
+        if model.actuator_forcelimited[actuator]:
+            force = Efforts.of(model.actuator_forcerange[actuator], f"forcerange of actuator '{name}'")
+        gain, place = self._drives.motor_gain.get(actuator), int(model.actuator_ctrladr[actuator])
+        if gain is not None and self._clips(model, place):
+            control = Efforts.of(model.actuator_ctrlrange[place], f"ctrlrange of motor '{name}'")
+            force = control.times(gain).within(force)
+        return force.times(float(model.actuator_gear[actuator, 0]))
+
+    def _clips(self, model: Any, place: int) -> bool:
+        off = model.opt.disableflags & int(self._mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
+        return bool(model.actuator_ctrllimited[place]) and not off
+
+    def _tendon_range(self, model: Any, dof: int) -> Efforts:
+        """Efforts at a joint that a fixed tendon alone moves."""
+        through = [tendon for tendon in self._drives.tendons if dof in tendon.dofs]
+        if len(through) != 1 or through[0].coefficients is None:
+            return Efforts()
+        tendon = through[0]
+        force = self._actuator_range(model, tendon.servo.actuator)
+        if model.tendon_actfrclimited[tendon.tendon]:
+            bounds = model.tendon_actfrcrange[tendon.tendon]
+            force = Efforts.of(bounds, f"actuatorfrcrange of tendon '{tendon.name}'").within(force)
+        coefficients = fixed_coefficients(self._mujoco, model, tendon.tendon)
+        assert coefficients is not None
+        return force.times(float(coefficients[dof]))
+
+    def set_effort_limits(self, model: Any, dofs: np.ndarray, limits: np.ndarray) -> None:
+        """Set what `effort_limits` returns, in both directions; inf takes the limits off.
+
+        A limit that is there already leaves both bounds as they are. Of a single actuator it goes to its
+        ``forcerange``; for several, or none, to the joint.
+        """
+        for dof, limit, held in zip(dofs.tolist(), limits, self.effort_limits(model, dofs), strict=True):
+            if np.float32(limit) != np.float32(held):
+                self._set_effort_limit(model, dof, float(limit))
+
+    def _set_effort_limit(self, model: Any, dof: int, limit: float) -> None:
+        has_limit, actuators = bool(np.isfinite(limit)), self._deciding(dof)
+        single = len(actuators) == 1
+        joint = int(model.dof_jntid[dof])
+        if model.jnt_actfrclimited[joint] or not single:
+            _write(model, JOINT_FIELDS, joint, has_limit, limit)
+        for i in actuators:
+            force = limit / abs(float(model.actuator_gear[i, 0])) if has_limit else limit
+            _write(model, ACTUATOR_FIELDS, i, has_limit and single, force)
+            gain, place = self._drives.motor_gain.get(i), int(model.actuator_ctrladr[i])
+            if gain is not None and np.abs(model.actuator_ctrlrange[place] * gain).max() < force:
+                model.actuator_ctrllimited[place] = False
+
+    def target_range(self, model: Any, kind: str, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest target that servos follow [rad or m, or per second], each of shape (d,); ±inf where
+        ``ctrlrange`` clips none.
+
+        Args:
+            model: The model.
+            kind: ``"position"`` or ``"velocity"``.
+            dofs: DOFs of the model, shape (d,).
+        """
+        places = (self._drives.position if kind == "position" else self._drives.velocity)[dofs]
+        lower, upper = np.full(len(dofs), -np.inf), np.full(len(dofs), np.inf)
+        for column, place in enumerate(places.tolist()):
+            if place >= 0:
+                bounds = self._drives.targets(np.array(self.control_range(model, place)), np.array([place, place]))
+                lower[column], upper[column] = bounds.min(), bounds.max()
+        return lower, upper
+
+    def control_range(self, model: Any, place: int) -> tuple[float, float]:
+        """Lowest and highest ``ctrl`` at a place; ±inf where MuJoCo does not clip it."""
+        if not self._clips(model, place):
+            return -np.inf, np.inf
+        lower, upper = model.actuator_ctrlrange[place].tolist()
+        return lower, upper
+
+
+def _write(model: Any, fields: tuple[str, str], at: int, has_limit: bool, limit: float) -> None:
+    getattr(model, fields[0])[at] = has_limit
+    getattr(model, fields[1])[at] = (-limit, limit) if has_limit else (0.0, 0.0)
+
+
+def _product(bound: float, factor: float) -> float:
+    """Infinity times zero is no effort here."""
+    return bound * factor if factor else 0.0
