@@ -329,3 +329,79 @@ def test_randomising_is_all_or_nothing(monkeypatch):
         model["arm"].randomize("stiffness", Uniform(0.5, 1.5))
         twin.randomize("stiffness", Uniform(0.5, 1.5))
         assert torch.equal(model["arm"].stiffness, twin.stiffness)
+
+
+def limited(joint="", actuator='<motor joint="a" ctrlrange="-3 2" gear="2"/>'):
+    text = (
+        '<mujoco><option gravity="0 0 0" timestep="0.002"/><worldbody><body name="r"><geom size="0.1"/><body>'
+        f'<joint name="a" axis="0 1 0" armature="1" {joint}/><geom size="0.1"/></body></body></worldbody>'
+        f"<actuator>{actuator}</actuator></mujoco>"
+    )
+    return mujoco.MjModel.from_xml_string(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "joint", "expected"),
+    [
+        ({}, "", (-6.0, 4.0)),
+        ({}, 'actuatorfrcrange="-1 9"', (-1.0, 4.0)),
+        ({"effort_limit": 50.0}, 'actuatorfrcrange="-1 9"', (-1.0, 9.0)),
+        ({"effort_limit": 50.0, "effort_limit_sim": 20.0}, 'actuatorfrcrange="-1 9"', (-20.0, 20.0)),
+        ({"effort_limit": 50.0}, "", (-50.0, 50.0)),
+    ],
+)
+def test_explicit_groups_keep_to_what_the_engine_would_clip(given, joint, expected):
+    with MujocoSimulation(limited(joint)) as simulation:
+        robots = Articulation("/r")
+        cfg = IdealPDActuatorCfg(joint_names_expr=["a"], stiffness=1000.0, damping=0.0, **given)
+        groups = ActuatorGroups(robots, {"all": cfg})
+        for target, most in zip((-1.0, 1.0), expected, strict=True):
+            robots.set_dof_position_targets(target)
+            simulation.reset()
+            robots.set_dof_position_targets(target)
+            simulation.step()
+            assert simulation.data[0].qfrc_applied[0] == most
+            told = groups.telemetry()
+            assert told.applied_effort[0, 0] == most
+            assert told.computed_effort[0, 0] == 1000.0 * target
+            assert told.clipped[0, 0]
+
+
+def test_a_limit_that_is_drawn_anew_has_one_number_for_both_directions():
+    with MujocoSimulation(limited()) as simulation:
+        robots = Articulation("/r")
+        groups = ActuatorGroups(
+            robots, {"all": IdealPDActuatorCfg(joint_names_expr=["a"], stiffness=1000.0, damping=0.0)}
+        )
+        groups["all"].randomize("effort_limit", Uniform(2.0, 2.0))
+        robots.set_dof_position_targets(1.0)
+        simulation.step()
+        assert simulation.data[0].qfrc_applied[0] == 12.0
+
+
+def test_telemetry_of_an_implicit_group_knows_both_bounds_of_the_drive():
+    servo = '<position joint="a" kp="1000" forcerange="-3 2"/>'
+    with MujocoSimulation(limited('actuatorfrcrange="-1 9"', servo)) as simulation:
+        robots = Articulation("/r")
+        groups = ActuatorGroups(
+            robots, {"all": ImplicitActuatorCfg(joint_names_expr=["a"], stiffness=None, damping=None)}
+        )
+        for target, most in ((-1.0, -1.0), (1.0, 2.0)):
+            simulation.reset()
+            robots.set_dof_position_targets(target)
+            simulation.step()
+            assert simulation.data[0].qfrc_actuator[0] == groups.telemetry().applied_effort[0, 0] == most
+
+
+def test_actuators_keep_to_what_the_engine_would_clip_as_it_is_now():
+    with MujocoSimulation(limited('actuatorfrcrange="-1 9"')) as simulation:
+        pd = actuon.ActuatorConfig(actuon.PDControlConfig(1000.0, 0.0))
+        actuators = actuon.ArticulationActuators.from_actuators("/r", [(pd, "a")])
+        robots = actuators.articulation
+        robots.set_dof_position_targets(1.0)
+        simulation.step()
+        assert simulation.data[0].qfrc_applied[0] == actuators.telemetry().applied_effort[0, 0] == 9.0
+        assert actuators.telemetry().clipped[0, 0]
+        simulation.set_dof_property("effort_limit", robots.robot_ids, np.array([0]), np.array([[5.0]]))
+        simulation.step()
+        assert simulation.data[0].qfrc_applied[0] == 5.0

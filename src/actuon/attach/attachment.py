@@ -81,6 +81,9 @@ class Attachment(Uncopyable, abc.ABC):
     _write: Callable[[], None]
     _subscriptions: list[Subscription]
     _undo: contextlib.ExitStack
+    _bounds: tuple[np.ndarray, np.ndarray] | None
+    """What `_effort_bounds` gave, and the version of the limits at that time."""
+    _bounds_version: int
     _closed = True
 
     def _make_arrays(self, articulation: Articulation) -> None:
@@ -142,7 +145,29 @@ class Attachment(Uncopyable, abc.ABC):
             )
             self._undo = undo.pop_all()
         self._to_check = self._applied.numpy().ravel() if self._applied.device.is_cpu else None
+        self._bounds = self._effort_bounds()
+        self._bounds_version = simulation.limits_version
         self._closed = False
+
+    def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D). None: any.
+
+        What the engine clips of its own drives at a joint, it does not clip of efforts from outside.
+        """
+        found = self.articulation.simulation.joint_effort_range(self.articulation.robot_ids)
+        if found is None or not np.isfinite(found).any():
+            return None
+        lower, upper = (values.astype(np.float32) for values in found)
+        return lower, upper
+
+    def _keep_to_bounds(self) -> None:
+        version = self.articulation.simulation.limits_version
+        if version != self._bounds_version:
+            self._bounds, self._bounds_version = self._effort_bounds(), version
+        if self._bounds is not None:
+            for array in (self._effort, self._applied):
+                numbers = array.numpy()
+                np.clip(numbers, *self._bounds, out=numbers)
 
     @abc.abstractmethod
     def _hand_over(self, undo: contextlib.ExitStack) -> None:
@@ -181,6 +206,7 @@ class Attachment(Uncopyable, abc.ABC):
         self._settle()
         if self._to_check is not None:
             self._check_finite(self._to_check)
+            self._keep_to_bounds()
         self._write()
 
     def _settle(self) -> None:

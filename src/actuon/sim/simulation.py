@@ -92,6 +92,8 @@ class Simulation(Uncopyable, abc.ABC):
     """How the engine says that a joint has no limit of effort or speed."""
     source: Path | None = None
     """The file that it was made from."""
+    limits_version: int = 0
+    """Another number whenever limits of efforts have changed."""
     stage: Usd.Stage | None = None
     """The USD stage that it was made from."""
 
@@ -412,6 +414,16 @@ class Simulation(Uncopyable, abc.ABC):
         For properties that change at every step: ``"friction"`` and ``"viscous_friction"``.
         """
         return lambda: self.set_dof_property(name, robots, dofs, values.numpy()[:, dofs])
+
+    def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, D). The engine clips
+        its own drives to it, and not efforts from outside. None where it holds no such limits."""
+        return None
+
+    def drive_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest effort [N·m or N] of the drives that the robot came with, each of shape (n, D). None where
+        both bounds are alike everywhere, and ``dof_property("effort_limit")``."""
+        return None
 
     @abc.abstractmethod
     def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -38,6 +38,8 @@ def _implicit(
     computed: Table,
     feedforward: Floats,
     effort_limit_sim: Table,
+    lower: Table,
+    upper: Table,
     columns: Ints,
     places: Places,
     clipped: float,
@@ -51,7 +53,7 @@ def _implicit(
     beside = feedforward[places[i, j]]
     wanted = computed[i, dof]
     drive = wanted - beside
-    given = limit(drive, -most, most)
+    given = limit(drive, wp.max(-most, lower[i, j]), wp.min(most, upper[i, j]))
     effort[i, dof] = beside
     applied[i, dof] = wp.where(wp.abs(drive - given) > clipped * wp.abs(drive), given + beside, wanted)
 
@@ -76,6 +78,7 @@ def implicit_settler(
     computed: wp.array,
     feedforward: wp.array,
     effort_limit_sim: wp.array,
+    bounds: tuple[wp.array, wp.array],
     columns: np.ndarray,
     places: np.ndarray,
     effort: wp.array,
@@ -87,13 +90,14 @@ def implicit_settler(
         computed: The law of the drive with the feedforward, without limits [N·m or N], shape (N, D).
         feedforward: [N·m or N], flat.
         effort_limit_sim: Largest effort of the drive [N·m or N], shape (N, J).
+        bounds: Its lowest and highest effort [N·m or N], each of shape (N, J).
         columns: DOFs of the group, shape (J,).
         places: Where their feedforward lies, shape (N, J).
         effort: Gets what the engine gets from here [N·m or N], shape (N, D).
         applied: Gets what the joint gets [N·m or N], shape (N, D).
     """
     chosen, at = (wp.array(numbers, dtype=wp.int32, device=computed.device) for numbers in (columns, places))
-    inputs = [computed, feedforward, effort_limit_sim, chosen, at, CLIPPED, effort, applied]
+    inputs = [computed, feedforward, effort_limit_sim, *bounds, chosen, at, CLIPPED, effort, applied]
     return _recorded(_implicit, effort_limit_sim, inputs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import weakref
 from collections.abc import Callable, Mapping
 
@@ -65,6 +66,8 @@ class ActuatorGroups(Attachment):
         }
         """The models, by the names of their groups."""
         self._take_actuators([self._actuator_of(name) for name in self.groups])
+        self._drive_bounds: dict[str, tuple[wp.array, wp.array]] = {}
+        self._limits_changed: set[str] = set()
         self._settlers = [self._settler(name) for name in self.groups]
         self._attach(np.sort(np.concatenate(list(columns.values()))))
 
@@ -114,7 +117,28 @@ class ActuatorGroups(Attachment):
         if not model.is_implicit_model:
             return explicit_settler(self._limited, most, columns, self._effort, self._applied)
         at = self.articulation.flat_indices("joint_qd")[:, columns]
-        return implicit_settler(self._computed, self._feedforward, most, columns, at, self._effort, self._applied)
+        bounds = self._drive_bounds[name] = wp.full_like(most, -math.inf), wp.full_like(most, math.inf)
+        return implicit_settler(
+            self._computed, self._feedforward, most, bounds, columns, at, self._effort, self._applied
+        )
+
+    def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """An explicit group keeps to the bounds of its joints, or to its own ``effort_limit_sim``; where its limit is that
+        of the robot, to both bounds of that. The engine's own drive keeps to its bounds by itself, and shows them."""
+        robots = self.articulation
+        ranges = [-np.full(self._effort.shape, np.inf, np.float32), np.full(self._effort.shape, np.inf, np.float32)]
+        joints, drives = super()._effort_bounds(), robots.simulation.drive_effort_range(robots.robot_ids)
+        for name, model in self.groups.items():
+            at = np.s_[:, self._columns[name]]
+            has_robots_limit = not model.is_given("effort_limit") and name not in self._limits_changed
+            own = drives if has_robots_limit else None
+            if model.is_implicit_model:
+                for side, bounds in enumerate(self._drive_bounds[name]):
+                    bounds.assign(ranges[side][at] if own is None else own[side][at].astype(np.float32))
+            elif model.cfg.effort_limit_sim is None and (own or joints) is not None:
+                for side, bounds in enumerate(own or joints or ()):
+                    ranges[side][at] = bounds[at]
+        return (ranges[0], ranges[1]) if np.isfinite(ranges).any() else None
 
     def _hand_over(self, undo: contextlib.ExitStack) -> None:
         for name, model in self.groups.items():
@@ -140,6 +164,9 @@ class ActuatorGroups(Attachment):
             groups = weak()
             if groups is not None:
                 groups._push(name, parameter)
+                if parameter.startswith("effort_limit"):
+                    groups._limits_changed.add(name)
+                    groups._bounds = groups._effort_bounds()
 
         undo.callback(model.detach)
         model.attach(changed, self._computed, self._limited, columns)

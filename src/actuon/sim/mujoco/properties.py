@@ -61,6 +61,7 @@ class ModelProperties(Simulation):
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if name == "velocity_limit":
             raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
+        self.limits_version += name == "effort_limit"
         limits = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
         names = limits if name == "effort_limit" else (_PROPERTIES[name],)
         for row, model, at in self._to_change(names, robots, dofs, _alike(values)):
@@ -86,6 +87,17 @@ class ModelProperties(Simulation):
 
         return write
 
+    def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._per_robot(self._limits.joint_range, robots)
+
+    def drive_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._per_robot(self._limits.effort_range, robots)
+
+    def _per_robot(self, read: Callable[..., Sequence[Any]], robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first two of what ``read`` gives for each robot, each of shape (n, D)."""
+        found = [read(model, dofs) for model, _, dofs in self._with_models(robots)]
+        return np.array([each[0] for each in found]), np.array([each[1] for each in found])
+
     def _settle(self, robots: np.ndarray) -> None:
         """Constants of the constraint solver follow from masses and armatures."""
         self._fields.settle({self.robots[i].env for i in robots})
@@ -101,6 +113,7 @@ class ModelProperties(Simulation):
 
         def give_back() -> None:
             is_other = False
+            self.limits_version += 1
             for env, values in kept:
                 model = self._fields.view(env)
                 for name, (where, before) in values.items():
@@ -142,8 +155,7 @@ class ModelProperties(Simulation):
         self._settle(robots)
 
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pairs = [self._drives.gains(model, dofs) for model, _, dofs in self._with_models(robots)]
-        return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+        return self._per_robot(self._drives.gains, robots)
 
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
         for row, (_, robot, own) in enumerate(self._with_models(robots)):
