@@ -17,7 +17,8 @@ ARM = """<body name="{name}" pos="{x} 0 1"><joint name="{name}_hinge" type="hing
 <body pos="0.3 0 0"><joint name="{name}_slide" type="slide" axis="1 0 0"/>
 <geom type="sphere" size="0.05" mass="0.5"/></body></body>"""
 MODEL = f"""<mujoco><option timestep="0.002"/><worldbody>{ARM.format(name="left", x=0)}{ARM.format(name="right", x=2)}
-</worldbody><actuator><position joint="left_hinge" kp="7"/><position joint="right_hinge" kp="7"/></actuator></mujoco>"""
+</worldbody><actuator><position joint="left_hinge" kp="7"/><position joint="right_hinge" kp="7"/>
+<pid joint="left_slide" kp="7" kv="1"/><pid joint="right_slide" kp="7" kv="1"/></actuator></mujoco>"""
 ACTUATORS = """version: 1
 actuators:
   all:

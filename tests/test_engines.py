@@ -81,9 +81,15 @@ def test_only_servos_are_told_targets_and_all_drives_are_silenced(actuator, gain
         robots.set_dof_gains(*robots.get_dof_gains())
         assert tuple(g.numpy()[0, 0] for g in robots.get_dof_gains()) == gains
         before = simulation.data[0].ctrl.copy()
-        robots.set_dof_position_targets(0.5)
-        assert (simulation.data[0].ctrl != before).any() == is_told
-        assert robots.get_dof_position_targets().numpy()[0, 0] == 0.5
+        if is_told:
+            robots.set_dof_position_targets(0.5)
+            assert (simulation.data[0].ctrl != before).any()
+            assert robots.get_dof_position_targets().numpy()[0, 0] == pytest.approx(0.5)
+        else:
+            robots.set_dof_position_targets(robots.get_dof_position_targets())
+            with pytest.raises(ValueError, match="nothing follows a target position of j of '/r'.*Attach some"):
+                robots.set_dof_position_targets(0.5)
+            assert robots.get_dof_position_targets().numpy()[0, 0] == 0.0
         if gains == (7, 6):
             robots.set_dof_gains(stiffnesses=50.0)
             assert [g.numpy()[0, 0] for g in robots.get_dof_gains()] == [50.0, 6.0]
@@ -91,6 +97,8 @@ def test_only_servos_are_told_targets_and_all_drives_are_silenced(actuator, gain
             with pytest.raises(ValueError, match="joint 'j' of '/r' has"):
                 robots.set_dof_gains(5.0, 1.0)
         with ArticulationActuators.from_actuators("/r", [(PD, "j")]):
+            robots.set_dof_position_targets(0.5)
+            robots.set_dof_velocity_targets(0.5)
             simulation.data[0].ctrl[:] = 0.3
             simulation.step(5)
             assert not simulation.data[0].qfrc_actuator.any()

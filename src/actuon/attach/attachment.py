@@ -123,11 +123,16 @@ class Attachment(Uncopyable, abc.ABC):
                 if name not in self._control:
                     self._custom_inputs[name] = self._control[name] = wp.zeros_like(self._feedforward)
 
-    def _attach(self, columns: np.ndarray) -> None:
-        """Take these DOFs over. If that fails, the engine is left as it was."""
+    def _attach(self, columns: np.ndarray, followed: np.ndarray | None = None) -> None:
+        """Take these DOFs over. If that fails, the engine is left as it was.
+
+        Args:
+            columns: Which DOFs, shape (d,).
+            followed: Those whose targets are followed here, and not by the engine. Default: all.
+        """
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         owner = object()  # not self, which would keep itself alive
-        simulation.claim(robots, columns, owner)
+        simulation.claim(robots, columns, owner, followed)
         with contextlib.ExitStack() as undo:
             undo.callback(simulation.release, owner)
             self._hand_over(undo)

@@ -5,4 +5,5 @@ from .articulation import Articulation as Articulation
 from .events import Event as Event, Subscription as Subscription
 from .mujoco.simulation import MujocoSimulation as MujocoSimulation
 from .newton.simulation import NewtonSimulation as NewtonSimulation
-from .simulation import Robot as Robot, Simulation as Simulation, current_simulation as current_simulation
+from .robot import Robot as Robot
+from .simulation import Simulation as Simulation, current_simulation as current_simulation

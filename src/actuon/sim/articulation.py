@@ -11,8 +11,10 @@ import warp as wp
 
 from ..errors import SimulationError, listed
 from ..typing import ArrayLike, IdsLike
+from .claims import TARGETS, Unfollowed
 from .ids import ids_to_write, read_ids
-from .simulation import Robot, Simulation, current_simulation
+from .robot import Robot
+from .simulation import Simulation, current_simulation
 
 
 class Articulation:
@@ -36,6 +38,7 @@ class Articulation:
         self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
         self.robot_ids = np.array(self._robots)
         """Indices of the robots in ``simulation.robots``, shape (N,)."""
+        self._unfollowed = Unfollowed(self.simulation, self.robot_ids)
         first = self.robots[0]
         for robot in self.robots:
             if robot.dof_names != first.dof_names:
@@ -48,7 +51,7 @@ class Articulation:
         """Names of the DOFs, in the order of the columns."""
         self.dof_paths = [list(robot.dof_paths) for robot in self.robots]
         """Paths of the joints, for each robot."""
-        self._everything = self.robot_ids, np.arange(self.num_dofs)
+        self._everything = np.arange(len(self)), np.arange(self.num_dofs)
 
     def _find(self, paths: str | Sequence[str]) -> list[int]:
         robots = self.simulation.robots
@@ -360,13 +363,28 @@ class Articulation:
 
     def _set(self, kind: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         self.simulation.check_open()
-        robots, dofs = self._everything
+        rows, dofs = self._everything
         if indices is not None or dof_indices is not None:
-            robots, dofs = self.places_to_write(indices, dof_indices)
-            robots = self.robot_ids[robots]
-        if not len(robots) or not len(dofs):
+            rows, dofs = self.places_to_write(indices, dof_indices)
+        if not len(rows) or not len(dofs):
             return
-        self.simulation.write(kind, robots, dofs, self.numbers(kind, values, (len(robots), len(dofs))))
+        numbers = self.numbers(kind, values, (len(rows), len(dofs)))
+        if kind in TARGETS:
+            lost = self._unfollowed.among(kind, rows, dofs)
+            if lost is not None:
+                self._check_same(kind, rows, dofs, lost & (numbers != self.values(kind)[np.ix_(rows, dofs)]))
+        self.simulation.write(kind, self.robot_ids[rows], dofs, numbers)
+
+    def _check_same(self, kind: str, rows: np.ndarray, dofs: np.ndarray, is_other: np.ndarray) -> None:
+        """Refuse targets that nothing follows, where they are other than before."""
+        told = np.argwhere(is_other)
+        if told.size:
+            path, names = self.paths[rows[told[0, 0]]], [self.dof_names[dofs[i]] for i in np.unique(told[:, 1])]
+            raise SimulationError(
+                f"nothing follows a target {TARGETS[kind]} of {', '.join(names)} of '{path}': the model has no such "
+                "drive there, and no actuators are attached. Attach some first, or leave these joints out with "
+                "dof_indices="
+            )
 
     def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int], finite: bool = True) -> np.ndarray:
         """Values that a setter got, float32, broadcast to ``shape``.

@@ -17,6 +17,7 @@ import warp as wp
 
 from ..errors import RobotFileError, SimulationError
 from ..typing import DeviceLike, IdsLike
+from .claims import TARGETS, Claims
 from .divergence import StateWatch
 from .events import Event, Events, Subscription
 from .ids import ids_to_reset
@@ -26,40 +27,8 @@ if TYPE_CHECKING:
     from pxr import Usd
 
 STATE = ("joint_q", "joint_qd")
-CONTROL = ("joint_target_q", "joint_target_qd", "joint_f")
+CONTROL = (*TARGETS, "joint_f")
 _live: list[weakref.ref[Simulation]] = []
-
-
-@dataclass(frozen=True, eq=False)
-class Robot:
-    """A robot in a simulation: its joints of one DOF, by name, and where their values lie."""
-
-    path: str
-    env: int
-    source_path: str
-    """Its path in the file, which all its copies share."""
-    dof_names: tuple[str, ...]
-    dof_paths: tuple[str, ...]
-    coordinates: np.ndarray
-    """Indices into ``joint_q``, shape (D,)."""
-    dofs: np.ndarray
-    """Indices into ``joint_qd``, ``joint_target_qd`` and ``joint_f``, shape (D,)."""
-    targets: np.ndarray
-    """Indices into ``joint_target_q``, shape (D,)."""
-    root_body: int = 0
-    """The engine's number of its root body."""
-    aliases: tuple[str, ...] = ()
-    """Other paths by which it may be called."""
-    slides: tuple[bool, ...] = ()
-    """Whether a DOF is a prismatic joint, whose units are m and N, for each DOF."""
-    is_fixed_base: bool = False
-    """Whether its root is fixed to the world."""
-
-    def indices(self, kind: str) -> np.ndarray:
-        """Where the values of ``kind`` lie, shape (D,)."""
-        if kind == "joint_q":
-            return self.coordinates
-        return self.targets if kind == "joint_target_q" else self.dofs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,15 +46,13 @@ class SavedState:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
 
 
-class Simulation(Uncopyable, abc.ABC):
+class Simulation(Claims, Uncopyable, abc.ABC):
     """A physics engine with one or many copies of what a file holds.
 
     The newest is the current one, which is found where none is named; ``with simulation:`` makes it the current one,
     and closes it at the end.
     """
 
-    robots: list[Robot]
-    """All robots, environment by environment."""
     arrays: SimpleNamespace
     """Positions, velocities, targets and efforts of all joints, flat Warp arrays, as actuators read them."""
     no_limit: float = math.inf
@@ -105,7 +72,7 @@ class Simulation(Uncopyable, abc.ABC):
         self._time = 0.0
         self._running = False
         self._stopped = False
-        self._claims: dict[tuple[int, int], object] = {}
+        self._reset_claims()
         self._closed = False
         self._stepping = False
         self._watch: StateWatch | None = None
@@ -294,36 +261,6 @@ class Simulation(Uncopyable, abc.ABC):
         """Whether no position or velocity is NaN, infinite or huge. To be overridden by an engine that knows."""
         return self._watch is None or self._watch.is_sound()
 
-    def claim(self, robots: np.ndarray, dofs: np.ndarray, owner: object) -> None:
-        """Let ``owner`` alone drive these DOFs, until `release`.
-
-        Raises:
-            SimulationError: Another one drives one of them.
-        """
-        pairs = [(int(robot), int(dof)) for robot in robots for dof in dofs]
-        for robot, dof in pairs:
-            if (robot, dof) in self._claims:
-                name, path = self.robots[robot].dof_names[dof], self.robots[robot].path
-                raise SimulationError(
-                    f"joint '{name}' of '{path}' is driven by other actuators already; close() them first"
-                )
-        self._claims |= dict.fromkeys(pairs, id(owner))
-
-    def check_free(self, robots: np.ndarray, dofs: np.ndarray) -> None:
-        """Refuse to touch the engine's drives of DOFs that have an owner."""
-        for robot in robots:
-            for dof in dofs:
-                if (int(robot), int(dof)) in self._claims:
-                    found = self.robots[robot]
-                    raise SimulationError(
-                        f"joint '{found.dof_names[dof]}' of '{found.path}' is driven by actuators, and the engine's "
-                        "own drive is off: set the actuators' gains, or close() them"
-                    )
-
-    def release(self, owner: object) -> None:
-        """Let others drive what ``owner`` did."""
-        self._claims = {pair: claimed for pair, claimed in self._claims.items() if claimed != id(owner)}
-
     @abc.abstractmethod
     def refresh(self) -> None:
         """Bring ``arrays`` up to date with the engine."""
@@ -416,8 +353,8 @@ class Simulation(Uncopyable, abc.ABC):
         return lambda: self.set_dof_property(name, robots, dofs, values.numpy()[:, dofs])
 
     def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, D). The engine clips
-        its own drives to it, and not efforts from outside. None where it holds no such limits."""
+        """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, D). The engine
+        clips its own drives to it, and not efforts from outside. None where it holds no such limits."""
         return None
 
     def drive_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from actuon.declare.config import rounded
 from actuon.sim import MujocoSimulation
-from actuon.sim.simulation import Robot
+from actuon.sim.robot import Robot
 from actuon.warp_messages import quiet
 
 from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, gain, limit, no_gain

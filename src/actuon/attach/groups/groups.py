@@ -69,7 +69,9 @@ class ActuatorGroups(Attachment):
         self._drive_bounds: dict[str, tuple[wp.array, wp.array]] = {}
         self._limits_changed: set[str] = set()
         self._settlers = [self._settler(name) for name in self.groups]
-        self._attach(np.sort(np.concatenate(list(columns.values()))))
+        explicit = [columns[name] for name, model in self.groups.items() if not model.is_implicit_model]
+        followed = np.concatenate([np.zeros(0, dtype=np.int64), *explicit])
+        self._attach(np.sort(np.concatenate(list(columns.values()))), followed)
 
     def _make(self, name: str, cfg: ActuatorBaseCfg, columns: np.ndarray) -> ActuatorBase:
         robots = self.articulation
@@ -123,8 +125,8 @@ class ActuatorGroups(Attachment):
         )
 
     def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """An explicit group keeps to the bounds of its joints, or to its own ``effort_limit_sim``; where its limit is that
-        of the robot, to both bounds of that. The engine's own drive keeps to its bounds by itself, and shows them."""
+        """Where the limit of an explicit group is the robot's, so are both bounds; else they are those of joints, or
+        none beside an ``effort_limit_sim``. The engine's own drive keeps to its bounds by itself, and shows them."""
         robots = self.articulation
         ranges = [-np.full(self._effort.shape, np.inf, np.float32), np.full(self._effort.shape, np.inf, np.float32)]
         joints, drives = super()._effort_bounds(), robots.simulation.drive_effort_range(robots.robot_ids)

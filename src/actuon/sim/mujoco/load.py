@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import RobotFileError
 from ...files import check_readable
-from ..simulation import Robot
+from ..robot import Robot
 
 FORMATS = (".xml", ".urdf", ".mjb")
 

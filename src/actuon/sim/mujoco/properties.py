@@ -10,7 +10,8 @@ import numpy as np
 import warp as wp
 
 from ...errors import SimulationError
-from ..simulation import Robot, Simulation
+from ..robot import Robot
+from ..simulation import Simulation
 from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields

@@ -12,6 +12,8 @@ import numpy as np
 import warp as wp
 
 from ...errors import MissingExtraError, SimulationError
+from ..claims import TARGETS
+from ..robot import Robot
 from ..simulation import STATE
 from .batch import Batch, grid
 from .drives import Drives
@@ -194,6 +196,10 @@ class MujocoSimulation(ModelProperties):
             batch.put("qfrc_applied", envs, columns, values)
 
         return write
+
+    def follows(self, kind: str, robot: Robot) -> np.ndarray:
+        dofs = robot.dofs - robot.env * self._fields.model.nv
+        return np.array([self._drives.follows(dof, TARGETS[kind]) for dof in dofs.tolist()])
 
     def root_poses(self, robots: np.ndarray) -> np.ndarray:
         self.refresh()

@@ -16,7 +16,8 @@ from ...errors import MissingExtraError, RobotFileError, SimulationError
 from ...kernel.types import Floats, Ints
 from ...robot_files.names import shortest_endings
 from ...typing import DeviceLike, PathLike
-from ..simulation import CONTROL, STATE, Robot, Simulation, live_simulations
+from ..robot import Robot
+from ..simulation import CONTROL, STATE, Simulation, live_simulations
 
 if TYPE_CHECKING:
     from pxr import Usd
