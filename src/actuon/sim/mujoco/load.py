@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import RobotFileError
 from ...files import check_readable
 from ..robot import Robot
+from .names import body_name, joint_name
 
 FORMATS = (".xml", ".urdf", ".mjb")
 
@@ -68,8 +69,8 @@ def find_robots(mujoco: Any, model: Any, num_envs: int) -> list[Robot]:
     free = set(model.jnt_bodyid[model.jnt_type == int(mujoco.mjtJoint.mjJNT_FREE)].tolist())
     kinds = []
     for root, joints in by_root.items():
-        name = _unique(model.body(root).name, f"body{root}", model, "body")
-        names = tuple(_unique(model.joint(j).name, f"joint{j}", model, "joint") for j in joints)
+        name = body_name(model, root)
+        names = tuple(joint_name(model, j) for j in joints)
         slides = tuple(bool(model.jnt_type[j] == single[1]) for j in joints)
         kinds.append((root, name, names, slides, model.jnt_qposadr[joints], model.jnt_dofadr[joints]))
     robots = []
@@ -98,14 +99,3 @@ def find_robots(mujoco: Any, model: Any, num_envs: int) -> list[Robot]:
 def links_of(model: Any, root: int) -> np.ndarray:
     """Bodies of the robot below and with body ``root``, shape (L,)."""
     return np.flatnonzero(model.body_rootid == root)
-
-
-def _unique(name: str, fallback: str, model: Any, kind: str) -> str:
-    """The name of a body or joint; for one without, a name that no other has."""
-    if name:
-        return name
-    count = {"body": model.nbody, "joint": model.njnt}[kind]
-    taken = {getattr(model, kind)(i).name for i in range(count)}
-    while fallback in taken:
-        fallback += "_"
-    return fallback

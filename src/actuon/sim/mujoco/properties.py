@@ -20,6 +20,7 @@ from .load import links_of
 from .servos import GAIN_FIELDS
 
 GAINS = ("actuator_gainprm", "actuator_biasprm")
+LIMITS = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
 _PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
 
 
@@ -51,20 +52,16 @@ class ModelProperties(Simulation):
         """The effort limit is the larger bound of `Limits.effort_range`; a limit of the speed MuJoCo has not."""
         if name == "velocity_limit":
             return None
-        rows = []
-        for model, _, dofs in self._with_models(robots):
-            if name == "effort_limit":
-                rows.append(self._limits.effort_limits(model, dofs))
-            else:
-                rows.append(getattr(model, _PROPERTIES[name])[dofs])
+        if name == "effort_limit":
+            return np.abs(self.drive_effort_range(robots)).max(axis=0).astype(np.float32)
+        rows = [getattr(model, _PROPERTIES[name])[dofs] for model, _, dofs in self._with_models(robots)]
         return np.array(rows, np.float32)
 
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if name == "velocity_limit":
             raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
         self.limits_version += name == "effort_limit"
-        limits = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
-        names = limits if name == "effort_limit" else (_PROPERTIES[name],)
+        names = LIMITS if name == "effort_limit" else (_PROPERTIES[name],)
         for row, model, at in self._to_change(names, robots, dofs, _alike(values)):
             if name == "effort_limit":
                 self._limits.set_effort_limits(model, at, values[row])
@@ -89,14 +86,23 @@ class ModelProperties(Simulation):
         return write
 
     def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._per_robot(self._limits.joint_range, robots)
+        return self._per_robot(self._limits.joint_range, robots, LIMITS)
 
     def drive_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._per_robot(self._limits.effort_range, robots)
+        return self._per_robot(self._limits.effort_range, robots, LIMITS)
 
-    def _per_robot(self, read: Callable[..., Sequence[Any]], robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first two of what ``read`` gives for each robot, each of shape (n, D)."""
-        found = [read(model, dofs) for model, _, dofs in self._with_models(robots)]
+    def _per_robot(
+        self, read: Callable[..., Sequence[Any]], robots: np.ndarray, fields: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The first two of what ``read`` gives for each robot, each of shape (n, D), read once where all share it."""
+        differ = any(name in self._fields.rows for name in fields)
+        known: dict[bytes, Sequence[Any]] = {}
+        found = []
+        for model, _, dofs in self._with_models(robots):
+            key = dofs.tobytes()
+            if differ or key not in known:
+                known[key] = read(model, dofs)
+            found.append(known[key])
         return np.array([each[0] for each in found]), np.array([each[1] for each in found])
 
     def _settle(self, robots: np.ndarray) -> None:
@@ -156,7 +162,7 @@ class ModelProperties(Simulation):
         self._settle(robots)
 
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._per_robot(self._drives.gains, robots)
+        return self._per_robot(self._drives.gains, robots, GAINS)
 
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
         for row, (_, robot, own) in enumerate(self._with_models(robots)):
