@@ -17,7 +17,7 @@ from ..declare.config import Config
 from ..errors import ActuonError
 from ..newton_parts import check_lengths
 from ..sim import Articulation
-from ..sim.simulation import Robot
+from ..sim.robot import Robot
 
 
 def actuators_of_all(
