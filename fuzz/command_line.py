@@ -27,6 +27,16 @@ MJCF = """
   </worldbody>
 </mujoco>
 """
+SERVO = MJCF.replace("</worldbody>", '</worldbody><actuator><position joint="hip" kp="9"/></actuator>')
+URDF = """
+<robot name="arm">
+  <link name="base"/>
+  <link name="arm"><inertial><mass value="1"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="hip" type="revolute"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="20" velocity="3"/></joint>
+</robot>
+"""
 BESIDE = """
 actuators:
   hip:
@@ -44,12 +54,16 @@ PATHS = (
 )  # fmt: skip
 ROBOTS = ("robot.usda", "robot.usda", "changed.usda", "with space é😀.usda")
 YAMLS = ("actuon.yaml", "actuon.yaml", "changed.yaml")
+ANY = (*ROBOTS, *YAMLS, "arm.xml", "changed.xml", "plain.xml", "arm.urdf")
 MEANT = {
-    "inspect": {"robot": [*ROBOTS, *YAMLS], "--root": [], "--json": None, "--allow-torch": None},
-    "author": {"robot": ROBOTS, "actuators": YAMLS, "-o": ["new.usda", "new.usdc", "folder/new.usda", "robot.usda"],
-               "--root": [], "--overwrite": None, "--allow-torch": None},
-    "export": {"robot": ROBOTS, "-o": ["new.yaml", "folder/new.yml", "actuon.yaml"],
-               "--root": [], "--overwrite": None, "--allow-torch": None},
+    "init": {"robot": ANY, "-o": ["new.yaml", "folder/new.yml", "actuon.yaml"], "--root": [], "--force": None},
+    "inspect": {"robot": ANY, "--root": [], "--json": None, "--allow-torch": None},
+    "check": {"robot": ANY, "--root": [], "--allow-torch": None},
+    "plot": {"robot": ANY, "-o": ["new.png", "folder/new.png"], "--root": [], "--force": None, "--allow-torch": None},
+    "author": {"robot": ROBOTS, "actuators": ANY, "-o": ["new.usda", "new.usdc", "folder/new.usda", "robot.usda"],
+               "--root": [], "--overwrite": None, "--force": None, "--allow-torch": None},
+    "export": {"robot": ANY, "-o": ["new.yaml", "folder/new.yml", "actuon.yaml"],
+               "--root": [], "--force": None, "--allow-torch": None},
     "run": {"robot": ["arm.xml"], "--seconds": ["0.02"], "-o": ["plots", "folder"], "--record": ["new.npz", "new.csv"],
             "--envs": [], "--engine": [], "--allow-torch": None},
 }  # fmt: skip
@@ -117,7 +131,7 @@ def command_line(arguments: list[str], changes: list[Word]) -> None:
             usage = "Usage:" in errors + output or "╭─ Error" in errors
             assert usage or re.fullmatch(r"(actuon: warning: .*\n)*actuon: .+\n", errors), errors
             assert _contents(folder) == before, errors
-        elif "run" not in arguments and not {"-o", "--output"} & set(arguments):
+        elif not {"run", "init", "plot"} & set(arguments) and not {"-o", "--output"} & set(arguments):
             assert _contents(folder) == before
 
 
@@ -125,6 +139,7 @@ def _fill(folder: Path, changes: list[Word]) -> None:
     texts = {"robot.usda": sound(".usda"), "actuon.yaml": sound(".yaml"), "arm.xml": MJCF, "arm.actuon.yaml": BESIDE}
     texts |= {"changed.usda": reworded(texts["robot.usda"], changes)}
     texts |= {"changed.yaml": reworded(texts["actuon.yaml"], changes)}
+    texts |= {"changed.xml": reworded(MJCF, changes), "plain.xml": SERVO, "arm.urdf": URDF}
     texts |= {"with space é😀.usda": texts["robot.usda"], "empty.usda": "", "empty.yaml": "", "robot.txt": "text"}
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
