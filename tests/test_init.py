@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
@@ -113,6 +114,18 @@ def test_a_public_robot_moves_as_with_its_own_servos(name, tmp_path):
     path = copied(public(name), tmp_path)
     written(path)
     np.testing.assert_allclose(positions_after(path, 5, True), positions_after(path, 5, False), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["unitree_g1", "unitree_h1", "agility_cassie", "universal_robots_ur5e"])
+def test_limits_of_a_public_robot_are_those_that_the_simulation_reads(name, tmp_path):
+    path = copied(public(name), tmp_path)
+    _, entries = written(path)
+    with actuon.MujocoSimulation(path) as simulation:
+        names = simulation.robots[0].dof_names
+        limits = dict(zip(names, simulation.dof_property("effort_limit", np.array([0]))[0], strict=True))
+    for entry, joints in actuon.match_joints(entries.values(), names):
+        (limit,) = entry.actuator.clamping or [actuon.MaxEffortClampingConfig(math.inf)]
+        assert [limit.max_effort] * len(joints) == pytest.approx([limits[joint] for joint in joints])
 
 
 @pytest.mark.parametrize(
