@@ -113,7 +113,7 @@ def public(name):
 def test_a_public_robot_moves_as_with_its_own_servos(name, tmp_path):
     path = copied(public(name), tmp_path)
     written(path)
-    np.testing.assert_allclose(positions_after(path, 5, True), positions_after(path, 5, False), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(positions_after(path, 10, True), positions_after(path, 10, False), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["unitree_g1", "unitree_h1", "agility_cassie", "universal_robots_ur5e"])
@@ -165,13 +165,30 @@ def test_each_value_says_where_it_comes_from(tmp_path):
     assert entries["turn"].actuator.controller == actuon.PDControlConfig(0.0, 4.0)
     assert "kp: 0.0  # no position servo, only 'turner'" in text
     assert "kd: 4.0  # velocity servo 'turner'" in text
-    assert entries["slide"].actuator.controller == actuon.PDControlConfig(0.0, 0.0)
+    assert "max_effort: 7.0  # actuatorfrcrange of joint 'turn'" in text
+    assert entries["slide"].actuator == actuon.ActuatorConfig(
+        actuon.PDControlConfig(0.0, 0.0), [actuon.MaxEffortClampingConfig(20.0)]
+    )
+    assert "max_effort: 20.0  # ctrlrange × gear 2 of the motor of 'slide'" in text
     assert "kp: 0.0  # to be set: no gains in the motor 'pusher'" in text
     assert "kd: 0.0  # to be set too" in text
     assert "# slides: N and m" in text
     assert "# To be set: kp and kd of slide." in text
     assert "# Left out, not driven in the model: swing." in text
     assert "# Left out, moved by 'gripper' through a tendon, which the model keeps: left, right." in text
+
+
+def test_a_pair_of_servos_and_bounds_that_differ(tmp_path):
+    path = tmp_path / "pair.xml"
+    pair = '<position name="pos" joint="lift" kp="20"/><velocity name="vel" joint="lift" kv="2"/>'
+    servo = '<position name="lifter" joint="lift" kp="20" kv="2" gear="3" forcerange="-5 5"/>'
+    path.write_text(MIXED.replace(servo, pair).replace('"-7 7"', '"-7 3"'))
+    text, entries = written(path)
+    assert entries["lift"].actuator == actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 2.0))
+    assert "kp: 20.0  # position servo 'pos'" in text
+    assert "kd: 2.0  # velocity servo 'vel'" in text
+    assert "# no limit of the effort in the model: add  clamping: " in text
+    assert "max_effort: 7.0  # actuatorfrcrange of joint 'turn', which is -7 to 3: max_effort has one bound" in text
 
 
 def test_joints_with_the_same_drive_are_one_entry(tmp_path):
@@ -224,6 +241,7 @@ def test_urdf_gives_limits_and_no_gains(tmp_path):
     text, entries = written(path)
     assert list(entries) == ["shoulder", "elbow"]
     assert "kp: 0.0  # to be set: no gains in URDF" in text
+    assert "max_effort: 20.0  # URDF <limit effort> of 'shoulder'" in text
     assert "# Left out, follows 'elbow': finger." in text
     assert "# Speed limit 3 rad/s, URDF <limit velocity> of 'shoulder': no part limits speed alone." in text
     assert "velocity_limit: 2.5, max_motor_effort: …}" in text
