@@ -385,7 +385,7 @@ def test_joints_of_the_same_name_are_told_apart_in_newton():
     with NewtonSimulation(stage) as simulation:
         robots = Articulation("/Robot")
         assert robots.dof_names == ["left/hip", "right/hip"]
-        with pytest.raises(ValueError, match="has no drive in the stage"):
+        with pytest.raises(ValueError, match="has no drive in its file"):
             robots.set_dof_gains(50.0, 5.0)
         actuators = ArticulationActuators.from_actuators("/Robot", [(PD, "left/hip"), (PD, "right/hip")])
         assert len(actuators.configs) == 2

@@ -16,6 +16,8 @@ from ..builder import ActuatorBuilder, config_of_classes
 from ..components.controllers.controller import Controller
 from ..errors import MissingExtraError, ParameterError, RobotFileError, StructureError
 from ..networks.reading import ReadOnce
+from ..robot_files.actuator_parsed import ActuatorParsed
+from ..sim.newton.reading import usd_dofs
 from ..typing import DeviceLike, PathLike
 
 if TYPE_CHECKING:
@@ -102,14 +104,29 @@ class ModelBuilder(newton.ModelBuilder):
             if not any(re.match(p, path) for p in ignored for path in (parsed.prim_path, parsed.target_path))
         ]
         result: dict[str, Any] = super().add_usd(stage, ignore_paths=[*ignored, *prims], **options)
-        joints = result["path_joint_map"]
+        joints = dict.fromkeys(result["path_joint_map"].values())
+        dofs = {dof.path: dof for joint in joints for dof in usd_dofs(newton, self, joint)}
         with networks:
             for parsed in actuators:
-                if parsed.target_path not in joints:
-                    raise RobotFileError(f"{parsed.prim_path}: its target '{parsed.target_path}' is not in the model")
-                joint = joints[parsed.target_path]
-                self.add(parsed.config, self.joint_qd_start[joint], self.joint_q_start[joint])
+                dof = dofs.get(parsed.target_path)
+                if dof is None:
+                    raise RobotFileError(
+                        f"{parsed.prim_path}: its target '{parsed.target_path}' {self._why_not(parsed, result)}"
+                    )
+                index, pos_index = (
+                    starts[dof.joint] + dof.axis for starts in (self.joint_qd_start, self.joint_q_start)
+                )
+                self.add(parsed.config, index, pos_index)
         return result | {"actuator_count": len(actuators)}
+
+    @staticmethod
+    def _why_not(parsed: ActuatorParsed, result: Mapping[str, Any]) -> str:
+        if parsed.target_path in result["path_joint_map"]:
+            return (
+                "is one of several joints between two links, which Newton merges; call "
+                "newton.solvers.SolverMuJoCo.register_custom_attributes(builder) first, so that it keeps their names"
+            )
+        return "is not in the model"
 
     def finalize(self, device: DeviceLike = None, *, requires_grad: bool = False, **options: Any) -> newton.Model:
         """As Newton's, with Actuon's actuators in ``model.actuators``."""

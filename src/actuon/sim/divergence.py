@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HUGE = 1.0e10
 """A position [rad or m] or velocity [rad/s or m/s] beyond it has diverged. MuJoCo draws the same line."""
-_HUGE = np.full(1, HUGE, np.float32)  # compared with in half the time of a Python float
+_HUGE_SQUARED = np.float32(HUGE**2)
 _STEPS = 16
 """How many steps are remembered."""
 _FAST = 1.0
@@ -105,5 +105,8 @@ class StateWatch:
 
 
 def _is_sound(values: np.ndarray) -> bool:
-    """Whether all values, of shape (n,), are finite, and none is huge."""
-    return bool(np.count_nonzero(np.absolute(values) <= _HUGE) == values.size)
+    """Whether all values, of shape (n,), are finite, and none is huge.
+
+    Where the sum of their squares is within the square of what is huge, each of them is: one call in place of three.
+    """
+    return bool(values.dot(values) <= _HUGE_SQUARED) or bool((np.absolute(values) <= HUGE).all())

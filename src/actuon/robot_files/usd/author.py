@@ -290,7 +290,7 @@ def _named(
         if entry.one_prim or len(joints) == 1:
             groups.append((entry.name, entry, joints))
         else:
-            groups += [(None if "/" in joint else joint, entry, (joint,)) for joint in joints]
+            groups += [(joint if joint.isidentifier() else None, entry, (joint,)) for joint in joints]
     owners: dict[str, str] = {}
     for name, entry, _ in groups:
         if name is None:
@@ -301,7 +301,7 @@ def _named(
     prims = []
     for name, entry, joints in groups:
         if name is None:
-            name = unique_name(joints[0].replace("/", "_"), owners)
+            name = unique_name(joints[0].replace("/", "_").replace(":", "_"), owners)
             owners[name] = entry.name
         prims.append((name, entry, joints))
     return prims

@@ -20,7 +20,16 @@ from ..names import unique_name
 from ..trust import check_trusted
 from ..yaml_files import ActuatorEntry
 from .attributes import ACTUATOR, IN_ORDER, RELATIONSHIP, TARGETS, check_kind, read_parameters
-from .stage import JOINT_TYPES, StageLike, default_root, everything_below, joint_paths, open_stage, what_usd_says
+from .joints import dofs_of, joint_of
+from .stage import (
+    StageLike,
+    default_root,
+    everything_below,
+    joint_paths,
+    open_stage,
+    what_usd_says,
+    why_not_driven,
+)
 
 
 def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = False) -> ActuatorParsed | None:
@@ -99,12 +108,12 @@ def _targets(prim: Usd.Prim) -> tuple[str, ...]:
     if not targets:
         raise RobotFileError(f"has no target; {TARGETS} must name a joint (deactivate the prim to switch it off)")
     for target in targets:
-        joint = prim.GetStage().GetPrimAtPath(target) if target.IsPrimPath() else None
+        path = joint_of(target)
+        joint = prim.GetStage().GetPrimAtPath(path) if not path.isEmpty else None
         if not joint:
             raise RobotFileError(f"its target '{target}' does not exist")
-        if joint.GetTypeName() not in JOINT_TYPES:
-            kind = joint.GetTypeName() or "prim without a type"
-            raise RobotFileError(f"its target '{target}' is a {kind}; must be a {' or '.join(JOINT_TYPES)}")
+        if str(target) not in [dof.path for dof in dofs_of(joint)]:
+            raise RobotFileError(f"its target '{target}' {why_not_driven(joint)}")
         if not joint.IsActive():
             raise RobotFileError(f"its target '{target}' is deactivated; deactivate this prim as well")
     return tuple(str(target) for target in targets)

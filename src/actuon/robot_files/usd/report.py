@@ -15,8 +15,9 @@ from ...errors import ActuonError
 from ...networks.reading import ReadOnce
 from ..actuator_parsed import ActuatorParsed
 from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
+from .joints import JointDof, dofs_of
 from .parse import parse_actuator_prim, stage_and_root
-from .stage import JOINT_TYPES, StageLike, composition_problems, everything_below
+from .stage import StageLike, composition_problems, everything_below
 
 FROM_NETWORK = "network file"
 """The source of a value that a network's own file says."""
@@ -85,10 +86,10 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
     networks = ReadOnce()
     with networks:
         for prim in everything_below(root):
-            if prim.GetTypeName() in JOINT_TYPES:
-                path = str(prim.GetPath())
-                joints[path] = JointReport(prim.GetName(), path, prim.GetTypeName(), drive=_drive(prim))
-            elif prim.GetTypeName() == ACTUATOR:
+            for dof in dofs_of(prim):
+                name = dof.label.rsplit("/", 1)[-1]
+                joints[dof.path] = JointReport(name, dof.path, prim.GetTypeName(), drive=_drive(prim, dof))
+            if prim.GetTypeName() == ACTUATOR:
                 try:
                     found = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
                     parsed += [found] if found is not None else []
@@ -107,13 +108,13 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
             else:
                 problems.append(f"{target}: is driven by {' and '.join(joint.actuators)}; must be driven by one")
     if not joints:
-        problems.append(f"'{root.GetPath()}' has no revolute or prismatic joint")
+        problems.append(f"'{root.GetPath()}' has no joint that can be driven")
     return Report(list(joints.values()), problems)
 
 
 def is_linear(joint: JointReport) -> bool:
     """Whether a joint slides, so that its units are N and m."""
-    return joint.type == "PhysicsPrismaticJoint"
+    return joint.type == "PhysicsPrismaticJoint" or ".drive:trans" in joint.path
 
 
 def _chain(actuator: ActuatorParsed, linear: bool) -> tuple[Part, ...]:
@@ -141,10 +142,9 @@ def _unit(unit: str, linear: bool) -> str:
     return unit
 
 
-def _drive(joint: Usd.Prim) -> Part | None:
-    """The joint's ``PhysicsDriveAPI``, in SI units: USD writes angular ones per degree."""
-    linear = joint.GetTypeName() == "PhysicsPrismaticJoint"
-    axis = "linear" if linear else "angular"
+def _drive(joint: Usd.Prim, dof: JointDof) -> Part | None:
+    """The ``PhysicsDriveAPI`` of a DOF, in SI units: USD writes angular ones per degree."""
+    axis, linear = dof.drive, dof.is_linear
     if f"PhysicsDriveAPI:{axis}" not in joint.GetPrimTypeInfo().GetAppliedAPISchemas():
         return None
     values = []

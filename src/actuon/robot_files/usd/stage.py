@@ -16,9 +16,8 @@ from ...errors import RobotFileError, listed, shown
 from ...files import check_readable, is_unicode, where_not_utf8
 from ...typing import PathLike
 from ..names import shortest_endings
+from .joints import JOINT_TYPES, MANY_AXES, dofs_of
 
-JOINT_TYPES = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
-"""Joints that an actuator can drive: those of one DOF."""
 FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 
 PrimLike: TypeAlias = "Usd.Prim | Sdf.Path | str"
@@ -168,7 +167,7 @@ def default_root(stage: Usd.Stage) -> Usd.Prim:
         return roots[0]
     name = Path(stage.GetRootLayer().identifier).name
     if not roots:
-        raise RobotFileError(f"'{name}' has no revolute or prismatic joint{_because(stage)}")
+        raise RobotFileError(f"'{name}' has no joint that can be driven{_because(stage)}")
     raise RobotFileError(f"'{name}' has no default prim; name the robot's root: {_names(roots)}")
 
 
@@ -177,9 +176,20 @@ def _names(prims: list[Usd.Prim]) -> str:
 
 
 def joint_paths(root: Usd.Prim) -> dict[str, str]:
-    """Joints that can be driven, below ``root``: as little of the end of their path as makes them unique → the path."""
-    paths = [str(prim.GetPath()) for prim in everything_below(root) if prim.GetTypeName() in JOINT_TYPES]
-    return dict(zip(shortest_endings(paths), paths, strict=True))
+    """DOFs that can be driven, below ``root``: as little of the end of their label as makes them unique → the path."""
+    dofs = [dof for prim in everything_below(root) for dof in dofs_of(prim)]
+    return dict(zip(shortest_endings([dof.label for dof in dofs]), (dof.path for dof in dofs), strict=True))
+
+
+def why_not_driven(prim: Usd.Prim) -> str:
+    """Why no actuator drives a prim, as the end of a sentence that begins with its path."""
+    axes = dofs_of(prim)
+    if axes:
+        return f"is not a DOF; those of this joint: {', '.join(dof.path for dof in axes)}"
+    if prim.GetTypeName() == MANY_AXES:
+        return "has no DOF: its limits leave no axis free"
+    kind = prim.GetTypeName() or "prim without a type"
+    return f"is a {kind}; an actuator drives a {' or '.join(JOINT_TYPES)}"
 
 
 def find_joint(root: Usd.Prim, name: str) -> str:
@@ -195,7 +205,8 @@ def find_joint(root: Usd.Prim, name: str) -> str:
     joints = joint_paths(root)
     if name in joints.values():
         return name
-    found = [path for path in joints.values() if path.endswith(ending)]
+    dofs = [dof for prim in everything_below(root) for dof in dofs_of(prim)]
+    found = [dof.path for dof in dofs if dof.path.endswith(ending) or dof.label.endswith(ending)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -206,8 +217,7 @@ def find_joint(root: Usd.Prim, name: str) -> str:
         )
     for prim in everything_below(root):
         if str(prim.GetPath()).endswith(ending):
-            kind = prim.GetTypeName() or "prim without a type"
-            raise RobotFileError(f"'{prim.GetPath()}' is a {kind}; an actuator drives a {' or '.join(JOINT_TYPES)}")
+            raise RobotFileError(f"'{prim.GetPath()}' {why_not_driven(prim)}")
     unloaded = [p for p in Usd.PrimRange(root, Usd.PrimIsActive & Usd.PrimIsDefined) if not p.IsLoaded()]
     hint = f". The payload of {unloaded[0].GetPath()} is not loaded" if unloaded else _because(root.GetStage())
     raise RobotFileError(f"there is no joint '{name}' below {where}; {listed(name, joints, 'joints')}{hint}")

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Newton, with its MuJoCo solver: one world for each environment."""
+"""Newton: one world for each environment."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
-from ...errors import MissingExtraError, RobotFileError, SimulationError
-from ...kernel.types import Floats, Ints
-from ...robot_files.names import shortest_endings
+from ...errors import MissingExtraError, SimulationError
 from ...typing import DeviceLike, PathLike
-from ..robot import Robot
 from ..simulation import CONTROL, STATE, Simulation, live_simulations
+from .placing import indices_of, place_robots
+from .reading import RobotFile, new_builder, read_robot_file
+from .roots import FreeRoots, shift
+from .scatter import column_writer, scatter
+from .solvers import SolverLike, check_options, make_physics
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -30,26 +30,34 @@ _PROPERTIES = {
     "effort_limit": "joint_effort_limit",
     "velocity_limit": "joint_velocity_limit",
 }
-Table: Any = wp.array2d(dtype=wp.float32)
-Places: Any = wp.array2d(dtype=wp.int32)
+_ONLY_TOLD = "velocity_limit"  # which no solver enforces, but models of motors ask for
 
 
 class NewtonSimulation(Simulation):
-    """Newton with one or many copies of a USD stage.
+    """Newton with one or many copies of a USD stage or an MJCF model.
 
-    A robot is named by its articulation root: its path in the stage, or ``"/World/envs/env_3/Robot"`` with several
-    environments. It starts as its links stand in the stage. On the CPU one environment is stepped by MuJoCo itself, and
-    several by MuJoCo Warp, which also serves GPUs; both with the Euler integrator.
+    A robot of a stage is named by its articulation root: its path, or ``"/World/envs/env_3/Robot"`` with several
+    environments. It starts as its links stand in the stage. A robot of an MJCF file is named, and starts, as in
+    `MujocoSimulation`. On the CPU one environment is stepped by MuJoCo itself, and several by MuJoCo Warp, which also
+    serves GPUs.
+
+    A joint of several DOFs, ``PhysicsJoint`` in USD, has one for each free axis, linear ones first: ``waist:0``,
+    ``waist:1``.
 
     Args:
-        stage_or_path: A ``Usd.Stage`` or a USD file.
+        stage_or_path: A ``Usd.Stage``, a USD file or an MJCF file.
         num_envs: Number of copies.
-        dt: Time step [s]. Default: that of the stage's physics scene.
+        dt: Time step [s]. Default: that of the file.
         device: Where to run. Default: Warp's current device.
+        solver: ``"mujoco"``, ``"featherstone"``, ``"semi_implicit"`` or ``"xpbd"``; or the class of such a solver;
+            or a function ``make(model)`` that makes one, with any of its options.
+        integrator: ``"euler"``, ``"implicitfast"`` or ``"rk4"``, of the MuJoCo solver. Default: what the file asks for,
+            else ``"implicitfast"``.
+        njmax: Most constraints in an environment, of MuJoCo Warp. Default: Newton's estimate.
+        nconmax: Most contact points in an environment, of MuJoCo Warp. Default: Newton's estimate.
     """
 
     no_limit = 1.0e9
-    stage: Usd.Stage
 
     def __init__(
         self,
@@ -57,104 +65,60 @@ class NewtonSimulation(Simulation):
         num_envs: int = 1,
         dt: float | None = None,
         device: DeviceLike = None,
+        *,
+        solver: SolverLike = "mujoco",
+        integrator: str | None = None,
+        njmax: int | None = None,
+        nconmax: int | None = None,
     ):
         self._check_arguments(num_envs, dt)
+        sizes = {"njmax": njmax, "nconmax": nconmax}
+        check_options(solver, integrator, sizes)
         self._newton = newton = _import_newton()
-        from ...robot_files.usd.stage import provide_stage
-
-        self.stage = self._open(stage_or_path)
-        template = newton.ModelBuilder()
-        newton.solvers.SolverMuJoCo.register_custom_attributes(template)
-        try:
-            found = template.add_usd(self.stage, ignore_paths=self._own_prims())
-        except (ValueError, RuntimeError, KeyError) as error:
-            raise RobotFileError(f"'{self._name()}' cannot be simulated: {' '.join(str(error).split())}") from error
-        in_robots = [j for j in range(template.joint_count) if template.joint_articulation[j] >= 0]
-        if not any(template.joint_type[j] in self._single() for j in in_robots):
-            raise RobotFileError(f"'{self._name()}' holds no robot: no articulation with a revolute or prismatic joint")
-        builder = template
+        file = read_robot_file(newton, stage_or_path)
+        self.stage, self.source = file.stage, file.source
+        builder = file.builder
         if num_envs > 1:
-            builder = newton.ModelBuilder()
-            newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
-            builder.replicate(template, num_envs)
-        super().__init__(num_envs, float(dt or found["physics_dt"] or _DEFAULT_DT), device)
+            builder = new_builder(newton)
+            builder.replicate(file.builder, num_envs)
+        super().__init__(num_envs, float(dt or file.dt or _DEFAULT_DT), device)
         self.model = builder.finalize(device=self.device)
         native = self.device.is_cpu and num_envs == 1
-        self.solver = newton.solvers.SolverMuJoCo(self.model, use_mujoco_cpu=native, integrator="euler")
-        if native:  # a state that diverged must be seen, not silently replaced by the first one
-            mujoco, _ = self.solver.import_mujoco()
-            self.solver.mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+        options = {"use_mujoco_cpu": native, "integrator": integrator, **sizes}
+        self._physics = make_physics(newton, self.model, solver, options)
+        self.solver = self._physics.solver
+        self._make_state(file)
+        self.robots = place_robots(newton, file, self.model, num_envs)
+        self._roots = np.array([robot.root_body for robot in self.robots])
+        self._indices = {kind: indices_of(self.robots, kind) for kind in (*STATE, *CONTROL)}
+        envs = range(num_envs)
+        self._links = [env * file.builder.body_count + np.array(robot.links) for env in envs for robot in file.robots]
+        self._link_names = [robot.link_names for _ in envs for robot in file.robots]
+        self._bases = np.array([env * file.builder.joint_count + robot.base for env in envs for robot in file.robots])
+        self._provide_stage()
+        self._be_current()
+
+    def _make_state(self, file: RobotFile) -> None:
+        """Make the state, as the file has it, and views of it where that costs nothing."""
         self.state, self.control = self.model.state(), self.model.control()
-        newton.eval_ik(self.model, self.state, self.state.joint_q, self.state.joint_qd)
+        if file.stage is not None:
+            self._newton.eval_ik(self.model, self.state, self.state.joint_q, self.state.joint_qd)
+        else:
+            self._pose_bodies()
         self._first = {kind: wp.clone(getattr(self.state, kind)) for kind in STATE}
         self._first |= {kind: wp.clone(getattr(self.control, kind)) for kind in CONTROL}
         self.arrays = SimpleNamespace(
             **{kind: getattr(self.state, kind) for kind in STATE},
             **{kind: getattr(self.control, kind) for kind in CONTROL},
         )
-        self.robots = self._find_robots(template)
-        provide_stage(self._current_stage)
-        self._be_current()
+        kept = {**vars(self.arrays), "body_q": self.state.body_q, "body_qd": self.state.body_qd}
+        self._views = {kind: array.numpy() for kind, array in kept.items()} if self.device.is_cpu else {}
 
-    @staticmethod
-    def _current_stage() -> Usd.Stage | None:
-        stages = [simulation.stage for simulation in live_simulations() if simulation.stage is not None]
-        return stages[-1] if stages else None
+    def _provide_stage(self) -> None:
+        if self.stage is not None:
+            from ...robot_files.usd.stage import provide_stage
 
-    def _open(self, stage_or_path: Usd.Stage | PathLike) -> Usd.Stage:
-        from ...robot_files.usd.stage import check_stage, open_stage
-
-        if not isinstance(stage_or_path, (str, os.PathLike)):
-            return check_stage(stage_or_path)
-
-        self.source = Path(stage_or_path)
-        return open_stage(self.source)
-
-    def _name(self) -> str:
-        return Path(self.stage.GetRootLayer().identifier).name
-
-    def _own_prims(self) -> list[str]:
-        """Paths that Newton shall not read: actuators are ours."""
-        from ...robot_files.usd.attributes import ACTUATOR
-        from ...robot_files.usd.stage import everything_below
-
-        prims = everything_below(self.stage.GetPseudoRoot())
-        return [str(prim.GetPath()) for prim in prims if prim.GetTypeName() == ACTUATOR]
-
-    def _single(self) -> tuple[Any, Any]:
-        """Types of joints that have one DOF."""
-        return self._newton.JointType.REVOLUTE, self._newton.JointType.PRISMATIC
-
-    def _find_robots(self, template: Any) -> list[Robot]:
-        found: list[tuple[str, str, list[int], int]] = []
-        for number, label in enumerate(template.articulation_label):
-            members = [j for j in range(template.joint_count) if template.joint_articulation[j] == number]
-            joints = [j for j in members if template.joint_type[j] in self._single()]
-            if joints:
-                bodies = [template.body_label[template.joint_child[j]] for j in members]
-                root = _common_root([label, *bodies, *(template.joint_label[j] for j in joints)]) or label
-                found.append((root, label, joints, members[0]))
-        roots = [root for root, *_ in found]
-        found = [(r if roots.count(r) == 1 else label, label, joints, base) for r, label, joints, base in found]
-        ends = [root.rsplit("/", 1)[-1] for root, *_ in found]
-        coordinates, dofs = template.joint_coord_count, template.joint_dof_count
-        robots = []
-        for env in range(self.num_envs):
-            for (root, label, joints, base), end in zip(found, ends, strict=True):
-                name = end if ends.count(end) == 1 else root[1:]
-                path = root if self.num_envs == 1 else f"/World/envs/env_{env}/{name}"
-                labels = [template.joint_label[j] for j in joints]
-                paths = tuple(path + label.removeprefix(root) for label in labels)
-                q = env * coordinates + np.array([template.joint_q_start[j] for j in joints])
-                qd = env * dofs + np.array([template.joint_qd_start[j] for j in joints])
-                targets = q if self.model.use_coord_layout_targets else qd
-                body = env * template.body_count + template.joint_child[base]
-                aliases = (label,) if self.num_envs == 1 else ()
-                slides = tuple(template.joint_type[j] == self._single()[1] for j in joints)
-                fixed = template.joint_type[base] != self._newton.JointType.FREE
-                names = shortest_endings(labels)
-                robots.append(Robot(path, env, root, names, paths, q, qd, targets, body, aliases, slides, fixed))
-        return robots
+            provide_stage(_current_stage)
 
     def refresh(self) -> None:
         """The arrays are the engine's own."""
@@ -163,9 +127,16 @@ class NewtonSimulation(Simulation):
         """So are the targets."""
 
     def _advance(self, steps: int) -> int:
-        for _ in range(steps):
-            self.solver.step(self.state, self.state, self.control, None, self.dt)
+        for done in range(1, steps):
+            self._physics.step(self.state, self.control, self._dt)
+            if not self._is_sound():
+                return done
+        self._physics.step(self.state, self.control, self._dt)
         return steps
+
+    def _pose_bodies(self) -> None:
+        """Bring the bodies to where their joints are."""
+        self._newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
 
     def _reset(self, env_ids: np.ndarray) -> None:
         for kind, first in self._first.items():
@@ -177,175 +148,228 @@ class NewtonSimulation(Simulation):
             for env in env_ids:
                 wp.copy(target, first, dest_offset=int(env) * width, src_offset=int(env) * width, count=width)
         self.push(np.flatnonzero([robot.env in env_ids for robot in self.robots]), np.zeros((1, 3), np.float32))
-        mask = np.zeros(self.model.world_count + 1, dtype=bool)
-        mask[env_ids] = True
-        flags = 0  # the joints are reset already; the rest is the solver's own memory
-        self.solver.reset(self.state, wp.array(mask, device=self.device) if self.num_envs > 1 else None, flags)
-        self._newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
+        self._physics.reset(self.state, env_ids)
+        self._pose_bodies()
+
+    def _numbers(self, kind: str) -> np.ndarray:
+        """The values of an array of the state or the control; on the CPU, the array itself."""
+        return self._views[kind] if self._views else getattr(self.state, kind).numpy()
 
     def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
-        at = np.stack([self.robots[i].indices(kind)[dofs] for i in robots])
-        scatter(wp.array(values, dtype=wp.float32, device=self.device), at, getattr(self.arrays, kind))
+        at = self._at(kind, robots, dofs)
+        if self._views:
+            self._views[kind][at] = values
+        else:
+            scatter(wp.array(values, dtype=wp.float32, device=self.device), at, getattr(self.arrays, kind))
         if kind in STATE:
-            self._newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
+            self._pose_bodies()
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
-        at = np.stack([self.robots[i].dofs[dofs] for i in robots]).astype(np.int32)
-        if not at.size:
-            return lambda: None
-        indices, columns = (wp.array(x, device=self.device) for x in (at, dofs.astype(np.int32)))
-        command = wp.launch(
-            _scatter_columns,
-            at.shape,
-            [efforts, columns, indices, self.arrays.joint_f],
-            device=self.device,
-            record_cmd=True,
-        )
-        return command.launch
+        at = self._dofs(robots, dofs)
+        return column_writer(efforts, dofs, at, self.arrays.joint_f)
 
     def root_poses(self, robots: np.ndarray) -> np.ndarray:
-        return self.state.body_q.numpy()[[self.robots[i].root_body for i in robots]]
+        return self._numbers("body_q")[self._roots[robots]]
 
-    def _engine_state(self):
-        raise NotImplementedError
+    def root_velocities(self, robots: np.ndarray) -> np.ndarray:
+        """Linear [m/s] and angular velocity [rad/s] of root bodies, at their origin, in the world, shape (n, 6)."""
+        bodies = self._roots[robots]
+        centres = self.model.body_com.numpy()[bodies]
+        return shift(self._numbers("body_qd")[bodies], self._numbers("body_q")[bodies], -centres)
 
-    def _load_engine_state(self, env_ids, state):
-        raise NotImplementedError
+    def set_root_poses(self, robots: np.ndarray, poses: np.ndarray) -> None:
+        """Move root bodies, as `root_poses` gives them. Their velocities stay.
 
-    def root_velocities(self, robots):
-        raise NotImplementedError
+        Raises:
+            SimulationError: A base is fixed, or an orientation is no direction.
+        """
+        lengths = np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
+        if not (lengths > 0.0).all():
+            raise SimulationError("poses: got an orientation of length zero; must be a quaternion x, y, z, w")
+        velocities = self.root_velocities(robots)
+        roots = self._free_roots(robots)
+        unit = np.concatenate([poses[:, :3], poses[:, 3:] / lengths], axis=1)
+        self._set_joints("joint_q", roots.coordinates, roots.joint_positions(unit))
+        self.set_root_velocities(robots, velocities)
 
-    def set_root_poses(self, robots, poses):
-        raise NotImplementedError
+    def set_root_velocities(self, robots: np.ndarray, velocities: np.ndarray) -> None:
+        """Give root bodies velocities, as `root_velocities` gives them.
 
-    def set_root_velocities(self, robots, velocities):
-        raise NotImplementedError
+        Raises:
+            SimulationError: A base is fixed.
+        """
+        roots = self._free_roots(robots)
+        bodies = self._roots[robots]
+        at_centre = shift(velocities, self.root_poses(robots), self.model.body_com.numpy()[bodies])
+        self._set_joints("joint_qd", roots.dofs, roots.joint_velocities(at_centre))
 
-    def link_names(self, robot):
-        raise NotImplementedError
+    def _free_roots(self, robots: np.ndarray) -> FreeRoots:
+        for robot in (self.robots[i] for i in robots):
+            if robot.is_fixed_base:
+                raise SimulationError(f"'{robot.path}' has a fixed base: its root cannot be moved")
+        return FreeRoots(self.model, self._bases[robots])
 
-    def link_masses(self, robots):
-        raise NotImplementedError
+    def _set_joints(self, kind: str, at: np.ndarray, values: np.ndarray) -> None:
+        scatter(wp.array(values, dtype=wp.float32, device=self.device), at, getattr(self.arrays, kind))
+        self._pose_bodies()
 
-    def set_link_masses(self, robots, links, values):
-        raise NotImplementedError
+    def _memory(self) -> list[wp.array | np.ndarray]:
+        """Everything that the next step depends on, each array environment by environment."""
+        own = [*vars(self.arrays).values(), self.state.body_q, self.state.body_qd, self.state.body_f]
+        return [array for array in (*own, *self._physics.memory(self.control)) if array.size]
 
-    def set_dof_limits(self, robots, dofs, lower, upper):
-        raise NotImplementedError
+    def _engine_state(self) -> np.ndarray:
+        rows = [_as_numpy(array).reshape(self.num_envs, -1) for array in self._memory()]
+        return np.concatenate(rows, axis=1, dtype=np.float64)
+
+    def _load_engine_state(self, env_ids: np.ndarray, state: np.ndarray) -> None:
+        start = 0
+        for array in self._memory():
+            numbers = _as_numpy(array)
+            rows = numbers.reshape(self.num_envs, -1)
+            rows[env_ids] = state[:, start : start + rows.shape[1]]
+            start += rows.shape[1]
+            if not self.device.is_cpu:
+                array.assign(numbers)
 
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
         wrenches = self.state.body_f.numpy()
-        wrenches[[self.robots[i].root_body for i in robots], :3] = forces
+        wrenches[self._roots[robots], :3] = forces
         self.state.body_f.assign(wrenches)
 
+    def link_names(self, robot: int) -> list[str]:
+        """Names of a robot's bodies, the root first."""
+        return list(self._link_names[robot])
+
+    def link_masses(self, robots: np.ndarray) -> np.ndarray:
+        """Masses of links [kg], shape (n, L)."""
+        return self.model.body_mass.numpy()[np.stack([self._links[i] for i in robots])]
+
+    def set_link_masses(self, robots: np.ndarray, links: np.ndarray, values: np.ndarray) -> None:
+        """Set masses [kg] of shape (n, l). Inertias stay as they are.
+
+        Args:
+            robots: Which robots, shape (n,).
+            links: Which links of each, shape (l,).
+            values: > 0.
+        """
+        if not (np.asarray(values) > 0.0).all():
+            raise SimulationError(f"masses: got {np.min(values):.6g}; must be > 0 [kg]")
+        at = np.stack([self._links[i][links] for i in robots])
+        self._set_model("body_mass", at, values)
+        self._set_model("body_inv_mass", at, 1.0 / np.asarray(values))
+        self.solver.notify_model_changed(self._newton.ModelFlags.BODY_INERTIAL_PROPERTIES)
+
+    def _at(self, kind: str, robots: np.ndarray, dofs: np.ndarray | None = None) -> np.ndarray:
+        """Where values of ``kind`` lie in the flat arrays, of these DOFs or of all, shape (n, d)."""
+        if dofs is None:
+            dofs = np.arange(len(self.robots[robots[0]].dofs) if len(robots) else 0)
+        return self._indices[kind][np.ix_(robots, dofs)]
+
+    def _dofs(self, robots: np.ndarray, dofs: np.ndarray | None = None) -> np.ndarray:
+        """Where DOFs lie in the model's arrays, shape (n, d)."""
+        return self._at("joint_qd", robots, dofs)
+
     def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
-        at = np.stack([self.robots[i].dofs for i in robots])
-        return getattr(self.model, _PROPERTIES[name]).numpy()[at]
+        """None for what the solver makes no use of."""
+        if name not in self._physics.honours and name != _ONLY_TOLD:
+            return None
+        return getattr(self.model, _PROPERTIES[name]).numpy()[self._dofs(robots)]
 
     def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
-        at = np.stack([self.robots[i].dofs[dofs] for i in robots])
+        at = self._dofs(robots, dofs)
         kept = {name: getattr(self.model, name).numpy()[at] for name in _PROPERTIES.values()}
 
         def give_back() -> None:
             for name, values in kept.items():
-                self._set_model(name, robots, dofs, values)
-            self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
+                self._set_model(name, at, values)
+            self._tell_of_joints()
 
         return give_back
 
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
-        self._set_model(_PROPERTIES[name], robots, dofs, values)
-        self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
+        if self.dof_property(name, robots) is None:
+            raise SimulationError(f"{type(self.solver).__name__} makes no use of the {name} of joints")
+        self._set_model(_PROPERTIES[name], self._dofs(robots, dofs), values)
+        self._tell_of_joints()
 
-    def _set_model(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
+    def _set_model(self, name: str, at: np.ndarray, values: np.ndarray) -> None:
         array = getattr(self.model, name)
         numbers = array.numpy().copy()
-        numbers[np.stack([self.robots[i].dofs[dofs] for i in robots])] = values
+        numbers[at] = values
         array.assign(numbers)
 
+    def _tell_of_joints(self) -> None:
+        self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
+
     def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        at = np.stack([self.robots[i].dofs for i in robots])
+        at = self._dofs(robots)
         lower, upper = (getattr(self.model, f"joint_limit_{side}").numpy()[at] for side in ("lower", "upper"))
         none = self._newton.MAXVAL
         return np.where(lower <= -none, -np.inf, lower), np.where(upper >= none, np.inf, upper)
 
+    def set_dof_limits(self, robots: np.ndarray, dofs: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+        """Set the stops of joints [rad or m], each of shape (n, d); ±inf for none.
+
+        Raises:
+            SimulationError: A lower one is above its upper one, or a joint had no stops when the solver was made.
+        """
+        at = self._dofs(robots, dofs)
+        low, high = (np.broadcast_to(np.asarray(side, np.float32), at.shape) for side in (lower, upper))
+        stops = np.isfinite(low) | np.isfinite(high)
+        for wrong, why in (
+            (~(low <= high), "gets a lower stop above its upper one"),
+            (stops & ~self._physics.can_have_stops()[at], "has no stops in its file, and the solver cannot add them"),
+        ):
+            if wrong.any():
+                self._refuse(robots, dofs, wrong, why)
+        none = self._newton.MAXVAL
+        self._set_model("joint_limit_lower", at, np.maximum(low, -none))
+        self._set_model("joint_limit_upper", at, np.minimum(high, none))
+        self._tell_of_joints()
+
+    def _refuse(self, robots: np.ndarray, dofs: np.ndarray, wrong: np.ndarray, why: str) -> None:
+        row, column = np.argwhere(wrong)[0]
+        robot = self.robots[robots[row]]
+        raise SimulationError(f"joint '{robot.dof_names[int(dofs[column])]}' of '{robot.path}' {why}")
+
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        at = np.stack([self.robots[i].dofs for i in robots])
+        at = self._dofs(robots)
         return self.model.joint_target_ke.numpy()[at], self.model.joint_target_kd.numpy()[at]
 
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        driven = set(self._driven_dofs().values())
-        width = self.model.joint_dof_count // self.num_envs
-        for row, robot in enumerate(self.robots[i] for i in robots):
-            for column, dof in enumerate(robot.dofs[dofs] % width):
-                if int(dof) not in driven and (stiffness[row, column] or damping[row, column]):
-                    name = robot.dof_names[int(dofs[column])]
-                    raise SimulationError(f"joint '{name}' of '{robot.path}' has no drive in the stage to set gains of")
-        self._set_model("joint_target_ke", robots, dofs, stiffness)
-        self._set_model("joint_target_kd", robots, dofs, damping)
-        self.solver.notify_model_changed(self._newton.ModelFlags.JOINT_DOF_PROPERTIES)
+        at = self._dofs(robots, dofs)
+        wanted = np.logical_or(stiffness != 0.0, damping != 0.0)
+        missing = wanted & ~self._physics.can_be_driven()[at]
+        if missing.any():
+            self._refuse(robots, dofs, missing, "has no drive in its file to set gains of")
+        self._set_model("joint_target_ke", at, stiffness)
+        self._set_model("joint_target_kd", at, damping)
+        self._tell_of_joints()
 
     def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
         stiffness, damping = (values[:, dofs] for values in self.gains(robots))
         self.set_gains(robots, dofs, np.zeros_like(stiffness), np.zeros_like(damping))
-        return lambda: self.set_gains(robots, dofs, stiffness, damping)
+        give_others_back = self._physics.silence_others(self._dofs(robots, dofs).ravel())
 
-    def _driven_dofs(self) -> dict[int, int]:
-        """The solver's actuators that follow joint targets, and the DOF of each in the first world."""
-        if self.solver.mjc_actuator_to_newton_idx is None:
-            return {}
-        numbers = self.solver.mjc_actuator_to_newton_idx.numpy()
-        sources = self.solver.mjc_actuator_ctrl_source.numpy()
-        follows = [i for i, dof in enumerate(numbers) if sources[i] == 0 and dof != -1]
-        return {i: int(numbers[i] if numbers[i] >= 0 else -(numbers[i] + 2)) for i in follows}
+        def give_back() -> None:
+            give_others_back()
+            self.set_gains(robots, dofs, stiffness, damping)
+
+        return give_back
 
     def silent_drives(self, robots: np.ndarray) -> np.ndarray:
-        """Read back from the solver's own model, not from the one that it was told about."""
-        held = self.solver.mj_model if self.solver.use_mujoco_cpu else self.solver.mjw_model
-        gain, bias = (np.asarray(getattr(held, f"actuator_{name}prm")) for name in ("gain", "bias"))
-        if gain.ndim == 2:
-            gain, bias = gain[None], bias[None]
-        loud = np.logical_or(gain.any(axis=2), bias.any(axis=2))
-        width = self.model.joint_dof_count // self.num_envs
-        pushed = np.zeros((self.num_envs, width), dtype=bool)
-        for i, dof in self._driven_dofs().items():
-            pushed[:, dof] |= loud[:, i]
-        at = np.stack([self.robots[i].dofs for i in robots])
-        return np.logical_not(pushed.ravel()[at])
+        return ~self._physics.is_pushed()[self._dofs(robots)]
 
 
-def _common_root(paths: list[str]) -> str:
-    """The deepest path that all of ``paths`` lie in or below; empty where there is none."""
-    split = [path.split("/") for path in paths if path.startswith("/")]
-    common = []
-    for parts in zip(*split, strict=False):
-        if len(set(parts)) > 1:
-            break
-        common.append(parts[0])
-    return "/".join(common)
+def _as_numpy(array: wp.array | np.ndarray) -> np.ndarray:
+    """On the CPU, the array itself."""
+    return array if isinstance(array, np.ndarray) else array.numpy()
 
 
-@wp.kernel
-def _scatter_columns(
-    values: Table,
-    columns: Ints,
-    at: Places,
-    target: Floats,
-):
-    i, j = wp.tid()
-    target[at[i, j]] = values[i, columns[j]]
-
-
-@wp.kernel
-def _scatter(values: Table, at: Places, target: Floats):
-    i, j = wp.tid()
-    target[at[i, j]] = values[i, j]
-
-
-def scatter(values: wp.array, at: np.ndarray, target: wp.array) -> None:
-    """Write ``values`` of shape (n, d) to the indices ``at`` of a flat array."""
-    indices = wp.array(at.astype(np.int32), dtype=wp.int32, device=target.device)
-    wp.launch(_scatter, values.shape, [values, indices, target], device=target.device)
+def _current_stage() -> Usd.Stage | None:
+    stages = [simulation.stage for simulation in live_simulations() if simulation.stage is not None]
+    return stages[-1] if stages else None
 
 
 def _import_newton() -> Any:

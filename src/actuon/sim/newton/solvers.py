@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The solvers of Newton that robots can be stepped with, and what each does with the joints it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import warp as wp
+
+from ...errors import SimulationError
+
+SolverLike: TypeAlias = "str | Callable[[Any], Any]"
+"""A name, a class of solver, or a function that makes a solver of a ``newton.Model``."""
+
+_INTEGRATORS = ("euler", "implicitfast", "rk4")
+
+
+class Physics:
+    """A solver, as this layer works with it. This one serves solvers that read the model's arrays at every step."""
+
+    honours: frozenset[str] = frozenset()
+    """Properties of joints that the solver makes use of."""
+
+    def __init__(self, newton: Any, solver: Any):
+        self.newton, self.solver, self.model = newton, solver, solver.model
+        self._pipeline = newton.CollisionPipeline(self.model) if self._needs_contacts() else None
+        self._contacts = self._pipeline.contacts() if self._pipeline is not None else None
+
+    def _needs_contacts(self) -> bool:
+        return True
+
+    def collide(self, state: Any) -> Any:
+        """Contacts for the next step; None where the solver finds its own."""
+        if self._pipeline is not None:
+            self._pipeline.collide(state, self._contacts)
+        return self._contacts
+
+    def step(self, state: Any, control: Any, dt: float) -> None:
+        """Advance ``state`` by ``dt`` [s], in place."""
+        self.solver.step(state, state, control, self.collide(state), dt)
+
+    def reset(self, state: Any, env_ids: np.ndarray) -> None:
+        """Forget what is not in the state, such as warm starts."""
+        mask = np.zeros(self.model.world_count + 1, dtype=bool)
+        mask[env_ids] = True
+        everything = len(env_ids) >= self.model.world_count
+        self.solver.reset(state, None if everything else wp.array(mask, device=self.model.device), 0)
+
+    def memory(self, control: Any) -> list[wp.array | np.ndarray]:
+        """What else than the state, the targets and the efforts the next step depends on."""
+        return []
+
+    def can_be_driven(self) -> np.ndarray:
+        """Whether gains have an effect, for each DOF of the model."""
+        return np.ones(self.model.joint_dof_count, dtype=bool)
+
+    def can_have_stops(self) -> np.ndarray:
+        """Whether limits of the position have an effect, for each DOF of the model."""
+        return np.ones(self.model.joint_dof_count, dtype=bool)
+
+    def is_pushed(self) -> np.ndarray:
+        """Whether a drive of the solver's own may push, for each DOF of the model."""
+        stiffness, damping = self.model.joint_target_ke.numpy(), self.model.joint_target_kd.numpy()
+        return np.logical_or(stiffness != 0.0, damping != 0.0)
+
+    def silence_others(self, dofs: np.ndarray) -> Callable[[], None]:
+        """Silence what else than the gains pushes on these DOFs. Returns what gives it back."""
+        return lambda: None
+
+
+class FeatherstonePhysics(Physics):
+    honours = frozenset({"armature", "viscous_friction"})
+
+
+class MaximalPhysics(Physics):
+    """Serves solvers whose state is that of the bodies; joints are read off them."""
+
+    def __init__(self, newton: Any, solver: Any):
+        super().__init__(newton, solver)
+        self._next = self.model.state()
+
+    def step(self, state: Any, control: Any, dt: float) -> None:
+        self.solver.step(state, self._next, control, self.collide(state), dt)
+        wp.copy(state.body_q, self._next.body_q)
+        wp.copy(state.body_qd, self._next.body_qd)
+        self.newton.eval_ik(self.model, state, state.joint_q, state.joint_qd)
+
+
+class SemiImplicitPhysics(MaximalPhysics):
+    honours = frozenset({"viscous_friction"})
+
+
+class MujocoPhysics(Physics):
+    """Serves MuJoCo, and MuJoCo Warp, which keep a model of their own."""
+
+    honours = frozenset({"armature", "friction", "viscous_friction", "effort_limit"})
+
+    def __init__(self, newton: Any, solver: Any):
+        super().__init__(newton, solver)
+        if solver.use_mujoco_cpu and self.model.world_count > 1:
+            raise SimulationError("solver: use_mujoco_cpu steps one environment only; leave it off for several")
+        mujoco, _ = solver.import_mujoco()
+        self._joint_kind = int(mujoco.mjtTrn.mjTRN_JOINT)
+        # A state that diverged must be seen, not silently replaced by the first one. MuJoCo Warp does not do that.
+        solver.mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+        self._driven, self._direct = self._actuators()
+        stops = np.zeros(self._width, dtype=bool)
+        dof_of_joint = self.solver.mjc_jnt_to_newton_dof.numpy()[0]
+        stops[dof_of_joint[(dof_of_joint >= 0) & solver.mj_model.jnt_limited.astype(bool)]] = True
+        self._stops = np.tile(stops, self._worlds)
+
+    def _needs_contacts(self) -> bool:
+        return not self.solver.use_mujoco_cpu and not self.solver.mjw_model.opt.run_collision_detection
+
+    @property
+    def _worlds(self) -> int:
+        """Worlds that MuJoCo keeps apart."""
+        return 1 if self.solver.use_mujoco_cpu else self.solver.mjw_data.nworld
+
+    @property
+    def _width(self) -> int:
+        return self.model.joint_dof_count // self._worlds
+
+    def _actuators(self) -> tuple[dict[int, int], dict[int, int]]:
+        """MuJoCo's actuators and the DOF in the first world of each: those that follow targets, and those that do not.
+
+        The latter are motors and the like of an MJCF file.
+        """
+        if self.solver.mjc_actuator_to_newton_idx is None:
+            return {}, {}
+        numbers = self.solver.mjc_actuator_to_newton_idx.numpy()
+        sources = self.solver.mjc_actuator_ctrl_source.numpy()
+        driven = {
+            i: int(dof if dof >= 0 else -(dof + 2)) for i, dof in enumerate(numbers) if sources[i] == 0 and dof != -1
+        }
+        held, dof_of_joint = self.solver.mj_model, self.solver.mjc_jnt_to_newton_dof.numpy()[0]
+        direct = {
+            i: int(dof_of_joint[held.actuator_trnid[i, 0]])
+            for i in range(held.nu)
+            if i < len(sources) and sources[i] != 0 and held.actuator_trntype[i] == self._joint_kind
+        }
+        return driven, direct
+
+    def can_be_driven(self) -> np.ndarray:
+        driven = np.zeros(self._width, dtype=bool)
+        driven[list(self._driven.values())] = True
+        return np.tile(driven, self._worlds)
+
+    def memory(self, control: Any) -> list[wp.array | np.ndarray]:
+        data = self.solver.mj_data if self.solver.use_mujoco_cpu else self.solver.mjw_data
+        direct = getattr(getattr(control, "mujoco", None), "ctrl", None)
+        return [data.qacc_warmstart, data.act, *([direct] if direct is not None else [])]
+
+    def can_have_stops(self) -> np.ndarray:
+        return self._stops
+
+    def is_pushed(self) -> np.ndarray:
+        """Read back from the solver's own model, not from the one that it was told about."""
+        gain, bias = self._parameters()
+        loud = np.logical_or(gain.any(axis=2), bias.any(axis=2))
+        pushed = np.zeros((self._worlds, self._width), dtype=bool)
+        for i, dof in (self._driven | self._direct).items():
+            pushed[:, dof] |= loud[:, i]
+        return pushed.ravel()
+
+    def _parameters(self) -> tuple[np.ndarray, np.ndarray]:
+        """Gain and bias of MuJoCo's actuators, shape (worlds, actuators, 10). On the CPU not copied."""
+        if self.solver.use_mujoco_cpu:
+            return self.solver.mj_model.actuator_gainprm[None], self.solver.mj_model.actuator_biasprm[None]
+        return self.solver.mjw_model.actuator_gainprm.numpy(), self.solver.mjw_model.actuator_biasprm.numpy()
+
+    def silence_others(self, dofs: np.ndarray) -> Callable[[], None]:
+        rows = [(dof // self._width, i) for dof in dofs for i, own in self._direct.items() if own == dof % self._width]
+        if not rows:
+            return lambda: None
+        at = tuple(np.array(rows).T)
+        kept = [numbers[at].copy() for numbers in self._parameters()]
+        self._set_parameters(at, [np.zeros_like(values) for values in kept])
+        return lambda: self._set_parameters(at, kept)
+
+    def _set_parameters(self, at: Any, values: list[np.ndarray]) -> None:
+        for name, numbers, new in zip(("gain", "bias"), self._parameters(), values, strict=True):
+            numbers[at] = new
+            if not self.solver.use_mujoco_cpu:
+                getattr(self.solver.mjw_model, f"actuator_{name}prm").assign(numbers)
+
+
+_SERVED: dict[str, tuple[str, type[Physics]]] = {
+    "mujoco": ("SolverMuJoCo", MujocoPhysics),
+    "featherstone": ("SolverFeatherstone", FeatherstonePhysics),
+    "semi_implicit": ("SolverSemiImplicit", SemiImplicitPhysics),
+    "xpbd": ("SolverXPBD", MaximalPhysics),
+}
+
+
+def check_options(solver: Any, integrator: Any, sizes: dict[str, Any]) -> None:
+    """Refuse options that cannot be, before anything is built."""
+    if isinstance(solver, str):
+        if solver not in _SERVED:
+            raise SimulationError(f"solver: got '{solver}'; must be {_allowed()}")
+    elif not callable(solver):
+        raise SimulationError(
+            f"solver: got {type(solver).__name__}; must be {_allowed()}. A solver that is made already belongs to "
+            "another model"
+        )
+    given = {name: value for name, value in (("integrator", integrator), *sizes.items()) if value is not None}
+    if given and solver != "mujoco":
+        raise SimulationError(
+            f"{', '.join(given)}: only for solver='mujoco'; a function that makes a solver sets its options itself"
+        )
+    if integrator is not None and integrator not in _INTEGRATORS:
+        raise SimulationError(f"integrator: got {integrator!r}; must be one of {', '.join(_INTEGRATORS)}")
+    for name, value in sizes.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
+            raise SimulationError(f"{name}: got {value!r}; must be a whole number ≥ 1")
+
+
+def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str, Any]) -> Physics:
+    """Make the solver that was asked for.
+
+    Args:
+        newton: The package.
+        model: A ``newton.Model``.
+        solver: As for `NewtonSimulation`, checked.
+        options: For the MuJoCo solver, where it is asked for by name.
+
+    Raises:
+        SimulationError: Robots cannot be stepped with it.
+    """
+    if isinstance(solver, str):
+        name, kind = _SERVED[solver]
+        return kind(newton, getattr(newton.solvers, name)(model, **(options if solver == "mujoco" else {})))
+    if isinstance(solver, type) and issubclass(solver, newton.solvers.SolverBase):
+        _kind_of(newton, solver)
+    made = solver(model)
+    if not isinstance(made, newton.solvers.SolverBase):
+        raise SimulationError(f"solver: its function returned {type(made).__name__}; must return a solver of Newton")
+    if made.model is not model:
+        raise SimulationError("solver: its function made a solver of another model than the one it was given")
+    return _kind_of(newton, type(made))(newton, made)
+
+
+def _kind_of(newton: Any, solver: type) -> type[Physics]:
+    for name, kind in _SERVED.values():
+        if issubclass(solver, getattr(newton.solvers, name)):
+            return kind
+    raise SimulationError(f"solver: {solver.__name__} does not step robots here; must be {_allowed()}")
+
+
+def _allowed() -> str:
+    names = ", ".join(f"'{name}'" for name in _SERVED)
+    classes = ", ".join(name for name, _ in _SERVED.values())
+    return f"one of {names}, or a function of the model that makes one of {classes}"

@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is Newton's own: its solvers, joints of several axes, MJCF, root bodies, links and stops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+import newton
+import numpy as np
+import pytest
+from pxr import Gf, UsdGeom, UsdPhysics
+from robot_files import robot
+
+import actuon
+from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
+from actuon.lab import ActuatorGroups, IdealPDActuatorCfg
+from actuon.sim import Articulation
+
+ASSETS = actuon.assets.FOLDER
+NEWTON = Path(newton.__file__).parent / "examples" / "assets"
+ONE = np.array([0])
+PD = actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 1.0))
+MOTORS = """
+<mujoco model="two"><option timestep="0.004"/><worldbody>
+  <geom type="plane" size="1 1 .1"/>
+  <body name="cart" pos="0 0 1"><joint name="turn" axis="0 0 1"/><joint name="along" type="slide" axis="1 0 0"/>
+    <geom size=".1"/>
+    <body name="pole" pos="0 0 .3"><joint name="swing" axis="0 1 0"/><geom size=".05"/></body></body>
+</worldbody><actuator>
+  <motor name="m" joint="turn"/>
+  <general name="g" joint="swing" gainprm="3" biastype="affine" biasprm="0 -3 -.1"/>
+  <position name="p" joint="along" kp="7"/>
+</actuator></mujoco>
+"""
+
+
+class Unknown(newton.solvers.SolverBase):
+    pass
+
+
+def only_the_first(model):
+    return newton.solvers.SolverMuJoCo(model, use_mujoco_cpu=True, separate_worlds=True)
+
+
+@pytest.fixture(autouse=True)
+def _engine_without_log(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # MuJoCo leaves a log
+    mujoco.set_mju_user_warning(lambda message: None)
+    yield
+    mujoco.set_mju_user_warning(None)
+
+
+@pytest.fixture
+def motors(tmp_path):
+    (tmp_path / "two.xml").write_text(MOTORS)
+    return tmp_path / "two.xml"
+
+
+def solid(stage):
+    """Give every link of a small robot an inertia that motors can move."""
+    for prim in stage.Traverse():
+        if prim.HasAPI(UsdPhysics.MassAPI):
+            UsdPhysics.MassAPI(prim).CreateDiagonalInertiaAttr(Gf.Vec3f(0.05))
+    return stage
+
+
+def drive(simulation, config=PD):
+    names = simulation.robots[0].dof_names
+    paths = [robot.path for robot in simulation.robots]
+    return ArticulationActuators.from_actuators(paths, [(config, name) for name in names])
+
+
+# --- an engine that starts over ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "solver", ["mujoco", lambda model: newton.solvers.SolverMuJoCo(model, use_mujoco_cpu=True, integrator="euler")]
+)
+def test_an_engine_that_would_start_over_is_stopped(solver):
+    asked = {"integrator": "euler"} if solver == "mujoco" else {}
+    with NewtonSimulation(NEWTON / "ant.usda", dt=0.01, solver=solver, **asked) as simulation:
+        drive(simulation)
+        with pytest.raises(
+            actuon.SimulationError, match=r"t = 0\.\d+ s: the \w+ of joint '\w+_(leg|foot)' of '/ant' is"
+        ):
+            simulation.step(80)
+        assert simulation.solver.mj_data.time == pytest.approx(simulation.time)
+        simulation.reset()
+        simulation.step(2)
+
+
+def test_one_of_many_worlds_that_diverges_is_stopped():
+    with NewtonSimulation(ASSETS / "arm.usda", num_envs=3) as simulation:
+        arms = Articulation("Arm")
+        arms.set_dof_efforts(1e13, indices=[1], dof_indices=[2])
+        with pytest.raises(
+            actuon.SimulationError, match=r"t = 0\.\d+ s: the \w+ of joint 'joint\d' of '.*/env_1/Arm' is"
+        ):
+            simulation.step(10)
+        simulation.reset([1])
+        simulation.step(2)
+
+
+# --- solvers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["mujoco", "featherstone", "semi_implicit", "xpbd", newton.solvers.SolverXPBD])
+def test_actuators_with_each_solver(solver):
+    """A pendulum whose motor carries it to where it is told, and whose drive in the stage is silent meanwhile."""
+    stage = solid(robot(joints=("hip",)))
+    hip = UsdPhysics.DriveAPI.Apply(stage.GetPrimAtPath("/Robot/joints/hip"), "angular")
+    hip.CreateStiffnessAttr(1.0)
+    hip.CreateDampingAttr(0.1)
+    with NewtonSimulation(stage, dt=0.001, solver=solver) as simulation:
+        robots = Articulation("/Robot")
+        before = [values.numpy() for values in robots.get_dof_gains()]
+        assert not simulation.silent_drives(ONE).any()
+        motor = actuon.ActuatorConfig(actuon.PDControlConfig(100.0, 12.0))
+        with ArticulationActuators.from_actuators("/Robot", [(motor, "hip")]) as actuators:
+            assert simulation.silent_drives(ONE).all()
+            robots.set_dof_position_targets(0.5)
+            simulation.step(400)
+            position = robots.get_dof_positions().numpy()[0, 0]
+            effort = actuators.telemetry().applied_effort[0, 0]
+            assert 0.3 < position < 0.6
+            assert effort == pytest.approx(
+                100.0 * (0.5 - position) - 12.0 * simulation.state.joint_qd.numpy()[-1], abs=2
+            )
+        for now, then in zip(robots.get_dof_gains(), before, strict=True):
+            np.testing.assert_array_equal(now.numpy(), then)
+        simulation.reset()
+        assert robots.get_dof_positions().numpy()[0, 0] == pytest.approx(0.0, abs=1e-6)
+        simulation.step()
+        assert abs(robots.get_dof_positions().numpy()[0, 0]) < 0.01
+
+
+def test_contacts_with_a_solver_that_does_not_find_its_own():
+    with NewtonSimulation(ASSETS / "quadruped.usda", solver="featherstone", dt=0.0005) as simulation:
+        robots = Articulation("/Quadruped")
+        drive(simulation, actuon.ActuatorConfig(actuon.PDControlConfig(60.0, 1.5)))
+        robots.set_dof_position_targets(robots.get_dof_positions())
+        simulation.step(400)
+        assert robots.get_root_poses().numpy()[0, 2] > 0.2  # 0.2 s without a floor are 0.2 m
+
+
+def test_what_a_solver_makes_no_use_of():
+    with NewtonSimulation(robot(), solver="xpbd") as simulation:
+        assert simulation.dof_property("armature", ONE) is None
+        with pytest.raises(actuon.SimulationError, match="SolverXPBD makes no use of the armature of joints"):
+            simulation.set_dof_property("armature", ONE, ONE, np.ones((1, 1)))
+    with NewtonSimulation(robot()) as simulation:
+        simulation.set_dof_property("armature", ONE, ONE, np.full((1, 1), 0.5))
+        assert simulation.dof_property("armature", ONE)[0, 0] == 0.5
+        assert simulation.solver.mj_model.dof_armature[0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"solver": "bullet"}, "solver: got 'bullet'; must be one of 'mujoco', .*SolverXPBD"),
+        ({"solver": 3}, "solver: got int; must be one of .*already belongs to another model"),
+        ({"solver": newton.solvers.SolverImplicitMPM}, "solver: SolverImplicitMPM does not step robots here; must be"),
+        ({"solver": lambda model: Unknown(model)}, "solver: Unknown does not step robots here"),
+        (
+            {"solver": only_the_first, "num_envs": 2},
+            "use_mujoco_cpu steps one environment only; leave it off for several",
+        ),
+        ({"solver": lambda model: 1}, "its function returned int; must return a solver of Newton"),
+        ({"integrator": "heun"}, "integrator: got 'heun'; must be one of euler, implicitfast, rk4"),
+        ({"integrator": "euler", "solver": "xpbd"}, "integrator: only for solver='mujoco'"),
+        ({"njmax": 10, "solver": newton.solvers.SolverMuJoCo}, "njmax: only for solver='mujoco'"),
+        ({"njmax": 0}, "njmax: got 0; must be a whole number ≥ 1"),
+        ({"nconmax": 1.5}, "nconmax: got 1.5; must be a whole number ≥ 1"),
+    ],
+    ids=str,
+)
+def test_solvers_and_options_that_cannot_be(options, said):
+    with pytest.raises(actuon.SimulationError, match=said):
+        NewtonSimulation(robot(), **options)
+
+
+def test_options_of_the_solver_reach_it(motors):
+    kinds = mujoco.mjtIntegrator
+    with NewtonSimulation(ASSETS / "arm.usda") as simulation:
+        assert simulation.solver.mj_model.opt.integrator == kinds.mjINT_IMPLICITFAST
+    with NewtonSimulation(ASSETS / "arm.xml") as simulation:  # which asks for Euler
+        assert simulation.solver.mj_model.opt.integrator == kinds.mjINT_EULER
+    with NewtonSimulation(motors, integrator="rk4") as simulation:
+        assert simulation.solver.mj_model.opt.integrator == kinds.mjINT_RK4
+    with NewtonSimulation(motors, 2, njmax=77, nconmax=33) as simulation:
+        assert (simulation.solver.mjw_data.njmax, simulation.solver.mjw_data.naconmax) == (77, 66)
+
+
+# --- joints of several axes -------------------------------------------------------------------------------------------
+
+
+def two_axes(free=("rotY", "transX", "rotX")):
+    """A link that a PhysicsJoint holds to another, free along these axes."""
+    stage = robot(joints=("hip",))
+    ball = UsdGeom.Cube.Define(stage, "/Robot/head")
+    ball.CreateSizeAttr(0.2)
+    ball.AddTranslateOp().Set(Gf.Vec3d(1.0, 0.0, 1.0))
+    UsdPhysics.RigidBodyAPI.Apply(ball.GetPrim())
+    UsdPhysics.MassAPI.Apply(ball.GetPrim()).CreateMassAttr(1.0)
+    joint = UsdPhysics.Joint.Define(stage, "/Robot/joints/neck")
+    joint.CreateBody0Rel().SetTargets(["/Robot/link1"])
+    joint.CreateBody1Rel().SetTargets(["/Robot/head"])
+    joint.CreateLocalPos0Attr(Gf.Vec3f(0.25, 0, 0))
+    joint.CreateLocalPos1Attr(Gf.Vec3f(-0.25, 0, 0))
+    for axis in ("transX", "transY", "transZ", "rotX", "rotY", "rotZ"):
+        limit = UsdPhysics.LimitAPI.Apply(joint.GetPrim(), axis)
+        limit.CreateLowAttr(-30.0 if axis in free else 1.0)
+        limit.CreateHighAttr(30.0 if axis in free else -1.0)
+    return solid(stage)
+
+
+def test_every_axis_of_a_joint_is_a_dof():
+    with NewtonSimulation(NEWTON / "humanoid.usda") as simulation:
+        humanoid = Articulation("/nv_humanoid")
+        assert humanoid.num_dofs == 21
+        assert len(set(humanoid.dof_names)) == 21
+        assert {"lower_waist:0", "lower_waist:1", "abdomen_x", "left_thigh:2"} <= set(humanoid.dof_names)
+        legs = IdealPDActuatorCfg([".*_thigh:[012]"], stiffness=100.0, damping=5.0)
+        with ActuatorGroups(humanoid, {"legs": legs}):
+            at = humanoid.get_dof_indices(["left_thigh:1"])
+            assert simulation.silent_drives(ONE)[0, humanoid.get_dof_indices(["left_thigh:0", "right_thigh:2"])].all()
+            assert not simulation.silent_drives(ONE)[0, humanoid.get_dof_indices("left_foot:0")].any()
+            humanoid.set_dof_position_targets(0.3, dof_indices=at)
+            simulation.step(300)
+            assert humanoid.get_dof_positions(dof_indices=at).numpy()[0, 0] > 0.15
+        newtons_own = newton.selection.ArticulationView(simulation.model, "*", exclude_joint_types=[4])
+        assert humanoid.dof_names == [name.rsplit("/", 1)[-1] for name in newtons_own.joint_dof_names]
+
+
+def test_axes_in_a_stage_are_those_of_the_engine(tmp_path):
+    """Written by name, read back, and driven: each on its own axis."""
+    stage = two_axes()
+    names = {"neck:0": "transX", "neck:1": "rotX", "neck:2": "rotY"}
+    for i, (name, axis) in enumerate(names.items()):
+        prim = actuon.add_actuator("/Robot", name, f"n{i}", actuon.PDControlConfig(200.0 + i, 20.0), stage=stage)
+        assert [str(t) for t in prim.GetRelationship("newton:targets").GetTargets()] == [
+            f"/Robot/joints/neck.drive:{axis}"
+        ]
+    entries = actuon.export_actuators(stage)
+    assert [entry.joints for entry in entries] == [(name,) for name in names]
+    report = actuon.inspect_actuators(stage)
+    assert not report.problems
+    assert [joint.name for joint in report.joints] == ["hip", *names]
+    actuon.save_actuators(tmp_path / "robot.actuon.yaml", entries)
+    stage.Export(str(tmp_path / "with.usda"))
+    stage.RemovePrim("/Robot/Actuators")
+    stage.Export(str(tmp_path / "robot.usda"))
+    for file in ("with.usda", "robot.usda"):
+        with NewtonSimulation(tmp_path / file) as simulation:
+            actuators = ArticulationActuators([robot.path for robot in simulation.robots])
+            assert list(actuators.configs) == list(names)
+            assert actuators.configs["neck:2"].controller.kp == 202.0
+            assert simulation.robots[0].slides == (False, True, False, False)
+            targets = np.array([0.0, 0.4, -0.3, 0.45])
+            actuators.articulation.set_dof_position_targets(targets)
+            simulation.step(300)
+            reached = actuators.articulation.get_dof_positions().numpy()
+            np.testing.assert_allclose(reached[:, 1:], np.tile(targets[1:], (len(reached), 1)), atol=0.15)
+
+
+def test_all_axes_by_one_entry():
+    stage = two_axes()
+    entries = [actuon.ActuatorEntry("neck", ("neck:.*",), PD)]
+    prims = actuon.author_actuators("/Robot", entries, stage=stage)
+    assert [prim.GetName() for prim in prims] == ["neck_0", "neck_1", "neck_2"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("/Robot/joints/neck", "is not a DOF; those of this joint: /Robot/joints/neck.drive:transX, "),
+        ("/Robot/joints/neck.drive:rotZ", "is not a DOF; those of this joint: /Robot/joints/neck.drive:transX, "),
+        ("/Robot/joints/neck.drive:angular", "does not exist"),
+        ("/Robot/joints/hip.drive:rotX", "is not a DOF; those of this joint: /Robot/joints/hip"),
+    ],
+)
+def test_targets_that_are_no_axis(target, said):
+    stage = two_axes()
+    prim = actuon.add_actuator("/Robot", "neck:0", "n", actuon.PDControlConfig(1.0, 0.0), stage=stage)
+    prim.GetRelationship("newton:targets").SetTargets([target])
+    with pytest.raises(actuon.RobotFileError, match=f"its target '{target}' {said}"):
+        actuon.parse_actuators(stage)
+
+
+def test_joints_between_the_same_links_keep_their_names():
+    """Newton merges them into one of several axes."""
+    stage = solid(robot(joints=("hip",)))
+    second = UsdPhysics.RevoluteJoint.Define(stage, "/Robot/joints/roll")
+    second.CreateAxisAttr("X")
+    for name in ("body0", "body1"):
+        of_first = stage.GetPrimAtPath("/Robot/joints/hip").GetRelationship(f"physics:{name}").GetTargets()
+        second.GetPrim().GetRelationship(f"physics:{name}").SetTargets(of_first)
+    second.CreateLocalPos0Attr(Gf.Vec3f(0.25, 0, 0))
+    second.CreateLocalPos1Attr(Gf.Vec3f(-0.25, 0, 0))
+    for i, name in enumerate(("hip", "roll")):
+        actuon.add_actuator("/Robot", name, name, actuon.PDControlConfig(100.0 + i, 10.0), stage=stage)
+    with NewtonSimulation(stage) as simulation:
+        assert simulation.robots[0].dof_names == ("hip", "roll")
+        actuators = ArticulationActuators("/Robot")
+        actuators.articulation.set_dof_position_targets([[0.0, 0.4]])
+        simulation.step(200)
+        assert actuators.articulation.get_dof_positions().numpy()[0, 1] == pytest.approx(0.4, abs=0.05)
+    builder = actuon.newton.ModelBuilder()
+    with pytest.raises(actuon.RobotFileError, match="several joints between two links, which Newton merges; call"):
+        builder.add_usd(stage)
+    builder = actuon.newton.ModelBuilder()
+    newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
+    builder.add_usd(stage)
+    (made,) = builder.finalize(device="cpu").actuators
+    assert dict(zip(made.controller.kp.numpy().tolist(), made.indices.numpy().tolist(), strict=True)) == {
+        100.0: 0,
+        101.0: 1,
+    }
+
+
+# --- MJCF -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["arm", "quadruped"])
+def test_an_mjcf_robot_is_the_same_in_both_engines(name):
+    """Names, start, limits and motion."""
+    logs, limits = [], []
+    for make in (MujocoSimulation, NewtonSimulation):
+        with make(ASSETS / f"{name}.xml") as simulation:
+            actuators = ArticulationActuators([robot.path for robot in simulation.robots])
+            robots = actuators.articulation
+            assert simulation.dt == pytest.approx(0.002)
+            home = robots.get_dof_position_targets().numpy()
+            log = [robots.get_root_poses().numpy()[0], robots.get_dof_positions().numpy()[0], home[0]]
+            for step in range(200):
+                robots.set_dof_position_targets(home + 0.2 * np.sin(0.02 * step))
+                simulation.step()
+            logs.append(np.concatenate([*log, robots.get_dof_positions().numpy()[0]]))
+            limits.append((robots.paths, robots.dof_names, robots.get_dof_limits()[0].numpy().round(4).tolist()))
+    assert limits[0] == limits[1]
+    np.testing.assert_allclose(logs[0], logs[1], atol=2e-4)
+
+
+def test_joints_of_one_body_in_mjcf(motors):
+    """Newton makes one joint of them, those that slide first."""
+    with NewtonSimulation(motors, num_envs=2) as simulation:
+        carts = Articulation("cart")
+        assert carts.paths == ["/World/envs/env_0/cart", "/World/envs/env_1/cart"]
+        assert carts.dof_names == ["along", "turn", "swing"]
+        assert simulation.robots[1].slides == (True, False, False)
+        assert simulation.link_names(1) == ["cart", "pole"]
+        assert simulation.dt == pytest.approx(0.004)
+    with NewtonSimulation(NEWTON / "nv_humanoid.xml") as simulation:
+        assert len(simulation.robots[0].dof_names) == 21
+        assert {"abdomen_z", "right_hip_y", "left_shoulder2"} <= set(simulation.robots[0].dof_names)
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_motors_of_an_mjcf_file_are_silenced_too(motors, num_envs):
+    with NewtonSimulation(motors, num_envs) as simulation:
+        everyone = np.arange(num_envs)
+        assert not simulation.silent_drives(everyone).any()
+        give_back = simulation.silence_drives(everyone, np.array([1, 2]))
+        np.testing.assert_array_equal(simulation.silent_drives(everyone), [[False, True, True]] * num_envs)
+        give_back()
+        assert not simulation.silent_drives(everyone).any()
+
+
+def test_mjcf_files_that_cannot_be(tmp_path):
+    (tmp_path / "bad.xml").write_text("<mujoco><worldbody><body></worldbody></mujoco>")
+    with pytest.raises(actuon.RobotFileError, match=r"bad\.xml' cannot be read"):
+        NewtonSimulation(tmp_path / "bad.xml")
+    (tmp_path / "none.xml").write_text('<mujoco><worldbody><body><geom size=".1"/></body></worldbody></mujoco>')
+    with pytest.raises(actuon.RobotFileError, match=r"none\.xml' holds no robot"):
+        NewtonSimulation(tmp_path / "none.xml")
+
+
+# --- roots, links and stops -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_root_poses_and_velocities(num_envs):
+    with NewtonSimulation(ASSETS / "quadruped.usda", num_envs, integrator="euler") as simulation:
+        everyone = np.arange(num_envs)
+        poses = np.zeros((num_envs, 7), np.float32)
+        poses[:, :3] = np.array([1.0, -2.0, 5.0]) + everyone[:, None]
+        poses[:, 3:] = np.array([1.0, 2.0, 0.5, 3.0])  # of any length
+        velocities = np.tile(np.float32([0.5, -1.0, 2.0, 1.0, -0.5, 3.0]), (num_envs, 1)) + everyone[:, None]
+        simulation.set_root_velocities(everyone, velocities)
+        simulation.set_root_poses(everyone, poses)
+        poses[:, 3:] /= np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
+        np.testing.assert_allclose(simulation.root_poses(everyone), poses, atol=1e-5)
+        np.testing.assert_allclose(simulation.root_velocities(everyone), velocities, atol=1e-4)
+        if num_envs == 2:
+            simulation.set_root_poses(np.array([1]), poses[:1])
+            np.testing.assert_allclose(simulation.root_poses(everyone), poses[[0, 0]], atol=1e-5)
+            return
+        before, dt = simulation.root_poses(everyone).astype(np.float64), simulation.dt
+        simulation.step()
+        after, now = simulation.root_poses(everyone), simulation.root_velocities(everyone)
+        np.testing.assert_allclose((after[:, :3] - before[:, :3]) / dt, (velocities[:, :3] + now[:, :3]) / 2, atol=0.05)
+        np.testing.assert_allclose(now[:, 2], velocities[:, 2] - 9.81 * dt, atol=0.08)
+        joints = Articulation([robot.path for robot in simulation.robots]).get_dof_positions().numpy()
+        np.testing.assert_allclose(joints[:, :3], [[0.0, 0.9, -1.8]] * num_envs, atol=0.02)
+        with pytest.raises(actuon.SimulationError, match="orientation of length zero"):
+            simulation.set_root_poses(everyone, np.zeros((num_envs, 7)))
+
+
+def test_a_fixed_base_is_not_moved():
+    with NewtonSimulation(ASSETS / "arm.usda") as simulation:
+        assert not simulation.root_velocities(ONE).any()
+        for put, width in ((simulation.set_root_poses, 7), (simulation.set_root_velocities, 6)):
+            with pytest.raises(actuon.SimulationError, match="'/Arm' has a fixed base: its root cannot be moved"):
+                put(ONE, np.ones((1, width)))
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_masses_of_links(num_envs):
+    with NewtonSimulation(ASSETS / "arm.usda", num_envs) as simulation:
+        names = simulation.link_names(0)
+        assert names[0] == "link0"
+        assert len(names) == 8
+        everyone = np.arange(num_envs)
+        before = simulation.link_masses(everyone)
+        assert before.shape == (num_envs, 8)
+        last = num_envs - 1
+        simulation.set_link_masses(np.array([last]), np.array([7]), np.array([[4.0]]))
+        expected = before.copy()
+        expected[last, 7] = 4.0
+        np.testing.assert_array_equal(simulation.link_masses(everyone), expected)
+        held = (
+            simulation.solver.mj_model.body_mass[None]
+            if num_envs == 1
+            else simulation.solver.mjw_model.body_mass.numpy()
+        )
+        np.testing.assert_allclose(held[:, 1:], expected, rtol=1e-6)
+        with pytest.raises(actuon.SimulationError, match=r"masses: got 0; must be > 0 \[kg\]"):
+            simulation.set_link_masses(ONE, ONE, np.zeros((1, 1)))
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_stops_of_joints_are_set_where_the_engine_holds_them(num_envs):
+    with NewtonSimulation(ASSETS / "arm.usda", num_envs) as simulation:
+        everyone, dofs = np.arange(num_envs), np.array([1])
+        arms = Articulation([robot.path for robot in simulation.robots])
+        simulation.set_dof_limits(everyone, dofs, np.full((num_envs, 1), -0.1), np.full((num_envs, 1), 0.2))
+        lower, upper = simulation.dof_limits(everyone)
+        np.testing.assert_allclose(lower[:, 1], -0.1)
+        np.testing.assert_allclose(upper[:, 1], 0.2)
+        arms.set_dof_position_targets(1.0, dof_indices=dofs)
+        simulation.step(150)
+        assert (arms.get_dof_positions(dof_indices=dofs).numpy() < 0.25).all()
+        simulation.set_dof_limits(everyone, dofs, np.full((num_envs, 1), -np.inf), np.full((num_envs, 1), np.inf))
+        assert np.isinf(simulation.dof_limits(everyone)[1][:, 1]).all()
+        simulation.step(150)
+        assert (arms.get_dof_positions(dof_indices=dofs).numpy() > 0.4).all()
+        with pytest.raises(actuon.SimulationError, match="'joint2' of '.*Arm' gets a lower stop above its upper one"):
+            simulation.set_dof_limits(everyone, dofs, np.ones((num_envs, 1)), np.zeros((num_envs, 1)))
+
+
+def test_stops_that_the_engine_cannot_add():
+    with NewtonSimulation(robot()) as simulation:
+        with pytest.raises(actuon.SimulationError, match="joint 'hip' of '/Robot' has no stops in its file"):
+            simulation.set_dof_limits(ONE, ONE, np.zeros((1, 1)), np.ones((1, 1)))
+        assert np.isinf(simulation.dof_limits(ONE)[0]).all()
