@@ -464,3 +464,36 @@ def test_stops_that_the_engine_cannot_add():
         with pytest.raises(actuon.SimulationError, match="joint 'hip' of '/Robot' has no stops in its file"):
             simulation.set_dof_limits(ONE, ONE, np.zeros((1, 1)), np.ones((1, 1)))
         assert np.isinf(simulation.dof_limits(ONE)[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "solver"), [(1, "mujoco"), (2, "mujoco"), (1, "xpbd")], ids=["MuJoCo", "MuJoCo Warp", "XPBD"]
+)
+def test_a_state_is_saved_and_loaded_bit_for_bit(num_envs, solver):
+    with NewtonSimulation(ASSETS / "arm.usda", num_envs, solver=solver) as simulation:
+        arms = Articulation([robot.path for robot in simulation.robots])
+        arms.set_dof_position_targets(arms.get_dof_positions().numpy() + 0.2)
+        simulation.step(5)
+        saved, log = simulation.save_state(), []
+        for _ in range(2):
+            simulation.step(5)
+            arms.set_dof_position_targets(0.1)
+            simulation.step(5)
+            log.append(simulation.state.joint_q.numpy().copy())
+            simulation.load_state(saved)
+        np.testing.assert_array_equal(*log)
+        assert simulation.time == pytest.approx(5 * simulation.dt)
+        simulation.step(5)
+        if num_envs == 2:
+            before = arms.get_dof_positions().numpy()
+            simulation.load_state(saved, [1])
+            now = arms.get_dof_positions().numpy()
+            np.testing.assert_array_equal(now[0], before[0])
+            assert (now[1] != before[1]).any()
+
+
+def test_steps_end_where_one_diverges():
+    with NewtonSimulation(ASSETS / "arm.usda") as simulation:
+        Articulation("/Arm").set_dof_efforts(1e13, dof_indices=[2])
+        with pytest.raises(actuon.SimulationError, match="t = 0.002 s: the velocity of joint 'joint3' of '/Arm' is"):
+            simulation.step(50)

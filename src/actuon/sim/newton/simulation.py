@@ -229,7 +229,7 @@ class NewtonSimulation(Simulation):
             rows = numbers.reshape(self.num_envs, -1)
             rows[env_ids] = state[:, start : start + rows.shape[1]]
             start += rows.shape[1]
-            if not self.device.is_cpu:
+            if not isinstance(array, np.ndarray) and not self.device.is_cpu:
                 array.assign(numbers)
 
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
