@@ -376,6 +376,47 @@ def test_mjcf_files_that_cannot_be(tmp_path):
         NewtonSimulation(tmp_path / "none.xml")
 
 
+TETRAHEDRON = "v 0 0 0\nv .2 0 0\nv 0 .2 0\nv 0 0 .2\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+
+
+def test_meshes_of_an_mjcf_file(tmp_path):
+    (tmp_path / "mesh.obj").write_text(TETRAHEDRON)
+    (tmp_path / "robot.xml").write_text(
+        """<mujoco><asset><mesh name="m" file="mesh.obj"/></asset><worldbody><body name="b"><joint name="j"/>
+        <geom type="mesh" mesh="m"/></body></worldbody></mujoco>"""
+    )
+    with NewtonSimulation(tmp_path / "robot.xml") as simulation:
+        simulation.step(2)
+        assert simulation.link_masses(ONE)[0, 0] == pytest.approx(1000 * 0.2**3 / 6, rel=1e-3)
+
+
+@pytest.mark.parametrize("shape", ["convexHull", "convexDecomposition", "boundingCube"])
+def test_meshes_of_a_stage(shape):
+    stage = robot(joints=("hip",))
+    mesh = UsdGeom.Mesh.Define(stage, "/Robot/link1/mesh")
+    rows = [line.split() for line in TETRAHEDRON.splitlines()]
+    mesh.CreatePointsAttr([Gf.Vec3f(*map(float, row)) for kind, *row in rows if kind == "v"])
+    mesh.CreateFaceVertexIndicesAttr([int(i) - 1 for kind, *row in rows if kind == "f" for i in row])
+    mesh.CreateFaceVertexCountsAttr([3] * 4)
+    UsdPhysics.CollisionAPI.Apply(mesh.GetPrim())
+    UsdPhysics.MeshCollisionAPI.Apply(mesh.GetPrim()).CreateApproximationAttr(shape)
+    with NewtonSimulation(stage) as simulation:
+        simulation.step(2)
+        assert simulation.model.shape_count > 0
+
+
+@pytest.mark.filterwarnings("ignore:Skipping collider")
+def test_a_mesh_that_the_solver_cannot_take_is_told():
+    stage = robot(joints=("hip",))
+    mesh = UsdGeom.Mesh.Define(stage, "/Robot/link1/flat")
+    mesh.CreatePointsAttr([(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0)])
+    mesh.CreateFaceVertexIndicesAttr([0, 1, 2, 1, 3, 2])
+    mesh.CreateFaceVertexCountsAttr([3, 3])
+    UsdPhysics.CollisionAPI.Apply(mesh.GetPrim())
+    with pytest.raises(actuon.SimulationError, match="SolverMuJoCo cannot step this robot: .*planar mesh"):
+        NewtonSimulation(stage)
+
+
 # --- roots, links and stops -------------------------------------------------------------------------------------------
 
 

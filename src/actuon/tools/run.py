@@ -24,7 +24,7 @@ from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulat
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 
 ENGINES = ("mujoco", "newton")
-FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz")}
+FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz", ".xml")}
 MOST_STEPS = 10_000_000
 PUSH = (0.0, 80.0, 0.0)
 """Force on the quadruped's trunk [N], for `PUSH_SECONDS`."""
@@ -107,7 +107,8 @@ def engine_for(robot: Path, engine: str | None) -> tuple[str, Path]:
     check_readable(robot, [ending for endings in FORMATS.values() for ending in endings])
     natural = next(name for name, endings in FORMATS.items() if robot.suffix.lower() in endings)
     engine = engine or natural
-    candidates = [robot] if engine == natural else [robot.with_suffix(ending) for ending in FORMATS[engine]]
+    reads_it = robot.suffix.lower() in FORMATS[engine]
+    candidates = [robot] if reads_it else [robot.with_suffix(ending) for ending in FORMATS[engine]]
     for path in candidates:
         if path.is_file():
             return engine, path

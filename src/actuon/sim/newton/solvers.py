@@ -231,7 +231,11 @@ def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str,
     """
     if isinstance(solver, str):
         name, kind = _SERVED[solver]
-        return kind(newton, getattr(newton.solvers, name)(model, **(options if solver == "mujoco" else {})))
+        try:
+            made = getattr(newton.solvers, name)(model, **(options if solver == "mujoco" else {}))
+        except (ValueError, RuntimeError, NotImplementedError) as error:
+            raise SimulationError(f"{name} cannot step this robot: {' '.join(str(error).split())}") from error
+        return kind(newton, made)
     if isinstance(solver, type) and issubclass(solver, newton.solvers.SolverBase):
         _kind_of(newton, solver)
     made = solver(model)
