@@ -334,13 +334,14 @@ def grown(limit=math.inf):
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     model.dof_armature[:] = 0.3
     model.actuator_biasprm[1, 1] = model.actuator_gainprm[1, 0] = 0.0
-    more, drives, ids = with_actuators(mujoco, spec, model, [new_drive(mujoco, 0, -limit, limit)])
-    return model, more, drives, ids
+    more, drives = with_actuators(mujoco, spec, model, [new_drive(mujoco, 0, -limit, limit)])
+    return model, more, drives
 
 
 def test_an_added_drive_leaves_everything_else_as_it_is():
-    model, more, _, ids = grown()
-    assert ids == [2]
+    model, more, drives = grown()
+    assert drives.added == {2}
+    assert drives.added_dofs == [0]
     assert [more.actuator(i).name for i in range(3)] == ["m", "", "a_drive"]
     assert more.nu == model.nu + 2
     assert more.opt.timestep == 0.001
@@ -368,7 +369,7 @@ def test_an_added_drive_leaves_everything_else_as_it_is():
 
 
 def test_an_added_drive_follows_position_and_velocity_up_to_its_limit():
-    _, more, drives, _ = grown(limit=20.0)
+    _, more, drives = grown(limit=20.0)
     assert [drives.follows(0, kind) for kind in ("position", "velocity")] == [True, True]
     assert drives.position.tolist() == [2, 1]
     assert drives.velocity.tolist() == [3, -1]
@@ -382,7 +383,7 @@ def test_an_added_drive_follows_position_and_velocity_up_to_its_limit():
 
 
 def test_what_was_silenced_is_still_known_after_drives_were_added():
-    _, _, drives, _ = grown()
+    _, _, drives = grown()
     assert drives.why_not(1, 5.0) is None  # its gains are zero by now, and it is a servo still
     assert drives.motor_gain == {0: 1.0}
 
@@ -390,7 +391,7 @@ def test_what_was_silenced_is_still_known_after_drives_were_added():
 def test_joints_without_names_and_specs_that_changed():
     nameless = xml(joints=("a",)).replace('name="a"', "")
     model, spec = mujoco.MjModel.from_xml_string(nameless), mujoco.MjSpec.from_string(nameless)
-    more, _, _ = with_actuators(mujoco, spec, model, [new_drive(mujoco, 0)])
+    more, _ = with_actuators(mujoco, spec, model, [new_drive(mujoco, 0)])
     assert joint_name(more, 0) == joint_name(model, 0) == "joint0"
     spec.worldbody.add_body().add_joint(type=mujoco.mjtJoint.mjJNT_HINGE)
     spec.bodies[-1].add_geom(size=[0.1, 0, 0])

@@ -386,6 +386,16 @@ class Simulation(Claims, Uncopyable, abc.ABC):
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Stiffness and damping of the drives that the engine holds, each of shape (n, D)."""
 
+    def add_drives(
+        self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
+    ) -> Callable[[], None]:
+        """Give DOFs that are to have these gains, each of shape (n, d), a drive where the engine has none that can.
+
+        Returns:
+            What takes them away.
+        """
+        return lambda: None
+
     @abc.abstractmethod
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
         """Set stiffness and damping of the engine's drives, each of shape (n, d)."""

@@ -149,6 +149,9 @@ class ActuatorGroups(Attachment):
     def _hand_over_group(self, name: str, model: ActuatorBase, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
         """Write gains and properties of a group to the engine, and read them back."""
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
+        if model.is_implicit_model:
+            wanted = model.numbers("stiffness"), model.numbers("damping")
+            undo.callback(simulation.add_drives(robots, columns, *wanted))
         undo.callback(simulation.keep_properties(robots, columns))
         own: tuple[str, ...] = ()
         if model.is_implicit_model:

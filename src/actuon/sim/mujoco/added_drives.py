@@ -58,10 +58,8 @@ def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.i
     return NewActuator(dof, "_drive", fields)
 
 
-def with_actuators(
-    mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]
-) -> tuple[Any, Drives, list[int]]:
-    """A model with further actuators, its drives, and the numbers of the new actuators.
+def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -> tuple[Any, Drives]:
+    """A model with further actuators, and its drives.
 
     Actuators of before keep their numbers and places in ``ctrl``; keyframes hold zero for the new ones. All values,
     as gains, limits, options, are those that ``model`` has now.
@@ -88,9 +86,9 @@ def with_actuators(
             "no drive can be added to the model: what it was made from has changed since "
             f"({', '.join(changed or ['nactuator'])}); make the simulation anew"
         )
-    drives = Drives(mujoco, grown)
+    drives = Drives(mujoco, grown, range(model.nactuator, grown.nactuator))
     copy_values(model, grown)
-    return grown, drives, list(range(model.nactuator, grown.nactuator))
+    return grown, drives
 
 
 def _add(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -> None:

@@ -65,6 +65,26 @@ class Batch:
         for env in range(self.num_envs if self.num_envs <= FEW else 0):
             self.data(env)
 
+    def change(self, targets: list[Target]) -> None:
+        """Go on with the model that the fields share now, of the same parts but for actuators at the end.
+
+        What anyone wrote into an ``MjData`` must have been read by `refresh` before.
+        """
+        model, before = self._fields.model, {name: self.block(name).copy() for name in self._starts}
+        self.states = np.zeros((self.num_envs, self._mujoco.mj_stateSize(model, self._signature)))
+        self._starts = self._find_blocks(model)
+        for name, values in before.items():
+            block = self.block(name)
+            width = min(block.shape[1], values.shape[1])
+            block[:, :width] = values[:, :width]
+        self._targets = (Target * len(targets))(*targets)
+        self._workers, self._runs, self._version = [(model, self._mujoco.MjData(model))], [], -1
+        self._is_tried = False
+        self._fill(model)
+        owners, self.own = list(self.own), {}
+        for env in owners:
+            self.data(env)
+
     def _find_blocks(self, model: Any) -> dict[str, slice]:
         """Where each part of the state lies in a row."""
         kinds = self._mujoco.mjtState

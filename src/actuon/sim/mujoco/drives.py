@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .names import joint_name
 from .servos import Servo, is_loud, keep, put_back, read_servo, silence
 from .tendons import TendonDrive, bodies_dofs, read_tendon_drives, tendon_dofs
 
@@ -21,8 +23,10 @@ class Drives:
     What it knows is the structure, of the model as it was compiled: actuators may be silenced later.
     """
 
-    def __init__(self, mujoco: Any, model: Any):
+    def __init__(self, mujoco: Any, model: Any, added: Sequence[int] = ()):
         self._mujoco = mujoco
+        self.added = frozenset(added)
+        """Actuators that were added to the model. They are the servos of their joints, whatever else is there."""
         self.on: dict[int, list[int]] = {}
         """Actuators on the joint of a DOF alone."""
         self.servos: dict[int, list[Servo]] = {}
@@ -84,7 +88,13 @@ class Drives:
         kinds = (mujoco.mjtDyn.mjDYN_NONE, mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
         return is_fixed and not has_bias and int(model.actuator_dyntype[i]) in map(int, kinds)
 
+    @property
+    def added_dofs(self) -> list[int]:
+        """DOFs that have an added drive, in the order of these."""
+        return [int(np.flatnonzero(self.moves[i])[0]) for i in sorted(self.added)]
+
     def _take(self, dof: int, servos: list[Servo]) -> None:
+        servos = [servo for servo in servos if servo.actuator in self.added] or servos
         for kind, places in (("position", self.position), ("velocity", self.velocity)):
             inputs = [getattr(servo, kind) for servo in servos if getattr(servo, kind) >= 0]
             if len(inputs) > 1:
@@ -177,10 +187,11 @@ class Drives:
 
     def why_loud(self, model: Any, dof: int) -> str:
         """What pushes on a DOF."""
-        for i in np.flatnonzero(self.moves[:, dof]).tolist():
-            if is_loud(model, i):
-                names = [model.joint(model.dof_jntid[other]).name for other in np.flatnonzero(self.moves[i])]
-                return (
-                    f"actuator '{model.actuator(i).name}' moves {', '.join(names)} together: drive all or none of them"
-                )
-        return "nothing pushes on it"
+        loud = [i for i in np.flatnonzero(self.moves[:, dof]).tolist() if is_loud(model, i)]
+        return self.what_moves(model, loud[0]) if loud else "nothing pushes on it"
+
+    def what_moves(self, model: Any, actuator: int) -> str:
+        """Which joints an actuator moves together."""
+        names = [joint_name(model, int(model.dof_jntid[dof])) for dof in np.flatnonzero(self.moves[actuator])]
+        name = model.actuator(actuator).name or actuator
+        return f"actuator '{name}' moves {', '.join(names)} together: drive all or none of them"

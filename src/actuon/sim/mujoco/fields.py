@@ -77,6 +77,17 @@ class ModelFields:
                 self.rows[name] = np.repeat(shared[None], self.num_envs, axis=0)
                 self.version += 1
 
+    def share(self, model: Any) -> None:
+        """Share another model, of the same parts but for actuators at the end; rows of these begin as it has them."""
+        for name, rows in self.rows.items():
+            shared = field(model, name)
+            if shared.shape != rows.shape[1:]:
+                common = (slice(None), *(slice(min(pair)) for pair in zip(shared.shape, rows.shape[1:], strict=True)))
+                self.rows[name] = np.repeat(shared[None], self.num_envs, axis=0)
+                self.rows[name][common] = rows[common]
+        self.model = model
+        self.version += 1
+
     def all_rows(self, name: str) -> np.ndarray:
         """A field of all environments, to write into at any time, shape (N, ...). It has rows, or N is one."""
         return self.rows[name] if name in self.rows else field(self.model, name)[None]

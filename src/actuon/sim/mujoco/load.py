@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,18 @@ def load_model(mujoco: Any, path_or_model: Any, dt: float | None) -> Any:
     Raises:
         RobotFileError: The file cannot be read, or its time step is not one.
     """
+    where = f"'{path_or_model}'" if isinstance(path_or_model, (str, Path)) else "the model"
     if isinstance(path_or_model, mujoco.MjModel):
-        model, where = copy.copy(path_or_model), "the model"
+        model = copy.copy(path_or_model)
+    elif isinstance(path_or_model, mujoco.MjSpec):
+        try:
+            model = path_or_model.copy().compile()
+        except ValueError as error:
+            raise RobotFileError(f"the MjSpec cannot be compiled: {' '.join(str(error).split())}") from error
     elif isinstance(path_or_model, (str, Path)):
-        model, where = _read(mujoco, Path(path_or_model)), f"'{path_or_model}'"
+        model = _read(mujoco, Path(path_or_model))
     else:
-        raise RobotFileError(f"got {path_or_model!r}; must be the path of a model, or an MjModel")
+        raise RobotFileError(f"got {path_or_model!r}; must be the path of a model, an MjModel or an MjSpec")
     if dt is not None:
         model.opt.timestep = dt
     elif not 0.0 < model.opt.timestep < math.inf:
@@ -45,10 +53,8 @@ def _read(mujoco: Any, path: Path) -> Any:
     try:
         if suffix == ".mjb":
             model = mujoco.MjModel.from_binary_path(str(path))
-        elif suffix == ".urdf":  # whose fixed base would be melted into the world, and its name with it
-            spec = mujoco.MjSpec.from_file(str(path))
-            spec.compiler.fusestatic = False
-            model = spec.compile()
+        elif suffix == ".urdf":
+            model = read_spec(mujoco, path).compile()
         else:
             model = mujoco.MjModel.from_xml_path(str(path))
         model.names.decode()
@@ -57,6 +63,24 @@ def _read(mujoco: Any, path: Path) -> Any:
     except (ValueError, RuntimeError, mujoco.FatalError, mujoco.UnexpectedError) as error:
         raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
     return model
+
+
+def spec_reader(mujoco: Any, path_or_model: Any) -> Callable[[], Any] | None:
+    """What reads the `MjSpec` from which `load_model` makes a model; None where there is none."""
+    if isinstance(path_or_model, mujoco.MjSpec):
+        spec = path_or_model.copy()
+        return lambda: spec
+    if isinstance(path_or_model, mujoco.MjModel) or Path(path_or_model).suffix.lower() == ".mjb":
+        return None
+    return functools.partial(read_spec, mujoco, Path(path_or_model))
+
+
+def read_spec(mujoco: Any, path: Path) -> Any:
+    """The `MjSpec` of an MJCF or URDF file."""
+    spec = mujoco.MjSpec.from_file(str(path))
+    if path.suffix.lower() == ".urdf":
+        spec.compiler.fusestatic = False  # the fixed base would be melted into the world, and its name with it
+    return spec
 
 
 def find_robots(mujoco: Any, model: Any, num_envs: int) -> list[Robot]:

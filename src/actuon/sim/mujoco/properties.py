@@ -78,10 +78,10 @@ class ModelProperties(Simulation):
         at = np.stack([robot.dofs[dofs] - robot.env * nv for robot in chosen])
         if self.num_envs > 1:
             self._fields.make_rows([field])
-        held, given = self._fields.all_rows(field), values.numpy()
+        given = values.numpy()
 
         def write() -> None:
-            held[envs, at] = given[:, dofs]
+            self._fields.all_rows(field)[envs, at] = given[:, dofs]
 
         return write
 

@@ -11,49 +11,62 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from ...errors import MissingExtraError, SimulationError
+from ...errors import MissingExtraError, RobotFileError, SimulationError
+from ...typing import IdsLike
 from ..claims import TARGETS
 from ..robot import Robot
 from ..simulation import STATE
 from .batch import Batch, grid
 from .drives import Drives
 from .fields import ModelFields
+from .growing import GrowingModel
 from .limits import Limits
-from .load import find_robots, links_of, load_model
+from .load import find_robots, links_of, load_model, spec_reader
 from .loop import Target
-from .properties import ModelProperties
+from .names import find_keyframe, why_no_robot
 from .roots import Roots
 
 if TYPE_CHECKING:
     import mujoco
 
-_HOME = "home"
 _BLOCKS = {"joint_q": "qpos", "joint_qd": "qvel", "joint_f": "qfrc_applied"}
 _REMEMBERED_PLACES = 64
 
 
-class MujocoSimulation(ModelProperties):
+class MujocoSimulation(GrowingModel):
     """MuJoCo with one or many copies of a model. MJCF and URDF.
 
-    A robot is named by its root body: ``"/base"``, or ``"/World/envs/env_3/base"`` with several environments. It starts
-    at the keyframe ``home`` where the model has one. Position targets are the ``ctrl`` of a joint's position servo
-    where it has one. Efforts go to ``qfrc_applied``.
+    A robot is named by its root body: ``"/base"``, or ``"/World/envs/env_3/base"`` with several environments. Targets
+    are the ``ctrl`` of a joint's servos, or of the servo of a tendon that joins it to others. Efforts go to
+    ``qfrc_applied``.
 
     Many environments are stepped by all cores, with the results of plain ``mj_step``, warm starts included, to the last
     bit.
 
     Args:
-        path_or_model: An ``.xml`` or ``.urdf`` file, or an ``MjModel``, which is copied.
+        path_or_model: An ``.xml`` or ``.urdf`` file, or an ``MjModel`` or ``MjSpec``, which is copied.
         num_envs: Number of copies.
         dt: Time step [s]. Default: the model's.
+        keyframe: Name or number of the keyframe to start at. Default: ``home`` where the model has it, else its own
+            state.
     """
 
-    def __init__(self, path_or_model: str | Path | mujoco.MjModel, num_envs: int = 1, dt: float | None = None):
+    def __init__(
+        self,
+        path_or_model: str | Path | mujoco.MjModel | mujoco.MjSpec,
+        num_envs: int = 1,
+        dt: float | None = None,
+        *,
+        keyframe: str | int | None = None,
+    ):
         self._check_arguments(num_envs, dt)
         self._mujoco = _import_mujoco()
         model = load_model(self._mujoco, path_or_model, dt)
+        self._spec = spec_reader(self._mujoco, path_or_model)
         if isinstance(path_or_model, (str, Path)):
             self.source = Path(path_or_model)
+        self._where = f"'{self.source}'" if self.source else "the model"
+        self._keyframe = find_keyframe(model, keyframe, self._where)
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
         self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
@@ -67,6 +80,8 @@ class MujocoSimulation(ModelProperties):
         )
         self._batch = Batch(self._mujoco, self._fields, self._rows, self._find_targets())
         self.robots = find_robots(self._mujoco, model, num_envs)
+        if not self.robots:
+            raise RobotFileError(f"{self._where} holds no robot: {why_no_robot(self._mujoco, model)}")
         self._places: dict[tuple[Any, ...], Any] = {}
         self._roots = Roots(self._mujoco, self._fields, self._batch)
         first = [robot for robot in self.robots if robot.env == 0]
@@ -74,7 +89,7 @@ class MujocoSimulation(ModelProperties):
             np.concatenate([np.zeros(0, np.int64), *(robot.indices(kind) for robot in first)])
             for kind in ("joint_qd", "joint_q")
         )
-        self._start = self._first_state(self._mujoco.mj_name2id(model, self._mujoco.mjtObj.mjOBJ_KEY, _HOME))
+        self._start = self._state_at(self._keyframe)
         self._reset(np.arange(num_envs))
         self._be_current()
 
@@ -104,12 +119,28 @@ class MujocoSimulation(ModelProperties):
                 found.append(Target(*place, *meaning, *self._limits.control_range(self._fields.model, control)))
         return found
 
-    def _first_state(self, keyframe: int) -> np.ndarray:
-        """The state at a keyframe, or at the model's own where there is none, shape (W,)."""
+    def _take_model(self, model: Any, drives: Drives) -> None:
+        self.refresh()
+        self._fields.share(model)
+        self._drives, self._limits = drives, Limits(self._mujoco, drives)
+        self._batch.change(self._find_targets())
+        self._places.clear()
+        self._start = self._state_at(self._keyframe)
+        self.claims_version += 1
+        self.limits_version += 1
+        for kind, places in (("joint_target_q", drives.position), ("joint_target_qd", drives.velocity)):
+            added = [dof for dof in drives.added_dofs if places[dof] >= 0]
+            if added:
+                self._tell(kind, slice(None), np.array(added), self._rows[kind][:, added])
+
+    def _state_at(self, keyframe: int) -> np.ndarray:
+        """The state at a keyframe, or the model's own for -1, shape (W,)."""
         mujoco, model = self._mujoco, self._fields.model
         data = mujoco.MjData(model)
         if keyframe >= 0:
             mujoco.mj_resetDataKeyframe(model, data, keyframe)
+        for dof in self._drives.added_dofs:  # which are told to stay where they are
+            data.ctrl[self._drives.position[dof]] = data.qpos[model.jnt_qposadr[model.dof_jntid[dof]]]
         state = np.zeros(self._batch.states.shape[1])
         mujoco.mj_getState(model, data, state, int(mujoco.mjtState.mjSTATE_INTEGRATION))
         return state
@@ -128,6 +159,22 @@ class MujocoSimulation(ModelProperties):
 
     def _is_sound(self) -> bool:
         return not self._batch.failures
+
+    def reset(self, env_ids: IdsLike = None, *, keyframe: str | int | None = None) -> None:
+        """Bring environments back to their first state, or to a keyframe. The others are not touched.
+
+        Args:
+            env_ids: Which ones: whole numbers, a slice or a mask. None of them: nothing happens. Default: all, and the
+                time too.
+            keyframe: Name or number of a keyframe, for this time. Default: what the simulation starts at.
+        """
+        first = self._start
+        if keyframe is not None:
+            self._start = self._state_at(find_keyframe(self._fields.model, keyframe, self._where))
+        try:
+            super().reset(env_ids)
+        finally:
+            self._start = first
 
     def _reset(self, env_ids: np.ndarray) -> None:
         # A joint without a servo is told to stay where it is.

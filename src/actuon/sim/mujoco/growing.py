@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives for joints that have none in the model, as long as someone needs them."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import SimulationError
+from .added_drives import copy_values, new_drive, with_actuators
+from .drives import Drives
+from .properties import ModelProperties
+from .servos import GAIN_FIELDS, is_loud
+
+_log = logging.getLogger("actuon.sim")
+
+
+class GrowingModel(ModelProperties):
+    """The part of a MuJoCo simulation that adds drives to its model, and takes them away."""
+
+    _spec: Callable[[], Any] | None
+    """What reads the `MjSpec` that the model was compiled from; None where there is none."""
+    _bare: tuple[Any, Drives] | None = None
+    """The model without added drives, and its drives, while there are some."""
+    _users: int = 0
+    """How many need drives that were added."""
+
+    @abc.abstractmethod
+    def _take_model(self, model: Any, drives: Drives) -> None:
+        """Go on with another model, of the same parts but for actuators at the end."""
+
+    def add_drives(
+        self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
+    ) -> Callable[[], None]:
+        needed = self._needed(robots, dofs, stiffness, damping)
+        if not needed:
+            return lambda: None
+        path, lacking = self.robots[robots[0]].path, sorted(set(needed) - set(self._drives.added_dofs))
+        if lacking and self._spec is None:
+            raise SimulationError(
+                f"joint '{needed[lacking[0]]}' of '{path}' has no drive for it in the model, and one can be added only "
+                "to a model from an .xml or .urdf file or an MjSpec"
+            )
+        if lacking:
+            self._grow(lacking)
+            names = ", ".join(needed[dof] for dof in lacking)
+            _log.warning("'%s': no drive in the model for %s; one is added, until close()", path, names)
+        self._users += 1
+        try:
+            give_back = self._silence_beside(robots, np.array(sorted(needed)))
+        except SimulationError:
+            self._shrink()
+            raise
+
+        def take_away() -> None:
+            give_back()
+            self._shrink()
+
+        return take_away
+
+    def _needed(
+        self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
+    ) -> dict[int, str]:
+        """DOFs of the model that need an added drive for these gains, with the names of their joints."""
+        found: dict[int, str] = {}
+        added = set(self._drives.added_dofs)
+        for row, (_, robot, own) in enumerate(self._with_models(robots)):
+            for column, dof in enumerate(dofs.tolist()):
+                kp, kd = float(stiffness[row, column]), float(damping[row, column])
+                if (kp or kd) and (int(own[dof]) in added or self._drives.why_not(int(own[dof]), kp)):
+                    found[int(own[dof])] = robot.dof_names[dof]
+        return found
+
+    def _grow(self, dofs: list[int]) -> None:
+        assert self._spec is not None
+        model, drives = self._fields.model, self._drives
+        bare, _ = self._bare or (model, drives)
+        lower, upper, _ = self._limits.effort_range(model, np.array(dofs))
+        before = [new_drive(self._mujoco, dof) for dof in drives.added_dofs]
+        new = [new_drive(self._mujoco, *place) for place in zip(dofs, lower, upper, strict=True)]
+        grown, its_drives = with_actuators(self._mujoco, self._spec(), bare, [*before, *new])
+        copy_values(model, grown)
+        self._bare = self._bare or (model, drives)
+        self._take_model(grown, its_drives)
+
+    def _shrink(self) -> None:
+        """Take added drives away, once nobody needs any."""
+        self._users -= 1
+        if self._users or self._bare is None:
+            return
+        model, drives = self._bare
+        self._bare = None
+        copy_values(self._fields.model, model)
+        self._take_model(model, drives)
+
+    def _silence_beside(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        """Make all but the added drives of these DOFs of the model push no more. Returns what gives them back."""
+        others = [i for i in self._drives.ids(dofs) if i not in self._drives.added]
+        envs = sorted({self.robots[i].env for i in robots})
+        kept = [(env, self._drives.keep(self._fields.view(env), others)) for env in envs]
+        for _, model in self._fields.to_change(GAIN_FIELDS, envs, alike=True):
+            self._drives.silence(model, others)
+        self._fields.version += 1
+
+        def give_back() -> None:
+            for env, values in kept:
+                self._drives.put_back(self._fields.view(env), others, values)
+            self._fields.version += 1
+
+        model = self._fields.view(envs[0])
+        for i in np.flatnonzero(self._drives.moves[:, dofs].any(axis=1)).tolist():
+            if i not in self._drives.added and is_loud(model, i):
+                give_back()
+                raise SimulationError(f"a drive cannot be added beside another: {self._drives.what_moves(model, i)}")
+        return give_back

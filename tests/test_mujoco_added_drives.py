@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Implicit groups on robots that have only motors: a drive is added to the model, and taken back."""
+
+from __future__ import annotations
+
+import logging
+
+import mujoco
+import numpy as np
+import pytest
+
+from actuon import Articulation, MujocoSimulation
+from actuon.lab import ActuatorGroups, IdealPDActuatorCfg, ImplicitActuatorCfg, Uniform
+
+pytest.importorskip("torch")
+
+ARM = """<mujoco><option gravity="0 0 0" timestep="0.002" integrator="{integrator}"/><worldbody><body name="r">
+<joint name="a" axis="0 1 0" armature="0.1"/><geom size="0.1"/><body pos="0.3 0 0"><joint name="b" axis="0 1 0"
+armature="0.1"/><geom size="0.1"/><body pos="0.3 0 0"><joint name="c" axis="0 1 0" armature="0.1"/><geom size="0.1"/>
+</body></body></body></worldbody>{tendon}<actuator>{actuators}</actuator>{keys}</mujoco>"""
+MOTORS = '<motor name="m_a" joint="a" gear="2" ctrlrange="-3 2"/><position joint="b" kp="20" kv="2"/><motor joint="c"/>'
+KEYS = '<keyframe><key name="home" qpos="0.1 0.2 0.3" ctrl="0.5 0.2 0"/><key name="bent" qpos="1 1 1"/></keyframe>'
+
+
+@pytest.fixture
+def arm(tmp_path):
+    def write(actuators=MOTORS, keys=KEYS, tendon="", integrator="implicitfast"):
+        path = tmp_path / "arm.xml"
+        path.write_text(ARM.format(actuators=actuators, keys=keys, tendon=tendon, integrator=integrator))
+        return path
+
+    return write
+
+
+def implicit(*names, stiffness=30.0, damping=3.0, **more):
+    return ImplicitActuatorCfg(joint_names_expr=list(names), stiffness=stiffness, damping=damping, **more)
+
+
+@pytest.mark.parametrize("num_envs", [1, 12])
+def test_a_drive_is_added_follows_like_the_engines_own_and_goes_at_close(arm, num_envs, caplog):
+    servo = '<motor name="m_a" joint="a" gear="2" ctrlrange="-3 2"/><position joint="b" kp="20" kv="2"/>'
+    servo += '<motor joint="c"/><position joint="a" kp="30" kv="3" forcerange="-6 4"/>'
+    reference = mujoco.MjModel.from_xml_string(
+        ARM.format(actuators=servo, keys="", tendon="", integrator="implicitfast")
+    )
+    with MujocoSimulation(arm(), num_envs) as simulation:
+        robots = Articulation("r")
+        simulation.step(3)
+        before = robots.get_dof_positions().numpy()
+        nu = simulation.models[0].nu
+        with caplog.at_level(logging.WARNING):
+            groups = ActuatorGroups(robots, {"a": implicit("a"), "b": implicit("b", stiffness=None, damping=None)})
+        assert "no drive in the model for a; one is added, until close()" in caplog.text
+        assert (robots.get_dof_positions().numpy() == before).all()
+        assert simulation.models[0].nu == nu + 2
+        assert robots.get_dof_gains()[0].numpy()[0].tolist() == [30.0, 20.0, 0.0]
+        assert robots.get_dof_max_efforts().numpy()[0, 0] == 6.0
+        np.testing.assert_allclose(robots.get_dof_position_targets().numpy(), [[0.1, 0.2, 0.3]] * num_envs, rtol=1e-6)
+        simulation.reset()
+        robots.set_dof_position_targets([[0.6, -0.4]], dof_indices=[0, 1])
+        data = mujoco.MjData(reference)
+        data.qpos[:] = 0.1, 0.2, 0.3
+        data.ctrl[:] = 0.0, np.float32(-0.4), 0.0, np.float32(0.6)
+        for _ in range(100):
+            simulation.step()
+            mujoco.mj_step(reference, data)
+        np.testing.assert_allclose(robots.get_dof_positions().numpy(), [data.qpos] * num_envs, atol=1e-6)
+        assert groups.telemetry().applied_effort[0, 0] != 0.0
+        groups.close()
+        assert simulation.models[0].nu == nu
+        assert simulation.models[0].actuator_gainprm[0, 0] == 1.0
+        assert robots.get_dof_gains()[0].numpy()[0].tolist() == [0.0, 20.0, 0.0]
+        with pytest.raises(ValueError, match="nothing follows a target position of a"):
+            robots.set_dof_position_targets(0.5, dof_indices=[0])
+        simulation.step()
+        simulation.reset()
+        assert simulation.data[0].ctrl.tolist() == [0.5, 0.2, 0.0]
+
+
+def test_targets_of_velocity_alone_and_limits_of_the_group(arm):
+    with MujocoSimulation(arm(), num_envs=2) as simulation:
+        robots = Articulation("r")
+        cfg = implicit("a", "c", stiffness=0.0, damping=5.0, effort_limit_sim=1.5)
+        with ActuatorGroups(robots, {"wheels": cfg}) as groups:
+            robots.set_dof_velocity_targets([[2.0, -2.0]], dof_indices=[0, 2])
+            simulation.step()
+            assert np.abs(groups.telemetry().applied_effort[:, [0, 2]]).max() <= 1.5
+            assert simulation.data[1].qfrc_actuator[0] == 1.5
+            simulation.step(3000)
+            speeds = robots.get_dof_velocities().numpy()
+            np.testing.assert_allclose(speeds[:, [0, 2]], [[2.0, -2.0]] * 2, atol=0.02)
+            groups["wheels"].randomize("damping", Uniform(0.5, 1.5))
+            assert len(np.unique(robots.get_dof_gains()[1].numpy()[:, 0])) == 2
+            simulation.step()
+        assert simulation.models[1].nu == 3
+
+
+def test_the_model_is_bare_again_when_the_last_one_closes(arm):
+    with MujocoSimulation(arm()) as simulation:
+        robots = Articulation("r")
+        first = ActuatorGroups(robots, {"a": implicit("a")})
+        second = ActuatorGroups(robots, {"c": implicit("c", stiffness=7.0)})
+        assert robots.get_dof_gains()[0].numpy()[0].tolist() == [30.0, 20.0, 7.0]
+        first.close()
+        assert robots.get_dof_gains()[0].numpy()[0].tolist() == [0.0, 20.0, 7.0]
+        robots.set_dof_position_targets(0.7, dof_indices=[2])
+        simulation.step(5)
+        third = ActuatorGroups(robots, {"a": implicit("a", stiffness=9.0)})
+        assert robots.get_dof_gains()[0].numpy()[0].tolist() == [9.0, 20.0, 7.0]
+        second.close()
+        third.close()
+        assert simulation.models[0].nu == 3
+
+
+def test_what_others_changed_meanwhile_stays(arm):
+    with MujocoSimulation(arm(), num_envs=3) as simulation:
+        robots = Articulation("r")
+        explicit = ActuatorGroups(
+            robots, {"b": IdealPDActuatorCfg(joint_names_expr=["b"], stiffness=5.0, damping=1.0, armature=0.4)}
+        )
+        explicit["b"].randomize("armature", Uniform(0.5, 1.5))
+        armature = robots.get_dof_armatures().numpy()
+        with ActuatorGroups(robots, {"a": implicit("a", armature=0.7)}):
+            assert (robots.get_dof_armatures().numpy()[:, 1] == armature[:, 1]).all()
+            robots.set_dof_position_targets(0.3, dof_indices=[1])
+            simulation.step(3)
+            assert np.abs(explicit.telemetry().applied_effort[:, 1]).max() > 0.1
+        assert (robots.get_dof_armatures().numpy() == armature).all()
+        explicit.close()
+        assert robots.get_dof_gains()[0].numpy()[:, 1].tolist() == [20.0] * 3
+
+
+def test_a_tendon_gives_way_to_drives_on_all_of_its_joints(arm):
+    tendon = '<tendon><fixed name="t"><joint joint="a" coef="1"/><joint joint="c" coef="1"/></fixed></tendon>'
+    path = arm('<position name="grip" tendon="t" kp="50"/>', keys="", tendon=tendon)
+    with MujocoSimulation(path) as simulation:
+        robots = Articulation("r")
+        with pytest.raises(ValueError, match="actuator 'grip' moves a, c together: drive all or none"):
+            ActuatorGroups(robots, {"a": implicit("a")})
+        assert simulation.models[0].nu == 1
+        assert simulation.models[0].actuator_gainprm[0, 0] == 50.0
+        with ActuatorGroups(robots, {"both": implicit("a", "c")}):
+            assert simulation.models[0].actuator_gainprm[0, 0] == 0.0
+        assert simulation.models[0].actuator_gainprm[0, 0] == 50.0
+
+
+def test_a_spec_will_do_and_a_compiled_model_is_refused(arm):
+    spec = mujoco.MjSpec.from_file(str(arm()))
+    with MujocoSimulation(spec) as simulation, ActuatorGroups(Articulation("/r"), {"a": implicit("a")}):
+        simulation.step()
+    with MujocoSimulation(spec.compile()), pytest.raises(ValueError, match="joint 'a' of '/r' has no drive.*MjSpec"):
+        ActuatorGroups(Articulation("/r"), {"a": implicit("a")})
+
+
+def test_keyframes_at_the_start_and_at_a_reset(arm):
+    with MujocoSimulation(arm(), num_envs=2, keyframe="bent") as simulation:
+        robots = Articulation("r")
+        np.testing.assert_allclose(robots.get_dof_positions().numpy(), np.ones((2, 3)))
+        simulation.reset([1], keyframe="home")
+        np.testing.assert_allclose(robots.get_dof_positions().numpy(), [[1, 1, 1], [0.1, 0.2, 0.3]], rtol=1e-6)
+        assert simulation.data[1].ctrl[0] == 0.5
+        simulation.reset(keyframe=0)
+        np.testing.assert_allclose(robots.get_dof_positions().numpy(), [[0.1, 0.2, 0.3]] * 2, rtol=1e-6)
+        simulation.reset()
+        np.testing.assert_allclose(robots.get_dof_positions().numpy(), np.ones((2, 3)))
+        with pytest.raises(ValueError, match=r"keyframe: got 'bend'.*arm.xml.*Did you mean 'bent'"):
+            simulation.reset(keyframe="bend")
+    with pytest.raises(ValueError, match="keyframe: got 2; must be the name of a keyframe"):
+        MujocoSimulation(arm(), keyframe=2)
+
+
+def test_a_drone_is_refused_by_name_and_reason(tmp_path):
+    body = '<body name="d"><freejoint/><geom size="0.1"/><site name="s"/></body>'
+    motors = '<actuator><motor site="s" gear="0 0 1 0 0 0"/></actuator>'
+    (tmp_path / "drone.xml").write_text(f"<mujoco><worldbody>{body}</worldbody>{motors}</mujoco>")
+    with pytest.raises(ValueError, match=r"drone.xml' holds no robot: its joints are free.*push at sites"):
+        MujocoSimulation(tmp_path / "drone.xml")
