@@ -19,6 +19,15 @@ from .components.controllers.neural import (
 from .components.controllers.pd import ControllerPD as ControllerPD, PDControlConfig as PDControlConfig
 from .components.controllers.pid import ControllerPID as ControllerPID, PIDControlConfig as PIDControlConfig
 from .components.delay import Delay as Delay, DelayConfig as DelayConfig
+from .components.delay_time import (
+    DelayInterpolated as DelayInterpolated,
+    DelaySensorConfig as DelaySensorConfig,
+    DelayTime as DelayTime,
+    InterpolatedDelayConfig as InterpolatedDelayConfig,
+    SensorDelay as SensorDelay,
+    TimeDelayConfig as TimeDelayConfig,
+    TimedRingState as TimedRingState,
+)
 from .components.effects.effect import Effect as Effect
 from .components.limits.clamping import Clamping as Clamping
 from .components.limits.dc_motor import (

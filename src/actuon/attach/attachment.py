@@ -30,6 +30,9 @@ CLIPPED = 1e-6
 COMPUTED = "computed"
 """What the array is called to which actuators write the effort before limits."""
 
+STREAM = "stream"
+"""The parameter of stages with random numbers that tells robots apart: the same on all joints of a robot."""
+
 _FEEDFORWARD = "feedforward"
 _serial = itertools.count()
 
@@ -114,6 +117,10 @@ class Attachment(Uncopyable, abc.ABC):
         self._states = [actuator.state() for actuator in actuators]
         width = self.articulation.num_dofs
         self._robot_of = [actuator.effort_indices.numpy() // width for actuator in actuators]
+        for actuator, robots in zip(actuators, self._robot_of, strict=True):
+            for stage in actuator.stages:
+                if STREAM in stage.parameters() and not stage.parameters()[STREAM].numpy().any():
+                    setattr(stage, STREAM, robots)
         for actuator in actuators:
             for name, attr in actuator.control_signal_attrs.items():
                 if name not in self._signals:

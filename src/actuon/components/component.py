@@ -98,7 +98,7 @@ class Component:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "config" in cls.__dict__ and cls.config is not None:
-            cls.config.component = cls.config.component or cls
+            cls.config.component = cls.config.__dict__.get("component") or cls  # not that of the config it extends
             for name, declared in cls.config.declared().items():
                 if any(name in owner.__dict__ for owner in cls.__mro__ if getattr(owner, "config", None) is None):
                     raise StructureError(f"{cls.config.__name__}.{name}: the name is taken by a method of components")

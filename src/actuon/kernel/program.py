@@ -56,6 +56,8 @@ def _namespace(structure: Structure) -> dict[str, Any]:
     for _, stage, label in structure.labelled():
         names[f"{label}_law"] = stage.law
         names[f"{label}_closing_law"] = stage.closing_law
+        if stage.ring is not None:
+            names[f"{label}_lag_law"] = stage.ring.law
         if stage.network is not None:
             names[f"{label}_network"] = stage.network.build(in_blocks)
     return names

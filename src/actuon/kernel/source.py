@@ -9,6 +9,7 @@ network) and opened again after it.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .arguments import Argument, Role, array_name
@@ -228,30 +229,66 @@ class _Writer:
         assert ring is not None
         signals = self._sensed if stage.sensed else self._signals
         lag, pushes, row, common = (self._new(f"{label}_{name}") for name in ("lag", "pushes", "row", "common"))
-        lines = [
-            f"{lag} = load_int({label}_{ring.lag}, base, count)",
-            f"{pushes} = load_pushes({label}_pushes_in, {label}_filled, {label}_rows - 1, base, count)",
-        ]
+        share = self._find_lag(position, stage, label, lag)
+        self._lines.append(f"{pushes} = load_pushes({label}_pushes_in, {label}_filled, {label}_rows - 1, base, count)")
         new_pushes = self._new(f"{label}_pushes_new")
-        rows = [
-            (row, f"late_row({self._at(_Value(lag))}, {self._at(_Value(pushes))}, {label}_newest, {label}_rows)"),
-            (new_pushes, f"wp.min({self._at(_Value(pushes))} + 1, {label}_rows - 1)"),
-        ]
-        if self._in_blocks:
-            lines += [f"{name} = IntBlock()" for name, _ in rows]
-            lines += ["for j in range(LANES):", *(f"    {name}[j] = {text}" for name, text in rows)]
-        else:
-            lines += [f"{name} = {text}" for name, text in rows]
-        lines += [f"{common} = common_row({row})"]
+        back, may_look = self._at(_Value(lag)), self._at(_Value(pushes))
+        texts = {
+            row: f"late_row({back}, {may_look}, {label}_newest, {label}_rows)",
+            new_pushes: f"wp.min({may_look} + 1, {label}_rows - 1)",
+        }
+        before = None
+        if ring.blends:
+            before = self._new(f"{label}_row_before")
+            texts[before] = f"late_row({back} + 1, {may_look}, {label}_newest, {label}_rows)"
+        self._for_lanes(texts, "IntBlock")
+        self._lines.append(f"{common} = common_row({row})")
         columns = len(ring.signals)
         now = tuple(signals[signal] for signal in ring.signals)
         for column, signal in enumerate(ring.signals):
+            where = f"{now[column].name}, {column}, {columns}, n, base, count"
             late = self._new(f"{signal}_late")
-            read = f"{label}_ring_in, {row}, {common}, {now[column].name}, {column}, {columns}, n"
-            lines.append(f"{late} = ring_read({read}, base, count)")
+            self._lines.append(f"{late} = ring_read({label}_ring_in, {row}, {common}, {where})")
+            if before is not None:
+                older, blended = self._new(f"{signal}_older"), self._new(f"{signal}_blended")
+                read = f"ring_read({label}_ring_in, {before}, common_row({before}), {where})"
+                self._lines.append(f"{older} = {read}")
+                near, far, part = (self._at(_Value(name)) for name in (late, older, share))
+                self._for_lanes({blended: f"{near} + {part} * ({far} - {near})"}, "FloatBlock")
+                late = blended
             signals[signal] = _Value(late)
-        self._lines += lines
         self._rings.append((label, now, _Value(new_pushes)))
+
+    def _find_lag(self, position: int, stage: Stage, label: str, lag: str) -> str:
+        """Load or compute how many steps ago, as ``lag``; returns what the share of the step before is called."""
+        ring = stage.ring
+        assert ring is not None
+        if ring.law is None:
+            self._lines.append(f"{lag} = load_int({label}_{ring.lag}, base, count)")
+            return ""
+        given = {"dt": "dt", **self._parameters(position, stage, label), **self._load_states(position, stage)}
+        arguments = ", ".join(given[name] for name in ring.law.input_types)
+        share = self._new(f"{label}_share")
+        new = {name: self._new(f"{name}_new") for name in stage.states}
+        local = {name: self._new(f"{name}_j") for name in (lag, share, *new.values())}
+        call = f"{', '.join(local.values())} = {label}_lag_law({arguments})"
+        if self._in_blocks:
+            self._lines += [f"{lag} = IntBlock()", *(f"{name} = FloatBlock()" for name in (share, *new.values()))]
+            kept = [f"{name}[j] = {inner}" for name, inner in local.items()]
+            self._lines += ["for j in range(LANES):", *indented([call, *kept])]
+        else:
+            self._lines += [call, *(f"{name} = {inner}" for name, inner in local.items())]
+        for name, kept_as in new.items():
+            self._states.append((self._name_of[Role.STATE_OUT, (position, name)], _Value(kept_as)))
+        return share
+
+    def _for_lanes(self, texts: Mapping[str, str], block: str) -> None:
+        """Compute local vectors, by name, from the text for one lane."""
+        if self._in_blocks:
+            self._lines += [f"{name} = {block}()" for name in texts]
+            self._lines += ["for j in range(LANES):", *(f"    {name}[j] = {text}" for name, text in texts.items())]
+        else:
+            self._lines += [f"{name} = {text}" for name, text in texts.items()]
 
     def _run_network(self, position: int, stage: Stage, label: str) -> None:
         """Give the inputs of a network to its function, which works on whole blocks."""

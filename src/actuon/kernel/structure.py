@@ -41,8 +41,13 @@ class Ring:
 
     signals: tuple[str, ...]
     """What is remembered, and replaced by what it was."""
-    lag: str
-    """The integer parameter that says how many steps ago."""
+    lag: str = ""
+    """The integer parameter that says how many steps ago, where no law does."""
+    law: Any = None
+    """A Warp function that says so: parameters, states and ``dt`` in; how many steps ago, which share of the step
+    before that, and new states out."""
+    blends: bool = False
+    """Whether that share is taken, and not what was held then."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,8 @@ class Stage:
     @property
     def asks_at_its_place(self) -> tuple[str, ...]:
         """Signals that it takes before the next stage."""
-        names = [*(self.law.input_types if self.law is not None else ())]
+        laws = (self.law, self.ring.law if self.ring is not None else None)
+        names = [name for law in laws if law is not None for name in law.input_types]
         names += [*(self.network.signals if self.network is not None else ())]
         names += [*(self.ring.signals if self.ring is not None else ())]
         return self._without_own(names)

@@ -257,7 +257,8 @@ def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
 
 def _values(config: Config, registered: Registered, folder: Path) -> dict[str, Any]:
     """The type and all parameters that differ from their default, as YAML can hold them."""
-    values: dict[str, Any] = {} if registered.type_name == "delay" else {"type": registered.type_name}
+    is_plain_delay = registered.kind is ComponentKind.DELAY and registered.type_name == "delay"
+    values: dict[str, Any] = {} if is_plain_delay else {"type": registered.type_name}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if value == field.default:
