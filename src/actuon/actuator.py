@@ -14,11 +14,13 @@ from .arrays import index_array, read_array, read_optional
 from .components.component import Component
 from .components.controllers.controller import Controller
 from .components.delay import Delay
+from .components.delay_time import DelayTime
 from .components.effects.effect import Effect
 from .components.limits.clamping import Clamping
 from .components.sensors.sensor import Sensor
 from .components.transmissions.transmission import Transmission
 from .declare.config import Config
+from .declare.registry import ComponentKind
 from .errors import MissingArrayError, ParameterError, StateError, StructureError, listed
 from .kernel.arguments import arguments
 from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
@@ -74,7 +76,7 @@ class Actuator:
         self,
         indices: IndexLike,
         controller: Controller | Config | NewtonPart | None = None,
-        delay: Delay | Config | NewtonPart | None = None,
+        delay: Delay | DelayTime | Config | NewtonPart | None = None,
         clamping: Sequence[Clamping | Config | NewtonPart] | None = None,
         pos_indices: IndexLike | None = None,
         target_pos_indices: IndexLike | None = None,
@@ -229,9 +231,10 @@ class Actuator:
         return self.controller
 
     @property
-    def delay(self) -> Delay | None:
+    def delay(self) -> Delay | DelayTime | None:
         """What holds commands back; None in a chain without one."""
-        return next(iter(self._of_kind(Delay)), None)
+        found = (stage for stage in self._stages if stage.kind is ComponentKind.DELAY)
+        return next(found, None)  # type: ignore[return-value]
 
     @property
     def transmission(self) -> Transmission | None:

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from .components.controllers.controller import Controller
-from .components.delay import Delay
 from .components.state import copy_where
+from .declare.registry import ComponentKind
 from .errors import StateError, StructureError
 from .files import replacing
 from .typing import ArrayLike, PathLike
@@ -44,7 +43,7 @@ class ActuatorState:
     @property
     def controller_state(self) -> Any:
         """State of the controller; None where it is stateless."""
-        return self._of_kind(Controller)
+        return self._of_kind(ComponentKind.CONTROLLER)
 
     @property
     def drive_state(self) -> Any:
@@ -54,11 +53,11 @@ class ActuatorState:
     @property
     def delay_state(self) -> Any:
         """Ring of past commands; None without a delay."""
-        return self._of_kind(Delay)
+        return self._of_kind(ComponentKind.DELAY)
 
-    def _of_kind(self, kind: type) -> Any:
+    def _of_kind(self, kind: ComponentKind) -> Any:
         pairs = zip(self.owner.stages, self.stages, strict=True)
-        return next((state for component, state in pairs if isinstance(component, kind)), None)
+        return next((state for component, state in pairs if component.kind is kind), None)
 
     def reset(self, mask: ArrayLike | None = None) -> None:
         """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true."""
