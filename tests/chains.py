@@ -32,6 +32,8 @@ NAMES = [
     for (i, controller), (k, clamping) in itertools.product(enumerate(CONTROLLERS), enumerate(CLAMPINGS))
 ]
 """Each controller with each clamping, and both of them with and without a delay. Each name is a kernel to compile."""
+CLAMPINGS["polygon"] = ("ClampingTorqueSpeed",)
+NAMES.append("pd-polygon-late")
 
 RANGES = {
     "kp": (0, 100),
@@ -74,6 +76,10 @@ class Values:
                     "lookup_efforts": rng.uniform(1, 60, 6).astype(np.float32),
                 }
                 clamps.append((clamp, table))
+            elif clamp == "ClampingTorqueSpeed":
+                around = np.sort(rng.uniform(0, 2 * np.pi, 9))
+                speeds, efforts = 10 * np.cos(around), 40 * np.sin(around)
+                clamps.append((clamp, {"speeds": speeds.astype(np.float32), "efforts": efforts.astype(np.float32)}))
             else:
                 declared = getattr(actuon, clamp).config.declared()
                 clamps.append((clamp, {parameter: draw(parameter) for parameter in declared}))

@@ -40,10 +40,22 @@ def position_based(effort, q, qd, lookup_positions, lookup_efforts):
     return np.clip(effort, -largest, largest)
 
 
+def torque_speed(effort, q, qd, speeds, efforts):
+    """Corners with rising speed are one side, those with falling speed the other; each is interpolated by itself."""
+    speeds, efforts = np.asarray(speeds, float), np.asarray(efforts, float)
+    first, last = np.argmin(speeds), np.argmax(speeds)
+    n = len(speeds)
+    sides = [[(i % n) for i in range(a, b + n * (b < a) + 1)] for a, b in ((first, last), (last, first))]
+    rising, falling = ((speeds[side], efforts[side]) for side in (sides[0], sides[1][::-1]))
+    bounds = np.array([np.interp(qd, *rising), np.interp(qd, *falling)])
+    return np.clip(effort, bounds.min(axis=0), bounds.max(axis=0))
+
+
 CLAMPS = {
     "ClampingMaxEffort": max_effort,
     "ClampingDCMotor": dc_motor,
     "ClampingPositionBased": position_based,
+    "ClampingTorqueSpeed": torque_speed,
 }
 
 

@@ -47,6 +47,10 @@ from .components.limits.remotized import (
     ClampingRemotized as ClampingRemotized,
     RemotizedClampingConfig as RemotizedClampingConfig,
 )
+from .components.limits.torque_speed import (
+    ClampingTorqueSpeed as ClampingTorqueSpeed,
+    TorqueSpeedClampingConfig as TorqueSpeedClampingConfig,
+)
 from .components.ring_state import RingState as RingState
 from .components.sensors.sensor import Sensor as Sensor
 from .components.state import State as State
