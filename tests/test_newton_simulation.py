@@ -173,7 +173,7 @@ def test_what_a_solver_makes_no_use_of():
         ({"njmax": 0}, "njmax: got 0; must be a whole number ≥ 1"),
         ({"nconmax": 1.5}, "nconmax: got 1.5; must be a whole number ≥ 1"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "options",
 )
 def test_solvers_and_options_that_cannot_be(options, said):
     with pytest.raises(actuon.SimulationError, match=said):

@@ -280,6 +280,22 @@ def test_signals_of_stages_are_telemetry(rng, steps):
         chain.actuator(control_signal_attrs={"rize": "rise"})
 
 
+def test_the_stage_that_limited_the_effort_is_told(rng, steps):
+    """By its position, on both paths; also where the clamps are those of a chain without a transmission."""
+    told = []
+    for staged in (False, True):
+        actuator = Chain(rng=np.random.default_rng(3)).actuator(staged, control_signal_attrs={"limited_by": "rise"})
+        position = [type(stage) for stage in actuator.stages].index(actuon.ClampingDCMotor)
+        current = actuator.state()
+        for signals in steps:
+            sim = simulation(signals)
+            actuator.step(sim, sim, current, current, dt=DT)
+            told.append(sim["rise"].numpy().copy())
+    half = len(told) // 2
+    np.testing.assert_array_equal(told[:half], told[half:])
+    assert set(np.unique(told).tolist()) == {-1.0, float(position)}
+
+
 def test_a_later_stage_reads_what_an_earlier_one_offers(rng, steps):
     parts = [actuon.ControllerPD(10.0, 0.1), EffectWarming(20.0, 0.5, 0.0), ClampingByRise(0.25)]
     actuator = actuon.Actuator(range(N), stages=parts, control_signal_attrs={"rise": "rise"})

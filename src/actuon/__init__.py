@@ -124,8 +124,8 @@ _LAZY: dict[str, tuple[str, ...]] = {
 if _typing.TYPE_CHECKING:
     from . import assets as assets, graph as graph, lab as lab, newton as newton, sim as sim, usd as usd
     from .attach.articulation_actuators import ArticulationActuators as ArticulationActuators
-    from .attach.attachment import Telemetry as Telemetry
     from .attach.recorder import Recorder as Recorder
+    from .attach.telemetry import Telemetry as Telemetry
     from .sim import (
         Articulation as Articulation,
         Event as Event,

@@ -27,7 +27,7 @@ from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
 from .kernel.fused import FusedRunner
 from .kernel.source import kernel_source
 from .kernel.staged import StagedRunner
-from .kernel.structure import SIGNALS, check_order, custom_signal
+from .kernel.structure import LIMITED_BY, SIGNALS, check_order, custom_signal
 from .kernel.taped import TapedRunner
 from .kernel.types import Flavour
 from .newton_parts import NewtonPart
@@ -69,6 +69,7 @@ class Actuator:
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_signal_attrs: Names of arrays in the simulation's control that signals of stages are written to, by the
             name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array.
+            ``"limited_by"`` gets the position of the last stage that limited the effort, or -1.
         drive: What Newton calls the controller: the same as ``controller``.
     """
 
@@ -133,7 +134,7 @@ class Actuator:
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
         if callable(control_signal_attrs):
-            control_signal_attrs = {signal: control_signal_attrs(signal) for signal in self.signals}
+            control_signal_attrs = {signal: control_signal_attrs(signal) for signal in self._offered()}
         self.control_signal_attrs = dict(control_signal_attrs or {})
         self._check_names()
 
@@ -173,10 +174,10 @@ class Actuator:
                 "name another array"
             )
         for signal in self.control_signal_attrs:
-            if signal not in self.signals:
+            if signal not in self._offered():
                 raise ParameterError(
                     f"control_signal_attrs: no stage offers a signal '{signal}'; "
-                    f"{listed(signal, self.signals, 'signals')}"
+                    f"{listed(signal, self._offered(), 'signals')}"
                 )
 
     def _compose(self) -> Chain:
@@ -265,6 +266,11 @@ class Actuator:
         stages = [component.stage() for component in self._stages]
         names = (name for stage in stages for name in (*stage.outputs, *stage.closing_outputs))
         return tuple(dict.fromkeys(names))
+
+    def _offered(self) -> tuple[str, ...]:
+        """All that can be written: signals of stages, and which of them limited the effort."""
+        has_limits = any(component.stage().limits for component in self._stages)
+        return (*self.signals, LIMITED_BY) if has_limits else self.signals
 
     @property
     def custom_inputs(self) -> tuple[str, ...]:

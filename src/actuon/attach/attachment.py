@@ -5,27 +5,23 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Self
 
 import numpy as np
 import warp as wp
 
 from ..actuator import Actuator
-from ..actuator_state import STRUCTURE, ActuatorState, check_like, check_structure, read_arrays, write_arrays
 from ..errors import ParameterError, SimulationError, listed
 from ..sim import Articulation, Event, Subscription
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
-from ..typing import ArrayLike, IdsLike, PathLike
-
-CLIPPED = 1e-6
-"""Share of the wanted effort that must be missing for a limit to have clipped it."""
+from ..typing import ArrayLike, IdsLike
+from .remembering import Remembering, to_change
+from .telemetry import Telemetry, make_telemetry
 
 COMPUTED = "computed"
 """What the array is called to which actuators write the effort before limits."""
@@ -33,24 +29,7 @@ COMPUTED = "computed"
 STREAM = "stream"
 """The parameter of stages with random numbers that tells robots apart: the same on all joints of a robot."""
 
-_FEEDFORWARD = "feedforward"
 _serial = itertools.count()
-
-
-@dataclass(frozen=True)
-class Telemetry:
-    """What the actuators did in the last step, each of shape (N, D); zero on DOFs without an actuator."""
-
-    dof_names: list[str]
-    computed_effort: np.ndarray
-    """What the controllers wanted [N·m or N]."""
-    applied_effort: np.ndarray
-    """What the limits left of it, and the joint got [N·m or N]."""
-    clipped: np.ndarray
-    """Whether a limit took something away."""
-    signals: Mapping[str, np.ndarray]
-    """What stages of the chains offer, such as a motor's current, by name; NaN on DOFs without it, and before the first
-    step."""
 
 
 def signal_attr(name: str) -> str:
@@ -58,28 +37,19 @@ def signal_attr(name: str) -> str:
     return f"signal_{name}"
 
 
-class Attachment(Uncopyable, abc.ABC):
+class Attachment(Remembering, Uncopyable):
     """Drives DOFs of robots, as their only owner, until `close` or until the last reference to it goes away."""
 
-    articulation: Articulation
-    """The robots."""
-    actuators: list[Actuator]
-    """What is stepped, each for all robots together."""
     _effort: wp.array
     """What the engine gets from here [N·m or N], shape (N, D)."""
     _computed: wp.array
     """What the controllers wanted [N·m or N], shape (N, D)."""
     _applied: wp.array
     """What the joints got [N·m or N], shape (N, D): from here, or from the engine's own drive."""
-    _feedforward: wp.array
-    """What controllers add [N·m or N], flat, as the simulation's velocities are."""
-    _custom_inputs: dict[str, wp.array]
-    """What networks take beside targets, by name, flat, as the simulation's velocities are."""
     _signals: dict[str, wp.array]
     """What stages offer, by name, each of shape (N, D)."""
     _control: dict[str, wp.array]
     """All of these, and the targets, as actuators read and write them: flat, by name."""
-    _states: list[ActuatorState | None]
     _auto_step = True
     _write: Callable[[], None]
     _subscriptions: list[Subscription]
@@ -262,109 +232,14 @@ class Attachment(Uncopyable, abc.ABC):
         robots, dofs = self.articulation.places_to_write(indices, dof_indices)
         numbers = self.articulation.numbers(argument, values, (len(robots), len(dofs)))
         at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
-        with _to_change(array) as changed:
+        with to_change(array) as changed:
             changed[at] = numbers
 
     def telemetry(self) -> Telemetry:
         """What the actuators did in the last step."""
-        computed, applied = self._computed.numpy().copy(), self._applied.numpy().copy()
-        with np.errstate(invalid="ignore"):  # infinity less infinity, which is told elsewhere
-            clipped = np.abs(computed - applied) > CLIPPED * np.abs(computed)
         signals = {name: array.numpy().copy() for name, array in self._signals.items()}
-        return Telemetry(self.articulation.dof_names, computed, applied, clipped, signals)
-
-    def save_state(self, path: PathLike) -> None:
-        """Write what the actuators remember to a file: delayed commands, integrals, hidden states, and the feedforward.
-
-        With the state of the engine, `load_state` lets a run go on bit for bit. Parameters are not in it.
-
-        Args:
-            path: An ``.npz`` file. It is written whole, or not at all.
-        """
-        self._check_open()
-        contents = {STRUCTURE: np.array(self._structure()), **self._kept()}
-        for name, state in self._named_states().items():
-            contents |= {f"{name}/{key}": array for key, array in state.contents().items()}
-        write_arrays(path, contents)
-
-    def load_state(self, path: PathLike) -> None:
-        """Take over what `save_state` wrote. A simulation that is not running is started, since a start forgets all.
-
-        Args:
-            path: A file that was written by the same actuators, on as many robots.
-
-        Raises:
-            StateError: The file cannot be read, or is that of other actuators or robots; says in what they differ.
-                Nothing is changed then.
-        """
-        self._check_open()
-        contents, where = read_arrays(path, "the state of actuators on robots"), f"'{path}'"
-        check_structure(where, contents, self._structure(), "the state of {}; here are {}")
-        for key, values in self._kept().items():
-            check_like(where, key, contents.get(key), values)
-        parts = {}
-        for name, state in self._named_states().items():
-            prefix = f"{name}/"
-            parts[name] = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
-            state.check(f"{where}: {name}", parts[name])
-        self.articulation.simulation.start()
-        self._take_kept(where, contents)
-        for name, state in self._named_states().items():
-            state.take(parts[name])
-
-    def _structure(self) -> list[str]:
-        """What must be the same for a state to fit."""
-        robots = self.articulation
-        lines = [f"{len(robots)} robots"]
-        for name, actuator in zip(self._actuator_names(), self.actuators, strict=True):
-            columns = dict.fromkeys((actuator.effort_indices.numpy() % robots.num_dofs).tolist())
-            lines.append(f"{name} on {', '.join(robots.dof_names[column] for column in columns)}")
-        return lines
-
-    def _actuator_names(self) -> Sequence[str]:
-        """What to call each actuator in a file."""
-        return [f"actuators[{i}]" for i in range(len(self.actuators))]
-
-    def _named_states(self) -> dict[str, ActuatorState]:
-        pairs = zip(self._actuator_names(), self._states, strict=True)
-        return {name: state for name, state in pairs if state is not None}
-
-    def _kept(self) -> dict[str, np.ndarray]:
-        """What is saved beside the states of actuators, by name."""
-        return {name: array.numpy()[self.articulation.flat_indices("joint_qd")] for name, array in self._inputs()}
-
-    def _take_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
-        """Take over what `_kept` gave."""
-        for name, array in self._inputs():
-            with _to_change(array) as changed:
-                changed[self.articulation.flat_indices("joint_qd")] = contents[name]
-
-    def _inputs(self) -> Iterator[tuple[str, wp.array]]:
-        """What stays set from step to step, by the name that it has in a file."""
-        yield _FEEDFORWARD, self._feedforward
-        yield from ((f"custom_inputs/{name}", array) for name, array in self._custom_inputs.items())
-
-    def _on_save(self, memories: dict[Any, Any]) -> None:
-        kept = {name: values.copy() for name, values in self._kept().items()}
-        memories[self._serial] = kept, [copy.deepcopy(state) for state in self._states]
-
-    def _on_load(self, memories: Mapping[Any, Any], env_ids: np.ndarray) -> None:
-        if self._serial not in memories:
-            raise SimulationError("the state was saved before these actuators were attached; attach first, then save")
-        saved, states = memories[self._serial]
-        rows = self._rows_of(env_ids)
-        kept = self._kept()
-        for name, values in saved.items():
-            kept[name] = kept[name].copy()
-            kept[name][rows] = values[rows]
-        self._take_kept("a saved state", kept)
-        for own, other, robots in zip(self._states, states, self._robot_of, strict=True):
-            if own is not None:
-                own.assign(other, None if rows.all() else rows[robots])
-
-    def _rows_of(self, env_ids: np.ndarray) -> np.ndarray:
-        """Which robots stand in these environments, bool of shape (N,)."""
-        return np.isin([robot.env for robot in self.articulation.robots], env_ids)
+        efforts = self._computed.numpy().copy(), self._applied.numpy().copy()
+        return make_telemetry(self.articulation.dof_names, *efforts, signals, self.actuators, self._bounds)
 
     def _on_reset(self, env_ids: np.ndarray) -> None:
         self.reset(self._rows_of(env_ids))
@@ -384,7 +259,7 @@ class Attachment(Uncopyable, abc.ABC):
     def _forget(self, rows: np.ndarray) -> None:
         """Reset these robots, of which there is at least one, and each is named once."""
         for array, value in self._shown():
-            with _to_change(array) as numbers:
+            with to_change(array) as numbers:
                 numbers[rows] = value
         everyone = len(rows) == len(self.articulation)
         for state, robots in zip(self._states, self._robot_of, strict=True):
@@ -445,12 +320,3 @@ class Attachment(Uncopyable, abc.ABC):
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # at the end of a process anything may be gone already
             self.close()
-
-
-@contextlib.contextmanager
-def _to_change(array: wp.array) -> Iterator[Any]:
-    """An array as NumPy, to write into."""
-    numbers = array.numpy()
-    yield numbers
-    if not array.device.is_cpu:
-        array.assign(numbers)

@@ -28,6 +28,7 @@ _NAMES = (
     "computed_effort",
     "applied_effort",
     "clipped",
+    "limited_by",
     "dof_names",
     "paths",
 )
@@ -73,6 +74,7 @@ class Recorder(Uncopyable):
             "computed_effort": telemetry.computed_effort,
             "applied_effort": telemetry.applied_effort,
             "clipped": telemetry.clipped,
+            "limited_by": telemetry.limited_by.astype(str),
             **telemetry.signals,
         }
         for name, value in self._row.items():
@@ -84,7 +86,7 @@ class Recorder(Uncopyable):
     @property
     def data(self) -> dict[str, np.ndarray]:
         """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, whether a
-        limit clipped it, and the signals of `Telemetry` by their names, each of shape (T, N, D)."""
+        limit clipped it and which, and the signals of `Telemetry` by their names, each of shape (T, N, D)."""
         return {name: np.array(values) for name, values in self._series.items()}
 
     def save(self, path: PathLike) -> None:
@@ -115,11 +117,13 @@ class Recorder(Uncopyable):
                 for robot in range(count):
                     for dof, name in enumerate(names):
                         key = f"{kind}/{name}" if count == 1 else f"{kind}/{robot}/{name}"
-                        columns[key] = values[:, robot, dof].astype(np.float64)
+                        column = values[:, robot, dof]
+                        columns[key] = column if column.dtype.kind == "U" else column.astype(np.float64)
         with path.open("w", encoding="utf-8", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(columns)
-            writer.writerows([f"{value:.9g}" for value in row] for row in zip(*columns.values(), strict=True))
+            for row in zip(*columns.values(), strict=True):
+                writer.writerow([value if isinstance(value, str) else f"{value:.9g}" for value in row])
 
     def close(self) -> None:
         """Stop recording. What is there stays."""

@@ -280,6 +280,7 @@ class Component:
             returns=cls._returns,
             outputs=tuple(cls.OUTPUTS),
             sensed=cls._sees_sensed,
+            limits=cls.kind is ComponentKind.CLAMPING,
         )
 
     @classmethod

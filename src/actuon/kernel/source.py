@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .arguments import Argument, Role, array_name
-from .structure import DIRECT, FEEDBACK, Stage, Structure
+from .structure import CLIPPED, DIRECT, FEEDBACK, LIMITED_BY, Stage, Structure
 from .types import Flavour
 
 _TAKEN = ("base", "block", "cell", "count", "dt", "first", "in_place", "j", "n", "thread", "unused", "wp")
@@ -96,6 +96,8 @@ class _Writer:
             self._lines.append(f"{name} = {read}")
             self._signals[signal] = _Value(name)
         self._sensed = {name: self._signals[name] for name in FEEDBACK if name in self._signals}
+        if any(write.signal == LIMITED_BY for write in structure.writes):
+            self._start_blaming()
         for position, stage, label in structure.labelled():
             if stage.ring is not None:
                 self._look_back(position, stage, label)
@@ -110,6 +112,12 @@ class _Writer:
         self._take(None)
         self._close()
         return self._lines + (self._block_writes() if self._in_blocks else self._scalar_writes())
+
+    def _start_blaming(self) -> None:
+        """So far nothing limited the effort."""
+        name = self._new(LIMITED_BY)
+        self._lines.append(f"{name} = FloatBlock(-1.0)" if self._in_blocks else f"{name} = float(-1.0)")
+        self._signals[LIMITED_BY] = _Value(name)
 
     def _new(self, name: str) -> str:
         """A name that nothing else has."""
@@ -172,7 +180,16 @@ class _Writer:
         arguments = ", ".join(given[name] for name in law.input_types)  # type: ignore[attr-defined]
         results = {name: self._lane_name(name) for name in (*returns, *outputs)}
         new = {name: self._new(f"{name}_next") for name in states}
+        blamed = stage.limits and not closing and LIMITED_BY in self._signals
+        before = self._new("unlimited") if blamed else ""
+        if blamed:
+            self._lane.append(f"{before} = {given['effort']}")
         self._lane.append(f"{', '.join((*results.values(), *new.values()))} = {called}_law({arguments})")
+        if blamed:
+            missing = f"wp.abs({before} - {results['effort']}) > {CLIPPED} * wp.abs({before})"
+            name, until_now = self._lane_name(LIMITED_BY), self._at(self._signals[LIMITED_BY])
+            self._lane.append(f"{name} = wp.where({missing}, {float(position)}, {until_now})")
+            self._signals[LIMITED_BY] = _Value(name, is_lane=self._in_blocks)
         for signal, name in results.items():
             held = self._sensed if stage.sensed and not closing and signal in FEEDBACK else self._signals
             held[signal] = _Value(name, is_lane=self._in_blocks)

@@ -11,8 +11,10 @@ from ..arrays import DoubleArray
 from .alone import Given, run_alone
 from .binding import Chain
 from .stepping import building, check_states_on_tape, refuse_tape, run_on_copies
-from .structure import FEEDBACK
+from .structure import CLIPPED, FEEDBACK, LIMITED_BY
 from .types import Flavour, Floats, Indices, module_options
+
+CLIPPED_ = wp.constant(CLIPPED)
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
@@ -49,15 +51,23 @@ class StagedRunner:
         signals = {name: Given(arrays[name], chain.accesses[through].indices) for name, through in sources.items()}
         sensed = {name: signals[name] for name in FEEDBACK}
         computed = None
+        limited_by = self._buffer(-1, LIMITED_BY) if LIMITED_BY in chain.telemetry else None
+        if limited_by is not None:
+            limited_by.fill_(-1.0)
+            signals[LIMITED_BY] = Given(limited_by, self._in_order, is_direct=True)
         for position, component in enumerate(chain.components):
             stage = component.stage()
             before, after = (state.stages[position] if state is not None else None for state in (current, following))
             names = (*stage.returns, *stage.outputs) if stage.ring is None else stage.ring.signals
             results = {name: self._buffer(position, name) for name in names}
+            unlimited = signals.get("effort")
             component.run(signals | sensed if stage.sensed else signals, results, before, after, dt)
             for name, array in results.items():
                 held = sensed if stage.sensed and name in FEEDBACK else signals
                 held[name] = Given(array, self._in_order, is_direct=True)
+            if limited_by is not None and stage.limits and unlimited is not None:
+                efforts = [unlimited.array, signals["effort"].array]
+                wp.launch(_blame, chain.num_actuators, [*efforts, float(position), limited_by], device=chain.device)
             if position == chain.computed_after:
                 computed = signals["effort"].array
         for position, component in reversed(list(enumerate(chain.components))):
@@ -90,6 +100,13 @@ class StagedRunner:
 def _add(source: Floats, indices: Indices, target: Floats):
     i = wp.tid()
     wp.atomic_add(target, int(indices[i]), source[i])
+
+
+@wp.kernel(enable_backward=False)
+def _blame(before: Floats, after: Floats, position: float, limited_by: Floats):
+    i = wp.tid()
+    if wp.abs(before[i] - after[i]) > CLIPPED_ * wp.abs(before[i]):
+        limited_by[i] = position
 
 
 @wp.kernel

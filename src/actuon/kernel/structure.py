@@ -31,6 +31,12 @@ COMMANDS = ("target_q", "target_qd", "feedforward")
 FEEDBACK = ("q", "qd")
 """Those of them that are measured: a controller sees what sensors make of them, the motor what they are."""
 
+CLIPPED = 1e-6
+"""Share of the wanted effort that must be missing for a limit to have clipped it."""
+
+LIMITED_BY = "limited_by"
+"""A signal that the kernel makes itself: position of the last stage that limited the effort, or -1."""
+
 DIRECT = "direct"
 """Stands for the indices of an array that holds one value per DOF, in the order of the DOFs."""
 
@@ -96,6 +102,8 @@ class Stage:
     """The signals that the law returns first, in place of what they were."""
     outputs: tuple[str, ...] = ()
     """Signals that the law adds, for later stages and for telemetry; returned after ``returns``."""
+    limits: bool = False
+    """Whether it limits the effort, so that it is to blame for what is missing after it."""
     sensed: bool = False
     """Whether it sees, and changes, positions and velocities as sensors give them, and not as they are."""
     ring: Ring | None = None

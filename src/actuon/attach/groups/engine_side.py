@@ -12,8 +12,8 @@ import warp as wp
 
 from ...components.component import limit
 from ...kernel.launch import Shard
+from ...kernel.structure import CLIPPED
 from ...kernel.types import Flavour, Floats, Ints, module_options
-from ..attachment import CLIPPED
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 

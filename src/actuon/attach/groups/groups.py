@@ -15,7 +15,8 @@ import warp as wp
 from ...actuator import Actuator
 from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
 from ...sim import Articulation
-from ..attachment import COMPUTED, Attachment, Telemetry, signal_attr
+from ..attachment import COMPUTED, Attachment, signal_attr
+from ..telemetry import Telemetry
 from .cfg import ActuatorBaseCfg
 from .engine_side import explicit_settler, implicit_settler
 from .group_model import ActuatorBase

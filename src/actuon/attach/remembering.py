@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What actuators on robots remember: to a file and back, and back to a saved state of the simulation."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..actuator import Actuator
+from ..actuator_state import STRUCTURE, ActuatorState, check_like, check_structure, read_arrays, write_arrays
+from ..errors import SimulationError
+from ..sim import Articulation
+from ..typing import PathLike
+
+_FEEDFORWARD = "feedforward"
+
+
+class Remembering(abc.ABC):
+    """The part of an attachment that keeps and takes over states."""
+
+    articulation: Articulation
+    """The robots."""
+    actuators: list[Actuator]
+    """What is stepped, each for all robots together."""
+    _feedforward: wp.array
+    """What controllers add [N·m or N], flat, as the simulation's velocities are."""
+    _custom_inputs: dict[str, wp.array]
+    """What networks take beside targets, by name, flat, as the simulation's velocities are."""
+    _states: list[ActuatorState | None]
+    _robot_of: list[np.ndarray]
+    """Row of the robot of each DOF, for each actuator."""
+    _serial: int
+    """What it is called in saved states."""
+
+    @abc.abstractmethod
+    def _check_open(self) -> None: ...
+
+    def save_state(self, path: PathLike) -> None:
+        """Write what the actuators remember to a file: delayed commands, integrals, hidden states, and the feedforward.
+
+        With the state of the engine, `load_state` lets a run go on bit for bit. Parameters are not in it.
+
+        Args:
+            path: An ``.npz`` file. It is written whole, or not at all.
+        """
+        self._check_open()
+        contents = {STRUCTURE: np.array(self._structure()), **self._kept()}
+        for name, state in self._named_states().items():
+            contents |= {f"{name}/{key}": array for key, array in state.contents().items()}
+        write_arrays(path, contents)
+
+    def load_state(self, path: PathLike) -> None:
+        """Take over what `save_state` wrote. A simulation that is not running is started, since a start forgets all.
+
+        Args:
+            path: A file that was written by the same actuators, on as many robots.
+
+        Raises:
+            StateError: The file cannot be read, or is that of other actuators or robots; says in what they differ.
+                Nothing is changed then.
+        """
+        self._check_open()
+        contents, where = read_arrays(path, "the state of actuators on robots"), f"'{path}'"
+        check_structure(where, contents, self._structure(), "the state of {}; here are {}")
+        for key, values in self._kept().items():
+            check_like(where, key, contents.get(key), values)
+        parts = {}
+        for name, state in self._named_states().items():
+            prefix = f"{name}/"
+            parts[name] = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
+            state.check(f"{where}: {name}", parts[name])
+        self.articulation.simulation.start()
+        self._take_kept(where, contents)
+        for name, state in self._named_states().items():
+            state.take(parts[name])
+
+    def _structure(self) -> list[str]:
+        """What must be the same for a state to fit."""
+        robots = self.articulation
+        lines = [f"{len(robots)} robots"]
+        for name, actuator in zip(self._actuator_names(), self.actuators, strict=True):
+            columns = dict.fromkeys((actuator.effort_indices.numpy() % robots.num_dofs).tolist())
+            lines.append(f"{name} on {', '.join(robots.dof_names[column] for column in columns)}")
+        return lines
+
+    def _actuator_names(self) -> Sequence[str]:
+        """What to call each actuator in a file."""
+        return [f"actuators[{i}]" for i in range(len(self.actuators))]
+
+    def _named_states(self) -> dict[str, ActuatorState]:
+        pairs = zip(self._actuator_names(), self._states, strict=True)
+        return {name: state for name, state in pairs if state is not None}
+
+    def _kept(self) -> dict[str, np.ndarray]:
+        """What is saved beside the states of actuators, by name."""
+        return {name: array.numpy()[self.articulation.flat_indices("joint_qd")] for name, array in self._inputs()}
+
+    def _take_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
+        """Take over what `_kept` gave."""
+        for name, array in self._inputs():
+            with to_change(array) as changed:
+                changed[self.articulation.flat_indices("joint_qd")] = contents[name]
+
+    def _inputs(self) -> Iterator[tuple[str, wp.array]]:
+        """What stays set from step to step, by the name that it has in a file."""
+        yield _FEEDFORWARD, self._feedforward
+        yield from ((f"custom_inputs/{name}", array) for name, array in self._custom_inputs.items())
+
+    def _on_save(self, memories: dict[Any, Any]) -> None:
+        kept = {name: values.copy() for name, values in self._kept().items()}
+        memories[self._serial] = kept, [copy.deepcopy(state) for state in self._states]
+
+    def _on_load(self, memories: Mapping[Any, Any], env_ids: np.ndarray) -> None:
+        if self._serial not in memories:
+            raise SimulationError("the state was saved before these actuators were attached; attach first, then save")
+        saved, states = memories[self._serial]
+        rows = self._rows_of(env_ids)
+        kept = self._kept()
+        for name, values in saved.items():
+            kept[name] = kept[name].copy()
+            kept[name][rows] = values[rows]
+        self._take_kept("a saved state", kept)
+        for own, other, robots in zip(self._states, states, self._robot_of, strict=True):
+            if own is not None:
+                own.assign(other, None if rows.all() else rows[robots])
+
+    def _rows_of(self, env_ids: np.ndarray) -> np.ndarray:
+        """Which robots stand in these environments, bool of shape (N,)."""
+        return np.isin([robot.env for robot in self.articulation.robots], env_ids)
+
+
+@contextlib.contextmanager
+def to_change(array: wp.array) -> Iterator[Any]:
+    """An array as NumPy, to write into."""
+    numbers = array.numpy()
+    yield numbers
+    if not array.device.is_cpu:
+        array.assign(numbers)
