@@ -362,7 +362,7 @@ def test_a_usd_file_without_joints_is_refused(tmp_path, complaint):
     stage = Usd.Stage.CreateNew(str(tmp_path / "cup.usda"))
     stage.SetDefaultPrim(stage.DefinePrim("/Cup", "Xform"))
     stage.GetRootLayer().Save()
-    assert "'cup.usda' holds no robot: '/Cup' has no revolute or prismatic joint" in complaint("init", "cup.usda")
+    assert "'cup.usda' holds no robot: '/Cup' has no joint that can be driven" in complaint("init", "cup.usda")
     assert "format '.txt'; must be .yaml or .yml" in complaint("init", "cup.usda", "-o", "x.txt")
     assert "--root: there is no prim '/Mug'" in complaint("init", "cup.usda", "--root", "/Mug")
     (tmp_path / "mixed.xml").write_text(MIXED)

@@ -9,6 +9,7 @@ import mujoco
 import newton
 import numpy as np
 import pytest
+from command_line import command
 from pxr import Gf, UsdGeom, UsdPhysics
 from robot_files import robot
 
@@ -271,6 +272,24 @@ def test_all_axes_by_one_entry():
     assert [prim.GetName() for prim in prims] == ["neck_0", "neck_1", "neck_2"]
 
 
+def test_a_first_file_for_a_robot_with_several_axes(tmp_path):
+    """What init writes drives it, and can be written into the stage."""
+    stage = two_axes()
+    drive = UsdPhysics.DriveAPI.Apply(stage.GetPrimAtPath("/Robot/joints/neck"), "rotY")
+    drive.CreateStiffnessAttr(2.0)
+    drive.CreateDampingAttr(0.1)
+    stage.Export(str(tmp_path / "robot.usda"))
+    command("init", tmp_path / "robot.usda")
+    (entry,) = actuon.load_actuators(tmp_path / "robot.actuon.yaml")
+    assert entry.joints == ("neck:2",)
+    (prim,) = actuon.author_actuators("/Robot", [entry], stage=stage)
+    assert prim.GetName() == "neck_2"
+    with NewtonSimulation(tmp_path / "robot.usda") as simulation:
+        held = [values[0, 3] for values in simulation.gains(ONE)]
+        assert (entry.actuator.controller.kp, entry.actuator.controller.kd) == pytest.approx(held)
+        assert list(ArticulationActuators("/Robot").configs) == ["neck:2"]
+
+
 @pytest.mark.parametrize(
     ("target", "said"),
     [
@@ -446,6 +465,22 @@ def test_root_poses_and_velocities(num_envs):
         np.testing.assert_allclose(joints[:, :3], [[0.0, 0.9, -1.8]] * num_envs, atol=0.02)
         with pytest.raises(actuon.SimulationError, match="orientation of length zero"):
             simulation.set_root_poses(everyone, np.zeros((num_envs, 7)))
+
+
+def test_a_thrown_robot_flies_alike_in_both_engines():
+    ends = []
+    for made in (
+        MujocoSimulation(ASSETS / "quadruped.xml"),
+        NewtonSimulation(ASSETS / "quadruped.usda", integrator="euler"),
+    ):
+        with made as simulation:
+            robots = Articulation([robot.path for robot in simulation.robots])
+            robots.set_root_poses([[1.0, -2.0, 5.0, 0.2, 0.4, 0.1, 0.8]])
+            robots.set_root_velocities([[0.5, -1.0, 2.0, 3.0, -2.0, 4.0]])
+            simulation.step(100)
+            found = robots.get_root_poses(), robots.get_root_velocities(), robots.get_dof_positions()
+            ends.append(np.concatenate([values.numpy()[0] for values in found]))
+    np.testing.assert_allclose(ends[0], ends[1], atol=5e-4)
 
 
 def test_a_fixed_base_is_not_moved():

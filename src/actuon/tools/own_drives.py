@@ -18,6 +18,8 @@ from actuon.files import check_readable
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 
 if TYPE_CHECKING:
+    from pxr import Usd
+
     from actuon.robot_files.usd.report import JointReport
 
 USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
@@ -163,7 +165,7 @@ def no_gain(reason: str, whose: str = "") -> Given:
 
 
 def _read_usd(path: Path, root: str | None) -> OwnDrives:
-    from actuon.robot_files.usd.report import inspect_actuators
+    from actuon.robot_files.usd.report import inspect_actuators, is_linear
     from actuon.robot_files.usd.stage import default_root, find_prim, joint_paths, open_stage
 
     stage = open_stage(path)
@@ -174,15 +176,14 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
     report = inspect_actuators(prim)
     names = {joint: name for name, joint in joint_paths(prim).items()}
     if not names:
-        raise RobotFileError(f"'{path}' holds no robot: '{prim.GetPath()}' has no revolute or prismatic joint")
+        raise RobotFileError(f"'{path}' holds no robot: '{prim.GetPath()}' has no joint that can be driven")
     has_drives = any(joint.drive is not None for joint in report.joints)
     joints = []
     for joint in report.joints:
         driven = joint.drive is not None or not has_drives
-        drive = _usd_drive(joint, stage.GetPrimAtPath(joint.path)) if driven else None
+        drive = _usd_drive(joint, stage) if driven else None
         why_not = "" if drive is not None else "no PhysicsDriveAPI, which others have"
-        slides = joint.type == "PhysicsPrismaticJoint"
-        joints.append(OwnJoint(names[joint.path], joint.path, slides, drive, why_not))
+        joints.append(OwnJoint(names[joint.path], joint.path, is_linear(joint), drive, why_not))
     notes = []
     if any(joint.actuators for joint in report.joints):
         notes.append(
@@ -191,10 +192,14 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
     return OwnDrives(joints, has_drives, notes)
 
 
-def _usd_drive(joint: JointReport, prim: object) -> OwnDrive:
+def _usd_drive(joint: JointReport, stage: Usd.Stage) -> OwnDrive:
     """The drive of a joint, in SI units, and the speed limit that Newton or PhysX schemas give it."""
-    slides = joint.type == "PhysicsPrismaticJoint"
-    axis = "linear" if slides else "angular"
+    from actuon.robot_files.usd.joints import dofs_of, joint_of
+    from actuon.robot_files.usd.report import is_linear
+
+    prim = stage.GetPrimAtPath(joint_of(joint.path))
+    axis = next(dof.drive for dof in dofs_of(prim) if dof.path == joint.path)
+    slides = is_linear(joint)
     unit = "" if slides else ", per degree in the file,"
     speed = None
     for name in ("newton:velocityLimit", "physxJoint:maxJointVelocity"):

@@ -287,10 +287,11 @@ def _named(
     """A prim for each entry or joint, in order: its name, the entry, the joints that it drives."""
     groups: list[tuple[str | None, ActuatorEntry, Sequence[str]]] = []
     for entry, joints in matched:
-        if entry.one_prim or len(joints) == 1:
+        if entry.name != joints[0] and (entry.one_prim or len(joints) == 1):
             groups.append((entry.name, entry, joints))
         else:
-            groups += [(joint if joint.isidentifier() else None, entry, (joint,)) for joint in joints]
+            each = [joints] if entry.one_prim else [(joint,) for joint in joints]
+            groups += [(own[0] if own[0].isidentifier() else None, entry, own) for own in each]
     owners: dict[str, str] = {}
     for name, entry, _ in groups:
         if name is None:

@@ -48,8 +48,9 @@ def dofs_of(prim: Usd.Prim) -> list[JointDof]:
     return [JointDof(f"{path}:{i}", f"{path}.{_DRIVE}{axis}", axis) for i, axis in enumerate(free)]
 
 
-def joint_of(target: Sdf.Path) -> Sdf.Path:
+def joint_of(target: Sdf.Path | str) -> Sdf.Path:
     """Path of the joint that a target is a DOF of; empty where it cannot be one."""
+    target = Sdf.Path(target)
     if target.IsPrimPath():
         return target
     if target.IsPrimPropertyPath() and target.name.removeprefix(_DRIVE) in AXES:
