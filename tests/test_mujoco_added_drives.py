@@ -175,3 +175,91 @@ def test_a_drone_is_refused_by_name_and_reason(tmp_path):
     (tmp_path / "drone.xml").write_text(f"<mujoco><worldbody>{body}</worldbody>{motors}</mujoco>")
     with pytest.raises(ValueError, match=r"drone.xml' holds no robot: its joints are free.*push at sites"):
         MujocoSimulation(tmp_path / "drone.xml")
+
+
+GRIPPER = """<mujoco><option gravity="0 0 0"/><default><geom size="0.02" contype="0"/><joint armature="0.1"/></default>
+<worldbody>
+<body name="r"><joint name="wrist" axis="0 0 1"/><geom/>
+<body><joint name="left" type="slide" axis="0 1 0" range="0 0.04" damping="1"/><geom/></body>
+<body><joint name="right" type="slide" axis="0 -1 0" range="0 0.04" damping="1"/><geom/></body>
+<body><joint name="loose" type="slide"/><geom/></body></body></worldbody>
+<tendon><fixed name="split"><joint joint="left" coef="0.5"/><joint joint="right" coef="0.5"/></fixed></tendon>
+<equality><joint joint1="left" joint2="right"/></equality>
+<actuator><position joint="wrist" kp="10" kv="1"/><general name="grip" tendon="split" biastype="affine"
+ctrlrange="0 255" forcerange="-100 100" gainprm="0.01568627451 0 0" biasprm="0 -100 -10"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("num_envs", [1, 9])
+def test_a_gripper_is_told_by_its_tendon_or_by_its_fingers(num_envs, tmp_path):
+    (tmp_path / "gripper.xml").write_text(GRIPPER)
+    with MujocoSimulation(tmp_path / "gripper.xml", num_envs) as simulation:
+        robots = Articulation("r")
+        assert robots.get_tendon_names() == ["split"]
+        robots.set_tendon_targets(0.02)
+        np.testing.assert_allclose(robots.get_tendon_targets().numpy(), [[0.02]] * num_envs, rtol=1e-6)
+        assert simulation.data[0].ctrl[1] == pytest.approx(127.5, rel=1e-6)
+        np.testing.assert_allclose(robots.get_dof_position_targets().numpy()[:, 1:3], 0.02, rtol=1e-5)
+        simulation.step(1000)
+        np.testing.assert_allclose(robots.get_dof_positions().numpy()[:, 1:3], 0.02, atol=1e-4)
+        robots.set_dof_position_targets([[0.3, 0.01, 0.01]], dof_indices=[0, 1, 2])
+        np.testing.assert_allclose(
+            robots.get_tendon_targets(tendon_indices="split").numpy(), [[0.01]] * num_envs, rtol=1e-5
+        )
+        robots.set_dof_position_targets(0.03, indices=[0], dof_indices=[1])
+        np.testing.assert_allclose(robots.get_tendon_targets().numpy()[0], [0.02], rtol=1e-5)
+        simulation.step(1000)
+        assert robots.get_dof_positions().numpy()[0, 1] == pytest.approx(0.02, abs=1e-4)
+        robots.set_tendon_targets([[9.0]], indices=[0], tendon_indices=["split"])
+        assert robots.get_tendon_targets().numpy()[0, 0] == pytest.approx(0.04)
+        simulation.reset()
+        assert not robots.get_tendon_targets().numpy().any()
+        for wrong, match in (
+            (
+                lambda: robots.set_tendon_targets(0.1, tendon_indices="splits"),
+                "no tendon 'splits'.*Did you mean 'split'",
+            ),
+            (lambda: robots.set_tendon_targets(0.1, tendon_indices=[1]), "tendon_indices: got"),
+            (
+                lambda: robots.set_dof_position_targets(0.1, dof_indices=[3]),
+                "nothing follows a target position of loose",
+            ),
+            (
+                lambda: robots.set_dof_velocity_targets(0.1, dof_indices=[1]),
+                "nothing follows a target velocity of left",
+            ),
+        ):
+            with pytest.raises(ValueError, match=match):
+                wrong()
+
+
+def test_a_tendon_whose_joints_are_driven_otherwise_is_not_to_be_told():
+    with MujocoSimulation(mujoco.MjModel.from_xml_string(GRIPPER)) as simulation:
+        robots = Articulation("/r")
+        cfg = IdealPDActuatorCfg(joint_names_expr=["left", "right"], stiffness=50.0, damping=1.0)
+        with ActuatorGroups(robots, {"fingers": cfg}) as groups:
+            assert groups["fingers"].effort_limit[0].tolist() == [50.0, 50.0]
+            with pytest.raises(ValueError, match="joint 'left' of '/r' is driven by actuators"):
+                robots.set_tendon_targets(0.02)
+            robots.set_dof_position_targets(0.01, dof_indices=[1, 2])
+            simulation.step()
+            assert groups.telemetry().computed_effort[0, 1:3] == pytest.approx([0.5, 0.5])
+        robots.set_tendon_targets(0.02)
+
+
+def test_robots_with_prefixes_are_found_among_many_environments():
+    text = ARM.format(actuators=MOTORS, keys="", tendon="", integrator="Euler").replace('gravity="0 0 0"', "")
+    world = mujoco.MjSpec()
+    for i, side in enumerate(("left/", "right/")):
+        arm = mujoco.MjSpec.from_string(text)
+        world.attach(arm, frame=world.worldbody.add_frame(pos=[0, i, 0]), prefix=side)
+    for num_envs in (1, 3):
+        with MujocoSimulation(world, num_envs):
+            assert len(Articulation("left/r")) == num_envs
+            assert Articulation("left/r").dof_names == ["left/a", "left/b", "left/c"]
+            assert len(Articulation("left/.*")) == len(Articulation(".*right/r")) == num_envs
+            assert len(Articulation("/World/envs/env_0/right/r")) == 1
+            with pytest.raises(ValueError, match="there is no robot at 'leftr'"):
+                Articulation("leftr")
+            robots = Articulation("right/r")
+            with ActuatorGroups(robots, {"a": implicit("right/a")}):
+                robots.set_dof_position_targets(0.2, dof_indices=[0])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,11 +12,12 @@ from ..errors import SimulationError, listed
 from ..typing import ArrayLike, IdsLike
 from .claims import TARGETS, Unfollowed
 from .ids import ids_to_write, read_ids
-from .robot import Robot
+from .robot import Robot, find_robots
 from .simulation import Simulation, current_simulation
+from .tendon_targets import TendonTargets
 
 
-class Articulation:
+class Articulation(TendonTargets):
     """One robot, or many of the same kind.
 
     Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
@@ -33,7 +33,7 @@ class Articulation:
 
     def __init__(self, paths: str | Sequence[str], simulation: Simulation | None = None):
         self.simulation = simulation or current_simulation()
-        self._robots = self._find(paths)
+        self._robots = find_robots(self.simulation.robots, paths)
         self._flat: dict[str, np.ndarray] = {}
         self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
         self.robot_ids = np.array(self._robots)
@@ -52,35 +52,6 @@ class Articulation:
         self.dof_paths = [list(robot.dof_paths) for robot in self.robots]
         """Paths of the joints, for each robot."""
         self._everything = np.arange(len(self)), np.arange(self.num_dofs)
-
-    def _find(self, paths: str | Sequence[str]) -> list[int]:
-        robots = self.simulation.robots
-        found: dict[int, None] = {}
-        if not isinstance(paths, (str, Sequence)) or not all(isinstance(pattern, str) for pattern in paths):
-            raise SimulationError(f"paths: got {paths!r}; must be the path of a robot, a regex, or a list of these")
-        for pattern in [paths] if isinstance(paths, str) else list(paths):
-            matched = [i for i, robot in enumerate(robots) if str(pattern) in _names(robot)] or self._matching(pattern)
-            if not matched:
-                raise SimulationError(
-                    f"there is no robot at '{pattern}'; {listed(str(pattern), self._known(), 'robots')}"
-                )
-            found |= dict.fromkeys(matched)
-        if not found:
-            raise SimulationError(f"paths: got none; {listed('', self._known(), 'robots')}")
-        return sorted(found)
-
-    def _matching(self, pattern: str) -> list[int]:
-        try:
-            regex = re.compile(str(pattern))
-        except re.error as error:
-            raise SimulationError(
-                f"'{pattern}' is no robot, and no regex: {error}; {listed(str(pattern), self._known(), 'robots')}"
-            ) from error
-        robots = enumerate(self.simulation.robots)
-        return [i for i, robot in robots if any(regex.fullmatch(path) for path in _names(robot)[:-1])]
-
-    def _known(self) -> list[str]:
-        return [robot.path for robot in self.simulation.robots]
 
     @property
     def robots(self) -> list[Robot]:
@@ -415,9 +386,3 @@ def _grid(flat: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
     if (indices != first + rows[:, None] * step + columns).any():
         return None
     return np.lib.stride_tricks.as_strided(flat[first:], indices.shape, (step * flat.itemsize, flat.itemsize))
-
-
-def _names(robot: Robot) -> list[str]:
-    """Paths by which a robot may be called, and last its name alone."""
-    name = robot.path.rsplit("/", 1)[-1]
-    return [robot.path, *robot.aliases, f"/World/envs/env_{robot.env}/{name}", name]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ..errors import SimulationError
@@ -48,10 +50,11 @@ class Claims:
         self.claims_version += 1
         self._followed |= {(int(robot), int(dof)): id(owner) for robot in robots for dof in own}
 
-    def check_free(self, robots: np.ndarray, dofs: np.ndarray) -> None:
+    def check_free(self, robots: Iterable[int], dofs: Iterable[int]) -> None:
         """Refuse to touch the engine's drives of DOFs that have an owner."""
+        columns = list(dofs)
         for robot in robots:
-            for dof in dofs:
+            for dof in columns:
                 if (int(robot), int(dof)) in self._claims:
                     found = self.robots[robot]
                     raise SimulationError(

@@ -19,6 +19,7 @@ from ..errors import RobotFileError, SimulationError
 from ..typing import DeviceLike, IdsLike
 from .claims import TARGETS, Claims
 from .divergence import StateWatch
+from .engine_drives import EngineDrives
 from .events import Event, Events, Subscription
 from .ids import ids_to_reset
 from .uncopyable import Uncopyable
@@ -46,7 +47,7 @@ class SavedState:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
 
 
-class Simulation(Claims, Uncopyable, abc.ABC):
+class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
     """A physics engine with one or many copies of what a file holds.
 
     The newest is the current one, which is found where none is named; ``with simulation:`` makes it the current one,
@@ -59,8 +60,6 @@ class Simulation(Claims, Uncopyable, abc.ABC):
     """How the engine says that a joint has no limit of effort or speed."""
     source: Path | None = None
     """The file that it was made from."""
-    limits_version: int = 0
-    """Another number whenever limits of efforts have changed."""
     stage: Usd.Stage | None = None
     """The USD stage that it was made from."""
 
@@ -352,16 +351,6 @@ class Simulation(Claims, Uncopyable, abc.ABC):
         """
         return lambda: self.set_dof_property(name, robots, dofs, values.numpy()[:, dofs])
 
-    def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, D). The engine
-        clips its own drives to it, and not efforts from outside. None where it holds no such limits."""
-        return None
-
-    def drive_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Lowest and highest effort [N·m or N] of the drives that the robot came with, each of shape (n, D). None where
-        both bounds are alike everywhere, and ``dof_property("effort_limit")``."""
-        return None
-
     @abc.abstractmethod
     def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest position of joints [rad or m], each of shape (n, D); ±inf where there is no stop."""
@@ -385,16 +374,6 @@ class Simulation(Claims, Uncopyable, abc.ABC):
     @abc.abstractmethod
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Stiffness and damping of the drives that the engine holds, each of shape (n, D)."""
-
-    def add_drives(
-        self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
-    ) -> Callable[[], None]:
-        """Give DOFs that are to have these gains, each of shape (n, d), a drive where the engine has none that can.
-
-        Returns:
-            What takes them away.
-        """
-        return lambda: None
 
     @abc.abstractmethod
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:

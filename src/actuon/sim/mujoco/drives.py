@@ -58,6 +58,8 @@ class Drives:
             self._take(dof, servos)
         self.tendons: list[TendonDrive] = read_tendon_drives(mujoco, model, set(self.servos))
         """Drives of tendons, which may move several joints."""
+        self.coupling = [tendon for tendon in self.tendons if tendon.coupled]
+        """Those of them that follow the targets of joints."""
         for tendon in self.tendons:
             self._scale(tendon.servo)
 
@@ -160,7 +162,7 @@ class Drives:
         """Whether the model follows a target ``"position"`` or ``"velocity"`` of a DOF by itself."""
         if (self.position if kind == "position" else self.velocity)[dof] >= 0:
             return True
-        return kind == "position" and any(dof in tendon.coupled for tendon in self.tendons)
+        return kind == "position" and any(dof in tendon.coupled for tendon in self.coupling)
 
     def ids(self, dofs: np.ndarray) -> list[int]:
         """Actuators that drive these DOFs and no others: on their joints, and through tendons."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ...errors import RobotFileError
 from ...files import check_readable
 from ..robot import Robot
 from .names import body_name, joint_name
+from .tendons import TendonDrive
 
 FORMATS = (".xml", ".urdf", ".mjb")
 
@@ -83,8 +84,8 @@ def read_spec(mujoco: Any, path: Path) -> Any:
     return spec
 
 
-def find_robots(mujoco: Any, model: Any, num_envs: int) -> list[Robot]:
-    """Robots of all environments: bodies of the world with hinge or slide joints below them."""
+def find_robots(mujoco: Any, model: Any, num_envs: int, tendons: Sequence[TendonDrive] = ()) -> list[Robot]:
+    """Robots of all environments: bodies of the world with hinge or slide joints below them, and with their tendons."""
     single = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
     by_root: dict[int, list[int]] = {}
     for joint in range(model.njnt):
@@ -96,10 +97,11 @@ def find_robots(mujoco: Any, model: Any, num_envs: int) -> list[Robot]:
         name = body_name(model, root)
         names = tuple(joint_name(model, j) for j in joints)
         slides = tuple(bool(model.jnt_type[j] == single[1]) for j in joints)
-        kinds.append((root, name, names, slides, model.jnt_qposadr[joints], model.jnt_dofadr[joints]))
+        pulled = tuple(tendon.name for tendon in tendons if tendon.root == root)
+        kinds.append((root, name, names, slides, pulled, model.jnt_qposadr[joints], model.jnt_dofadr[joints]))
     robots = []
     for env in range(num_envs):
-        for root, name, names, slides, coordinates, dofs in kinds:
+        for root, name, names, slides, pulled, coordinates, dofs in kinds:
             path = f"/{name}" if num_envs == 1 else f"/World/envs/env_{env}/{name}"
             own = env * model.nv + dofs
             robots.append(
@@ -115,6 +117,8 @@ def find_robots(mujoco: Any, model: Any, num_envs: int) -> list[Robot]:
                     root_body=root,
                     slides=slides,
                     is_fixed_base=root not in free,
+                    name=name,
+                    tendon_names=pulled,
                 )
             )
     return robots

@@ -25,6 +25,7 @@ from .load import find_robots, links_of, load_model, spec_reader
 from .loop import Target
 from .names import find_keyframe, why_no_robot
 from .roots import Roots
+from .tendons import TendonDrive
 
 if TYPE_CHECKING:
     import mujoco
@@ -79,7 +80,7 @@ class MujocoSimulation(GrowingModel):
             **{kind: wp.array(rows.ravel(), copy=False, device="cpu") for kind, rows in self._rows.items()}
         )
         self._batch = Batch(self._mujoco, self._fields, self._rows, self._find_targets())
-        self.robots = find_robots(self._mujoco, model, num_envs)
+        self.robots = find_robots(self._mujoco, model, num_envs, self._drives.tendons)
         if not self.robots:
             raise RobotFileError(f"{self._where} holds no robot: {why_no_robot(self._mujoco, model)}")
         self._places: dict[tuple[Any, ...], Any] = {}
@@ -183,6 +184,7 @@ class MujocoSimulation(GrowingModel):
         ]
         self._rows["joint_target_qd"][env_ids] = 0.0
         self._batch.take(env_ids, self._start)
+        self._read_tendons(env_ids)
 
     def _at(self, kind: str, robots: np.ndarray, dofs: np.ndarray) -> tuple[Any, Any]:
         """Environments and columns of the values of ``kind``, as slices where they have no gaps."""
@@ -203,11 +205,17 @@ class MujocoSimulation(GrowingModel):
     def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         envs, columns = self._at(kind, robots, dofs)
         self.refresh()
+        is_for_tendons = kind == "joint_target_q" and bool(self._drives.coupling)
+        if is_for_tendons:
+            self._read_tendons(envs)
         self._rows[kind][grid(envs, columns)] = values
         if kind in _BLOCKS:
             self._batch.put(_BLOCKS[kind], envs, columns, values)
         else:
             self._tell(kind, envs, columns, values)
+        if is_for_tendons:
+            for tendon in self._drives.coupling:
+                self._pull(tendon, envs, tendon.length(self._rows[kind][envs][:, tendon.dofs]))
         if kind in STATE:
             self._batch.forward(np.arange(self.num_envs)[envs])
 
@@ -231,6 +239,48 @@ class MujocoSimulation(GrowingModel):
             controls = np.clip(controls * scale + offset, low, high)
             self._rows[kind][grid(envs, dofs)] = (controls - offset) / scale
         self._batch.put("ctrl", envs, at, controls)
+
+    def _pull(self, tendon: TendonDrive, envs: Any, lengths: np.ndarray) -> None:
+        """Tell the drive of a tendon lengths [m or rad] of shape (n,)."""
+        place = np.array([tendon.servo.position])
+        low, high = self._limits.control_range(self._fields.model, int(place[0]))
+        self._batch.put("ctrl", envs, place, np.clip(self._drives.controls(lengths[:, None], place), low, high))
+
+    def _lengths(self, tendon: TendonDrive, envs: Any) -> np.ndarray:
+        """Lengths that a tendon is told [m or rad], shape (n,)."""
+        place = tendon.servo.position
+        return np.asarray(self._drives.targets(self._batch.block("ctrl")[envs, place], np.array(place)))
+
+    def _read_tendons(self, envs: Any) -> None:
+        """Let the targets of joints fit what their tendons are told."""
+        rows = self._rows["joint_target_q"]
+        for tendon in self._drives.coupling:
+            at = grid(envs, tendon.dofs)
+            rows[at] = tendon.spread(rows[at].astype(np.float64), self._lengths(tendon, envs))
+
+    def _tendons_of(self, robot: Robot) -> list[TendonDrive]:
+        return [tendon for tendon in self._drives.tendons if tendon.root == robot.root_body]
+
+    def tendon_targets(self, robots: np.ndarray) -> np.ndarray:
+        self.refresh()
+        rows = []
+        for robot in (self.robots[i] for i in robots):
+            envs = slice(robot.env, robot.env + 1)
+            rows.append([self._lengths(tendon, envs)[0] for tendon in self._tendons_of(robot)])
+        return np.array(rows)
+
+    def set_tendon_targets(self, robots: np.ndarray, tendons: np.ndarray, lengths: np.ndarray) -> None:
+        chosen = [(self.robots[i], [self._tendons_of(self.robots[i])[j] for j in tendons]) for i in robots]
+        nv = self._fields.model.nv
+        for i, (robot, own) in zip(robots, chosen, strict=True):
+            moved = {int(dof) for tendon in own for dof in tendon.dofs}
+            self.check_free([i], [j for j, dof in enumerate(robot.dofs - robot.env * nv) if int(dof) in moved])
+        self.refresh()
+        for row, (robot, own) in zip(lengths, chosen, strict=True):
+            envs = slice(robot.env, robot.env + 1)
+            for length, tendon in zip(row, own, strict=True):
+                self._pull(tendon, envs, np.array([float(length)]))
+            self._read_tendons(envs)
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
         envs, columns = self._at("joint_f", robots, dofs)

@@ -21,6 +21,8 @@ class TendonDrive:
 
     name: str
     tendon: int
+    root: int
+    """Root body of the robot that it moves; of the first, where it moves several."""
     servo: Servo
     dofs: np.ndarray
     """DOFs that it moves, in the model, shape (k,)."""
@@ -33,6 +35,14 @@ class TendonDrive:
         """Length [m or rad] for targets of ``dofs`` [rad or m], of shape (..., k)."""
         assert self.coefficients is not None
         return targets @ self.coefficients
+
+    def spread(self, targets: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Targets of ``dofs``, of shape (..., k), moved as little as it takes to have ``lengths``; as they are where
+        they have these but for rounding in 32 bits."""
+        assert self.coefficients is not None
+        missing = lengths - self.length(targets)
+        missing = np.where(np.abs(missing) > 1e-6 * (1.0 + np.abs(lengths)), missing, 0.0)
+        return targets + missing[..., None] * self.coefficients / (self.coefficients @ self.coefficients)
 
 
 def read_tendon_drives(mujoco: Any, model: Any, with_servo: set[int]) -> list[TendonDrive]:
@@ -57,7 +67,9 @@ def read_tendon_drives(mujoco: Any, model: Any, with_servo: set[int]) -> list[Te
         own = None if coefficients is None else coefficients[dofs]
         coupled = dofs.tolist() if own is not None and not with_servo.intersection(dofs.tolist()) else []
         name = model.tendon(tendon).name or f"tendon{tendon}"
-        drives.append(TendonDrive(name, tendon, found[0], dofs, own, frozenset(coupled)))
+        bodies = [int(model.body_rootid[model.dof_bodyid[dof]]) for dof in dofs]
+        root = bodies[0] if bodies else 0
+        drives.append(TendonDrive(name, tendon, root, found[0], dofs, own, frozenset(coupled)))
     return drives
 
 

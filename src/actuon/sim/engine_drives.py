@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only some engines have of drives: bounds that differ by direction, tendons, drives that can be added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..errors import SimulationError
+
+
+class EngineDrives:
+    """The part of a simulation that an engine overrides where it has more than one drive and one limit per joint."""
+
+    limits_version: int = 0
+    """Another number whenever limits of efforts have changed."""
+
+    def tendon_targets(self, robots: np.ndarray) -> np.ndarray:
+        """Lengths that drives of tendons are to hold [m or rad], shape (n, T)."""
+        return np.zeros((len(robots), 0), np.float32)
+
+    def set_tendon_targets(self, robots: np.ndarray, tendons: np.ndarray, lengths: np.ndarray) -> None:
+        """Set them, for lengths of shape (n, t), of which there is at least one."""
+        raise SimulationError(f"{type(self).__name__} has no drives of tendons")
+
+    def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, D). The engine
+        clips its own drives to it, and not efforts from outside. None where it holds no such limits."""
+        return None
+
+    def drive_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest effort [N·m or N] of the drives that the robot came with, each of shape (n, D). None where
+        both bounds are alike everywhere, and ``dof_property("effort_limit")``."""
+        return None
+
+    def add_drives(
+        self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
+    ) -> Callable[[], None]:
+        """Give DOFs that are to have these gains, each of shape (n, d), a drive where the engine has none that can.
+
+        Returns:
+            What takes them away.
+        """
+        return lambda: None
