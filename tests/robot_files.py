@@ -43,6 +43,14 @@ def robot(stage=None, root="/Robot", joints=JOINTS):
     return stage
 
 
+def solid(stage):
+    """Give every link of a small robot an inertia that motors can move."""
+    for prim in stage.Traverse():
+        if prim.HasAPI(UsdPhysics.MassAPI):
+            UsdPhysics.MassAPI(prim).CreateDiagonalInertiaAttr(Gf.Vec3f(0.05))
+    return stage
+
+
 def save_robot(path):
     stage = robot(Usd.Stage.CreateNew(str(path)))
     stage.GetRootLayer().Save()

@@ -71,6 +71,8 @@ class Physics:
 
 
 class FeatherstonePhysics(Physics):
+    """Serves a solver whose state is that of the joints."""
+
     honours = frozenset({"armature", "viscous_friction"})
 
 
@@ -89,6 +91,8 @@ class MaximalPhysics(Physics):
 
 
 class SemiImplicitPhysics(MaximalPhysics):
+    """The same, with damping of joints."""
+
     honours = frozenset({"viscous_friction"})
 
 
