@@ -367,6 +367,14 @@ def test_explicit_groups_keep_to_what_the_engine_would_clip(given, joint, expect
             assert told.clipped[0, 0]
 
 
+def test_the_table_says_where_in_the_model_a_limit_stands():
+    with MujocoSimulation(limited('actuatorfrcrange="-1 9"')):
+        cfg = IdealPDActuatorCfg(joint_names_expr=["a"], stiffness=1000.0, damping=0.0)
+        text = ActuatorGroups(Articulation("/r"), {"all": cfg}).resolution_table()
+        assert "asset: ctrlrange of motor '0' and actuatorfrcrange of joint 'a'" in text
+        assert "a effort_limit 4 – 4 N·m asset" in " ".join(text.split())
+
+
 def test_a_limit_that_is_drawn_anew_has_one_number_for_both_directions():
     with MujocoSimulation(limited()) as simulation:
         robots = Articulation("/r")

@@ -263,3 +263,28 @@ def test_robots_with_prefixes_are_found_among_many_environments():
             robots = Articulation("right/r")
             with ActuatorGroups(robots, {"a": implicit("right/a")}):
                 robots.set_dof_position_targets(0.2, dof_indices=[0])
+
+
+def test_a_urdf_has_its_limits_and_gets_drives(tmp_path):
+    link = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    (tmp_path / "arm.urdf").write_text(
+        f'<robot name="arm"><link name="base">{link}</link><link name="tip">{link}</link>'
+        '<joint name="a" type="revolute"><parent link="base"/><child link="tip"/><axis xyz="0 1 0"/>'
+        '<limit effort="7" velocity="3" lower="-1" upper="1"/></joint></robot>'
+    )
+    with MujocoSimulation(tmp_path / "arm.urdf", num_envs=2) as simulation:
+        robots = Articulation("base")
+        assert robots.get_dof_max_efforts().numpy().tolist() == [[7.0], [7.0]]
+        with ActuatorGroups(robots, {"a": implicit("a", stiffness=500.0)}) as groups:
+            robots.set_dof_position_targets(1.0)
+            simulation.step()
+            assert simulation.data[1].qfrc_actuator[0] == groups.telemetry().applied_effort[1, 0] == 7.0
+
+
+def test_a_file_that_is_gone_is_told(arm):
+    path = arm()
+    with MujocoSimulation(path) as simulation:
+        path.unlink()
+        with pytest.raises(ValueError, match=r"no drive can be added: .*arm.xml' cannot be read again"):
+            ActuatorGroups(Articulation("/r"), {"a": implicit("a")})
+        simulation.step()

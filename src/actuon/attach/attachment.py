@@ -54,6 +54,8 @@ class Attachment(Remembering, Uncopyable):
     _write: Callable[[], None]
     _subscriptions: list[Subscription]
     _undo: contextlib.ExitStack
+    _to_bound: list[np.ndarray]
+    """Efforts of shape (N, D) on the CPU, that are kept to the bounds in place."""
     _bounds: tuple[np.ndarray, np.ndarray] | None
     """What `_effort_bounds` gave, and the version of the limits at that time."""
     _bounds_version: int
@@ -127,6 +129,9 @@ class Attachment(Remembering, Uncopyable):
             )
             self._undo = undo.pop_all()
         self._to_check = self._applied.numpy().ravel() if self._applied.device.is_cpu else None
+        self._to_bound = [self._effort.numpy()]
+        if self._applied is not self._effort:
+            self._to_bound.append(self._applied.numpy())
         self._bounds = self._effort_bounds()
         self._bounds_version = simulation.limits_version
         self._closed = False
@@ -147,8 +152,7 @@ class Attachment(Remembering, Uncopyable):
         if version != self._bounds_version:
             self._bounds, self._bounds_version = self._effort_bounds(), version
         if self._bounds is not None:
-            for array in (self._effort, self._applied):
-                numbers = array.numpy()
+            for numbers in self._to_bound:
                 np.clip(numbers, *self._bounds, out=numbers)
 
     @abc.abstractmethod
@@ -163,9 +167,10 @@ class Attachment(Remembering, Uncopyable):
         if not silent.all():
             robot, column = np.argwhere(~silent)[0]
             name = self.articulation.dof_names[columns[column]]
+            what = simulation.what_drives(int(robots[robot]), int(columns[column]))
             raise SimulationError(
                 f"the engine's own drive of joint '{name}' of '{self.articulation.paths[robot]}' is still there after "
-                "its gains were set to zero: two would pull at one joint"
+                f"those of the joints to drive were silenced: {what}"
             )
 
     def _on_pre_step(self, dt: float) -> None:

@@ -43,3 +43,11 @@ class EngineDrives:
             What takes them away.
         """
         return lambda: None
+
+    def what_drives(self, robot: int, dof: int) -> str:
+        """What of the engine still drives a DOF of a robot that should be silent."""
+        return "two would pull at one joint"
+
+    def effort_sources(self, robot: int) -> list[str]:
+        """Where the limit of each DOF's effort comes from, "" where the engine does not say, D of them."""
+        return []

@@ -142,6 +142,8 @@ class ActuatorBase:
             "velocity_limit_sim": velocity_limit,
         }
         self._assets = {name: asset_values(f"{self._where}: {name}", v, self.shape) for name, v in assets.items()}
+        self.asset_places: dict[str, list[str]] = {}
+        """Where in the asset values stand, by parameter and for each joint, for the table."""
         take_newer_names(self._where, self.cfg, self.joint_names)
         self._resolved = self._resolve()
         self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
@@ -385,7 +387,7 @@ class ActuatorBase:
 
     def table_text(self) -> str:
         """The same, not printed."""
-        return table_text(self._resolved, self.joint_names)
+        return table_text(self._resolved, self.joint_names, self.asset_places)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.num_joints} joints in {self.num_envs} environments on {self.device}>"

@@ -88,6 +88,10 @@ class ActuatorGroups(Attachment):
             model: ActuatorBase = cfg.class_type(cfg, names, columns, len(robots), simulation.device, **assets)
         except ActuonError as error:
             raise type(error)(f"group '{name}': {error}") from error
+        places = simulation.effort_sources(int(robots.robot_ids[0]))
+        if places:
+            chosen = [places[column] for column in columns]
+            model.asset_places |= {"effort_limit": chosen, "effort_limit_sim": chosen}
         if type(model).compute not in (ActuatorBase.compute, ImplicitActuator.compute):
             raise StructureError(
                 f"group '{name}': {type(model).__name__} overrides compute(), which is not called on robots; override "
@@ -131,6 +135,8 @@ class ActuatorGroups(Attachment):
         robots = self.articulation
         ranges = [-np.full(self._effort.shape, np.inf, np.float32), np.full(self._effort.shape, np.inf, np.float32)]
         joints, drives = super()._effort_bounds(), robots.simulation.drive_effort_range(robots.robot_ids)
+        if joints is None and drives is not None and (-drives[0] == drives[1]).all():
+            drives = None  # the limit of the model says it all
         for name, model in self.groups.items():
             at = np.s_[:, self._columns[name]]
             has_robots_limit = not model.is_given("effort_limit") and name not in self._limits_changed

@@ -146,15 +146,18 @@ def rows_by_parameter(
     return table
 
 
-def table_text(resolved: Mapping[str, Resolved], joint_names: Sequence[str]) -> str:
-    """The same as text, with units and sources."""
+def table_text(
+    resolved: Mapping[str, Resolved], joint_names: Sequence[str], places: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """The same as text, with units and sources. ``places`` says where in the asset values stand, for each joint."""
     header = ("joint", "parameter", "asset", "config", "used", "unit", "source")
     rows: list[Sequence[str]] = [header]
     for i, joint in enumerate(joint_names):
         for name, r in resolved.items():
             asset = None if r.asset is None else float(r.asset[0, i])
             numbers = (_shown(asset), _shown(r.config[i]), _shown(float(r.used[0, i])))
-            rows.append((joint, name, *numbers, PARAMETERS[name].unit, r.source))
+            place = (places or {}).get(name, [])[i : i + 1] if r.source == "asset" else []
+            rows.append((joint, name, *numbers, PARAMETERS[name].unit, ": ".join([r.source, *filter(None, place)])))
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 

@@ -184,7 +184,7 @@ class Drives:
 
     def silent(self, model: Any, dofs: np.ndarray) -> np.ndarray:
         """Whether no actuator pushes on a DOF, neither on its joint nor through a tendon."""
-        loud = [i for i in range(len(self.moves)) if is_loud(model, i)]
+        loud = model.actuator_gainprm.any(axis=1) | model.actuator_biasprm.any(axis=1)
         return ~np.asarray(self.moves[loud][:, dofs].any(axis=0))
 
     def why_loud(self, model: Any, dof: int) -> str:

@@ -22,6 +22,8 @@ _log = logging.getLogger("actuon.sim")
 class GrowingModel(ModelProperties):
     """The part of a MuJoCo simulation that adds drives to its model, and takes them away."""
 
+    _where: str
+    """What to call the model."""
     _spec: Callable[[], Any] | None
     """What reads the `MjSpec` that the model was compiled from; None where there is none."""
     _bare: tuple[Any, Drives] | None = None
@@ -48,7 +50,7 @@ class GrowingModel(ModelProperties):
         if lacking:
             self._grow(lacking)
             names = ", ".join(needed[dof] for dof in lacking)
-            _log.warning("'%s': no drive in the model for %s; one is added, until close()", path, names)
+            _log.warning("%s: no drive in the model for %s; one is added, until close()", self._where, names)
         self._users += 1
         try:
             give_back = self._silence_beside(robots, np.array(sorted(needed)))
@@ -82,7 +84,13 @@ class GrowingModel(ModelProperties):
         lower, upper, _ = self._limits.effort_range(model, np.array(dofs))
         before = [new_drive(self._mujoco, dof) for dof in drives.added_dofs]
         new = [new_drive(self._mujoco, *place) for place in zip(dofs, lower, upper, strict=True)]
-        grown, its_drives = with_actuators(self._mujoco, self._spec(), bare, [*before, *new])
+        try:
+            spec = self._spec()
+        except ValueError as error:
+            raise SimulationError(
+                f"no drive can be added: {self._where} cannot be read again: {' '.join(str(error).split())}"
+            ) from error
+        grown, its_drives = with_actuators(self._mujoco, spec, bare, [*before, *new])
         copy_values(model, grown)
         self._bare = self._bare or (model, drives)
         self._take_model(grown, its_drives)

@@ -193,6 +193,14 @@ class ModelProperties(Simulation):
         """A tendon that moves the joint is a drive too."""
         return np.array([self._drives.silent(model, dofs) for model, _, dofs in self._with_models(robots)])
 
+    def what_drives(self, robot: int, dof: int) -> str:
+        ((model, _, dofs),) = self._with_models(np.array([robot]))
+        return self._drives.why_loud(model, int(dofs[dof]))
+
+    def effort_sources(self, robot: int) -> list[str]:
+        ((model, _, dofs),) = self._with_models(np.array([robot]))
+        return self._limits.effort_range(model, dofs)[2]
+
 
 def _alike(values: np.ndarray) -> bool:
     """Whether all rows are the same."""

@@ -141,7 +141,8 @@ class MujocoSimulation(GrowingModel):
         if keyframe >= 0:
             mujoco.mj_resetDataKeyframe(model, data, keyframe)
         for dof in self._drives.added_dofs:  # which are told to stay where they are
-            data.ctrl[self._drives.position[dof]] = data.qpos[model.jnt_qposadr[model.dof_jntid[dof]]]
+            if self._drives.position[dof] >= 0:
+                data.ctrl[self._drives.position[dof]] = data.qpos[model.jnt_qposadr[model.dof_jntid[dof]]]
         state = np.zeros(self._batch.states.shape[1])
         mujoco.mj_getState(model, data, state, int(mujoco.mjtState.mjSTATE_INTEGRATION))
         return state
