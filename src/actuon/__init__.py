@@ -26,7 +26,6 @@ from .components.delay_time import (
     InterpolatedDelayConfig as InterpolatedDelayConfig,
     SensorDelay as SensorDelay,
     TimeDelayConfig as TimeDelayConfig,
-    TimedRingState as TimedRingState,
 )
 from .components.effects.effect import Effect as Effect
 from .components.limits.clamping import Clamping as Clamping

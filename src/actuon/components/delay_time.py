@@ -127,7 +127,7 @@ def interpolated_lag(
     return int(whole + missed), steps - whole, count + 1.0, missed, episode
 
 
-class TimedRingState(RingState):
+class _TimedRing(RingState):
     """A ring of past signals, and where the random numbers are."""
 
     def __init__(self, depth: int, columns: int, num_actuators: int, device: wp.Device, requires_grad: bool):
@@ -240,10 +240,10 @@ class DelayTime(Component):
         """Whether the time step counts: always."""
         return True
 
-    def state(self, num_actuators: int, device: DeviceLike) -> TimedRingState:
+    def state(self, num_actuators: int, device: DeviceLike) -> RingState:
         """Return a new, empty ring for ``num_actuators`` DOFs."""
         columns = len(self._signals)
-        return TimedRingState(self._depth, columns, num_actuators, wp.get_device(device), self.requires_grad)
+        return _TimedRing(self._depth, columns, num_actuators, wp.get_device(device), self.requires_grad)
 
     def run(
         self,
