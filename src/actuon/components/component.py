@@ -24,7 +24,7 @@ from ..errors import ArrayError, ParameterError, StateError, StructureError
 from ..kernel.alone import Given, run_alone
 from ..kernel.structure import Stage
 from ..typing import DeviceLike
-from .describing import is_device_array, shown, signature as call_signature
+from .describing import ParameterAttribute, is_device_array, shown, signature as call_signature
 from .state import State
 
 _LARGEST_DT = 3.0e38
@@ -34,21 +34,6 @@ _LARGEST_DT = 3.0e38
 def limit(x: float, low: float, high: float):
     """``x`` held between ``low`` and ``high``. NaN stays NaN, so that a broken state is not mistaken for a limit."""
     return wp.where(x < low, low, wp.where(x > high, high, x))
-
-
-class _Parameter:
-    """A declared parameter as an attribute: reads as an array, checks what is written to it."""
-
-    def __init__(self, name: str, declared: Field):
-        self.name = name
-        self.declared = declared
-        self.__doc__ = f"{declared.doc} [{declared.unit}]"
-
-    def __get__(self, component: Component | None, owner: type | None = None) -> Any:
-        return self if component is None else component._values[self.name]
-
-    def __set__(self, component: Component, value: Any) -> None:
-        component._write(self.name, self.declared, value)
 
 
 class Component:
@@ -69,8 +54,8 @@ class Component:
     """Signals that the laws can do without: what they are in a chain where nothing before gives them."""
     closing_law: ClassVar[Any] = None
     """A ``@wp.func`` of the same parameters that is run after the last stage, in reverse order of the stages: the way
-    back through a transmission, or what is known only then, such as the heat of the current that flowed. It may ask for
-    the signals of all stages; it returns ``effort``, then `CLOSING_OUTPUTS`, then `CLOSING_STATES`."""
+    back through a transmission, or what is known only then, such as the heat of the current. It may ask for signals of
+    all stages, and for ``q`` and ``qd`` as the law did. Returns ``effort``, `CLOSING_OUTPUTS`, `CLOSING_STATES`."""
     CLOSING_OUTPUTS: ClassVar[tuple[str, ...]] = ()
     """Signals that the closing law returns after the effort."""
     CLOSING_STATES: ClassVar[tuple[str, ...]] = ()
@@ -89,7 +74,7 @@ class Component:
     """The signals that a law of this kind returns first."""
     _sees_sensed: ClassVar[bool] = False
     """Whether a law of this kind gets positions and velocities as sensors give them."""
-    _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run",)
+    _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run", "run_closing")
     _values: Any = MappingProxyType({})
     _num_actuators: int | None = None
     _revision: int = 0
@@ -102,7 +87,7 @@ class Component:
             for name, declared in cls.config.declared().items():
                 if any(name in owner.__dict__ for owner in cls.__mro__ if getattr(owner, "config", None) is None):
                     raise StructureError(f"{cls.config.__name__}.{name}: the name is taken by a method of components")
-                setattr(cls, name, _Parameter(name, declared))
+                setattr(cls, name, ParameterAttribute(name, declared))
             shared = {name for name, d in cls.config.declared().items() if d.shared}
             cls.SHARED_PARAMS = frozenset(shared | set(cls.__dict__.get("SHARED_PARAMS", ())))
             if "__init__" not in cls.__dict__:
@@ -209,7 +194,7 @@ class Component:
                 f"{cls.__name__}: unknown parameter {unknown[0]!r}; parameters: {', '.join(declared) or 'none'}"
             )
         complete = {name: d.fallback if args.get(name) is None else args[name] for name, d in declared.items()}
-        missing = [name for name, value in complete.items() if value is None]
+        missing = [name for name, value in complete.items() if value is None and not declared[name].nullable]
         if missing:
             raise ParameterError(f"{cls.__name__}: needs '{missing[0]}' {declared[missing[0]].range}")
         return dataclasses.asdict(cls.config(**complete))
@@ -270,6 +255,7 @@ class Component:
             label=cls.label(),
             law=cls.law,
             closing_law=cls.closing_law,
+            closes=cls.run_closing is not Component.run_closing,
             closing_outputs=tuple(cls.CLOSING_OUTPUTS),
             closing_states=tuple(cls.CLOSING_STATES),
             defaults=tuple(cls.OPTIONAL_SIGNALS.items()),
@@ -373,6 +359,17 @@ class Component:
         """
         self._require_law("run()")
         run_alone(self, given, results, current_state, next_state, dt)
+
+    def run_closing(
+        self,
+        given: Mapping[str, Given],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        """Run the way back alone, as `run`: write the ``effort`` and `CLOSING_OUTPUTS`. Override it where `run` is."""
+        run_alone(self, given, results, current_state, next_state, dt, self.stage().closing())
 
     def _require_law(self, method: str) -> None:
         if self.law is None:

@@ -79,7 +79,7 @@ def _arguments(structure: Structure) -> Iterator[Argument]:
         yield Argument(f"{group}_indices", "Indices", Role.INDICES, group)
         yield Argument(f"{group}_offset", "int", Role.OFFSET, group)
     for position, stage, label in structure.labelled():
-        for name in (*stage.params, *stage.tables):
+        for name in (*stage.read_params, *stage.tables):
             kind = "Ints" if name in stage.integers else "Floats"
             yield Argument(f"{label}_{name}", kind, Role.PARAMETER, (position, name))
         if stage.ring is not None:

@@ -50,6 +50,10 @@ class _Writer:
         self._segments = 0
         self._signals: dict[str, _Value] = {}
         self._sensed: dict[str, _Value] = {}
+        self._before: list[dict[str, _Value]] = []
+        """Position and velocity before each stage, for its closing law."""
+        self._closed: set[str] = set()
+        """Signals that closing laws have given."""
         self._written: dict[int, _Value] = {}
         self._loaded: dict[tuple[int, str], str] = {}
         """What states are called, by position of their stage and name."""
@@ -99,6 +103,7 @@ class _Writer:
         if any(write.signal == LIMITED_BY for write in structure.writes):
             self._start_blaming()
         for position, stage, label in structure.labelled():
+            self._before.append({name: self._signals[name] for name in FEEDBACK if name in self._signals})
             if stage.ring is not None:
                 self._look_back(position, stage, label)
             if stage.network is not None:
@@ -147,10 +152,12 @@ class _Writer:
     def _close(self, position: int | None = None) -> None:
         """End the loop over lanes. Signals that were made in it stay, where a stage from ``position`` on needs them."""
         needed = self._needed_from(position) if position is not None else ()
-        for signals in (self._signals, self._sensed):
+        kept: dict[str, _Value] = {}
+        for signals in (self._signals, self._sensed, *self._before):
             for signal, value in signals.items():
                 if value.is_lane and signal in needed:
-                    signals[signal] = self._keep(value, self._new(signal))
+                    kept[value.name] = kept.get(value.name) or self._keep(value, self._new(signal))
+                    signals[signal] = kept[value.name]
         if self._lane:
             self._lines += ["for j in range(LANES):", *indented(self._lane)] if self._in_blocks else self._lane
         self._lane = []
@@ -166,7 +173,7 @@ class _Writer:
     def _call(self, position: int, stage: Stage, label: str, law: object, called: str) -> None:
         """Call a law for one lane."""
         closing = law is not stage.law
-        view = self._signals if closing else self._view(stage)
+        view = self._signals | self._before[position] if closing else self._view(stage)
         returns, outputs, states = stage.returns, stage.outputs, stage.law_states
         if closing:
             returns, outputs, states = ("effort",), stage.closing_outputs, stage.closing_states
@@ -192,7 +199,9 @@ class _Writer:
             self._signals[LIMITED_BY] = _Value(name, is_lane=self._in_blocks)
         for signal, name in results.items():
             held = self._sensed if stage.sensed and not closing and signal in FEEDBACK else self._signals
-            held[signal] = _Value(name, is_lane=self._in_blocks)
+            if signal not in self._closed:
+                held[signal] = _Value(name, is_lane=self._in_blocks)
+        self._closed |= {*outputs} if closing else set()
         for name, local in new.items():
             kept = self._keep(_Value(local, is_lane=True), self._new(f"{name}_new"))
             self._states.append((self._name_of[Role.STATE_OUT, (position, name)], kept))
@@ -207,7 +216,7 @@ class _Writer:
     def _parameters(self, position: int, stage: Stage, label: str) -> dict[str, str]:
         """Load the parameters of a stage, once, and return how its laws call them."""
         names = {}
-        for name in stage.params:
+        for name in stage.read_params:
             local = f"{self._name_of[Role.PARAMETER, (position, name)]}_"
             if local not in self._taken:
                 self._taken.add(local)

@@ -8,7 +8,7 @@ from typing import Any
 import warp as wp
 
 from ..arrays import DoubleArray
-from .alone import Given, run_alone
+from .alone import Given
 from .binding import Chain
 from .stepping import building, check_states_on_tape, refuse_tape, run_on_copies
 from .structure import CLIPPED, FEEDBACK, LIMITED_BY
@@ -55,8 +55,10 @@ class StagedRunner:
         if limited_by is not None:
             limited_by.fill_(-1.0)
             signals[LIMITED_BY] = Given(limited_by, self._in_order, is_direct=True)
+        feedback = []
         for position, component in enumerate(chain.components):
             stage = component.stage()
+            feedback.append({name: signals[name] for name in FEEDBACK})
             before, after = (state.stages[position] if state is not None else None for state in (current, following))
             names = (*stage.returns, *stage.outputs) if stage.ring is None else stage.ring.signals
             results = {name: self._buffer(position, name) for name in names}
@@ -70,13 +72,17 @@ class StagedRunner:
                 wp.launch(_blame, chain.num_actuators, [*efforts, float(position), limited_by], device=chain.device)
             if position == chain.computed_after:
                 computed = signals["effort"].array
+        closed: dict[str, Given] = {}
         for position, component in reversed(list(enumerate(chain.components))):
             closing = component.stage().closing()
             if closing is not None:
                 before, after = (s.stages[position] if s is not None else None for s in (current, following))
                 results = {name: self._buffer(-1 - position, name) for name in (*closing.returns, *closing.outputs)}
-                run_alone(component, signals, results, before, after, dt, closing)
-                signals |= {name: Given(array, self._in_order, is_direct=True) for name, array in results.items()}
+                component.run_closing(signals | feedback[position], results, before, after, dt)
+                given = {name: Given(array, self._in_order, is_direct=True) for name, array in results.items()}
+                signals["effort"] = given.pop("effort")
+                closed = given | closed
+                signals |= closed
         values = [signals["effort"].array, computed, *(signals[name].array for name in chain.telemetry)]
         targets = [arrays[slot] for slot in chain.slots[len(sources) :]]
         for write, source, target in zip(chain.writes, values, targets, strict=True):

@@ -84,6 +84,8 @@ class Stage:
     """The Warp function: signals, parameters and states in; signals, outputs and new states out. None for a ring."""
     closing_law: Any = None
     """A law of the same parameters that is run after the last stage, in reverse order: back through a transmission."""
+    closes: bool = False
+    """Whether kernels of the component's own are run then instead."""
     closing_outputs: tuple[str, ...] = ()
     """Signals that the closing law adds, returned after the effort."""
     closing_states: tuple[str, ...] = ()
@@ -139,13 +141,22 @@ class Stage:
         return tuple(dict.fromkeys(name for name in names if name not in own))
 
     @property
+    def read_params(self) -> tuple[str, ...]:
+        """Those of ``params`` that a kernel reads: others are for the engine, or for files."""
+        ring = self.ring
+        laws = (self.law, self.closing_law, ring.law if ring is not None else None)
+        asked = {ring.lag} if ring is not None else set()
+        asked |= {name for law in laws if law is not None for name in law.input_types}
+        return tuple(name for name in self.params if name in asked)
+
+    @property
     def law_states(self) -> tuple[str, ...]:
         """The states whose new values the law returns."""
         return tuple(name for name in self.states if name not in self.closing_states)
 
     def closing(self) -> Stage | None:
         """What is run after the last stage, as a stage of its own."""
-        if self.closing_law is None:
+        if self.closing_law is None and not self.closes:
             return None
         return Stage(
             f"{self.label}_closing",

@@ -26,7 +26,7 @@ class Controller(Component):
 
     kind = ComponentKind.CONTROLLER
     _sees_sensed = True
-    _own_kernel_methods = ("run", "compute")
+    _own_kernel_methods = ("run", "run_closing", "compute")
     _pending: Any = None
     custom_inputs: tuple[str, ...] = ()
     """Names of arrays of the simulation's control that it reads beside targets and feedforward."""

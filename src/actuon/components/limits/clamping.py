@@ -21,7 +21,7 @@ class Clamping(Component):
     """
 
     kind = ComponentKind.CLAMPING
-    _own_kernel_methods = ("run", "modify_forces")
+    _own_kernel_methods = ("run", "run_closing", "modify_forces")
 
     def modify_forces(
         self,
