@@ -115,3 +115,31 @@ class Oracle:
             self.integral = np.clip(self.integral + (target_q - q) * dt, -bound, bound)
             effort = effort + gains["ki"] * self.integral
         return effort
+
+
+def gear(motor_velocity, motor_effort, efficiency, backdrive_efficiency, smoothing_velocity):
+    """Share of the ideal effort that a gear gives the joint: friction by the load, in full from a speed on."""
+    driving = np.sign(motor_velocity) * np.sign(motor_effort) > 0
+    friction = np.where(driving, 1.0 - efficiency, 1.0 / backdrive_efficiency - 1.0)
+    friction = friction * np.clip(np.abs(motor_velocity) / smoothing_velocity, 0.0, 1.0)
+    return np.where(driving, 1.0 - friction, 1.0 + friction)
+
+
+def linkage(q, joint_positions, motor_positions):
+    """Motor position and its derivative: a cubic between entries, with harmonic means of the slopes at them."""
+    width, slope = np.diff(joint_positions), np.diff(motor_positions) / np.diff(joint_positions)
+    inner = 2.0 / (1.0 / slope[1:] + 1.0 / slope[:-1])
+    ends = np.concatenate([slope[:1], inner, slope[-1:]])
+    motor, ratio = np.empty_like(q), np.empty_like(q)
+    for i, x in enumerate(q):
+        if x <= joint_positions[0] or x >= joint_positions[-1]:
+            at = 0 if x <= joint_positions[0] else -1
+            motor[i], ratio[i] = motor_positions[at] + ends[at] * (x - joint_positions[at]), ends[at]
+            continue
+        k = np.searchsorted(joint_positions, x) - 1
+        h = width[k]
+        rows = [[1, 0, 0, 0], [1, h, h**2, h**3], [0, 1, 0, 0], [0, 1, 2 * h, 3 * h**2]]
+        c = np.linalg.solve(rows, [motor_positions[k], motor_positions[k + 1], ends[k], ends[k + 1]])
+        d = x - joint_positions[k]
+        motor[i], ratio[i] = c @ [1, d, d**2, d**3], c @ [0, 1, 2 * d, 3 * d**2]
+    return motor, ratio

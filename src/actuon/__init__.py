@@ -53,6 +53,14 @@ from .components.limits.torque_speed import (
 from .components.ring_state import RingState as RingState
 from .components.sensors.sensor import Sensor as Sensor
 from .components.state import State as State
+from .components.transmissions.gear import (
+    GearTransmissionConfig as GearTransmissionConfig,
+    TransmissionGear as TransmissionGear,
+)
+from .components.transmissions.linkage import (
+    LinkageTransmissionConfig as LinkageTransmissionConfig,
+    TransmissionLinkage as TransmissionLinkage,
+)
 from .components.transmissions.transmission import Transmission as Transmission
 from .declare.config import Config as Config
 from .declare.parameter import Field as Field, param as param

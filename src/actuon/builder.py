@@ -36,9 +36,14 @@ class _Entry:
     """The class of each stage."""
 
     def group(self) -> Hashable:
-        """What must agree for joints to share an actuator: classes in order, and shared parameters."""
+        """What must agree for joints to share an actuator: classes in order, which parameters, and shared ones."""
         return tuple(
-            (cls, tuple((name, _hashable(value)) for name, value in arguments.items() if name in cls.SHARED_PARAMS))
+            (
+                cls,
+                tuple(
+                    (name, _hashable(value) if name in cls.SHARED_PARAMS else None) for name, value in arguments.items()
+                ),
+            )
             for cls, arguments in zip(self.classes, self.arguments(), strict=True)
         )
 

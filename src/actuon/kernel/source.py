@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .arguments import Argument, Role, array_name
+from .ring_source import ring_footer, ring_header
 from .structure import CLIPPED, DIRECT, FEEDBACK, LIMITED_BY, Stage, Structure
 from .types import Flavour
 
@@ -67,8 +68,8 @@ class _Writer:
         lines += [f"    {argument.name}: {argument.type}," for argument in self._signature]
         lines += ["):"]
         rings = [(stage, label) for _, stage, label in self._structure.labelled() if stage.ring is not None]
-        before = [line for _, label in rings for line in self._ring_header(label)]
-        after = [line for _, label in rings for line in self._ring_footer(label)]
+        before = [line for _, label in rings for line in ring_header(label, self._structure.flavour)]
+        after = [line for _, label in rings for line in ring_footer(label, self._structure.flavour)]
         if self._in_blocks:
             lines += [
                 "    thread, unused = wp.tid()",  # two dimensions: for one, Warp compiles the kernel twice
@@ -329,33 +330,6 @@ class _Writer:
         states = [f"{label}_{name}_{side}" for name in stage.wide_states for side in ("in", "out")]
         given = ", ".join([f"{label}_weights", *(value.name for value in inputs), *states, "n", "base", "count"])
         self._lines.append(f"{label}_{network.output} = {label}_network({given})")
-
-    def _ring_header(self, label: str) -> list[str]:
-        synced = "in_place"
-        if self._structure.flavour is not Flavour.GRAD:
-            synced += f" or {label}_spare_out[cell] == {label}_tag_in[cell]"
-            synced += f" or {label}_origin_in[cell] == {label}_tag_out[cell]"
-        lines = [
-            f"{label}_newest = {label}_newest_in[cell]",
-            f"{label}_slot = next_row({label}_newest, {label}_rows)",
-            f"{label}_filled = {label}_filled_in[cell]",
-            f"{label}_synced = {synced}",
-        ]
-        if self._in_blocks:
-            lines.append(f"{label}_full = wp.min({label}_filled, {label}_filled_out[cell]) >= {label}_rows - 1")
-        return lines
-
-    def _ring_footer(self, label: str) -> list[str]:
-        lines = [
-            f"{label}_tag_out[cell] = {label}_tag_out[cell] + wp.int64(1)",
-            f"{label}_origin_out[cell] = wp.int64(0)",
-            f"{label}_newest_out[cell] = {label}_slot",
-            f"{label}_filled_out[cell] = wp.min({label}_filled + 1, {label}_rows - 1)",
-            f"{label}_spare_out[cell] = wp.int64(0)",
-        ]
-        if self._structure.flavour is not Flavour.GRAD:
-            lines += ["if not in_place:", f"    {label}_spare_in[cell] = {label}_tag_out[cell]"]
-        return lines
 
     def _block_writes(self) -> list[str]:
         """What a block of lanes writes: signals, new states, rings."""

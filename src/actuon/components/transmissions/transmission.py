@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...declare.registry import ComponentKind
 from ..component import Component
+
+SMALLEST_RATIO = 1e-6
+"""A smaller ratio of a motor's speed to a joint's is taken as none."""
 
 
 class Transmission(Component):
@@ -16,3 +21,8 @@ class Transmission(Component):
 
     kind = ComponentKind.TRANSMISSION
     _returns = ("q", "qd", "effort")
+
+    def constant_ratio(self) -> np.ndarray | None:
+        """The motor's speed by the joint's [1], shape (N,), where it is the same at every position, and that of no
+        other joint; None otherwise."""
+        return None

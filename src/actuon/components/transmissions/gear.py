@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A gear with a constant ratio, and losses by the direction of power.
+
+.. math::
+    q_m &= n q, \qquad \dot q_m = n \dot q \\
+    \tau &= n \tau_m \left(1 + s (f - 1)\right), \qquad
+    f = \begin{cases} \eta & \tau_m \dot q_m > 0 \\ 1/\eta_b & \text{else} \end{cases}, \qquad
+    s = \min(|\dot q_m| / v_s,\; 1)
+
+Power flows from the motor to the joint with :math:`\eta`, and from the joint to the motor with :math:`\eta_b`: of each
+the receiving side gets no more than the other gives, in all four quadrants. The loss is friction in proportion to the
+load, so it would jump where the motion turns round; it fades to none at rest, over :math:`v_s`, and the effort is
+continuous. (Constant efficiencies by the direction of power, smoothed to one where no power flows, are also how
+Simscape Driveline models a gear.)
+
+On the way in, the law divides by the same factor, at the direction of the wanted power: where nothing after it limits
+or changes the effort, the joint gets just what the controller wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...errors import ParameterError
+from ...typing import ArrayLike
+from .transmission import SMALLEST_RATIO, Transmission
+
+LEAST_EFFICIENCY = wp.constant(1e-6)
+"""An efficiency below this is taken as this: quotients by it stay finite."""
+SLOWEST = wp.constant(1e-6)
+"""A smoothing velocity [rad/s] below this is taken as this."""
+
+
+@dataclass(frozen=True)
+class GearTransmissionConfig(Config):
+    """A gear between motor and joint."""
+
+    schema = "ActuonGearTransmissionAPI"
+
+    ratio: float = param("1", "Turns of the motor for one of the joint; below 0 where they turn in opposite senses.")
+    efficiency: float = param(
+        "1", "Share of the motor's power that reaches the joint.", default=1.0, above=0.0, maximum=1.0
+    )
+    backdrive_efficiency: float | None = param(
+        "1",
+        "Share of the joint's power that reaches the motor, where the joint drives it. Left out: as efficiency.",
+        default=None,
+        optional=True,
+        above=0.0,
+        maximum=1.0,
+    )
+    rotor_inertia: float = param("kg·m²", "Inertia of the rotor, at the motor.", default=0.0, minimum=0.0)
+    reflected_inertia: float = param(
+        "kg·m²", "The same at the joint, rotor_inertia·ratio²; give one of the two.", default=0.0, minimum=0.0
+    )
+    smoothing_velocity: float = param(
+        "rad/s", "Motor speed from which losses count in full; at rest there are none.", default=1.0, above=0.0
+    )
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        small = np.atleast_1d(np.abs(np.asarray(values["ratio"], np.float32)) < SMALLEST_RATIO)
+        if small.any():
+            at = f" at index {int(np.argmax(small))}" if np.ndim(values["ratio"]) else ""
+            got = np.atleast_1d(values["ratio"])[np.argmax(small)]
+            raise ParameterError(
+                f"{where}.ratio: got {got:g}{at}; must not be 0, or within ±{SMALLEST_RATIO:g} of it [1]: such a gear "
+                "passes on nothing"
+            )
+        both = np.asarray(values["rotor_inertia"] != 0.0) & np.asarray(values["reflected_inertia"] != 0.0)
+        if np.any(both):
+            raise ParameterError(
+                f"{where}: got rotor_inertia and reflected_inertia; must be one of the two: the second is the first "
+                "times ratio²"
+            )
+
+
+@wp.func
+def passed_on(
+    motor_velocity: float,
+    effort: float,
+    efficiency: float,
+    backdrive_efficiency: float,
+    smoothing_velocity: float,
+):
+    """Effort at the joint by what it were without loss, for efforts counted as the motor's speed is."""
+    forward = wp.max(efficiency, LEAST_EFFICIENCY)
+    back = wp.where(backdrive_efficiency > 0.0, wp.max(backdrive_efficiency, LEAST_EFFICIENCY), forward)
+    full = wp.where(effort * motor_velocity > 0.0, forward, 1.0 / back)
+    threshold = wp.max(smoothing_velocity, SLOWEST)
+    return 1.0 + wp.min(wp.abs(motor_velocity), threshold) / threshold * (full - 1.0)
+
+
+@wp.func
+def gear_law(
+    q: float,
+    qd: float,
+    effort: float,
+    gear_ratio: float,
+    ratio: float,
+    efficiency: float,
+    backdrive_efficiency: float,
+    smoothing_velocity: float,
+):
+    velocity = ratio * qd
+    ideal = effort / ratio
+    share = passed_on(velocity, ideal, efficiency, backdrive_efficiency, smoothing_velocity)
+    return ratio * q, velocity, ideal / share, velocity, gear_ratio * wp.abs(ratio)
+
+
+@wp.func
+def gear_closing_law(
+    qd: float,
+    effort: float,
+    ratio: float,
+    efficiency: float,
+    backdrive_efficiency: float,
+    smoothing_velocity: float,
+):
+    share = passed_on(ratio * qd, effort, efficiency, backdrive_efficiency, smoothing_velocity)
+    return ratio * effort * share, effort
+
+
+class TransmissionGear(Transmission):
+    """A gear: the motor turns ``ratio`` times as fast as the joint, with ``ratio`` times less effort.
+
+    On robots, the inertia of the rotor is handed to the engine as the joint's armature.
+
+    Args:
+        ratio: Turns of the motor for one of the joint [1], shape (N,). Below 0 where they turn in opposite senses.
+        efficiency: Share of the motor's power that reaches the joint [1], shape (N,).
+        backdrive_efficiency: Share of the joint's power that reaches the motor [1], shape (N,), where the joint drives
+            the motor. Default: as ``efficiency``.
+        rotor_inertia: Inertia of the rotor, at the motor [kg·m²], shape (N,).
+        reflected_inertia: The same at the joint [kg·m²], shape (N,); instead of ``rotor_inertia``.
+        smoothing_velocity: Motor speed from which losses count in full [rad/s], shape (N,).
+    """
+
+    config = GearTransmissionConfig
+    law = gear_law
+    closing_law = gear_closing_law
+    OUTPUTS = ("motor_velocity", "gear_ratio")
+    CLOSING_OUTPUTS = ("motor_effort",)
+    OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
+
+    def __init__(
+        self,
+        ratio: ArrayLike,
+        efficiency: ArrayLike = 1.0,
+        backdrive_efficiency: ArrayLike | None = None,
+        rotor_inertia: ArrayLike = 0.0,
+        reflected_inertia: ArrayLike = 0.0,
+        smoothing_velocity: ArrayLike = 1.0,
+    ):
+        super().__init__(ratio, efficiency, backdrive_efficiency, rotor_inertia, reflected_inertia, smoothing_velocity)
+
+    def constant_ratio(self) -> np.ndarray:
+        return self.ratio.numpy()
+
+    def engine_armature(self) -> np.ndarray:
+        return self.reflected_inertia.numpy() + self.rotor_inertia.numpy() * self.ratio.numpy() ** 2

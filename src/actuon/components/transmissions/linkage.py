@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A linkage: a ratio that depends on the joint's position, from a table of the motor's position over the joint's.
+
+.. math:: q_m = g(q), \qquad \dot q_m = g'(q)\, \dot q, \qquad \tau = g'(q)\, \tau_m
+
+Between two entries of the table :math:`g` is the cubic through both with the slope :math:`d_i` at each, the harmonic
+mean of the slopes of the straight lines to its neighbours; at the ends, and beyond them, the slope of the last line
+(Fritsch and Butland, 1984). So :math:`g` rises or falls throughout, as the table does, the ratio has no jumps and is
+never zero, and effort and velocity come from the same function: no power is lost or won anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...errors import ParameterError, shown
+from ...kernel.types import Floats
+from ..component import limit
+from ..limits.position_based import entry_before
+from .transmission import SMALLEST_RATIO, Transmission
+
+LARGEST_RATIO = 1.0 / SMALLEST_RATIO
+
+
+@dataclass(frozen=True)
+class LinkageTransmissionConfig(Config):
+    """A table of the motor's position over the joint's."""
+
+    schema = "ActuonLinkageTransmissionAPI"
+
+    joint_positions: tuple[float, ...] = param("rad", "Positions of the joint, in rising order.", shared=True)
+    motor_positions: tuple[float, ...] = param(
+        "rad", "Position of the motor at each of them, all rising or all falling.", shared=True
+    )
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        columns = []
+        for name, declared in cls.declared().items():
+            if np.ndim(values[name]) != 1 or np.size(values[name]) < 2:
+                raise ParameterError(
+                    f"{where}.{name}: got {shown(values[name])}; must be a list of at least two numbers"
+                )
+            declared.check(f"{where}.{name}", values[name])
+            columns.append(np.asarray(values[name], dtype=np.float32).astype(np.float64))
+        joint, motor = columns
+        if len(joint) != len(motor):
+            raise ParameterError(
+                f"{where}: got {len(joint)} joint_positions and {len(motor)} motor_positions; must be equal"
+            )
+        held = np.diff(joint) <= 0.0
+        if held.any():
+            at = int(np.argmax(held))
+            raise ParameterError(
+                f"{where}.joint_positions: {joint[at + 1]:g} at index {at + 1} follows {joint[at]:g}; positions of the "
+                "joint must rise"
+            )
+        ratios = np.diff(motor) / np.diff(joint)
+        small = (np.abs(ratios) < SMALLEST_RATIO) | (np.abs(ratios) > LARGEST_RATIO) | (ratios * ratios[0] < 0.0)
+        if small.any():
+            at = int(np.argmax(small))
+            raise ParameterError(
+                f"{where}.motor_positions: {motor[at + 1]:g} at index {at + 1} follows {motor[at]:g}, a ratio of "
+                f"{ratios[at]:g}; the motor must turn one way all along the table, by {SMALLEST_RATIO:g} to "
+                f"{LARGEST_RATIO:g} times the joint: at a dead centre it moves nothing"
+            )
+
+
+@wp.func
+def slope_after(entry: int, joint_positions: Floats, motor_positions: Floats):
+    """Slope of the line from an entry to the next; at the ends, of the last line."""
+    last = joint_positions.shape[0] - 1
+    left = wp.clamp(entry, 0, last - 1)
+    return (motor_positions[left + 1] - motor_positions[left]) / (joint_positions[left + 1] - joint_positions[left])
+
+
+@wp.func
+def slope_at(entry: int, joint_positions: Floats, motor_positions: Floats):
+    """Ratio at an entry: the harmonic mean of the slopes to both sides."""
+    before = slope_after(entry - 1, joint_positions, motor_positions)
+    after = slope_after(entry, joint_positions, motor_positions)
+    return 2.0 * before * (after / (before + after))
+
+
+@wp.func
+def linkage_at(q: float, joint_positions: Floats, motor_positions: Floats):
+    """Position of the motor at the joint's position ``q``, and the ratio there."""
+    left = wp.min(entry_before(q, joint_positions), joint_positions.shape[0] - 2)
+    start = joint_positions[left]
+    width = joint_positions[left + 1] - start
+    slope = slope_after(left, joint_positions, motor_positions)
+    first = slope_at(left, joint_positions, motor_positions)
+    last = slope_at(left + 1, joint_positions, motor_positions)
+    inside = limit(q - start, 0.0, width)
+    beyond = q - start - inside
+    t = inside / width
+    bend = first + last - 2.0 * slope
+    turn = 3.0 * slope - 2.0 * first - last
+    ratio = first + t * (2.0 * turn + t * 3.0 * bend)
+    return motor_positions[left] + inside * (first + t * (turn + t * bend)) + beyond * ratio, ratio
+
+
+@wp.func
+def linkage_law(
+    q: float, qd: float, effort: float, gear_ratio: float, joint_positions: Floats, motor_positions: Floats
+):
+    position, ratio = linkage_at(q, joint_positions, motor_positions)
+    velocity = ratio * qd
+    return position, velocity, effort / ratio, velocity, gear_ratio * wp.abs(ratio)
+
+
+@wp.func
+def linkage_closing_law(q: float, effort: float, joint_positions: Floats, motor_positions: Floats):
+    _, ratio = linkage_at(q, joint_positions, motor_positions)
+    return ratio * effort, effort
+
+
+class TransmissionLinkage(Transmission):
+    """A linkage whose ratio depends on the joint's position. The table is shared by all DOFs of the group.
+
+    Args:
+        joint_positions: Positions of the joint [rad or m], rising, shape (K,).
+        motor_positions: Positions of the motor there [rad or m], all rising or all falling, shape (K,).
+    """
+
+    config = LinkageTransmissionConfig
+    law = linkage_law
+    closing_law = linkage_closing_law
+    OUTPUTS = ("motor_velocity", "gear_ratio")
+    CLOSING_OUTPUTS = ("motor_effort",)
+    OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
+
+    def __init__(self, joint_positions: Any, motor_positions: Any):
+        super().__init__(joint_positions, motor_positions)
