@@ -200,6 +200,31 @@ def test_rewinding_all_or_some(rng):
         assert actuators.telemetry().applied_effort.any()
 
 
+def test_live_arrays_are_those_of_the_simulation():
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        robots = Articulation("base")
+        live, before = robots.live("joint_q"), robots.get_dof_positions()
+        assert live.ptr == robots.live("joint_q").ptr
+        np.testing.assert_array_equal(live.numpy(), before.numpy())
+        kept = before.numpy().copy()
+        robots.set_dof_position_targets(robots.get_dof_position_targets().numpy() + 0.2)
+        simulation.step(5)
+        np.testing.assert_array_equal(live.numpy(), robots.get_dof_positions().numpy())
+        np.testing.assert_array_equal(before.numpy(), kept)
+        assert (live.numpy() != kept).any()
+
+
+def test_friction_as_isaac_sim_has_it():
+    with MujocoSimulation(ARM, num_envs=2):
+        robots = Articulation("link0")
+        robots.set_dof_friction_properties(0.5, viscous_frictions=0.25, dof_indices=[1])
+        static, dynamic, viscous = (values.numpy() for values in robots.get_dof_friction_properties())
+        assert static[:, 1].tolist() == dynamic[:, 1].tolist() == [0.5, 0.5]
+        assert viscous[:, 1].tolist() == [0.25, 0.25]
+        with pytest.raises(SimulationError, match="one dry friction"):
+            robots.set_dof_friction_properties(0.5, 0.4)
+
+
 def test_nobody_is_called_between_steps_that_need_nobody():
     with MujocoSimulation(ARM, num_envs=MANY) as simulation:
         simulation.step(3)
@@ -256,6 +281,15 @@ def test_roots(rng):
         np.testing.assert_allclose(data.xpos[1], poses[3, :3], atol=1e-6)
         mujoco.mj_objectVelocity(simulation.models[3], data, mujoco.mjtObj.mjOBJ_XBODY, 1, found, 0)
         np.testing.assert_allclose(np.hstack([found[3:], found[:3]]), velocities[3], atol=1e-5)
+        positions, orientations = robots.get_world_poses()
+        np.testing.assert_array_equal(orientations.numpy()[:, [1, 2, 3, 0]], robots.get_root_poses().numpy()[:, 3:])
+        robots.set_world_poses(positions=positions.numpy()[2] + 1.0, indices=[2])
+        np.testing.assert_allclose(robots.get_root_poses().numpy()[2, 3:], poses[2, 3:], atol=1e-6)
+        np.testing.assert_allclose(robots.get_root_poses().numpy()[2, :3], poses[2, :3] + 1.0, atol=1e-6)
+        robots.set_velocities(angular_velocities=[0.0, 0.0, 2.0])
+        linear, angular = robots.get_velocities()
+        np.testing.assert_allclose(angular.numpy(), np.tile([0.0, 0.0, 2.0], (MANY, 1)), atol=1e-5)
+        np.testing.assert_allclose(linear.numpy(), velocities[:, :3], atol=1e-5)
     with MujocoSimulation(ARM, num_envs=2) as simulation:
         robots = Articulation("link0")
         assert robots.get_root_poses().numpy().shape == (2, 7)

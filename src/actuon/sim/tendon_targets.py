@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,25 +11,11 @@ import warp as wp
 from ..errors import SimulationError, listed
 from ..typing import ArrayLike, IdsLike
 from .ids import ids_to_write, read_ids
-from .robot import Robot
-from .simulation import Simulation
+from .selection import Selection
 
 
-class TendonTargets(abc.ABC):
+class TendonTargets(Selection):
     """The part of an articulation that commands tendons."""
-
-    simulation: Simulation
-    robot_ids: np.ndarray
-    paths: list[str]
-
-    @property
-    @abc.abstractmethod
-    def robots(self) -> list[Robot]:
-        """What the simulation knows about each robot."""
-
-    @abc.abstractmethod
-    def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int], finite: bool = True) -> np.ndarray:
-        """Values that a setter got, float32, broadcast to ``shape``."""
 
     def get_tendon_names(self) -> list[str]:
         """Names of the tendons that have a position servo, in the order of the columns."""
