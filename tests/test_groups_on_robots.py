@@ -367,6 +367,18 @@ def test_explicit_groups_keep_to_what_the_engine_would_clip(given, joint, expect
             assert told.clipped[0, 0]
 
 
+def test_a_servo_without_a_target_velocity_refuses_one_in_an_implicit_group_too():
+    with MujocoSimulation(limited(actuator='<position joint="a" kp="9" kv="1"/>')):
+        robots = Articulation("/r")
+        cfg = ImplicitActuatorCfg(joint_names_expr=["a"], stiffness=None, damping=None)
+        with ActuatorGroups(robots, {"all": cfg}):
+            robots.set_dof_velocity_targets(0.0)
+            with pytest.raises(ValueError, match="nothing follows a target velocity of a of '/r'"):
+                robots.set_dof_velocity_targets(1.0)
+        with ActuatorGroups(robots, {"all": IdealPDActuatorCfg(joint_names_expr=["a"], stiffness=1.0, damping=1.0)}):
+            robots.set_dof_velocity_targets(1.0)
+
+
 def test_the_table_says_where_in_the_model_a_limit_stands():
     with MujocoSimulation(limited('actuatorfrcrange="-1 9"')):
         cfg = IdealPDActuatorCfg(joint_names_expr=["a"], stiffness=1000.0, damping=0.0)

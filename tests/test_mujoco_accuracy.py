@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import mujoco
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from paths import PUBLIC
 
 import actuon
 from actuon import Articulation, MujocoSimulation
-from actuon.lab import ActuatorGroups, IdealPDActuatorCfg, ImplicitActuatorCfg
+from actuon.lab import ActuatorGroups, IdealPDActuatorCfg, ImplicitActuatorCfg, Uniform
 
 pytest.importorskip("torch")
 
@@ -84,3 +86,23 @@ def test_a_drive_that_is_added_is_the_explicit_pd_up_to_the_motors_limits(name):
         for cfg in (IdealPDActuatorCfg, ImplicitActuatorCfg)
     ]
     np.testing.assert_allclose(*runs, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PUBLIC_NAMES)
+def test_implicit_groups_drive_every_robot_and_leave_its_model_as_it_was(name):
+    with MujocoSimulation(spec_of(name), num_envs=9) as simulation:
+        before = copy.copy(simulation.models[0])
+        robots = Articulation(simulation.robots[0].name)
+        cfg = ImplicitActuatorCfg(
+            joint_names_expr=[".*"], stiffness=20.0, damping=1.0, armature=0.1, effort_limit_sim=9.0
+        )
+        with ActuatorGroups(robots, {"all": cfg}) as groups:
+            robots.set_dof_position_targets(robots.get_dof_positions())
+            groups["all"].randomize("stiffness", Uniform(0.9, 1.1))
+            simulation.step(10)
+            assert (robots.get_dof_gains()[0].numpy() > 0.0).all()
+        simulation.step()
+        for field in (field for field in dir(before) if not field.startswith("_")):
+            values = getattr(before, field)
+            if isinstance(values, np.ndarray):
+                np.testing.assert_array_equal(getattr(simulation.models[8], field), values, err_msg=field)
