@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from actuon.sim.mujoco.added_drives import copy_state, copy_values, new_drive, with_actuators
+from actuon.sim.mujoco.added_drives import copy_values, new_drive, with_actuators
 from actuon.sim.mujoco.drives import Drives
 from actuon.sim.mujoco.limits import Limits
 from actuon.sim.mujoco.names import find_keyframe, joint_name, why_no_robot
@@ -352,15 +352,11 @@ def test_an_added_drive_leaves_everything_else_as_it_is():
     for field in ("actuator_gainprm", "actuator_biasprm", "actuator_acc0"):
         np.testing.assert_array_equal(getattr(more, field)[:2], getattr(model, field), err_msg=field)
     before, after = mujoco.MjData(model), mujoco.MjData(more)
-    mujoco.mj_resetDataKeyframe(model, before, 0)
-    before.qvel[:], before.qfrc_applied[:] = (0.5, -0.5), (0.1, 0.2)
-    for _ in range(3):
-        mujoco.mj_step(model, before)
-    copy_state(mujoco, (model, before), (more, after))
-    for _ in range(50):
-        mujoco.mj_step(model, before)
-        mujoco.mj_step(more, after)
-    assert before.time == after.time
+    for each, data in ((model, before), (more, after)):
+        mujoco.mj_resetDataKeyframe(each, data, 0)
+        data.qvel[:], data.qfrc_applied[:] = (0.5, -0.5), (0.1, 0.2)
+        for _ in range(50):
+            mujoco.mj_step(each, data)
     assert (before.qpos == after.qpos).all()
     assert after.ctrl.tolist() == [0.5, 2.0, 0.0, 0.0]
     more.dof_armature[1] = 0.7

@@ -2,7 +2,7 @@
 """Actuators that are added to a model: drives for joints that have a motor alone, or nothing.
 
 A compiled model cannot grow. It is compiled anew from its `MjSpec`, with the new actuators last, and gets every value
-and every state of the one before.
+of the one before.
 """
 
 from __future__ import annotations
@@ -145,18 +145,3 @@ def _copy_attributes(source: Any, target: Any) -> None:
             getattr(target, name)[...] = value
         else:
             setattr(target, name, value)
-
-
-def copy_state(mujoco: Any, source: tuple[Any, Any], target: tuple[Any, Any]) -> None:
-    """Give a state the values of another, each a pair of ``MjModel`` and ``MjData``, of models as in `copy_values`.
-
-    Further actuators are told zero.
-    """
-    parts = int(mujoco.mjtState.mjSTATE_INTEGRATION) & ~int(mujoco.mjtState.mjSTATE_CTRL)
-    state = np.empty(mujoco.mj_stateSize(source[0], parts))
-    mujoco.mj_getState(*source, state, parts)
-    mujoco.mj_setState(*target, state, parts)
-    target[1].ctrl[:] = 0.0
-    _copy_common(source[1].ctrl, target[1].ctrl)
-    mujoco.mj_forward(*target)
-    target[1].qacc_warmstart[:] = source[1].qacc_warmstart
