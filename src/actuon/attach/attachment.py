@@ -20,6 +20,7 @@ from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
+from .engine_inertia import hand_over_inertia
 from .remembering import Remembering, to_change
 from .telemetry import Telemetry, make_telemetry
 
@@ -115,6 +116,7 @@ class Attachment(Remembering, Uncopyable):
         with contextlib.ExitStack() as undo:
             undo.callback(simulation.release, owner)
             self._hand_over(undo)
+            hand_over_inertia(self.articulation, self.actuators, undo)
             self._write = simulation.effort_writer(robots, columns, self._effort)
             self._subscriptions = subscribe_weakly(
                 simulation,

@@ -371,6 +371,10 @@ class Component:
         """Run the way back alone, as `run`: write the ``effort`` and `CLOSING_OUTPUTS`. Override it where `run` is."""
         run_alone(self, given, results, current_state, next_state, dt, self.stage().closing())
 
+    def engine_armature(self) -> np.ndarray | None:
+        """Inertia that it brings at its joint [kg·m²], shape (N,), for robots' engines to hold. None: no inertia."""
+        return None
+
     def _require_law(self, method: str) -> None:
         if self.law is None:
             raise StructureError(f"{type(self).__name__} has neither a law nor a {method} of its own")
