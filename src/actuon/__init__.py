@@ -18,6 +18,10 @@ from .components.controllers.neural import (
 )
 from .components.controllers.pd import ControllerPD as ControllerPD, PDControlConfig as PDControlConfig
 from .components.controllers.pid import ControllerPID as ControllerPID, PIDControlConfig as PIDControlConfig
+from .components.controllers.servo_pwm import (
+    ControllerServoPWM as ControllerServoPWM,
+    ServoPWMControlConfig as ServoPWMControlConfig,
+)
 from .components.delay import Delay as Delay, DelayConfig as DelayConfig
 from .components.delay_time import (
     DelayInterpolated as DelayInterpolated,
@@ -27,11 +31,31 @@ from .components.delay_time import (
     SensorDelay as SensorDelay,
     TimeDelayConfig as TimeDelayConfig,
 )
+from .components.effects.current_loop import (
+    CurrentLoopEffectConfig as CurrentLoopEffectConfig,
+    EffectCurrentLoop as EffectCurrentLoop,
+)
 from .components.effects.effect import Effect as Effect
+from .components.effects.noise import (
+    EffectNoise as EffectNoise,
+    NoiseEffectConfig as NoiseEffectConfig,
+)
+from .components.effects.ripple import (
+    EffectRipple as EffectRipple,
+    RippleEffectConfig as RippleEffectConfig,
+)
+from .components.limits.battery import (
+    BatteryClampingConfig as BatteryClampingConfig,
+    ClampingBattery as ClampingBattery,
+)
 from .components.limits.clamping import Clamping as Clamping
 from .components.limits.dc_motor import (
     ClampingDCMotor as ClampingDCMotor,
     DCMotorClampingConfig as DCMotorClampingConfig,
+)
+from .components.limits.heat import (
+    ClampingHeat as ClampingHeat,
+    HeatClampingConfig as HeatClampingConfig,
 )
 from .components.limits.max_effort import (
     ClampingMaxEffort as ClampingMaxEffort,
@@ -50,9 +74,29 @@ from .components.limits.torque_speed import (
     ClampingTorqueSpeed as ClampingTorqueSpeed,
     TorqueSpeedClampingConfig as TorqueSpeedClampingConfig,
 )
+from .components.limits.voltage import (
+    ClampingVoltage as ClampingVoltage,
+    VoltageClampingConfig as VoltageClampingConfig,
+)
 from .components.ring_state import RingState as RingState
+from .components.sensors.differentiated import (
+    DifferentiatedSensorConfig as DifferentiatedSensorConfig,
+    SensorDifferentiated as SensorDifferentiated,
+)
+from .components.sensors.encoder import (
+    EncoderSensorConfig as EncoderSensorConfig,
+    SensorEncoder as SensorEncoder,
+)
+from .components.sensors.low_pass import (
+    LowPassSensorConfig as LowPassSensorConfig,
+    SensorLowPass as SensorLowPass,
+)
 from .components.sensors.sensor import Sensor as Sensor
 from .components.state import State as State
+from .components.transmissions.backlash import (
+    BacklashTransmissionConfig as BacklashTransmissionConfig,
+    TransmissionBacklash as TransmissionBacklash,
+)
 from .components.transmissions.gear import (
     GearTransmissionConfig as GearTransmissionConfig,
     TransmissionGear as TransmissionGear,
@@ -60,6 +104,10 @@ from .components.transmissions.gear import (
 from .components.transmissions.linkage import (
     LinkageTransmissionConfig as LinkageTransmissionConfig,
     TransmissionLinkage as TransmissionLinkage,
+)
+from .components.transmissions.series_elastic import (
+    SeriesElasticTransmissionConfig as SeriesElasticTransmissionConfig,
+    TransmissionSeriesElastic as TransmissionSeriesElastic,
 )
 from .components.transmissions.transmission import Transmission as Transmission
 from .declare.config import Config as Config

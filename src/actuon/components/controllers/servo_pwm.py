@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A hobby-class servo: its firmware turns the position error into the duty of a PWM, its motor does the rest.
+
+.. math::
+    d &= \mathrm{clamp}(k_p\,e + k_i \int e\,dt + k_d\,\dot e,\; \pm d_{max}), \qquad e = q^* - q \\
+    u &= d\,U, \qquad i = (u - k_t\,\dot q)/R, \qquad \tau = k_t\,i
+
+with errors within the dead band taken as zero, and an integral that stops where it alone asks for the largest duty. Gains
+are in duty, so 1 is 100 %; :math:`k_t` and :math:`R` are those at the side where the controller stands, at the output
+shaft of most servos: that is how Duclusaud, Passault, Padois and Ly, "Extended Friction Models for the Physics Simulation
+of Servo Actuators" (2025) give them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...errors import ParameterError
+from ...typing import ArrayLike
+from ..component import limit
+from ..numerics import SHORTEST
+from .controller import Controller
+
+COUNTS_PER_RADIAN = 4096 / (2.0 * math.pi)
+LEAST_GAIN = wp.constant(1e-9)
+
+
+@dataclass(frozen=True)
+class ServoPWMControlConfig(Config):
+    """A servo: the gains of its firmware, in SI units, and its motor."""
+
+    schema = "ActuonServoPWMControlAPI"
+
+    kp: float = param("1/rad", "Duty per position error.", minimum=0.0)
+    torque_constant: float = param("N·m/A", "Effort per current, which is also back-EMF per speed.", minimum=1e-6)
+    resistance: float = param("Ω", "Resistance of the winding.", minimum=1e-6)
+    bus_voltage: float = param("V", "Voltage of the supply, where no battery gives it.", minimum=0.0)
+    ki: float = param("1/(rad·s)", "Duty per integrated position error.", default=0.0, minimum=0.0)
+    kd: float = param("s/rad", "Duty per change of the position error.", default=0.0, minimum=0.0)
+    max_duty: float = param("1", "Largest duty.", default=1.0, minimum=0.0, maximum=1.0)
+    dead_band: float = param("rad", "Position error that is taken as none.", default=0.0, minimum=0.0)
+
+    @classmethod
+    def from_dynamixel(
+        cls,
+        position_p_gain: int,
+        position_i_gain: int = 0,
+        position_d_gain: int = 0,
+        *,
+        torque_constant: float,
+        resistance: float,
+        bus_voltage: float,
+        pwm_limit: int = 885,
+        period: float = 0.001,
+    ) -> Self:
+        """A Dynamixel of the X series in position mode, from the values in its control table.
+
+        By the e-manual of ROBOTIS (XL430, "Position PID Gain"), the gains are the registers over 128, 65 536 and 16; the
+        error is in counts of 1/4096 turn, and 885 is a duty of 100 %.
+
+        Args:
+            position_p_gain: Register 84, 0 to 16 383.
+            position_i_gain: Register 82, 0 to 16 383.
+            position_d_gain: Register 80, 0 to 16 383.
+            torque_constant: Effort per current at the output shaft [N·m/A].
+            resistance: Resistance of the winding [Ω].
+            bus_voltage: Voltage of the supply [V].
+            pwm_limit: Register 36, 0 to 885.
+            period: Time between two runs of the firmware's loop [s], over which it sums and takes differences. The manual
+                does not say it.
+        """
+        registers = {
+            "position_p_gain": position_p_gain,
+            "position_i_gain": position_i_gain,
+            "position_d_gain": position_d_gain,
+        }
+        for name, value in registers.items():
+            _check_register(f"from_dynamixel: {name}", value, 16383)
+        _check_register("from_dynamixel: pwm_limit", pwm_limit, 885)
+        if not 0.0 < period < math.inf:
+            raise ParameterError(f"from_dynamixel: period: got {period}; must be finite and > 0 [s]")
+        duty = COUNTS_PER_RADIAN / 885.0
+        return cls(
+            kp=duty * position_p_gain / 128.0,
+            ki=duty * position_i_gain / 65536.0 / period,
+            kd=duty * position_d_gain / 16.0 * period,
+            torque_constant=torque_constant,
+            resistance=resistance,
+            bus_voltage=bus_voltage,
+            max_duty=pwm_limit / 885.0,
+        )
+
+    @classmethod
+    def from_feetech(
+        cls,
+        p_coefficient: int,
+        *,
+        torque_constant: float,
+        resistance: float,
+        bus_voltage: float,
+        dead_zone: int = 0,
+    ) -> Self:
+        """A Feetech of the STS series in position mode, from the values in its memory table.
+
+        The maker does not say what its coefficients mean. Duclusaud et al. (2025) found a duty of 0.166 per radian and unit
+        of the P coefficient of an STS3215 with an oscilloscope, and a largest duty of 0.97. What its I and D coefficients
+        do is not published, so they must be zero.
+
+        Args:
+            p_coefficient: Address 21, 0 to 254.
+            torque_constant: Effort per current at the output shaft [N·m/A].
+            resistance: Resistance of the winding [Ω].
+            bus_voltage: Voltage of the supply [V].
+            dead_zone: Addresses 26 and 27, in counts of 1/4096 turn, 0 to 32.
+        """
+        _check_register("from_feetech: p_coefficient", p_coefficient, 254)
+        _check_register("from_feetech: dead_zone", dead_zone, 32)
+        return cls(
+            kp=0.166 * p_coefficient,
+            torque_constant=torque_constant,
+            resistance=resistance,
+            bus_voltage=bus_voltage,
+            max_duty=0.97,
+            dead_band=dead_zone / COUNTS_PER_RADIAN,
+        )
+
+
+def _check_register(where: str, value: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise ParameterError(
+            f"{where}: got {value!r}; must be a whole number ≥ 0 and ≤ {most}, as the register holds it"
+        )
+
+
+@wp.func
+def servo_pwm_law(
+    q: float,
+    qd: float,
+    target_q: float,
+    supply_voltage: float,
+    dt: float,
+    integral: float,
+    last_error: float,
+    is_running: float,
+    kp: float,
+    torque_constant: float,
+    resistance: float,
+    bus_voltage: float,
+    ki: float,
+    kd: float,
+    max_duty: float,
+    dead_band: float,
+):
+    error = target_q - q
+    error = wp.where(wp.abs(error) > dead_band, error, 0.0)
+    most = max_duty / wp.max(ki, LEAST_GAIN)
+    accumulated = limit(integral + error * dt, -most, most)
+    change = wp.where(is_running > 0.0, (error - last_error) / wp.max(dt, SHORTEST), 0.0)
+    duty = limit(kp * error + ki * accumulated + kd * change, -max_duty, max_duty)
+    voltage = duty * wp.where(supply_voltage < 0.0, bus_voltage, supply_voltage)
+    current = (voltage - torque_constant * qd) / resistance
+    return torque_constant * current, duty, current, voltage, accumulated, error, 1.0
+
+
+class ControllerServoPWM(Controller):
+    """Servo with a P, PI or PID loop to the duty of a PWM. Follows target positions alone.
+
+    Offers ``duty``, ``current`` [A] and ``voltage`` [V]. A `ClampingBattery` before it gives its supply.
+
+    Args:
+        kp: Duties per position error [1/rad], shape (N,).
+        torque_constant: Efforts per current [N·m/A], shape (N,).
+        resistance: Resistances of the windings [Ω], shape (N,).
+        bus_voltage: Voltages of the supply [V], shape (N,).
+        ki: Duties per integrated position error [1/(rad·s)], shape (N,).
+        kd: Duties per change of the position error [s/rad], shape (N,).
+        max_duty: Largest duties, shape (N,).
+        dead_band: Position errors that are taken as none [rad], shape (N,).
+    """
+
+    config = ServoPWMControlConfig
+    law = servo_pwm_law
+    STATES = ("integral", "last_error", "is_running")
+    OUTPUTS = ("duty", "current", "voltage")
+    OPTIONAL_SIGNALS = {"supply_voltage": -1.0}  # noqa: RUF012
+
+    def __init__(
+        self,
+        kp: ArrayLike,
+        torque_constant: ArrayLike,
+        resistance: ArrayLike,
+        bus_voltage: ArrayLike,
+        ki: ArrayLike = 0.0,
+        kd: ArrayLike = 0.0,
+        max_duty: ArrayLike = 1.0,
+        dead_band: ArrayLike = 0.0,
+    ):
+        super().__init__(kp, torque_constant, resistance, bus_voltage, ki, kd, max_duty, dead_band)

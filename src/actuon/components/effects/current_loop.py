@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""The current loop of a drive: a first-order lag with a limit of its slope.
+
+.. math::
+    \dot\tau = \mathrm{clamp}((\tau^* - \tau)/T,\; \pm s)
+
+The law is the exact solution for a wanted effort :math:`\tau^*` that is constant over the step, at any step: as long as
+the error is larger than :math:`s\,T` it shrinks at the slope :math:`s`, from there on it decays exponentially.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...typing import ArrayLike
+from ..numerics import SHORTEST
+from .effect import Effect
+
+STEEPEST = wp.constant(1e30)
+"""A slope [N·m/s] beyond this is taken as this."""
+
+
+@dataclass(frozen=True)
+class CurrentLoopEffectConfig(Config):
+    """How fast a drive brings the effort to what is wanted."""
+
+    schema = "ActuonCurrentLoopEffectAPI"
+
+    time_constant: float = param("s", "Time constant of the closed current loop: 1/(2π · bandwidth).", minimum=0.0)
+    max_slope: float = param(
+        "N·m/s", "Largest change of the effort per time.", default=math.inf, above=0.0, finite=False
+    )
+
+
+@wp.func
+def current_loop_law(effort: float, dt: float, reached: float, time_constant: float, max_slope: float):
+    slope = wp.min(max_slope, STEEPEST)
+    lag = wp.max(time_constant, SHORTEST)
+    error = effort - reached
+    sign = wp.where(error < 0.0, -1.0, 1.0)
+    size = sign * error
+    sloping = wp.min(wp.max(size - slope * lag, 0.0) / slope, dt)
+    left = (size - slope * sloping) * wp.exp((sloping - dt) / lag)
+    following = effort - sign * left
+    return following, following
+
+
+class EffectCurrentLoop(Effect):
+    """First-order lag of the effort with a limited slope. The effort is zero after a reset.
+
+    Args:
+        time_constant: Time constants [s], shape (N,).
+        max_slope: Largest changes of the effort per time [N·m/s], shape (N,). inf switches the limit off.
+    """
+
+    config = CurrentLoopEffectConfig
+    law = current_loop_law
+    STATES = ("reached",)
+
+    def __init__(self, time_constant: ArrayLike, max_slope: ArrayLike = math.inf):
+        super().__init__(time_constant, max_slope)

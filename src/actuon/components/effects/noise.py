@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Noise of the effort, and a bias that each DOF keeps.
+
+.. math::
+    \tau \leftarrow \tau + \sigma_b\,z_i(0) + \sigma\,z_i(k),\qquad k = 1, 2, …
+
+with standard normal numbers :math:`z` that are functions of seed, DOF :math:`i` and step :math:`k` alone: the same run
+gives the same noise, on any device, after a saved state is loaded, and after a reset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...typing import ArrayLike, DeviceLike
+from .effect import Effect
+
+LAST_COUNT = wp.constant(16777215.0)
+"""The last whole number that a state counts to before it starts again."""
+
+
+@dataclass(frozen=True)
+class NoiseEffectConfig(Config):
+    """Noise and bias of the effort."""
+
+    schema = "ActuonNoiseEffectAPI"
+
+    noise: float = param("N·m", "Standard deviation of what each step adds.", default=0.0, minimum=0.0)
+    bias: float = param("N·m", "Standard deviation of what each DOF always adds.", default=0.0, minimum=0.0)
+    seed: int = param("1", "Picks the random numbers. Each DOF has its own.", default=0, minimum=0, integer=True)
+
+
+@wp.func
+def noise_law(effort: float, dof: float, steps: float, noise: float, bias: float, seed: int):
+    stream = wp.randi(wp.rand_init(seed, int(dof)))
+    count = wp.where(steps >= LAST_COUNT, 1.0, steps + 1.0)
+    drawn = wp.randn(wp.rand_init(stream, int(count)))
+    kept = wp.randn(wp.rand_init(stream, 0))
+    return effort + bias * kept + noise * drawn, dof, count
+
+
+class EffectNoise(Effect):
+    """Normal noise of the effort in each step, and a bias of each DOF, so of each environment, drawn once.
+
+    Args:
+        noise: Standard deviations of the noise [N·m], shape (N,).
+        bias: Standard deviations of the biases [N·m], shape (N,).
+        seed: Seeds, shape (N,). DOFs with the same seed get numbers of their own nevertheless; another actuator with
+            the same seed gets the same ones.
+    """
+
+    config = NoiseEffectConfig
+    law = noise_law
+    STATES = ("dof", "steps")
+
+    def __init__(self, noise: ArrayLike = 0.0, bias: ArrayLike = 0.0, seed: ArrayLike = 0):
+        super().__init__(noise, bias, seed)
+
+    def finalize(self, device: DeviceLike, num_actuators: int) -> None:
+        """Bring the parameters onto ``device``, and number the DOFs."""
+        super().finalize(device, num_actuators)
+        self._numbers = wp.array(np.arange(num_actuators, dtype=np.float32), device=self._device)
+
+    def _first_value(self, name: str, value: float | str) -> Any:
+        return (lambda: self._numbers) if name == "dof" else super()._first_value(name, value)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A battery that sags under its load and runs down.
+
+.. math::
+    U_0 &= U_{full} + (U_{empty} - U_{full})\,Q/C, \qquad 0 \text{ from } Q = C \text{ on} \\
+    U &= U_0/(1 + R\,G), \qquad \dot Q = G\,U, \qquad G = \sum_k u_k i_k/U^2
+
+with the charge drawn :math:`Q`, the capacity :math:`C`, and the load :math:`G` that the drives of the motors :math:`k` were
+to the battery in the last step: a drive is taken as a converter without losses, which draws :math:`u_k i_k/U` when its
+motor has the current :math:`i_k` at the voltage :math:`u_k`. This is :math:`U = U_0 - R\,I`; with the load as a conductance
+it settles at any load that the battery can carry. Who brakes charges it.
+
+Alone, each DOF has a battery of its own. `SharedBattery` lets DOFs hang on one; on robots, all motors of a robot do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...errors import ParameterError
+from ...typing import ArrayLike
+from .clamping import Clamping
+
+LEAST_VOLTAGE = wp.constant(1e-3)
+"""A supply [V] below this is taken as this where something is divided by it."""
+LEAST_DIVISOR = wp.constant(0.5)
+"""Motors that brake raise the voltage to the double at most."""
+
+
+@dataclass(frozen=True)
+class BatteryClampingConfig(Config):
+    """A battery, or any supply with an inner resistance."""
+
+    schema = "ActuonBatteryClampingAPI"
+
+    full_voltage: float = param("V", "Voltage without load, when full.", minimum=0.0)
+    inner_resistance: float = param("Ω", "Resistance of battery and leads.", default=0.0, minimum=0.0)
+    capacity: float = param(
+        "C", "Charge from full to empty; 3600 C are 1 A·h.", default=math.inf, above=0.0, finite=False
+    )
+    empty_voltage: float = param("V", "Voltage without load, just before it is empty.", default=0.0, minimum=0.0)
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        bad = np.float32(values["empty_voltage"]) > np.float32(values["full_voltage"])
+        if np.any(bad):
+            at = f" at index {int(np.argmax(bad))}" if np.ndim(bad) else ""
+            raise ParameterError(f"{where}: empty_voltage is above full_voltage{at}; a battery falls as it runs down")
+
+
+@wp.func
+def battery_law(
+    dt: float,
+    own_load: float,
+    other_load: float,
+    charge_drawn: float,
+    charge_rest: float,
+    full_voltage: float,
+    inner_resistance: float,
+    capacity: float,
+    empty_voltage: float,
+):
+    load = own_load + other_load
+    open_voltage = full_voltage + (empty_voltage - full_voltage) * wp.min(charge_drawn / capacity, 1.0)
+    open_voltage = wp.where(charge_drawn < capacity, open_voltage, 0.0)
+    supply = open_voltage / wp.max(1.0 + inner_resistance * load, LEAST_DIVISOR)
+    added = load * supply * dt + charge_rest
+    charge = charge_drawn + added
+    return supply, charge, 0.0, charge, added - (charge - charge_drawn)
+
+
+@wp.func
+def battery_closing_law(effort: float, current: float, voltage: float, supply_voltage: float):
+    supply = wp.max(supply_voltage, LEAST_VOLTAGE)
+    return effort, current * voltage / (supply * supply)
+
+
+class ClampingBattery(Clamping):
+    """A battery before the electrical limit: offers ``supply_voltage`` [V], which sags, and ``charge`` drawn [C].
+
+    Takes the current and voltage of an electrical limit or servo in the chain.
+
+    Args:
+        full_voltage: Voltages without load, when full [V], shape (N,).
+        inner_resistance: Resistances of battery and leads [Ω], shape (N,).
+        capacity: Charges from full to empty [C], shape (N,). inf never runs down.
+        empty_voltage: Voltages without load, just before it is empty [V], shape (N,).
+    """
+
+    config = BatteryClampingConfig
+    law = battery_law
+    closing_law = battery_closing_law
+    STATES = ("own_load", "other_load", "charge_drawn", "charge_rest")
+    CLOSING_STATES = ("own_load",)
+    OUTPUTS = ("supply_voltage", "charge")
+    _returns: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        full_voltage: ArrayLike,
+        inner_resistance: ArrayLike = 0.0,
+        capacity: ArrayLike = math.inf,
+        empty_voltage: ArrayLike = 0.0,
+    ):
+        super().__init__(full_voltage, inner_resistance, capacity, empty_voltage)

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Heat of a motor in two bodies, winding and housing; derating, and a trip.
+
+.. math::
+    \tau_w \dot T_w &= R_{wh} P - (T_w - T_h) \\
+    \tau_h \dot T_h &= (R_{ha}/R_{wh})\,(T_w - T_h) - (T_h - T_a)
+
+with the copper loss :math:`P`, the thermal resistances winding to housing :math:`R_{wh}` and housing to ambient
+:math:`R_{ha}`, and the two time constants of data sheets, :math:`\tau_w = R_{wh} C_w` and :math:`\tau_h = R_{ha} C_h`.
+For a loss that is constant over a step the law is the exact solution: :math:`\Delta T = A^{-1}(e^{A\,\Delta t} - 1)\,g`
+with the rates of change :math:`g` at its start, from the two eigenvalues of :math:`A`, which are real and negative.
+
+The loss is that of the electrical limit in the chain, or else :math:`(\tau/k_m)^2\,(1 + \alpha\,(T_w - 25\,°C))` with the
+motor constant :math:`k_m = k_t/\sqrt{R}`. Source: thermal model of maxon's catalogue ("Key information", 2024).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...errors import ParameterError
+from ...typing import ArrayLike
+from ..component import limit
+from ..numerics import exponential_less_one
+from .clamping import Clamping
+from .voltage import hot_resistance
+
+LARGEST = wp.constant(float(np.finfo(np.float32).max))
+NARROWEST = wp.constant(1e-6)
+"""Least width of the range of derating [°C]."""
+
+
+@dataclass(frozen=True)
+class HeatClampingConfig(Config):
+    """Thermal figures of a motor, and what its drive does when it is hot."""
+
+    schema = "ActuonHeatClampingAPI"
+
+    winding_thermal_resistance: float = param("K/W", "From winding to housing.", above=0.0)
+    housing_thermal_resistance: float = param("K/W", "From housing to ambient.", above=0.0)
+    winding_time_constant: float = param("s", "Thermal time constant of the winding.", above=0.0)
+    housing_time_constant: float = param("s", "Thermal time constant of the housing, or motor.", above=0.0)
+    motor_constant: float = param(
+        "N·m/√W", "Effort per root of the copper loss, at 25 °C, where no electrical limit says the loss.", above=0.0
+    )
+    max_effort: float = param("N·m", "Largest effort when cool.", default=math.inf, minimum=0.0, finite=False)
+    derated_effort: float = param("N·m", "Largest effort from the end of derating on.", default=0.0, minimum=0.0)
+    derating_start: float = param("°C", "Winding temperature from which the limit falls.", default=100.0)
+    derating_end: float = param("°C", "Winding temperature at which it has fallen.", default=120.0)
+    trip_temperature: float = param(
+        "°C", "Winding temperature at which the drive gives up until a reset.", default=math.inf, finite=False
+    )
+    ambient: float = param("°C", "Temperature around the motor, and of the motor after a reset.", default=25.0)
+    temperature_coefficient: float = param(
+        "1/°C", "Rise of the resistance with the temperature of the winding.", default=0.00393, minimum=0.0
+    )
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        order = ("ambient", "derating_start", "derating_end", "trip_temperature")
+        for low, high in zip(order, order[1:], strict=False):
+            _check_order(where, values, low, high)
+        _check_order(where, values, "derated_effort", "max_effort")
+
+
+def _check_order(where: str, values: Mapping[str, Any], low: str, high: str) -> None:
+    lows, highs = np.broadcast_arrays(np.float32(values[low]), np.float32(values[high]))
+    bad = lows > highs
+    if bad.any():
+        first = int(np.argmax(bad))
+        at = f" at index {first}" if bad.ndim else ""
+        raise ParameterError(
+            f"{where}: {low} is {lows.ravel()[first]:g} and {high} {highs.ravel()[first]:g}{at}; "
+            f"{low} must not be above {high}"
+        )
+
+
+@wp.func
+def heat_law(
+    effort: float,
+    winding: float,
+    housing: float,
+    trip: float,
+    max_effort: float,
+    derated_effort: float,
+    derating_start: float,
+    derating_end: float,
+    trip_temperature: float,
+):
+    tripped = wp.where(winding > trip_temperature, 1.0, trip)
+    most = wp.min(max_effort, LARGEST)
+    share = limit((winding - derating_start) / wp.max(derating_end - derating_start, NARROWEST), 0.0, 1.0)
+    allowed = (most + (derated_effort - most) * share) * (1.0 - tripped)
+    return limit(effort, -allowed, allowed), winding, housing, tripped, tripped
+
+
+@wp.func
+def heat_closing_law(
+    effort: float,
+    copper_loss: float,
+    dt: float,
+    winding: float,
+    housing: float,
+    winding_rest: float,
+    housing_rest: float,
+    winding_thermal_resistance: float,
+    housing_thermal_resistance: float,
+    winding_time_constant: float,
+    housing_time_constant: float,
+    motor_constant: float,
+    ambient: float,
+    temperature_coefficient: float,
+):
+    root = effort / motor_constant
+    own_loss = hot_resistance(root * root, winding, temperature_coefficient)
+    loss = wp.where(copper_loss < 0.0, own_loss, copper_loss)
+    a = 1.0 / winding_time_constant
+    c = 1.0 / housing_time_constant
+    b = c * housing_thermal_resistance / winding_thermal_resistance
+    winding_rate = a * (winding_thermal_resistance * loss - (winding - housing))
+    housing_rate = b * (winding - housing) - c * (housing - ambient)
+    mean = 0.5 * (a + b + c)
+    distance = wp.sqrt(0.25 * (a - b - c) * (a - b - c) + a * b)
+    fast = -(mean + distance)
+    slow = -a * c / (mean + distance)
+    of_slow = exponential_less_one(slow * dt) / slow
+    of_fast = exponential_less_one(fast * dt) / fast
+    p = 0.5 * (of_slow - of_fast) / distance
+    q = 0.5 * (slow * of_fast - fast * of_slow) / distance
+    winding_added = (q - a * p) * winding_rate + a * p * housing_rate + winding_rest
+    housing_added = b * p * winding_rate + (q - (b + c) * p) * housing_rate + housing_rest
+    warmer_winding = winding + winding_added
+    warmer_housing = housing + housing_added
+    return (
+        effort,
+        warmer_winding,
+        warmer_housing,
+        winding_added - (warmer_winding - winding),
+        housing_added - (warmer_housing - housing),
+    )
+
+
+class ClampingHeat(Clamping):
+    """Temperatures of winding and housing, derating of the effort between two temperatures, and a trip at a third.
+
+    Stands before the electrical limit, whose resistance follows its ``temperature`` [°C] and whose copper loss it takes.
+    Also offers ``housing_temperature`` [°C] and ``tripped`` (1 from the trip to the next reset).
+
+    Args:
+        winding_thermal_resistance: From winding to housing [K/W], shape (N,).
+        housing_thermal_resistance: From housing to ambient [K/W], shape (N,).
+        winding_time_constant: Thermal time constants of the windings [s], shape (N,).
+        housing_time_constant: Thermal time constants of the housings [s], shape (N,).
+        motor_constant: Efforts per root of the copper loss [N·m/√W], shape (N,), where no electrical limit says the
+            loss.
+        max_effort: Largest efforts when cool [N·m], shape (N,).
+        derated_effort: Largest efforts from the end of derating on [N·m], shape (N,).
+        derating_start: Temperatures from which the limit falls [°C], shape (N,).
+        derating_end: Temperatures at which it has fallen [°C], shape (N,).
+        trip_temperature: Temperatures of the trip [°C], shape (N,). inf switches it off.
+        ambient: Temperatures around the motors [°C], shape (N,).
+        temperature_coefficient: Rise of the resistance [1/°C], shape (N,).
+    """
+
+    config = HeatClampingConfig
+    law = heat_law
+    closing_law = heat_closing_law
+    STATES = {  # noqa: RUF012
+        "winding": "ambient",
+        "housing": "ambient",
+        "winding_rest": 0.0,
+        "housing_rest": 0.0,
+        "trip": 0.0,
+    }
+    CLOSING_STATES = ("winding", "housing", "winding_rest", "housing_rest")
+    OUTPUTS = ("temperature", "housing_temperature", "tripped")
+    OPTIONAL_SIGNALS = {"copper_loss": -1.0}  # noqa: RUF012
+
+    def __init__(
+        self,
+        winding_thermal_resistance: ArrayLike,
+        housing_thermal_resistance: ArrayLike,
+        winding_time_constant: ArrayLike,
+        housing_time_constant: ArrayLike,
+        motor_constant: ArrayLike,
+        max_effort: ArrayLike = math.inf,
+        derated_effort: ArrayLike = 0.0,
+        derating_start: ArrayLike = 100.0,
+        derating_end: ArrayLike = 120.0,
+        trip_temperature: ArrayLike = math.inf,
+        ambient: ArrayLike = 25.0,
+        temperature_coefficient: ArrayLike = 0.00393,
+    ):
+        super().__init__(
+            winding_thermal_resistance,
+            housing_thermal_resistance,
+            winding_time_constant,
+            housing_time_constant,
+            motor_constant,
+            max_effort,
+            derated_effort,
+            derating_start,
+            derating_end,
+            trip_temperature,
+            ambient,
+            temperature_coefficient,
+        )

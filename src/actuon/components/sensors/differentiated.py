@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Velocity from the difference of positions, as firmware with nothing but an encoder has it.
+
+.. math::
+    v \leftarrow v + (1 - e^{-\Delta t/T})\,((q_k - q_{k-1})/\Delta t - v)
+
+with the positions as the sensors before show them. The first step after a reset has no difference, and shows zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...typing import ArrayLike
+from ..numerics import SHORTEST
+from .sensor import Sensor
+
+
+@dataclass(frozen=True)
+class DifferentiatedSensorConfig(Config):
+    """A velocity that is differentiated from the position, and filtered."""
+
+    schema = "ActuonDifferentiatedSensorAPI"
+
+    time_constant: float = param("s", "Of the low-pass on the difference. 0 does not filter.", default=0.0, minimum=0.0)
+
+
+@wp.func
+def differentiated_law(q: float, dt: float, last_q: float, shown: float, is_running: float, time_constant: float):
+    difference = wp.where(is_running > 0.0, (q - last_q) / wp.max(dt, SHORTEST), 0.0)
+    filtered = difference + (shown - difference) * wp.exp(-dt / wp.max(time_constant, SHORTEST))
+    return q, filtered, q, filtered, 1.0
+
+
+class SensorDifferentiated(Sensor):
+    """Velocity from the difference of two positions, through a low-pass.
+
+    Args:
+        time_constant: Time constants of the low-pass [s], shape (N,). 0 does not filter.
+    """
+
+    config = DifferentiatedSensorConfig
+    law = differentiated_law
+    STATES = ("last_q", "shown", "is_running")
+
+    def __init__(self, time_constant: ArrayLike = 0.0):
+        super().__init__(time_constant)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Backlash: a motor that crosses a gap before its teeth touch.
+
+.. math::
+    J\,\ddot\theta = \tau - F, \qquad
+    F = \begin{cases}
+      \max(k\,(\delta - g/2) + d\,\dot\delta,\; 0) & \delta > g/2 \\
+      \min(k\,(\delta + g/2) + d\,\dot\delta,\; 0) & \delta < -g/2 \\
+      0 & \text{else}
+    \end{cases}, \qquad \delta = \theta - q
+
+by backward Euler, in closed form: stable at any step and for any stiffness, and it never creates energy, since the
+potential of the teeth is convex. After it, stages see the position and velocity of the motor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...typing import ArrayLike
+from ..numerics import SHORTEST
+from .series_elastic import elastic_law
+from .transmission import Transmission
+
+
+@dataclass(frozen=True)
+class BacklashTransmissionConfig(Config):
+    """The play between motor and joint, on the side of the chain where it stands."""
+
+    schema = "ActuonBacklashTransmissionAPI"
+
+    gap: float = param("rad", "Angle from touching on one side to touching on the other.", minimum=0.0)
+    stiffness: float = param("N·m/rad", "Stiffness of the teeth.", above=0.0)
+    motor_inertia: float = param("kg·m²", "Inertia on the motor's side of the gap.", above=0.0)
+    damping: float = param("N·m·s/rad", "Damping of the teeth while they touch.", default=0.0, minimum=0.0)
+
+
+@wp.func
+def backlash_closing_law(
+    effort: float,
+    dt: float,
+    joint_position: float,
+    joint_velocity: float,
+    deflection: float,
+    spring_speed: float,
+    gap: float,
+    stiffness: float,
+    motor_inertia: float,
+    damping: float,
+):
+    t = wp.max(dt, SHORTEST)
+    free_speed = spring_speed + effort * t / motor_inertia
+    free = deflection + (free_speed - joint_velocity) * t
+    side = wp.where(free < 0.0, -1.0, 1.0)
+    depth = side * free - 0.5 * gap
+    depth_before = side * deflection - 0.5 * gap
+    inertial = motor_inertia / t
+    pressed = inertial * (stiffness * t * depth + damping * (depth - depth_before))
+    force = pressed / (inertial + damping + stiffness * t) / t
+    touching = side * wp.where(depth > 0.0, wp.max(force, 0.0), 0.0)
+    speed = free_speed - touching * t / motor_inertia
+    return touching, joint_position + deflection + speed * t, speed, 1.0
+
+
+class TransmissionBacklash(Transmission):
+    """Play between motor and joint. Offers ``deflection`` [rad], what the joint does as ``joint_position`` [rad] and
+    ``joint_velocity`` [rad/s], and ``spring_speed`` [rad/s] of the motor.
+
+    The motor starts in the middle of the gap, at the joint's velocity. Its inertia is in here: it must not be the joint's
+    armature too.
+
+    Args:
+        gap: Angles between touching on either side [rad], shape (N,).
+        stiffness: Stiffnesses of the teeth [N·m/rad], shape (N,).
+        motor_inertia: Inertias on the motor's side [kg·m²], shape (N,).
+        damping: Dampings of the teeth while they touch [N·m·s/rad], shape (N,).
+    """
+
+    config = BacklashTransmissionConfig
+    law = elastic_law
+    closing_law = backlash_closing_law
+    STATES = ("motor_position", "motor_speed", "is_running")
+    CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
+    OUTPUTS = ("joint_position", "joint_velocity", "deflection", "spring_speed")
+
+    def __init__(self, gap: ArrayLike, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
+        super().__init__(gap, stiffness, motor_inertia, damping)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A spring and a damper between motor and joint, with the inertia of the motor before them.
+
+.. math::
+    J\,\ddot\theta = \tau - F, \qquad F = k\,(\theta - q) + d\,(\dot\theta - \dot q)
+
+The joint gets the mean of :math:`F` over the step, from the exact solution for an effort :math:`\tau` and a joint velocity
+that are constant over it. So it is stable at any step, and the spring gives back what it took. After it, stages see the
+position and velocity of the motor. Source: Pratt and Williamson, "Series Elastic Actuators" (1995).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...typing import ArrayLike
+from ..numerics import SHORTEST, exponential_less_one
+from .transmission import Transmission
+
+NEARLY_CRITICAL = wp.constant(1e-2)
+"""Below this, squares of angles are developed into a series instead of being drawn a root from."""
+
+
+@dataclass(frozen=True)
+class SeriesElasticTransmissionConfig(Config):
+    """The spring of a series-elastic actuator, on the side of the chain where it stands."""
+
+    schema = "ActuonSeriesElasticTransmissionAPI"
+
+    stiffness: float = param("N·m/rad", "Stiffness of the spring.", above=0.0)
+    motor_inertia: float = param("kg·m²", "Inertia on the motor's side of the spring.", above=0.0)
+    damping: float = param("N·m·s/rad", "Damping beside the spring.", default=0.0, minimum=0.0)
+
+
+@wp.func
+def elastic_law(
+    q: float,
+    qd: float,
+    effort: float,
+    motor_position: float,
+    motor_speed: float,
+    is_running: float,
+):
+    position = wp.where(is_running > 0.0, motor_position, q)
+    speed = wp.where(is_running > 0.0, motor_speed, qd)
+    return position, speed, effort, q, qd, position - q, speed
+
+
+@wp.func
+def oscillation(decay: float, square: float):
+    """``exp(-decay)`` times cos less one, and times sin over its angle, of an angle with this square.
+
+    A negative square is an angle that is imaginary, so cosh and sinh, of at most ``decay``.
+    """
+    angle = wp.sqrt(wp.max(square, NEARLY_CRITICAL))
+    half = wp.sin(0.5 * angle)
+    fading = wp.exp(-decay)
+    less_one = exponential_less_one(-decay)
+    cos_swinging = less_one - 2.0 * fading * half * half
+    sin_swinging = fading * wp.sin(angle) / angle
+    root = wp.sqrt(wp.max(-square, NEARLY_CRITICAL))
+    slow = exponential_less_one(root - decay)
+    fast = exponential_less_one(-root - decay)
+    cos_creeping = 0.5 * (slow + fast)
+    sin_creeping = 0.5 * (slow - fast) / root
+    cos_critical = less_one - fading * square * (0.5 - square / 24.0)
+    sin_critical = fading * (1.0 - square * (1.0 / 6.0 - square / 120.0))
+    is_critical = wp.abs(square) < NEARLY_CRITICAL
+    cos = wp.where(is_critical, cos_critical, wp.where(square > 0.0, cos_swinging, cos_creeping))
+    sin = wp.where(is_critical, sin_critical, wp.where(square > 0.0, sin_swinging, sin_creeping))
+    return cos, sin
+
+
+@wp.func
+def elastic_closing_law(
+    effort: float,
+    dt: float,
+    joint_position: float,
+    joint_velocity: float,
+    deflection: float,
+    spring_speed: float,
+    stiffness: float,
+    motor_inertia: float,
+    damping: float,
+):
+    t = wp.max(dt, SHORTEST)
+    rate = 0.5 * damping / motor_inertia
+    square = stiffness / motor_inertia
+    from_rest = deflection - effort / stiffness
+    relative = spring_speed - joint_velocity
+    cos, sin = oscillation(rate * t, (square - rate * rate) * t * t)
+    moved = from_rest * (cos + rate * t * sin) + relative * t * sin
+    sped = relative * (cos - rate * t * sin) - from_rest * square * t * sin
+    position = joint_position + deflection + joint_velocity * t + moved
+    return effort - motor_inertia * sped / t, position, spring_speed + sped, 1.0
+
+
+class TransmissionSeriesElastic(Transmission):
+    """Spring and damper between motor and joint. Offers ``deflection`` [rad], what the joint does as ``joint_position``
+    [rad] and ``joint_velocity`` [rad/s], and ``spring_speed`` [rad/s] of the motor's end of the spring.
+
+    The motor starts at the joint's position and velocity. Its inertia is in here: it must not be the joint's armature too.
+
+    Args:
+        stiffness: Stiffnesses [N·m/rad], shape (N,).
+        motor_inertia: Inertias on the motor's side [kg·m²], shape (N,).
+        damping: Dampings [N·m·s/rad], shape (N,).
+    """
+
+    config = SeriesElasticTransmissionConfig
+    law = elastic_law
+    closing_law = elastic_closing_law
+    STATES = ("motor_position", "motor_speed", "is_running")
+    CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
+    OUTPUTS = ("joint_position", "joint_velocity", "deflection", "spring_speed")
+
+    def __init__(self, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
+        super().__init__(stiffness, motor_inertia, damping)

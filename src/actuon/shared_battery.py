@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`SharedBattery`: lets the motors of one robot hang on one battery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import warp as wp
+
+from .actuator import Actuator
+from .actuator_state import ActuatorState
+from .arrays import index_array
+from .components.limits.battery import ClampingBattery
+from .errors import ParameterError, StateError, StructureError
+from .kernel.types import Flavour, Floats, Ints, module_options
+from .typing import IndexLike
+
+wp.set_module_options(module_options(Flavour.GRAD))
+
+
+class SharedBattery:
+    """One battery for several DOFs, of one actuator or more.
+
+    Each DOF keeps the state of its battery; after each step, `share` tells all DOFs of a battery what the others drew.
+    They must be batteries with the same parameters.
+
+    Args:
+        actuators: Actuators whose chains have a `ClampingBattery`.
+        batteries: For each of them, the number of the battery of each DOF, shape (N,). Default: one for all.
+    """
+
+    def __init__(self, actuators: Sequence[Actuator], batteries: Sequence[IndexLike] | None = None):
+        if not actuators:
+            raise StructureError("SharedBattery: got no actuators; it needs one or more")
+        self._device = actuators[0].device
+        if batteries is None:
+            batteries = [np.zeros(actuator.num_actuators, np.uint32) for actuator in actuators]
+        if len(batteries) != len(actuators):
+            raise StructureError(
+                f"batteries: got {len(batteries)}; must be one array for each of {len(actuators)} actuators"
+            )
+        numbers = [
+            index_array(given, f"batteries[{i}]", self._device, actuator.num_actuators).numpy().astype(np.int64)
+            for i, (given, actuator) in enumerate(zip(batteries, actuators, strict=True))
+        ]
+        self._places = [_place(actuator) for actuator in actuators]
+        self._actuators = tuple(actuators)
+        self._check_alike(numbers)
+        self._count = 1 + max((int(given.max()) for given in numbers if given.size), default=0)
+        self._members = [self._by_battery(given) for given in numbers]
+        self._of_dof = [wp.array(given.astype(np.int32), device=self._device) for given in numbers]
+
+    def _by_battery(self, numbers: np.ndarray) -> tuple[wp.array, wp.array]:
+        """The DOFs in the order of their batteries, and where those of each battery start."""
+        starts = np.searchsorted(np.sort(numbers), np.arange(self._count + 1)).astype(np.int32)
+        dofs = np.argsort(numbers, kind="stable").astype(np.int32)
+        return wp.array(starts, device=self._device), wp.array(dofs, device=self._device)
+
+    def _check_alike(self, numbers: Sequence[np.ndarray]) -> None:
+        every = np.concatenate(numbers)
+        for name in ClampingBattery.config.declared():
+            values = np.concatenate(
+                [
+                    actuator.stages[place].parameters()[name].numpy()
+                    for actuator, place in zip(self._actuators, self._places, strict=True)
+                ]
+            )
+            order = np.lexsort((values, every))
+            same = every[order][1:] == every[order][:-1]
+            differ = np.flatnonzero(same & (values[order][1:] != values[order][:-1]))
+            if differ.size:
+                first, second = order[differ[0]], order[differ[0] + 1]
+                raise ParameterError(
+                    f"battery {every[first]}: {name} is {values[first]:g} at one of its motors and {values[second]:g} at "
+                    "another; all motors on a battery must have the same"
+                )
+
+    def share(self, *states: ActuatorState | None) -> None:
+        """Tell each DOF what the others on its battery drew in the last step. Can be captured, and recorded on a tape.
+
+        Args:
+            states: The states after the step, one for each actuator.
+        """
+        if len(states) != len(self._actuators):
+            raise StateError(
+                f"share: got {len(states)} states; must be one for each of {len(self._actuators)} actuators"
+            )
+        batteries = []
+        for actuator, place, state in zip(self._actuators, self._places, states, strict=True):
+            if state is None or state.owner is not actuator:
+                raise StateError("share: must be the states of the actuators, in their order")
+            batteries.append(state.stages[place])
+        requires_grad = any(battery.own_load.requires_grad for battery in batteries)
+        totals = wp.zeros(self._count, dtype=wp.float32, device=self._device, requires_grad=requires_grad)
+        for battery, (starts, dofs) in zip(batteries, self._members, strict=True):
+            wp.launch(_sum_up, self._count, [battery.own_load, starts, dofs], [totals], device=self._device)
+        for battery, numbers in zip(batteries, self._of_dof, strict=True):
+            inputs = [totals, numbers, battery.own_load]
+            wp.launch(_hand_out, len(numbers), inputs, [battery.other_load], device=self._device)
+
+
+def _place(actuator: Actuator) -> int:
+    places = [i for i, stage in enumerate(actuator.stages) if isinstance(stage, ClampingBattery)]
+    if len(places) != 1:
+        raise StructureError(f"SharedBattery: {actuator} has {len(places)} batteries; must have one ClampingBattery")
+    return places[0]
+
+
+@wp.kernel
+def _sum_up(loads: Floats, starts: Ints, dofs: Ints, totals: Floats):
+    battery = wp.tid()
+    for i in range(starts[battery], starts[battery + 1]):
+        wp.atomic_add(totals, battery, loads[dofs[i]])
+
+
+@wp.kernel
+def _hand_out(totals: Floats, numbers: Ints, own: Floats, others: Floats):
+    dof = wp.tid()
+    others[dof] = totals[numbers[dof]] - own[dof]
