@@ -147,6 +147,7 @@ from .robot_files.yaml_files import (
     match_joints as match_joints,
     save_actuators as save_actuators,
 )
+from .shared_battery import SharedBattery as SharedBattery
 from .warp_messages import quiet as quiet
 
 __version__ = "0.1.0"

@@ -48,6 +48,7 @@ class SharedBattery:
         self._actuators = tuple(actuators)
         self._check_alike(numbers)
         self._count = 1 + max((int(given.max()) for given in numbers if given.size), default=0)
+        self._totals = wp.zeros(self._count, dtype=wp.float32, device=self._device)
         self._members = [self._by_battery(given) for given in numbers]
         self._of_dof = [wp.array(given.astype(np.int32), device=self._device) for given in numbers]
 
@@ -72,8 +73,8 @@ class SharedBattery:
             if differ.size:
                 first, second = order[differ[0]], order[differ[0] + 1]
                 raise ParameterError(
-                    f"battery {every[first]}: {name} is {values[first]:g} at one of its motors and {values[second]:g} at "
-                    "another; all motors on a battery must have the same"
+                    f"battery {every[first]}: {name} is {values[first]:g} at one of its motors and {values[second]:g} "
+                    "at another; all motors on a battery must have the same"
                 )
 
     def share(self, *states: ActuatorState | None) -> None:
@@ -91,8 +92,11 @@ class SharedBattery:
             if state is None or state.owner is not actuator:
                 raise StateError("share: must be the states of the actuators, in their order")
             batteries.append(state.stages[place])
-        requires_grad = any(battery.own_load.requires_grad for battery in batteries)
-        totals = wp.zeros(self._count, dtype=wp.float32, device=self._device, requires_grad=requires_grad)
+        if any(battery.own_load.requires_grad for battery in batteries):
+            totals = wp.zeros(self._count, dtype=wp.float32, device=self._device, requires_grad=True)
+        else:
+            totals = self._totals
+            totals.zero_()
         for battery, (starts, dofs) in zip(batteries, self._members, strict=True):
             wp.launch(_sum_up, self._count, [battery.own_load, starts, dofs], [totals], device=self._device)
         for battery, numbers in zip(batteries, self._of_dof, strict=True):
@@ -108,13 +112,13 @@ def _place(actuator: Actuator) -> int:
 
 
 @wp.kernel
-def _sum_up(loads: Floats, starts: Ints, dofs: Ints, totals: Floats):
+def _sum_up(loads: Floats, starts: Ints, dofs: Ints, totals: Floats) -> None:
     battery = wp.tid()
     for i in range(starts[battery], starts[battery + 1]):
         wp.atomic_add(totals, battery, loads[dofs[i]])
 
 
 @wp.kernel
-def _hand_out(totals: Floats, numbers: Ints, own: Floats, others: Floats):
+def _hand_out(totals: Floats, numbers: Ints, own: Floats, others: Floats) -> None:
     dof = wp.tid()
     others[dof] = totals[numbers[dof]] - own[dof]

@@ -5,10 +5,10 @@ r"""A hobby-class servo: its firmware turns the position error into the duty of 
     d &= \mathrm{clamp}(k_p\,e + k_i \int e\,dt + k_d\,\dot e,\; \pm d_{max}), \qquad e = q^* - q \\
     u &= d\,U, \qquad i = (u - k_t\,\dot q)/R, \qquad \tau = k_t\,i
 
-with errors within the dead band taken as zero, and an integral that stops where it alone asks for the largest duty. Gains
-are in duty, so 1 is 100 %; :math:`k_t` and :math:`R` are those at the side where the controller stands, at the output
-shaft of most servos: that is how Duclusaud, Passault, Padois and Ly, "Extended Friction Models for the Physics Simulation
-of Servo Actuators" (2025) give them.
+with errors within the dead band taken as zero, and an integral that stops where it alone asks for the largest duty.
+Gains are in duty, so 1 is 100 %; :math:`k_t` and :math:`R` are those at the side where the controller stands, the
+output shaft: that is how Duclusaud et al., "Extended Friction Models for the Physics Simulation of Servo Actuators"
+(2025) give them.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class ServoPWMControlConfig(Config):
     ) -> Self:
         """A Dynamixel of the X series in position mode, from the values in its control table.
 
-        By the e-manual of ROBOTIS (XL430, "Position PID Gain"), the gains are the registers over 128, 65 536 and 16; the
-        error is in counts of 1/4096 turn, and 885 is a duty of 100 %.
+        By the e-manual of ROBOTIS (XL430, "Position PID Gain"), the gains are the registers over 128, 65 536 and 16;
+        the error is in counts of 1/4096 turn, and 885 is a duty of 100 %.
 
         Args:
             position_p_gain: Register 84, 0 to 16 383.
@@ -72,8 +72,8 @@ class ServoPWMControlConfig(Config):
             resistance: Resistance of the winding [Ω].
             bus_voltage: Voltage of the supply [V].
             pwm_limit: Register 36, 0 to 885.
-            period: Time between two runs of the firmware's loop [s], over which it sums and takes differences. The manual
-                does not say it.
+            period: Time between two runs of the firmware's loop [s], over which it sums and takes differences. The
+                manual does not say it.
         """
         registers = {
             "position_p_gain": position_p_gain,
@@ -108,9 +108,9 @@ class ServoPWMControlConfig(Config):
     ) -> Self:
         """A Feetech of the STS series in position mode, from the values in its memory table.
 
-        The maker does not say what its coefficients mean. Duclusaud et al. (2025) found a duty of 0.166 per radian and unit
-        of the P coefficient of an STS3215 with an oscilloscope, and a largest duty of 0.97. What its I and D coefficients
-        do is not published, so they must be zero.
+        The maker does not say what its coefficients mean. Duclusaud et al. (2025) found a duty of 0.166 per radian and
+        unit of the P coefficient of an STS3215 with an oscilloscope, and a largest duty of 0.97. What its I and D
+        coefficients do is not published: this is a servo in which they are zero.
 
         Args:
             p_coefficient: Address 21, 0 to 254.

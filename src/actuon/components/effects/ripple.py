@@ -4,8 +4,8 @@ r"""Cogging, and ripple of the effort over a turn.
 .. math::
     \tau \leftarrow \tau\,(1 + r\,\sin(n_r\,q + \varphi)) + \tau_c\,\sin(n_c\,q + \varphi)
 
-Cogging pulls the rotor into the same places whether or not current flows, and does no work over a whole turn; ripple is a
-share of the effort. :math:`q` is the angle on the side of the chain where the effect stands, so behind a transmission
+Cogging pulls the rotor into the same places whether or not current flows, and does no work over a whole turn; ripple is
+a share of the effort. :math:`q` is the angle on the side of the chain where the effect stands, so behind a transmission
 that of the motor.
 """
 

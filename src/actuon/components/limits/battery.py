@@ -5,10 +5,10 @@ r"""A battery that sags under its load and runs down.
     U_0 &= U_{full} + (U_{empty} - U_{full})\,Q/C, \qquad 0 \text{ from } Q = C \text{ on} \\
     U &= U_0/(1 + R\,G), \qquad \dot Q = G\,U, \qquad G = \sum_k u_k i_k/U^2
 
-with the charge drawn :math:`Q`, the capacity :math:`C`, and the load :math:`G` that the drives of the motors :math:`k` were
-to the battery in the last step: a drive is taken as a converter without losses, which draws :math:`u_k i_k/U` when its
-motor has the current :math:`i_k` at the voltage :math:`u_k`. This is :math:`U = U_0 - R\,I`; with the load as a conductance
-it settles at any load that the battery can carry. Who brakes charges it.
+with the charge drawn :math:`Q`, the capacity :math:`C`, and the load :math:`G` that the drives of the motors :math:`k`
+were to the battery in the last step: a drive is taken as a converter without losses, which draws :math:`u_k i_k/U` when
+its motor has the current :math:`i_k` at the voltage :math:`u_k`. This is :math:`U = U_0 - R\,I`; with the load as a
+conductance it settles at any load that the battery can carry. A motor that brakes charges it.
 
 Alone, each DOF has a battery of its own. `SharedBattery` lets DOFs hang on one; on robots, all motors of a robot do.
 """

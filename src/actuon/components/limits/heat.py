@@ -10,12 +10,13 @@ with the copper loss :math:`P`, the thermal resistances winding to housing :math
 For a loss that is constant over a step the law is the exact solution: :math:`\Delta T = A^{-1}(e^{A\,\Delta t} - 1)\,g`
 with the rates of change :math:`g` at its start, from the two eigenvalues of :math:`A`, which are real and negative.
 
-The loss is that of the electrical limit in the chain, or else :math:`(\tau/k_m)^2\,(1 + \alpha\,(T_w - 25\,°C))` with the
-motor constant :math:`k_m = k_t/\sqrt{R}`. Source: thermal model of maxon's catalogue ("Key information", 2024).
+The loss is that of the electrical limit in the chain, or else :math:`(\tau/k_m)^2\,(1 + \alpha\,(T_w - 25\,°C))` with
+the motor constant :math:`k_m = k_t/\sqrt{R}`. Source: thermal model of maxon's catalogue ("Key information", 2024).
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ from ..numerics import exponential_less_one
 from .clamping import Clamping
 from .voltage import hot_resistance
 
-LARGEST = wp.constant(float(np.finfo(np.float32).max))
 NARROWEST = wp.constant(1e-6)
 """Least width of the range of derating [°C]."""
 
@@ -51,7 +51,7 @@ class HeatClampingConfig(Config):
     motor_constant: float = param(
         "N·m/√W", "Effort per root of the copper loss, at 25 °C, where no electrical limit says the loss.", above=0.0
     )
-    max_effort: float = param("N·m", "Largest effort when cool.", default=math.inf, minimum=0.0, finite=False)
+    max_effort: float = param("N·m", "Largest effort up to the start of derating.", minimum=0.0)
     derated_effort: float = param("N·m", "Largest effort from the end of derating on.", default=0.0, minimum=0.0)
     derating_start: float = param("°C", "Winding temperature from which the limit falls.", default=100.0)
     derating_end: float = param("°C", "Winding temperature at which it has fallen.", default=120.0)
@@ -66,7 +66,7 @@ class HeatClampingConfig(Config):
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
         order = ("ambient", "derating_start", "derating_end", "trip_temperature")
-        for low, high in zip(order, order[1:], strict=False):
+        for low, high in itertools.pairwise(order):
             _check_order(where, values, low, high)
         _check_order(where, values, "derated_effort", "max_effort")
 
@@ -96,9 +96,8 @@ def heat_law(
     trip_temperature: float,
 ):
     tripped = wp.where(winding > trip_temperature, 1.0, trip)
-    most = wp.min(max_effort, LARGEST)
     share = limit((winding - derating_start) / wp.max(derating_end - derating_start, NARROWEST), 0.0, 1.0)
-    allowed = (most + (derated_effort - most) * share) * (1.0 - tripped)
+    allowed = (max_effort + (derated_effort - max_effort) * share) * (1.0 - tripped)
     return limit(effort, -allowed, allowed), winding, housing, tripped, tripped
 
 
@@ -151,7 +150,7 @@ def heat_closing_law(
 class ClampingHeat(Clamping):
     """Temperatures of winding and housing, derating of the effort between two temperatures, and a trip at a third.
 
-    Stands before the electrical limit, whose resistance follows its ``temperature`` [°C] and whose copper loss it takes.
+    Stands before the electrical limit, whose resistance follows its ``temperature`` [°C], and takes its copper loss.
     Also offers ``housing_temperature`` [°C] and ``tripped`` (1 from the trip to the next reset).
 
     Args:
@@ -161,7 +160,7 @@ class ClampingHeat(Clamping):
         housing_time_constant: Thermal time constants of the housings [s], shape (N,).
         motor_constant: Efforts per root of the copper loss [N·m/√W], shape (N,), where no electrical limit says the
             loss.
-        max_effort: Largest efforts when cool [N·m], shape (N,).
+        max_effort: Largest efforts up to the start of derating [N·m], shape (N,).
         derated_effort: Largest efforts from the end of derating on [N·m], shape (N,).
         derating_start: Temperatures from which the limit falls [°C], shape (N,).
         derating_end: Temperatures at which it has fallen [°C], shape (N,).
@@ -191,7 +190,7 @@ class ClampingHeat(Clamping):
         winding_time_constant: ArrayLike,
         housing_time_constant: ArrayLike,
         motor_constant: ArrayLike,
-        max_effort: ArrayLike = math.inf,
+        max_effort: ArrayLike,
         derated_effort: ArrayLike = 0.0,
         derating_start: ArrayLike = 100.0,
         derating_end: ArrayLike = 120.0,

@@ -4,9 +4,9 @@ r"""A spring and a damper between motor and joint, with the inertia of the motor
 .. math::
     J\,\ddot\theta = \tau - F, \qquad F = k\,(\theta - q) + d\,(\dot\theta - \dot q)
 
-The joint gets the mean of :math:`F` over the step, from the exact solution for an effort :math:`\tau` and a joint velocity
-that are constant over it. So it is stable at any step, and the spring gives back what it took. After it, stages see the
-position and velocity of the motor. Source: Pratt and Williamson, "Series Elastic Actuators" (1995).
+The joint gets the mean of :math:`F` over the step, from the exact solution for an effort :math:`\tau` and a joint
+velocity that are constant over it. So it is stable at any step, and the spring gives back what it took. After it,
+stages see the position and velocity of the motor. Source: Pratt and Williamson, "Series Elastic Actuators" (1995).
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def oscillation(decay: float, square: float):
 def elastic_closing_law(
     effort: float,
     dt: float,
-    joint_position: float,
-    joint_velocity: float,
-    deflection: float,
-    spring_speed: float,
+    spring_output_position: float,
+    spring_output_velocity: float,
+    spring_deflection: float,
+    spring_input_velocity: float,
     stiffness: float,
     motor_inertia: float,
     damping: float,
@@ -90,20 +90,22 @@ def elastic_closing_law(
     t = wp.max(dt, SHORTEST)
     rate = 0.5 * damping / motor_inertia
     square = stiffness / motor_inertia
-    from_rest = deflection - effort / stiffness
-    relative = spring_speed - joint_velocity
+    from_rest = spring_deflection - effort / stiffness
+    relative = spring_input_velocity - spring_output_velocity
     cos, sin = oscillation(rate * t, (square - rate * rate) * t * t)
     moved = from_rest * (cos + rate * t * sin) + relative * t * sin
     sped = relative * (cos - rate * t * sin) - from_rest * square * t * sin
-    position = joint_position + deflection + joint_velocity * t + moved
-    return effort - motor_inertia * sped / t, position, spring_speed + sped, 1.0
+    position = spring_output_position + spring_deflection + spring_output_velocity * t + moved
+    return effort - motor_inertia * sped / t, position, spring_input_velocity + sped, 1.0
 
 
 class TransmissionSeriesElastic(Transmission):
-    """Spring and damper between motor and joint. Offers ``deflection`` [rad], what the joint does as ``joint_position``
-    [rad] and ``joint_velocity`` [rad/s], and ``spring_speed`` [rad/s] of the motor's end of the spring.
+    """Spring and damper between motor and joint. Offers ``spring_deflection`` [rad], the motor's velocity as
+    ``spring_input_velocity`` [rad/s], and of the joint ``spring_output_position`` [rad] and ``spring_output_velocity``
+    [rad/s].
 
-    The motor starts at the joint's position and velocity. Its inertia is in here: it must not be the joint's armature too.
+    The motor starts at the joint's position and velocity. Its inertia is in here: it must not be part of the joint's
+    armature too.
 
     Args:
         stiffness: Stiffnesses [N·m/rad], shape (N,).
@@ -116,7 +118,7 @@ class TransmissionSeriesElastic(Transmission):
     closing_law = elastic_closing_law
     STATES = ("motor_position", "motor_speed", "is_running")
     CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
-    OUTPUTS = ("joint_position", "joint_velocity", "deflection", "spring_speed")
+    OUTPUTS = ("spring_output_position", "spring_output_velocity", "spring_deflection", "spring_input_velocity")
 
     def __init__(self, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
         super().__init__(stiffness, motor_inertia, damping)
