@@ -210,6 +210,7 @@ class Between(Stage):
         self.position = np.where(np.isnan(self.position), s["q"], self.position)
         self.speed = np.where(np.isnan(self.speed), s["qd"], self.speed)
         s["q"], s["qd"] = self.position, self.speed
+        s["motor_velocity"] = self.speed
 
 
 class TransmissionSeriesElastic(Between):

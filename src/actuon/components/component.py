@@ -266,7 +266,7 @@ class Component:
             returns=cls._returns,
             outputs=tuple(cls.OUTPUTS),
             sensed=cls._sees_sensed,
-            limits=cls.kind is ComponentKind.CLAMPING,
+            limits=cls.kind is ComponentKind.CLAMPING and "effort" in cls._returns,
         )
 
     @classmethod

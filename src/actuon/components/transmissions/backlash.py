@@ -41,34 +41,37 @@ class BacklashTransmissionConfig(Config):
 
 @wp.func
 def backlash_closing_law(
+    q: float,
+    qd: float,
     effort: float,
     dt: float,
-    gap_output_position: float,
-    gap_output_velocity: float,
-    gap_offset: float,
-    gap_input_velocity: float,
+    motor_position: float,
+    motor_speed: float,
+    is_running: float,
     gap: float,
     stiffness: float,
     motor_inertia: float,
     damping: float,
 ):
     t = wp.max(dt, SHORTEST)
-    free_speed = gap_input_velocity + effort * t / motor_inertia
-    free = gap_offset + (free_speed - gap_output_velocity) * t
+    position = wp.where(is_running > 0.0, motor_position, q)
+    offset = position - q
+    free_speed = wp.where(is_running > 0.0, motor_speed, qd) + effort * t / motor_inertia
+    free = offset + (free_speed - qd) * t
     side = wp.where(free < 0.0, -1.0, 1.0)
     depth = side * free - 0.5 * gap
-    depth_before = side * gap_offset - 0.5 * gap
+    depth_before = side * offset - 0.5 * gap
     inertial = motor_inertia / t
     pressed = inertial * (stiffness * t * depth + damping * (depth - depth_before))
     force = pressed / (inertial + damping + stiffness * t) / t
     touching = side * wp.where(depth > 0.0, wp.max(force, 0.0), 0.0)
     speed = free_speed - touching * t / motor_inertia
-    return touching, gap_output_position + gap_offset + speed * t, speed, 1.0
+    return touching, position + speed * t, speed, 1.0
 
 
 class TransmissionBacklash(Transmission):
-    """Play between motor and joint. Offers ``gap_offset`` [rad] of the motor from the middle, its velocity as
-    ``gap_input_velocity`` [rad/s], and of the joint ``gap_output_position`` [rad] and ``gap_output_velocity`` [rad/s].
+    """Play between motor and joint. Offers ``gap_offset`` [rad] of the motor from the middle, and ``motor_velocity``
+    [rad/s].
 
     The motor starts in the middle of the gap, at the joint's velocity. Its inertia is in here: it must not be part of
     the joint's armature too.
@@ -85,7 +88,7 @@ class TransmissionBacklash(Transmission):
     closing_law = backlash_closing_law
     STATES = ("motor_position", "motor_speed", "is_running")
     CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
-    OUTPUTS = ("gap_output_position", "gap_output_velocity", "gap_offset", "gap_input_velocity")
+    OUTPUTS = ("gap_offset", "motor_velocity")
 
     def __init__(self, gap: ArrayLike, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
         super().__init__(gap, stiffness, motor_inertia, damping)

@@ -47,7 +47,7 @@ def elastic_law(
 ):
     position = wp.where(is_running > 0.0, motor_position, q)
     speed = wp.where(is_running > 0.0, motor_speed, qd)
-    return position, speed, effort, q, qd, position - q, speed
+    return position, speed, effort, position - q, speed
 
 
 @wp.func
@@ -77,12 +77,13 @@ def oscillation(decay: float, square: float):
 
 @wp.func
 def elastic_closing_law(
+    q: float,
+    qd: float,
     effort: float,
     dt: float,
-    spring_output_position: float,
-    spring_output_velocity: float,
-    spring_deflection: float,
-    spring_input_velocity: float,
+    motor_position: float,
+    motor_speed: float,
+    is_running: float,
     stiffness: float,
     motor_inertia: float,
     damping: float,
@@ -90,19 +91,18 @@ def elastic_closing_law(
     t = wp.max(dt, SHORTEST)
     rate = 0.5 * damping / motor_inertia
     square = stiffness / motor_inertia
-    from_rest = spring_deflection - effort / stiffness
-    relative = spring_input_velocity - spring_output_velocity
+    position = wp.where(is_running > 0.0, motor_position, q)
+    speed = wp.where(is_running > 0.0, motor_speed, qd)
+    from_rest = position - q - effort / stiffness
+    relative = speed - qd
     cos, sin = oscillation(rate * t, (square - rate * rate) * t * t)
     moved = from_rest * (cos + rate * t * sin) + relative * t * sin
     sped = relative * (cos - rate * t * sin) - from_rest * square * t * sin
-    position = spring_output_position + spring_deflection + spring_output_velocity * t + moved
-    return effort - motor_inertia * sped / t, position, spring_input_velocity + sped, 1.0
+    return effort - motor_inertia * sped / t, position + qd * t + moved, speed + sped, 1.0
 
 
 class TransmissionSeriesElastic(Transmission):
-    """Spring and damper between motor and joint. Offers ``spring_deflection`` [rad], the motor's velocity as
-    ``spring_input_velocity`` [rad/s], and of the joint ``spring_output_position`` [rad] and ``spring_output_velocity``
-    [rad/s].
+    """Spring and damper between motor and joint. Offers ``spring_deflection`` [rad] and ``motor_velocity`` [rad/s].
 
     The motor starts at the joint's position and velocity. Its inertia is in here: it must not be part of the joint's
     armature too.
@@ -118,7 +118,7 @@ class TransmissionSeriesElastic(Transmission):
     closing_law = elastic_closing_law
     STATES = ("motor_position", "motor_speed", "is_running")
     CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
-    OUTPUTS = ("spring_output_position", "spring_output_velocity", "spring_deflection", "spring_input_velocity")
+    OUTPUTS = ("spring_deflection", "motor_velocity")
 
     def __init__(self, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
         super().__init__(stiffness, motor_inertia, damping)
