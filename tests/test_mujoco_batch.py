@@ -317,3 +317,24 @@ def test_properties_that_change_at_every_step(num_envs, rng):
             simulation.step()
         for env, data in enumerate(plain):
             np.testing.assert_array_equal(state_of(simulation.models[env], data), simulation._batch.states[env])
+
+
+def test_arrays_are_given_away_again_only_when_nobody_holds_them():
+    with MujocoSimulation(QUADRUPED, num_envs=2) as simulation:
+        robots = Articulation("base")
+        robots.set_dof_velocities(1.0)
+        held = [robots.get_dof_positions() for _ in range(12)]
+        assert len({array.ptr for array in held}) == 12
+        numbers, before = held[0].numpy()[0], held[0].numpy().copy()
+        held.clear()
+        simulation.step(3)
+        for _ in range(20):
+            robots.get_dof_positions()
+        np.testing.assert_array_equal(numbers, before[0])  # a view of a view is enough to hold it
+        torch = pytest.importorskip("torch")
+        tensor = wp.to_torch(robots.get_dof_positions())[1]
+        kept = tensor.clone()
+        simulation.step(3)
+        for _ in range(20):
+            robots.get_dof_positions()
+        assert torch.equal(tensor, kept)

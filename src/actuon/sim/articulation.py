@@ -140,18 +140,23 @@ class Articulation(DofProperties, RootStates, TendonTargets):
 
     def values(self, kind: str) -> np.ndarray:
         """Values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
+        return self._view(kind).copy()
+
+    def _view(self, kind: str) -> np.ndarray:
+        """The same without a copy, where the DOFs lie side by side."""
         array = getattr(self.simulation.arrays, kind)
         known, view = self._views.get(kind, (None, None))
-        if known is not array or view is None:
-            flat, at = array.numpy(), _grid(self.flat_indices(kind))
-            if at is None:
-                return flat[self.flat_indices(kind)]
-            first, step = at
-            shape, strides = (len(self), self.num_dofs), (step * flat.itemsize, flat.itemsize)
-            view = np.lib.stride_tricks.as_strided(flat[first:], shape, strides)
-            if array.device.is_cpu:
-                self._views[kind] = array, view
-        return view.copy()
+        if known is array and view is not None:
+            return view
+        flat, at = array.numpy(), _grid(self.flat_indices(kind))
+        if at is None:
+            return flat[self.flat_indices(kind)]
+        first, step = at
+        shape, strides = (len(self), self.num_dofs), (step * flat.itemsize, flat.itemsize)
+        view = np.lib.stride_tricks.as_strided(flat[first:], shape, strides)
+        if array.device.is_cpu:
+            self._views[kind] = array, view
+        return view
 
     def flat_indices(self, kind: str) -> np.ndarray:
         """Where the values of ``kind`` lie in the simulation's arrays, shape (N, D)."""
@@ -162,10 +167,10 @@ class Articulation(DofProperties, RootStates, TendonTargets):
     def _get(self, kind: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
         self.simulation.check_open()
         self.simulation.refresh()
-        values = self.values(kind)
-        if indices is not None or dof_indices is not None:
-            values = values[np.ix_(*self._subset(indices, dof_indices))]
-        return self._array(values)
+        values = self._view(kind)
+        if indices is None and dof_indices is None:
+            return self._copied(values)
+        return self._array(values[np.ix_(*self._subset(indices, dof_indices))])
 
     def _set(self, kind: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         self.simulation.check_open()

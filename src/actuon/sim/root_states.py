@@ -17,7 +17,7 @@ class RootStates(Selection):
 
     def get_root_poses(self, indices: IdsLike = None) -> wp.array:
         """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
-        return self._array(self.simulation.root_poses(self._rows(indices)))
+        return self._copied(self.simulation.root_poses(self._rows(indices)))
 
     def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
         """Move robots with a free base, to poses as above."""
@@ -30,7 +30,7 @@ class RootStates(Selection):
 
     def get_root_velocities(self, indices: IdsLike = None) -> wp.array:
         """Linear [m/s] and angular velocity [rad/s] of root bodies in the world, of their origin, shape (n, 6)."""
-        return self._array(self.simulation.root_velocities(self._rows(indices)))
+        return self._copied(self.simulation.root_velocities(self._rows(indices)))
 
     def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
         """Give robots with a free base velocities as above."""

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import warp as wp
 
 from ..errors import SimulationError
 from ..typing import ArrayLike, IdsLike
+from .buffers import Buffers
 from .ids import ids_to_write, read_ids
 from .robot import Robot
 from .simulation import Simulation
@@ -42,6 +45,21 @@ class Selection:
         """Robots to read, as indices into those of the simulation."""
         self.simulation.check_open()
         return self.robot_ids if indices is None else self.robot_ids[read_ids("indices", indices, len(self))]
+
+    def _copied(self, values: np.ndarray) -> wp.array:
+        """A copy of a view, shape (N, ...)."""
+        if not self.simulation.device.is_cpu:
+            return self._array(values.copy())
+        buffers = self._buffers.get(values.shape)
+        if buffers is None:
+            buffers = self._buffers[values.shape] = Buffers(values.shape)
+        array, numbers = buffers.take()
+        numbers[...] = values
+        return array
+
+    @functools.cached_property
+    def _buffers(self) -> dict[tuple[int, ...], Buffers]:
+        return {}
 
     def _array(self, values: np.ndarray) -> wp.array:
         return wp.array(values.astype(np.float32, copy=False), device=self.simulation.device, copy=False)

@@ -24,18 +24,15 @@ class Roots:
 
     def __init__(self, mujoco: Any, fields: ModelFields, batch: Batch):
         self._mujoco, self._fields, self._batch = mujoco, fields, batch
-
-    def _free_joint(self, root: int) -> int | None:
-        model = self._fields.model
-        joint = int(model.body_jntadr[root])
-        is_free = joint >= 0 and model.jnt_type[joint] == int(self._mujoco.mjtJoint.mjJNT_FREE)
-        return joint if is_free else None
+        model = fields.model
+        free = np.flatnonzero(model.jnt_type == int(mujoco.mjtJoint.mjJNT_FREE))
+        self._free = {int(model.jnt_bodyid[j]): (int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j])) for j in free}
+        """Where position and velocity of free joints begin, by their body."""
 
     def poses(self, root: int, envs: Any) -> np.ndarray:
         """Position [m] and orientation (x, y, z, w) in the world of environments, a slice or indices, shape (n, 7)."""
-        joint = self._free_joint(root)
-        if joint is not None:
-            at = int(self._fields.model.jnt_qposadr[joint])
+        if root in self._free:
+            at, _ = self._free[root]
             return self._batch.block("qpos")[envs, at : at + 7].take(_XYZW, axis=1)
         poses = np.empty((self._batch.num_envs, 7))
         for env in self._batch.numbers(envs):
@@ -46,9 +43,8 @@ class Roots:
 
     def velocities(self, root: int, envs: Any) -> np.ndarray:
         """Linear [m/s] and angular velocity [rad/s] in the world, of the origin of the root body, shape (n, 6)."""
-        joint = self._free_joint(root)
-        if joint is not None:
-            at = int(self._fields.model.jnt_dofadr[joint])
+        if root in self._free:
+            _, at = self._free[root]
             velocities = self._batch.block("qvel")[envs, at : at + 6].copy()
             velocities[:, 3:] = _rotated(self.poses(root, envs)[:, 3:], velocities[:, 3:])
             return velocities
@@ -64,14 +60,14 @@ class Roots:
 
     def set_poses(self, root: int, envs: Any, poses: np.ndarray) -> None:
         """Move free roots. Quaternions are made of length one."""
-        at = int(self._fields.model.jnt_qposadr[self._free_joint(root)])
+        at, _ = self._free[root]
         values = poses.astype(np.float64).take(_WXYZ, axis=1)
         values[:, 3:] /= np.linalg.norm(values[:, 3:], axis=1, keepdims=True)
         self._batch.put("qpos", envs, slice(at, at + 7), values)
 
     def set_velocities(self, root: int, envs: Any, velocities: np.ndarray) -> None:
         """Give free roots a velocity."""
-        at = int(self._fields.model.jnt_dofadr[self._free_joint(root)])
+        _, at = self._free[root]
         local = velocities.astype(np.float64)
         turned_back = self.poses(root, envs)[:, 3:] * (-1, -1, -1, 1)
         local[:, 3:] = _rotated(turned_back, local[:, 3:])
