@@ -21,6 +21,7 @@ ORDER = [
     "threads",
     "declare",
     "files",
+    "bounded_yaml",
     "arrays",
     "kernel",
     "networks",

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..actuator_config import ActuatorConfig
+from ..bounded_yaml import plain_yaml, read_yaml
 from ..declare.config import Config
 from ..declare.registry import ComponentKind, Registered, by_type
 from ..errors import ActuonError, RobotFileError, listed, shown
 from ..files import replacing
 from .actuator_parsed import carried
-from .bounded_yaml import plain_yaml, read_yaml
 from .trust import check_trusted
 
 _VERSION = 1

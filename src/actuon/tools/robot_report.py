@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from actuon.bounded_yaml import read_yaml
 from actuon.components.controllers.pd import PDControlConfig
 from actuon.declare.registry import class_of
 from actuon.errors import ActuonError, RobotFileError
 from actuon.files import check_readable
-from actuon.robot_files.bounded_yaml import read_yaml
 from actuon.robot_files.usd.parse import export_actuators
 from actuon.robot_files.usd.report import JointReport, Part, Report, Value, inspect_actuators, part_of
 from actuon.robot_files.usd.stage import find_prim, open_stage

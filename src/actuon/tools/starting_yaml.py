@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from actuon.bounded_yaml import LONGEST_TEXT, plain_yaml
 from actuon.errors import RobotFileError
 from actuon.files import replacing
-from actuon.robot_files.bounded_yaml import LONGEST_TEXT, plain_yaml
 from actuon.robot_files.names import unique_name
 from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints
 

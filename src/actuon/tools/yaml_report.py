@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from actuon.bounded_yaml import read_yaml
 from actuon.declare.registry import class_of
 from actuon.errors import ActuonError
 from actuon.robot_files.actuator_parsed import carried
-from actuon.robot_files.bounded_yaml import read_yaml
 from actuon.robot_files.usd.attributes import AUTHORED
 from actuon.robot_files.usd.report import Part, part_of
 from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, written_stages

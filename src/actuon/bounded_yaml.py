@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import ActuonError, MissingExtraError, RobotFileError
-from ..files import is_unicode, read_text
+from .errors import ActuonError, MissingExtraError, RobotFileError
+from .files import is_unicode, read_text
 
 LARGEST_FILE = 2**20
 """Bytes of a file."""
