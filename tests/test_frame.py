@@ -30,6 +30,7 @@ ORDER = [
     "newton_parts",
     "actuator_state",
     "actuator_config",
+    "motors",
     "actuator",
     "builder",
     "robot_files",

@@ -129,6 +129,13 @@ from .errors import (
     StructureError as StructureError,
 )
 from .kernel.alone import Given as Given
+from .motors.building import FigureUse as FigureUse
+from .motors.catalogue import (
+    CatalogueMotor as CatalogueMotor,
+    find_motor as find_motor,
+    motor_names as motor_names,
+)
+from .motors.datasheet import MotorDatasheet as MotorDatasheet
 from .networks.files import load_metadata as load_metadata, save_network as save_network
 from .newton_names import (
     ClampingBase as ClampingBase,

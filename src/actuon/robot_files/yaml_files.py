@@ -14,9 +14,10 @@ from typing import Any
 from ..actuator_config import ActuatorConfig
 from ..bounded_yaml import plain_yaml, read_yaml
 from ..declare.config import Config
-from ..declare.registry import ComponentKind, Registered, by_type
+from ..declare.registry import ComponentKind, Registered, by_config, by_type
 from ..errors import ActuonError, RobotFileError, listed, shown
 from ..files import replacing
+from ..motors.catalogue import motor_of
 from .actuator_parsed import carried
 from .trust import check_trusted
 
@@ -24,7 +25,8 @@ _VERSION = 1
 _HEADER = """\
 # Actuators of a robot, for Actuon. 'joints' are names or regular expressions, matched whole. SI units, radians.
 """
-_KEYS = ("joints", *(kind.key for kind in ComponentKind), "stages", "one_prim")
+_MOTOR = "motor"
+_KEYS = ("joints", *(kind.key for kind in ComponentKind), _MOTOR, "stages", "one_prim")
 
 
 @dataclass(frozen=True)
@@ -158,18 +160,23 @@ def _entry(where: str, name: str, group: Any, folder: Path, allow_torch: bool) -
 def written_stages(where: str, group: Mapping[str, Any]) -> Iterator[tuple[str, ComponentKind, Any]]:
     """The stages of an entry in the order in which they act: where each is written, its kind, and what is written."""
     if group.get("stages") is not None:
-        mixed = [kind.key for kind in ComponentKind if kind.key in group]
+        mixed = [key for key in (*(kind.key for kind in ComponentKind), _MOTOR) if key in group]
         if mixed:
             raise RobotFileError(f"{where}: has 'stages' and '{mixed[0]}'; must have one list, or keys by kind")
         kinds = {kind.value: kind for kind in ComponentKind}
         for i, stage in enumerate(_list(f"{where}.stages", group["stages"])):
-            stage = _mapping(f"{where}.stages[{i}]", stage, tuple(kinds))
+            stage = _mapping(f"{where}.stages[{i}]", stage, (*kinds, _MOTOR))
             if len(stage) != 1:
                 raise RobotFileError(f"{where}.stages[{i}]: got {len(stage)} keys; must be one kind and its values")
             ((key, values),) = stage.items()
-            yield f"stages[{i}].{key}", kinds[key], values
+            if key == _MOTOR:
+                yield from _motor_stages(where, f"stages[{i}].{_MOTOR}", values)
+            else:
+                yield f"stages[{i}].{key}", kinds[key], values
         return
     for kind in ComponentKind:
+        if kind is ComponentKind.TRANSMISSION and group.get(_MOTOR) is not None:
+            yield from _motor_stages(where, _MOTOR, group[_MOTOR])
         values = group.get(kind.key)
         if values is None and kind is not ComponentKind.CONTROLLER:
             continue
@@ -178,6 +185,18 @@ def written_stages(where: str, group: Mapping[str, Any]) -> Iterator[tuple[str, 
             continue
         for i, part in enumerate(_list(f"{where}.{kind.key}", values)):
             yield f"{kind.key}[{i}]", kind, part
+
+
+def _motor_stages(where: str, place: str, said: Any) -> Iterator[tuple[str, ComponentKind, Any]]:
+    """The stages of a motor, by its name in the catalogue or by its figures, as if they were written."""
+    try:
+        stages = motor_of(said).stages()
+    except ActuonError as error:
+        raise RobotFileError(f"{where}.{place}: {error}") from error
+    for config in stages:
+        registered = by_config(config)
+        values = {"type": registered.type_name, **config.arguments()}
+        yield f"{place}.{registered.type_name}", registered.kind, values
 
 
 def _list(where: str, value: Any) -> list[Any]:

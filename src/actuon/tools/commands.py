@@ -18,7 +18,15 @@ from actuon.errors import RobotFileError
 from actuon.files import check_folder
 
 from .messages import complain, in_commands
-from .tables import make_console, print_entries, print_problems, print_report, print_runs
+from .tables import (
+    make_console,
+    print_entries,
+    print_motor,
+    print_motors,
+    print_problems,
+    print_report,
+    print_runs,
+)
 
 app = typer.Typer(
     help="Actuators of robots: look at them, write them into a robot's file, take them out.",
@@ -138,6 +146,26 @@ def check(robot: Described, root: Root = None, allow_torch: AllowTorch = False) 
     print_problems(make_console(), problems, getattr(report, "notes", ()))
     if problems:
         raise typer.Exit(1)
+
+
+motors = typer.Typer(
+    help="Motors by name: what their vendors print, and what that becomes.", invoke_without_command=True
+)
+app.add_typer(motors, name="motors")
+
+
+@motors.callback()
+def _motors(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print_motors(make_console(), [actuon.find_motor(name) for name in actuon.motor_names()])
+
+
+@motors.command("show")
+def show_motor(
+    name: Annotated[str, typer.Argument(help="Name of a motor, as  actuon motors  lists it.", show_default=False)],
+) -> None:
+    """Print the figures of a motor with their sources, and what each of them becomes."""
+    print_motor(make_console(), actuon.find_motor(name))
 
 
 @app.command()

@@ -15,6 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from actuon.declare.registry import by_config
+from actuon.motors.catalogue import CatalogueMotor
+
 from .run import Joint, JointSummary, Run, summary
 
 
@@ -81,6 +84,51 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return Path(value).name
     return f"{value:g}"
+
+
+def print_motors(console: Console, motors: Iterable[CatalogueMotor]) -> None:
+    """Print the motors of the catalogue, one per line, with their main figures at the joint."""
+    titles = ("stall\nN·m", "peak\nN·m", "rated\nN·m", "no load\nrad/s", "max speed\nrad/s", "ratio", "supply\nV")
+    table = Table("motor", "vendor", "robots")
+    for title in titles:
+        table.add_column(title, justify="right")
+    for motor in motors:
+        figures = motor.datasheet.at_joint
+        curve = figures.get("driving_curve", ())
+        if curve:
+            figures["peak_torque"] = max(torque for _, torque in curve)
+            figures["no_load_speed"] = next((speed for speed, torque in curve if torque == 0.0), None)
+        names = ("stall_torque", "peak_torque", "rated_torque", "no_load_speed", "max_speed", "gear_ratio")
+        cells = [figures.get(name) for name in (*names, "supply_voltage")]
+        shown = ("" if value is None else f"{value:.4g}" for value in cells)
+        table.add_row(escape(motor.name), escape(motor.vendor), escape(", ".join(motor.robots)), *shown)
+    for column in table.columns[:3]:
+        column.overflow = "fold"
+    console.print(table)
+    console.print("at the joint; empty: no source gives it. More:  actuon motors show NAME", highlight=False)
+
+
+def print_motor(console: Console, motor: CatalogueMotor) -> None:
+    """Print the figures of a motor, each with its source and what it becomes, and the stages of that."""
+    robots = f", in {', '.join(motor.robots)}" if motor.robots else ""
+    console.print(escape(f"{motor.name}: {motor.vendor}{robots}"), highlight=False)
+    table = Table("figure", "value", "unit", "at", "becomes", "how", "source", show_lines=False)
+    table.columns[1].justify = "right"
+    sources = list(dict.fromkeys(motor.sources.values()))
+    for use in motor.datasheet.table():
+        value = f"{use.value:g}" if isinstance(use.value, float) else "\n".join(f"{v:g}, {e:g}" for v, e in use.value)
+        number = f"[{sources.index(motor.sources[use.figure]) + 1}]"
+        table.add_row(*(escape(cell) for cell in (use.figure, value, use.unit, use.at, use.became, use.how, number)))
+    for column in table.columns:
+        column.overflow = "fold"
+    console.print(table)
+    for config in motor.datasheet.stages():
+        values = ", ".join(f"{name} {_shown(value)}" for name, value in config.arguments().items())
+        console.print(escape(f"{by_config(config).type_name}: {values}"), highlight=False)
+    for place, source in enumerate(sources, start=1):
+        console.print(escape(f"[{place}] {source}"), highlight=False)
+    for note in motor.notes:
+        console.print(escape(f"note: {note}"), highlight=False)
 
 
 def print_problems(console: Console, problems: Iterable[str], notes: Iterable[str] = ()) -> None:

@@ -17,6 +17,8 @@ from actuon.robot_files.usd.report import Part, part_of
 from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, written_stages
 
 DEFAULT = "default"
+MOTOR = "motor"
+"""Source of what follows from the figures of a motor."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,10 @@ def chain_of(entry: ActuatorEntry, group: Any, linear: bool = False) -> tuple[tu
     """
     parts, problems = [], []
     written = written_stages(entry.name, group)
-    for (config, _), (_, _, given) in zip(carried(entry.actuator), written, strict=True):
+    for (config, _), (place, _, given) in zip(carried(entry.actuator), written, strict=True):
         declared = config.declared()
-        sources = {name: AUTHORED if given.get(name) is not None else DEFAULT for name in declared}
+        authored = MOTOR if "motor" in place.split(".") else AUTHORED
+        sources = {name: authored if given.get(name) is not None else DEFAULT for name in declared}
         try:
             parts.append(part_of(config, class_of(config), sources, linear))
         except (ActuonError, ImportError) as error:

@@ -95,7 +95,7 @@ def _columns(where: str, points: Any) -> tuple[tuple[float, ...], tuple[float, .
 
 def _rising(where: str, curve: Curve) -> np.ndarray:
     """A curve of largest efforts over speed, shape (K, 2)."""
-    columns = _columns(where, [*curve])
+    columns = _columns(where, curve)
     for declared, column in zip(TorqueSpeedClampingConfig.declared().values(), columns, strict=True):
         declared.check(where, column)
     found = np.array(columns, dtype=np.float64).T

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From figures to stages, with a line on what became of each figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..components.effects.current_loop import CurrentLoopEffectConfig
+from ..components.limits.dc_motor import DCMotorClampingConfig
+from ..components.limits.heat import HeatClampingConfig
+from ..components.limits.max_effort import MaxEffortClampingConfig
+from ..components.limits.torque_speed import TorqueSpeedClampingConfig
+from ..components.limits.voltage import VoltageClampingConfig
+from ..components.transmissions.gear import GearTransmissionConfig
+from ..declare.config import Config
+from ..errors import ParameterError
+from .figures import FIGURES
+
+_TORQUES = (
+    "peak_torque, stall_torque, driving_curve, kt with peak_current, or kt or kv with resistance and supply_voltage"
+)
+_THERMAL = (
+    "winding_thermal_resistance",
+    "housing_thermal_resistance",
+    "winding_time_constant",
+    "housing_time_constant",
+    "max_winding_temperature",
+)
+_THROUGH_GEAR = {
+    "torque": "; at the motor ÷ (gear_ratio·gear_efficiency)",
+    "torque constant": "; at the motor ÷ (gear_ratio·gear_efficiency)",
+    "speed": "; at the motor × gear_ratio",
+    "speed constant": "; at the motor × gear_ratio",
+    "curve": "; at the motor speeds × and torques ÷ gear_ratio",
+}
+_UNUSED = "not used"
+_CHECKED = "compared with the others"
+
+
+@dataclass(frozen=True)
+class FigureUse:
+    """What became of one figure of a data sheet."""
+
+    figure: str
+    """Its name, as it was given."""
+    value: Any
+    unit: str
+    at: str
+    """``"joint"``, ``"motor"``, or nothing for what is the same on both sides."""
+    became: str
+    """The parameter that it became, ``"dc_motor.saturation_effort"``, or that it is not used."""
+    how: str
+    """The value there, and how it follows."""
+
+
+@dataclass
+class _Build:
+    """The stages so far, and what became of which figure."""
+
+    values: Mapping[str, Any]
+    stages: list[Config] = field(default_factory=list)
+    uses: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def has(self, *names: str) -> bool:
+        return all(name in self.values for name in names)
+
+    def use(self, name: str, became: str, how: str) -> None:
+        self.uses.setdefault(name, (became, how))
+
+    def gear(self) -> None:
+        v = self.values
+        if not self.has("gear_ratio"):
+            if self.has("reflected_inertia"):
+                self.stages.append(GearTransmissionConfig(ratio=1.0, reflected_inertia=v["reflected_inertia"]))
+                self.use("reflected_inertia", "gear.reflected_inertia", "the engine's armature; the ratio is 1")
+            return
+        efficiency = v.get("gear_efficiency", 1.0)
+        inertia = {"reflected_inertia": v["reflected_inertia"]} if self.has("reflected_inertia") else {}
+        if not inertia and self.has("rotor_inertia"):
+            inertia = {"rotor_inertia": v["rotor_inertia"]}
+        self.stages.append(GearTransmissionConfig(ratio=v["gear_ratio"], efficiency=efficiency, **inertia))
+        self.use("gear_ratio", "gear.ratio", "limits after it are the motor's")
+        self.use("gear_efficiency", "gear.efficiency", "both ways")
+        for name, value in inertia.items():
+            armature = value * v["gear_ratio"] ** 2 if name == "rotor_inertia" else value
+            self.use(name, f"gear.{name}", f"the engine's armature is {armature:.4g} kg·m²")
+        self.use("rotor_inertia", _UNUSED, "reflected_inertia has it and the gear's")
+
+    def torque_constant(self) -> float | None:
+        if self.has("kt"):
+            return float(self.values["kt"])
+        return 1.0 / self.values["kv"] if self.has("kv") else None
+
+    def peak(self) -> float | None:
+        """The largest torque that the drive allows; None where nothing says."""
+        kt = self.torque_constant()
+        if self.has("peak_torque"):
+            return float(self.values["peak_torque"])
+        return kt * self.values["peak_current"] if kt is not None and self.has("peak_current") else None
+
+    def limits(self) -> None:
+        kt, peak = self.torque_constant(), self.peak()
+        if self.has("driving_curve"):
+            self.curve()
+        elif kt is not None and self.has("resistance", "supply_voltage"):
+            self.voltage(kt, peak)
+        elif self.has("stall_torque") and (self.has("no_load_speed") or (kt and self.has("supply_voltage"))):
+            self.line(kt, peak)
+        elif self.has("no_load_speed"):
+            raise ParameterError(
+                "MotorDatasheet: no_load_speed is the end of a falling line, and nothing says where that begins: give "
+                "stall_torque, or resistance and supply_voltage with kt or kv; where the vendor means the largest "
+                "speed allowed, give it as max_speed"
+            )
+        else:
+            self.flat(peak)
+        if self.has("max_speed"):
+            self.speed(self.most())
+
+    def most(self) -> float:
+        """The largest torque at any speed."""
+        v, kt, peak = self.values, self.torque_constant(), self.peak()
+        if peak is not None:
+            return peak
+        if self.has("driving_curve"):
+            return max(torque for curve in ("driving_curve", "braking_curve") for _, torque in v.get(curve, ()))
+        if self.has("stall_torque"):
+            return float(v["stall_torque"])
+        if kt is None or not self.has("resistance", "supply_voltage"):
+            raise ParameterError(f"MotorDatasheet: nothing gives a largest torque; needs {_TORQUES}")
+        return float(kt * v["supply_voltage"] / v["resistance"])
+
+    def curve(self) -> None:
+        said = [n for n in ("stall_torque", "peak_torque", "no_load_speed", "max_speed") if self.has(n)]
+        if said:
+            raise ParameterError(
+                f"MotorDatasheet: got driving_curve and {said[0]}; the curve says it: leave out {said[0]}"
+            )
+        driving, braking = self.values["driving_curve"], self.values.get("braking_curve")
+        self.stages.append(TorqueSpeedClampingConfig.symmetric(driving, braking))
+        self.use("driving_curve", "torque_speed.speeds, efforts", "along the motion, both directions")
+        self.use("braking_curve", "torque_speed.speeds, efforts", "against the motion, both directions")
+
+    def voltage(self, kt: float, peak: float | None) -> None:
+        v = self.values
+        current = {} if peak is None else {"max_current": peak / kt}
+        self.stages.append(
+            VoltageClampingConfig(
+                torque_constant=kt, resistance=v["resistance"], bus_voltage=v["supply_voltage"], **current
+            )
+        )
+        self.use("kt", "voltage.torque_constant", f"{kt:.4g} N·m/A")
+        if not self.has("kt"):
+            self.use("kv", "voltage.torque_constant", f"{kt:.4g} N·m/A, 1/kv")
+        self.use("resistance", "voltage.resistance", f"{v['resistance']:.4g} Ω")
+        self.use("supply_voltage", "voltage.bus_voltage", f"{v['supply_voltage']:.4g} V")
+        self.use_peak(peak, "voltage.max_current", lambda torque: f"{torque / kt:.4g} A, torque/kt")
+
+    def line(self, kt: float | None, peak: float | None) -> None:
+        v = self.values
+        no_load = v["no_load_speed"] if self.has("no_load_speed") else v["supply_voltage"] / kt
+        most = v["stall_torque"] if peak is None else peak
+        self.stages.append(DCMotorClampingConfig(v["stall_torque"], no_load, most))
+        self.use("stall_torque", "dc_motor.saturation_effort", f"{v['stall_torque']:.4g} N·m")
+        self.use("no_load_speed", "dc_motor.velocity_limit", f"{no_load:.4g} rad/s")
+        if not self.has("no_load_speed"):
+            for name in ("kt", "kv", "supply_voltage"):
+                self.use(name, "dc_motor.velocity_limit", f"{no_load:.4g} rad/s, supply_voltage/kt")
+        self.use_peak(peak, "dc_motor.max_motor_effort", lambda torque: f"{torque:.4g} N·m")
+
+    def flat(self, peak: float | None) -> None:
+        """No falling line: one largest effort, up to the largest speed where there is one."""
+        most = self.most()
+        became = "torque_speed.efforts" if self.has("max_speed") else "max_effort.max_effort"
+        if not self.has("max_speed"):
+            self.stages.append(MaxEffortClampingConfig(most))
+        self.use_peak(peak, became, lambda torque: f"{torque:.4g} N·m")
+        self.use("stall_torque", became if peak is None else _CHECKED, f"{most:.4g} N·m")
+
+    def speed(self, most: float) -> None:
+        fastest, no_load = self.values["max_speed"], self.values.get("no_load_speed", math.inf)
+        if fastest >= no_load:
+            self.use("max_speed", _UNUSED, "the no-load speed is not above it")
+            return
+        self.stages.append(TorqueSpeedClampingConfig.symmetric([(0.0, most), (fastest, most), (fastest, 0.0)]))
+        self.use("max_speed", "torque_speed.speeds", f"{fastest:.4g} rad/s; beyond it the motor only brakes")
+
+    def use_peak(self, peak: float | None, became: str, said: Callable[[float], str]) -> None:
+        if peak is None:
+            return
+        self.use("peak_torque", became, said(peak))
+        if not self.has("peak_torque"):
+            for name in ("peak_current", "kt", "kv"):
+                self.use(name, became, f"{said(peak)}; the torque is kt·peak_current")
+
+    def heat(self) -> None:
+        v, kt = self.values, self.torque_constant()
+        given = [name for name in _THERMAL if self.has(name)]
+        if not given:
+            return
+        missing = [name for name in (*_THERMAL, "resistance", "rated_torque") if not self.has(name)]
+        missing += ["kt or kv"] if kt is None else []
+        if missing:
+            raise ParameterError(
+                f"MotorDatasheet: {given[0]} is for the heat of the motor, which needs {missing[0]} too"
+            )
+        hottest = v["max_winding_temperature"]
+        config = HeatClampingConfig(
+            **{name: v[name] for name in _THERMAL[:-1]},
+            motor_constant=kt / math.sqrt(v["resistance"]),  # type: ignore[operator]
+            max_effort=self.most(),
+            derated_effort=v["rated_torque"],
+            derating_start=hottest,
+            derating_end=hottest,
+        )
+        for name in _THERMAL[:-1]:
+            self.use(name, f"heat.{name}", f"{v[name]:.4g}")
+        self.use("max_winding_temperature", "heat.derating_start, derating_end", f"{hottest:.4g} °C")
+        self.use("rated_torque", "heat.derated_effort", f"{v['rated_torque']:.4g} N·m, from that temperature on")
+        self.stages.append(config)
+
+    def current_loop(self) -> None:
+        if self.has("current_bandwidth"):
+            lag = 1.0 / (2.0 * math.pi * self.values["current_bandwidth"])
+            self.stages.append(CurrentLoopEffectConfig(lag))
+            self.use("current_bandwidth", "current_loop.time_constant", f"{lag:.4g} s, 1/(2π·bandwidth)")
+
+
+def build(
+    values: Mapping[str, Any], given: Mapping[str, tuple[str, Any, str, str]]
+) -> tuple[tuple[Config, ...], tuple[FigureUse, ...]]:
+    """The stages of a motor, and what became of each of its figures.
+
+    Args:
+        values: Figures in SI units, at the motor; at the joint where there is no gear.
+        given: Name, value, unit and side of each as it was given.
+
+    Raises:
+        ParameterError: A figure that is needed is missing.
+    """
+    made = _Build(values)
+    made.gear()
+    made.heat()
+    made.limits()
+    made.current_loop()
+    table = []
+    for figure, (name, value, unit, side) in given.items():
+        became, how = made.uses.get(figure, _left_over(figure, made))
+        if side == "joint" and "gear_ratio" in values and figure in made.uses:
+            how += _THROUGH_GEAR[FIGURES[figure].kind]
+        table.append(FigureUse(name, value, unit, side, became, how))
+    return tuple(made.stages), tuple(table)
+
+
+def _left_over(figure: str, made: _Build) -> tuple[str, str]:
+    reasons = {
+        "rated_torque": "needs thermal figures; nothing else depends on it",
+        "braking_curve": "needs driving_curve",
+        "resistance": "needs kt or kv, and supply_voltage",
+    }
+    if figure in reasons and not (figure == "resistance" and made.torque_constant() and made.has("supply_voltage")):
+        return _UNUSED, reasons[figure]
+    return _CHECKED, "no stage depends on it"

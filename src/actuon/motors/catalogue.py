@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A catalogue of motors, as data: ``catalogue.yaml`` in this folder."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..bounded_yaml import read_yaml
+from ..errors import ParameterError, listed, shown
+from .datasheet import MotorDatasheet
+
+CATALOGUE = Path(__file__).with_name("catalogue.yaml")
+
+
+@dataclass(frozen=True)
+class CatalogueMotor:
+    """A motor of the catalogue."""
+
+    name: str
+    vendor: str
+    robots: tuple[str, ...]
+    """Robots that have it."""
+    datasheet: MotorDatasheet
+    sources: Mapping[str, str]
+    """Where each figure is printed, by the name of the figure."""
+    notes: tuple[str, ...]
+    """What else its sources say, and what was left out."""
+
+
+@functools.cache
+def _catalogue() -> dict[str, CatalogueMotor]:
+    return {name: _motor(name, entry) for name, entry in read_yaml(CATALOGUE)["motors"].items()}
+
+
+def _motor(name: str, entry: Mapping[str, Any]) -> CatalogueMotor:
+    figures = entry["figures"]
+    sheet = MotorDatasheet(
+        {figure: said["at"] for figure, said in figures.items() if "at" in said},
+        **{figure: said["value"] for figure, said in figures.items()},
+    )
+    sources = {figure: entry["sources"][said["source"]] for figure, said in figures.items()}
+    return CatalogueMotor(name, entry["vendor"], tuple(entry["robots"]), sheet, sources, tuple(entry.get("notes", ())))
+
+
+def motor_names() -> tuple[str, ...]:
+    """Names of all motors in the catalogue."""
+    return tuple(_catalogue())
+
+
+def find_motor(name: str) -> CatalogueMotor:
+    """The motor of a name; case, spaces, ``-``, ``_`` and ``.`` do not count.
+
+    Raises:
+        ParameterError: There is none; the message has near names.
+    """
+    if not isinstance(name, str):
+        raise ParameterError(f"got {shown(name)}; must be the name of a motor")
+    found = {_plain(known): known for known in _catalogue()}.get(_plain(name))
+    if found is None:
+        raise ParameterError(f"unknown motor '{name}'; {listed(name.lower(), _catalogue(), 'motors')}")
+    return _catalogue()[found]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_. ]", "", name).lower()
+
+
+def motor_of(said: Any) -> MotorDatasheet:
+    """The data sheet that a file means by ``motor:``.
+
+    Args:
+        said: A name; or a mapping with a ``name`` and figures that replace those of the catalogue; or one with ``at``
+            and figures of its own.
+
+    Raises:
+        ParameterError: There is no such motor, or its figures are wrong.
+    """
+    if not isinstance(said, Mapping):
+        return find_motor(said).datasheet
+    given = dict(said)
+    name, at = given.pop("name", None), given.pop("at", None)
+    wrong = [key for key in given if not isinstance(key, str)]
+    if wrong:
+        raise ParameterError(f"got the key {shown(wrong[0])}; must be the name of a figure")
+    if name is not None:
+        return find_motor(name).datasheet.replaced(at, **given)
+    if not isinstance(at, (str, Mapping)):
+        raise ParameterError("needs the 'name' of a motor, or 'at', joint or motor, and figures")
+    return MotorDatasheet(at, **given)  # type: ignore[arg-type]

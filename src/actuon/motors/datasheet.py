@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motor by the figures of its data sheet: what its vendor prints, as stages of an actuator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Unpack
+
+from ..actuator_config import ActuatorConfig, Part
+from ..components.limits.torque_speed import TorqueSpeedClampingConfig
+from ..declare.config import Config
+from ..errors import ParameterError, listed, shown
+from .building import FigureUse, build
+from .figures import FIGURES, SIDES, SPELLINGS, Figures, Side, spelling
+from .relations import check_relations
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A figure as it was given."""
+
+    name: str
+    value: Any
+    si: Any
+    side: Side | None
+
+    def __str__(self) -> str:
+        at = f" at the {self.side}" if self.side is not None else ""
+        value = shown(self.value) if isinstance(self.value, (list, tuple)) else f"{self.value:g}"
+        return f"{self.name} {value} {SPELLINGS[self.name].unit}{at}"
+
+
+class MotorDatasheet:
+    """The figures that a vendor prints, which must not contradict each other.
+
+    Figures are in SI units, or in the unit that their name ends with: ``no_load_speed_rpm``, ``stall_torque_kgcm``.
+    Each can be left out; where one is needed, the error names what would do.
+
+    Args:
+        at: Where torques, speeds and their constants were taken: ``"joint"``, behind the gear, or ``"motor"``, before
+            it; or which of them is where, by name.
+        tolerance: How much figures may differ from what others give, as a share.
+        figures: The figures by name, see `FIGURES`.
+
+    Raises:
+        ParameterError: A figure is unknown, out of range, given twice or contradicts others; or it is not said where it
+            was taken.
+    """
+
+    def __init__(self, at: Side | Mapping[str, Side], *, tolerance: float = 0.1, **figures: Unpack[Figures]):
+        if not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
+            raise ParameterError(f"MotorDatasheet.tolerance: got {tolerance!r}; must be ≥ 0 and < 1")
+        self.tolerance = float(tolerance)
+        self._at: Side | Mapping[str, Side] = at if isinstance(at, str) else MappingProxyType(dict(at))
+        self._given: dict[str, _Given] = {}
+        for name, value in figures.items():
+            if value is not None:
+                self._take(name, value)
+        self._check_sides()
+        check_relations(self.at_motor, {name: str(given) for name, given in self._given.items()}, self.tolerance)
+        self._stages, self._table = build(self.at_motor, self._units())
+
+    def _take(self, name: str, value: Any) -> None:
+        meant = spelling("MotorDatasheet", name)
+        where = f"MotorDatasheet.{name}"
+        figure = FIGURES[meant.figure]
+        figure.check(where, value)
+        if meant.figure in self._given:
+            raise ParameterError(
+                f"{where}: {meant.figure} is given as {self._given[meant.figure].name} too; must be once"
+            )
+        if figure.is_curve:
+            try:
+                TorqueSpeedClampingConfig.symmetric(value)
+            except ParameterError as error:
+                raise ParameterError(f"{where}: {str(error).removeprefix('driving: ')}") from error
+            value = tuple((float(speed), float(torque)) for speed, torque in value)
+        si = value if figure.is_curve else meant.to_si(float(value))
+        self._given[meant.figure] = _Given(name, value, si, self._side(name, meant.figure) if figure.kind else None)
+
+    def _side(self, name: str, figure: str) -> Side:
+        side = self._at if isinstance(self._at, str) else self._at.get(name, self._at.get(figure))
+        if side is None:
+            raise ParameterError(
+                f"MotorDatasheet.at: does not say where {name} was taken; must be 'joint' or 'motor' for each torque "
+                "and speed, and their constants"
+            )
+        if side not in SIDES:
+            raise ParameterError(f"MotorDatasheet.at: got {side!r}; must be 'joint', behind the gear, or 'motor'")
+        return side
+
+    def _check_sides(self) -> None:
+        if not isinstance(self._at, str):
+            for name in self._at:
+                if name not in SPELLINGS:
+                    known = [given.name for given in self._given.values() if given.side is not None]
+                    raise ParameterError(
+                        f"MotorDatasheet.at: unknown figure '{name}'; {listed(name, known, 'figures')}"
+                    )
+        elif self._at not in SIDES:
+            raise ParameterError(f"MotorDatasheet.at: got {self._at!r}; must be 'joint', behind the gear, or 'motor'")
+        if "gear_ratio" in self._given:
+            return
+        needing = [given.name for given in self._given.values() if given.side == "motor"]
+        needing += [name for name in ("rotor_inertia", "gear_efficiency") if name in self._given]
+        if needing:
+            raise ParameterError(f"MotorDatasheet: {needing[0]} needs gear_ratio, which is 1 for a direct drive")
+
+    def _units(self) -> dict[str, tuple[str, Any, str, str]]:
+        """Name, value, unit and side of each figure as it was given."""
+        return {f: (g.name, g.value, SPELLINGS[g.name].unit, g.side or "") for f, g in self._given.items()}
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The figures as they were given, by name."""
+        return {given.name: given.value for given in self._given.values()}
+
+    @property
+    def at(self) -> dict[str, Side]:
+        """Where each torque and speed, and their constants, were taken."""
+        return {given.name: given.side for given in self._given.values() if given.side is not None}
+
+    @property
+    def at_motor(self) -> dict[str, Any]:
+        """The figures in SI units at the motor, by their names in SI units; at the joint where there is no gear ratio.
+
+        A torque at the joint is what the gear's losses leave of the motor's.
+        """
+        return {name: self._taken_at("motor", name, given) for name, given in self._given.items()}
+
+    @property
+    def at_joint(self) -> dict[str, Any]:
+        """The figures in SI units at the joint, by their names in SI units."""
+        return {name: self._taken_at("joint", name, given) for name, given in self._given.items()}
+
+    def _taken_at(self, side: Side, name: str, given: _Given) -> Any:
+        if given.side is None or given.side == side:
+            return given.si
+        ratio = self._given["gear_ratio"].si if "gear_ratio" in self._given else 1.0
+        efficiency = self._given["gear_efficiency"].si if "gear_efficiency" in self._given else 1.0
+        faster, stronger = ratio, 1.0 / (ratio * efficiency)
+        if side == "joint":
+            faster, stronger = 1.0 / faster, 1.0 / stronger
+        kind = FIGURES[name].kind
+        if kind == "curve":
+            return tuple((speed * faster, torque * stronger) for speed, torque in given.si)
+        return given.si * (faster if "speed" in kind else stronger)
+
+    def stages(self) -> list[Config]:
+        """The stages that follow the controller, in order: gear, limits, effects."""
+        return list(self._stages)
+
+    def table(self) -> tuple[FigureUse, ...]:
+        """What became of each figure."""
+        return self._table
+
+    def actuator(self, controller: Part, *, delay: Part | None = None, sensors: Sequence[Part] = ()) -> ActuatorConfig:
+        """An actuator with this motor.
+
+        Args:
+            controller: What makes effort at the joint out of commands.
+            delay: What holds commands back.
+            sensors: What the controller sees of the joint, in this order.
+        """
+        before = [*sensors, *([] if delay is None else [delay]), controller]
+        return ActuatorConfig(stages=[*before, *self.stages()])
+
+    def replaced(self, at: Side | Mapping[str, Side] | None = None, **figures: Unpack[Figures]) -> MotorDatasheet:
+        """The same with other figures; None leaves one out. A figure stays where it was taken, unless ``at`` says.
+
+        Args:
+            at: Where the new figures were taken.
+            figures: The new figures, in any unit.
+        """
+        kept, sides = dict(self.figures), dict(self.at)
+        for name, value in figures.items():
+            figure = spelling("MotorDatasheet", name).figure
+            before = self._given.get(figure)
+            if before is not None:
+                kept.pop(before.name, None)
+                side = sides.pop(before.name, None)
+                if side is not None:
+                    sides[name] = side
+            kept[name] = value
+            if isinstance(at, str) and FIGURES[figure].kind:
+                sides[name] = at
+        if at is not None and not isinstance(at, str):
+            sides |= at
+        return MotorDatasheet(sides, tolerance=self.tolerance, **kept)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MotorDatasheet) and (self.figures, self.at) == (other.figures, other.at)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.figures.items()))
+
+    def __repr__(self) -> str:
+        sides = set(self.at.values())
+        at = repr(sides.pop()) if len(sides) == 1 else repr(self.at)
+        figures = "".join(f", {name}={value!r}" for name, value in self.figures.items())
+        return f"MotorDatasheet(at={at}{figures})"

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of data sheets: their names, units and ranges, and which of them are at the joint or at the motor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from ..declare.parameter import Field
+from ..errors import ParameterError, listed
+
+Side: TypeAlias = Literal["joint", "motor"]
+"""Where a figure was taken: at the output of the gear, or at the motor before it."""
+SIDES: tuple[Side, Side] = ("joint", "motor")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that data sheets print."""
+
+    unit: str
+    """SI unit."""
+    doc: str
+    kind: str = ""
+    """How it passes through a gear: ``torque``, ``speed``, ``torque constant``, ``speed constant``, or not at all."""
+    maximum: float | None = None
+    is_curve: bool = False
+
+    def check(self, where: str, value: Any) -> None:
+        """Refuse what is not a finite number > 0, or not a curve of pairs."""
+        if not self.is_curve:
+            Field(unit=self.unit, doc=self.doc, above=0.0, maximum=self.maximum).check(where, value)
+            if not isinstance(value, (int, float)):
+                raise ParameterError(f"{where}: got {value!r}; must be one number [{self.unit}]")
+
+
+FIGURES: dict[str, Figure] = {
+    "stall_torque": Figure(
+        "N·m", "Torque at rest, by the supply voltage alone: the start of the falling line.", "torque"
+    ),
+    "peak_torque": Figure("N·m", "Largest torque that drive or gear allow, for a short time.", "torque"),
+    "rated_torque": Figure("N·m", "Torque that the motor can give for ever: continuous, nominal.", "torque"),
+    "no_load_speed": Figure("rad/s", "Speed without load at the supply voltage: the end of the falling line.", "speed"),
+    "rated_speed": Figure("rad/s", "Speed at the rated torque.", "speed"),
+    "max_speed": Figure("rad/s", "Largest speed allowed, whatever the load.", "speed"),
+    "driving_curve": Figure("rad/s, N·m", "Largest torque over speed, along the motion.", "curve", is_curve=True),
+    "braking_curve": Figure("rad/s, N·m", "Largest torque over speed, against the motion.", "curve", is_curve=True),
+    "stall_current": Figure("A", "Current at rest at the supply voltage."),
+    "peak_current": Figure("A", "Largest current that the drive allows."),
+    "rated_current": Figure("A", "Current at the rated torque."),
+    "kt": Figure("N·m/A", "Torque constant.", "torque constant"),
+    "kv": Figure("rad/s/V", "Speed constant: speed without load per volt.", "speed constant"),
+    "resistance": Figure("Ω", "Resistance of the winding between two terminals, at 25 °C."),
+    "supply_voltage": Figure("V", "Voltage at which the figures hold, and of the supply."),
+    "rotor_inertia": Figure("kg·m²", "Inertia of the rotor, at the motor."),
+    "reflected_inertia": Figure("kg·m²", "Inertia of rotor and gear, at the joint: the armature."),
+    "gear_ratio": Figure("1", "Turns of the motor for one of the joint; 1 for a direct drive."),
+    "gear_efficiency": Figure("1", "Share of the motor's power that reaches the joint.", maximum=1.0),
+    "winding_thermal_resistance": Figure("K/W", "From winding to housing."),
+    "housing_thermal_resistance": Figure("K/W", "From housing to ambient."),
+    "winding_time_constant": Figure("s", "Thermal time constant of the winding."),
+    "housing_time_constant": Figure("s", "Thermal time constant of the housing, or motor."),
+    "max_winding_temperature": Figure("°C", "Largest temperature of the winding."),
+    "current_bandwidth": Figure("Hz", "Bandwidth of the drive's current loop."),
+}
+"""The figures by their names in SI units."""
+
+_RPM = 2.0 * math.pi / 60.0
+_SCALES: dict[str, dict[str, float]] = {
+    "N·m": {"mnm": 1e-3, "kgcm": 0.0980665, "ozin": 0.00706155181},
+    "rad/s": {"rpm": _RPM, "deg_per_s": math.pi / 180.0},
+    "A": {"ma": 1e-3},
+    "N·m/A": {"mnm_per_a": 1e-3},
+    "rad/s/V": {"rpm_per_volt": _RPM},
+    "Ω": {"mohm": 1e-3},
+    "kg·m²": {"gcm2": 1e-7, "kgcm2": 1e-4},
+}
+"""Other units by the ending of a name: ``no_load_speed_rpm``."""
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A figure in one of its units."""
+
+    figure: str
+    unit: str
+    to_si: Callable[[float], float]
+
+
+def _spellings() -> dict[str, Spelling]:
+    found = {}
+    for name, figure in FIGURES.items():
+        found[name] = Spelling(name, figure.unit, lambda value: value)
+        for ending, factor in _SCALES.get(figure.unit, {}).items():
+            unit = _UNITS[ending]
+            found[f"{name}_{ending}"] = Spelling(name, unit, lambda value, factor=factor: value * factor)  # type: ignore[misc]
+    servo = Spelling("no_load_speed", "s/60°", lambda seconds: math.pi / 3.0 / seconds)
+    return found | {"no_load_speed_s_per_60deg": servo}
+
+
+_UNITS = {
+    "mnm": "mN·m",
+    "kgcm": "kg·cm",
+    "ozin": "oz·in",
+    "rpm": "rpm",
+    "deg_per_s": "°/s",
+    "ma": "mA",
+    "mnm_per_a": "mN·m/A",
+    "rpm_per_volt": "rpm/V",
+    "mohm": "mΩ",
+    "gcm2": "g·cm²",
+    "kgcm2": "kg·cm²",
+}
+SPELLINGS = _spellings()
+"""All names of figures, with the unit in the name where it is not SI."""
+
+
+def spelling(where: str, name: str) -> Spelling:
+    """The figure that a name means.
+
+    Raises:
+        ParameterError: There is none. A plain ``torque`` or ``speed`` is refused with those that there are.
+    """
+    if name in SPELLINGS:
+        return SPELLINGS[name]
+    alike = [known for known in FIGURES if known.endswith(f"_{name}")]
+    if alike:
+        raise ParameterError(f"{where}: '{name}' can be {', '.join(alike)}; say which")
+    raise ParameterError(f"{where}: unknown figure '{name}'; {listed(name, SPELLINGS, 'figures')}")
+
+
+Curve: TypeAlias = Sequence[Sequence[float]]
+
+
+class Figures(TypedDict, total=False):
+    """What `MotorDatasheet` takes: `FIGURES`, and the same in other units."""
+
+    stall_torque: float | None
+    stall_torque_mnm: float | None
+    stall_torque_kgcm: float | None
+    stall_torque_ozin: float | None
+    peak_torque: float | None
+    peak_torque_mnm: float | None
+    peak_torque_kgcm: float | None
+    peak_torque_ozin: float | None
+    rated_torque: float | None
+    rated_torque_mnm: float | None
+    rated_torque_kgcm: float | None
+    rated_torque_ozin: float | None
+    no_load_speed: float | None
+    no_load_speed_rpm: float | None
+    no_load_speed_deg_per_s: float | None
+    no_load_speed_s_per_60deg: float | None
+    rated_speed: float | None
+    rated_speed_rpm: float | None
+    rated_speed_deg_per_s: float | None
+    max_speed: float | None
+    max_speed_rpm: float | None
+    max_speed_deg_per_s: float | None
+    driving_curve: Curve | None
+    braking_curve: Curve | None
+    stall_current: float | None
+    stall_current_ma: float | None
+    peak_current: float | None
+    peak_current_ma: float | None
+    rated_current: float | None
+    rated_current_ma: float | None
+    kt: float | None
+    kt_mnm_per_a: float | None
+    kv: float | None
+    kv_rpm_per_volt: float | None
+    resistance: float | None
+    resistance_mohm: float | None
+    supply_voltage: float | None
+    rotor_inertia: float | None
+    rotor_inertia_gcm2: float | None
+    rotor_inertia_kgcm2: float | None
+    reflected_inertia: float | None
+    reflected_inertia_gcm2: float | None
+    reflected_inertia_kgcm2: float | None
+    gear_ratio: float | None
+    gear_efficiency: float | None
+    winding_thermal_resistance: float | None
+    housing_thermal_resistance: float | None
+    winding_time_constant: float | None
+    housing_time_constant: float | None
+    max_winding_temperature: float | None
+    current_bandwidth: float | None

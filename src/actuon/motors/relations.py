@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What figures of one motor must have to do with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..errors import ParameterError
+from .figures import FIGURES
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A figure that others give too, or bound. All values are SI, at the motor."""
+
+    figure: str
+    needs: tuple[str, ...]
+    formula: str
+    value: Callable[[Mapping[str, float]], float]
+    is_bound: bool = False
+    """Whether the figure may be less: losses, or a drive that allows less."""
+    hint: str = ""
+
+
+RELATIONS = (
+    Relation("kt", ("kv",), "1/kv", lambda v: 1.0 / v["kv"]),
+    Relation(
+        "stall_torque",
+        ("kt", "supply_voltage", "resistance"),
+        "kt·supply_voltage/resistance",
+        lambda v: v["kt"] * v["supply_voltage"] / v["resistance"],
+        hint="where the drive limits it, it is peak_torque",
+    ),
+    Relation("stall_torque", ("kt", "stall_current"), "kt·stall_current", lambda v: v["kt"] * v["stall_current"]),
+    Relation(
+        "stall_current",
+        ("supply_voltage", "resistance"),
+        "supply_voltage/resistance",
+        lambda v: v["supply_voltage"] / v["resistance"],
+        hint="where the drive limits it, it is peak_current",
+    ),
+    Relation("no_load_speed", ("kv", "supply_voltage"), "kv·supply_voltage", lambda v: v["kv"] * v["supply_voltage"]),
+    Relation(
+        "no_load_speed", ("kt", "supply_voltage"), "supply_voltage/kt", lambda v: v["supply_voltage"] / v["kt"], True
+    ),
+    Relation("peak_torque", ("kt", "peak_current"), "kt·peak_current", lambda v: v["kt"] * v["peak_current"], True),
+    Relation("rated_torque", ("kt", "rated_current"), "kt·rated_current", lambda v: v["kt"] * v["rated_current"], True),
+    Relation("peak_torque", ("stall_torque",), "stall_torque", lambda v: v["stall_torque"], True),
+    Relation("rated_torque", ("stall_torque",), "stall_torque", lambda v: v["stall_torque"], True),
+    Relation("rated_torque", ("peak_torque",), "peak_torque", lambda v: v["peak_torque"], True),
+    Relation("rated_speed", ("no_load_speed",), "no_load_speed", lambda v: v["no_load_speed"], True),
+    Relation("rated_speed", ("max_speed",), "max_speed", lambda v: v["max_speed"], True),
+    Relation("rated_current", ("peak_current",), "peak_current", lambda v: v["peak_current"], True),
+    Relation("rated_current", ("stall_current",), "stall_current", lambda v: v["stall_current"], True),
+    Relation(
+        "rated_torque",
+        ("stall_torque", "rated_speed", "no_load_speed"),
+        "stall_torque·(1 − rated_speed/no_load_speed)",
+        lambda v: v["stall_torque"] * (1.0 - v["rated_speed"] / v["no_load_speed"]),
+        True,
+    ),
+    Relation(
+        "rotor_inertia",
+        ("reflected_inertia", "gear_ratio"),
+        "reflected_inertia/gear_ratio²",
+        lambda v: v["reflected_inertia"] / v["gear_ratio"] ** 2,
+        True,
+    ),
+)
+
+
+def check_relations(values: Mapping[str, float], shown: Mapping[str, str], tolerance: float) -> None:
+    """Refuse figures that contradict each other.
+
+    Args:
+        values: Figures in SI units, at the motor.
+        shown: The same as they were given, in words.
+        tolerance: Difference allowed, as a share of the larger one.
+
+    Raises:
+        ParameterError: With both values and the tolerance.
+    """
+    side = " at the motor" if "gear_ratio" in values else ""
+    if "kv" in values and "kt" not in values:
+        values, shown = {**values, "kt": 1.0 / values["kv"]}, {**shown, "kt": shown["kv"]}
+    for relation in RELATIONS:
+        if relation.figure not in values or any(name not in values for name in relation.needs):
+            continue
+        got, wanted = values[relation.figure], relation.value(values)
+        difference = (got - wanted) / max(got, abs(wanted))
+        if difference <= tolerance and (relation.is_bound or difference >= -tolerance):
+            continue
+        unit = FIGURES[relation.figure].unit
+        rule = "must not be above" if relation.is_bound else "must be"
+        given = ", ".join(dict.fromkeys(shown[name] for name in (relation.figure, *relation.needs)))
+        raise ParameterError(
+            f"MotorDatasheet: {relation.figure} is {got:.4g} {unit}{side}, and {rule} {relation.formula}, {wanted:.4g} "
+            f"{unit}: they differ by {abs(difference):.0%}, and may by {tolerance:.0%}. Given: {given}. Correct one of "
+            f"them, or leave one out{relation.hint and '; '}{relation.hint}"
+        )
