@@ -214,11 +214,19 @@ def test_how_much_figures_may_differ_can_be_said():
             "gear_efficiency: got 1.2; must be finite and > 0 and ≤ 1",
         ),
         ("joint", dict(peak_torque=5.0, gear_ratio=0.0), "gear_ratio: got 0.0; must be finite and > 0"),
+        (7, dict(peak_torque=5.0), "at: got 7; must be 'joint', behind the gear, or 'motor'"),
         ("output", dict(peak_torque=5.0), "at: got 'output'; must be 'joint', behind the gear, or 'motor'"),
         ("motor", dict(peak_torque=5.0), "peak_torque needs gear_ratio, which is 1 for a direct drive"),
         ("joint", dict(peak_torque=5.0, rotor_inertia=1e-5), "rotor_inertia needs gear_ratio"),
         ({}, dict(peak_torque=5.0), "does not say where peak_torque was taken"),
         ({"peak_torqe": "joint", "peak_torque": "joint"}, dict(peak_torque=5.0), "at: unknown figure 'peak_torqe'"),
+        ({7: "joint", "peak_torque": "joint"}, dict(peak_torque=5.0), "at: unknown figure '7'"),
+        (
+            {"rotor_inertia": "joint", "peak_torque": "joint"},
+            dict(peak_torque=5.0, rotor_inertia=1e-5, gear_ratio=2.0),
+            "at: got rotor_inertia, .* Inertia of the rotor, at the motor",
+        ),
+        ("joint", dict(driving_curve=[(0.0, [1.0, 2.0])]), "driving_curve: got .* must be pairs"),
         ("joint", dict(peak_torque=5.0, peak_torque_kgcm=50.0), "is given as peak_torque too; must be once"),
         ("joint", dict(max_speed=5.0), "nothing gives a largest torque; needs peak_torque, stall_torque"),
         ("joint", dict(peak_torque=5.0, no_load_speed=30.0), "nothing says where that begins: give stall_torque"),
@@ -234,6 +242,6 @@ def test_what_a_sheet_cannot_say_is_refused(at, figures, message):
 def test_a_sheet_shows_what_it_holds():
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE)
     assert eval(repr(sheet), {"MotorDatasheet": actuon.MotorDatasheet}) == sheet
-    assert sheet.replaced(peak_torque=20.0) != sheet
+    assert sheet.replaced(peak_torque=np.float32(20.0)) != sheet
     assert [use.figure for use in sheet.table()] == list(DRIVE)
     assert all(use.became and use.how for use in sheet.table())

@@ -144,6 +144,9 @@ def test_the_command_lists_and_shows_them(tmp_path, complaint):
     assert "contradicts kv" in command("motors", "show", "AK70-10")
     assert "unknown motor 'ak99'" in complaint("motors", "show", "ak99")
     load(tmp_path, "ak80-9")
-    report = command("inspect", tmp_path / "motors.yaml")
-    assert "torque_constant" in report
-    assert "motor" in report
+    rows = {
+        line.split("│")[3].strip(): line for line in command("inspect", tmp_path / "motors.yaml").splitlines()[4:-2]
+    }
+    assert rows["torque_constant"].split("│")[-2].strip() == "motor"
+    assert rows["efficiency"].split("│")[-2].strip() == "default"
+    assert rows["kp"].split("│")[-2].strip() == "authored"

@@ -111,6 +111,8 @@ def test_yaml_and_usd_carry_it(tmp_path):
         ([(0.0, 0.0), (math.inf, 1.0), (2.0, 1.0)], "speeds: got inf at index 1"),
         ([(-3e38, 0.0), (3e38, 0.0), (0.0, 1.0)], "> 0 and finite"),
         ([(0.0, 1.0, 2.0)], "must be pairs of a speed and an effort"),
+        ([(0.0, (1.0, 2.0)), (1.0, 2.0), (3.0, 1.0)], "must be pairs of a speed and an effort"),
+        (["ab", "cd", "ef"], "must be pairs of a speed and an effort"),
         (7.0, "must be pairs of a speed and an effort"),
     ],
 )

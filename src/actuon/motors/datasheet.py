@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Unpack
@@ -53,6 +53,7 @@ class MotorDatasheet:
         if not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
             raise ParameterError(f"MotorDatasheet.tolerance: got {tolerance!r}; must be ≥ 0 and < 1")
         self.tolerance = float(tolerance)
+        _check_at(at)
         self._at: Side | Mapping[str, Side] = at if isinstance(at, str) else MappingProxyType(dict(at))
         self._given: dict[str, _Given] = {}
         for name, value in figures.items():
@@ -72,6 +73,7 @@ class MotorDatasheet:
                 f"{where}: {meant.figure} is given as {self._given[meant.figure].name} too; must be once"
             )
         if figure.is_curve:
+            value = list(value) if isinstance(value, Iterable) else value
             try:
                 TorqueSpeedClampingConfig.symmetric(value)
             except ParameterError as error:
@@ -93,14 +95,17 @@ class MotorDatasheet:
 
     def _check_sides(self) -> None:
         if not isinstance(self._at, str):
-            for name in self._at:
+            for name in map(str, self._at):
                 if name not in SPELLINGS:
                     known = [given.name for given in self._given.values() if given.side is not None]
                     raise ParameterError(
                         f"MotorDatasheet.at: unknown figure '{name}'; {listed(name, known, 'figures')}"
                     )
-        elif self._at not in SIDES:
-            raise ParameterError(f"MotorDatasheet.at: got {self._at!r}; must be 'joint', behind the gear, or 'motor'")
+                if not FIGURES[SPELLINGS[name].figure].kind:
+                    raise ParameterError(
+                        f"MotorDatasheet.at: got {name}, which is no torque, speed or constant of them: "
+                        f"{FIGURES[SPELLINGS[name].figure].doc}"
+                    )
         if "gear_ratio" in self._given:
             return
         needing = [given.name for given in self._given.values() if given.side == "motor"]
@@ -174,6 +179,8 @@ class MotorDatasheet:
             at: Where the new figures were taken.
             figures: The new figures, in any unit.
         """
+        if at is not None:
+            _check_at(at)
         kept, sides = dict(self.figures), dict(self.at)
         for name, value in figures.items():
             figure = spelling("MotorDatasheet", name).figure
@@ -201,3 +208,10 @@ class MotorDatasheet:
         at = repr(sides.pop()) if len(sides) == 1 else repr(self.at)
         figures = "".join(f", {name}={value!r}" for name, value in self.figures.items())
         return f"MotorDatasheet(at={at}{figures})"
+
+
+def _check_at(at: Any) -> None:
+    if not isinstance(at, Mapping) and at not in SIDES:
+        raise ParameterError(
+            f"MotorDatasheet.at: got {shown(at)}; must be 'joint', behind the gear, or 'motor', or where each figure is"
+        )

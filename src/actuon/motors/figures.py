@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict
@@ -32,7 +33,7 @@ class Figure:
         """Refuse what is not a finite number > 0, or not a curve of pairs."""
         if not self.is_curve:
             Field(unit=self.unit, doc=self.doc, above=0.0, maximum=self.maximum).check(where, value)
-            if not isinstance(value, (int, float)):
+            if not isinstance(value, numbers.Real):
                 raise ParameterError(f"{where}: got {value!r}; must be one number [{self.unit}]")
 
 

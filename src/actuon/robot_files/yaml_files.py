@@ -195,8 +195,7 @@ def _motor_stages(where: str, place: str, said: Any) -> Iterator[tuple[str, Comp
         raise RobotFileError(f"{where}.{place}: {error}") from error
     for config in stages:
         registered = by_config(config)
-        values = {"type": registered.type_name, **config.arguments()}
-        yield f"{place}.{registered.type_name}", registered.kind, values
+        yield f"{place}.{registered.type_name}", registered.kind, _values(config, registered, Path())
 
 
 def _list(where: str, value: Any) -> list[Any]:

@@ -84,13 +84,17 @@ class TorqueSpeedClampingConfig(Config):
 
 
 def _columns(where: str, points: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    pairs = points if isinstance(points, np.ndarray) else list(points) if isinstance(points, Iterable) else None
-    if pairs is None or any(np.ndim(pair) != 1 or len(pair) != 2 for pair in pairs):
+    pairs = list(points) if isinstance(points, Iterable) else None
+    if pairs is None or not all(_is_pair(pair) for pair in pairs):
         raise ParameterError(f"{where}: got {shown(points)}; must be pairs of a speed and an effort")
     speeds, efforts = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
     if len(pairs) > 3 and (speeds[0], efforts[0]) == (speeds[-1], efforts[-1]):
         speeds, efforts = speeds[:-1], efforts[:-1]
     return speeds, efforts
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, (list, tuple, np.ndarray)) and len(pair) == 2 and all(np.isscalar(part) for part in pair)
 
 
 def _rising(where: str, curve: Curve) -> np.ndarray:
