@@ -12,7 +12,7 @@ import warp as wp
 from oracle import Oracle
 
 import actuon
-from actuon.kernel.staged import StagedRunner
+from actuon.held_control import runner_of
 
 CONTROLLERS = {
     "pd": ("ControllerPD", ("kp", "kd")),
@@ -101,7 +101,7 @@ class Values:
             **options,
         )
         if staged:
-            actuator._runner = StagedRunner(actuator._chain, actuator.requires_grad)
+            actuator._runner = runner_of(actuator._chain, actuator.requires_grad, staged=True)
         return actuator
 
 

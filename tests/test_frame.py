@@ -31,6 +31,7 @@ ORDER = [
     "actuator_state",
     "actuator_config",
     "motors",
+    "held_control",
     "actuator",
     "builder",
     "robot_files",

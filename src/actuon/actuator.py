@@ -22,13 +22,11 @@ from .components.transmissions.transmission import Transmission
 from .declare.config import Config
 from .declare.registry import ComponentKind
 from .errors import MissingArrayError, ParameterError, StateError, StructureError, listed
+from .held_control import held_state, holding_of, runner_of
 from .kernel.arguments import arguments
 from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
-from .kernel.fused import FusedRunner
 from .kernel.source import kernel_source
-from .kernel.staged import StagedRunner
 from .kernel.structure import LIMITED_BY, SIGNALS, check_order, custom_signal
-from .kernel.taped import TapedRunner
 from .kernel.types import Flavour
 from .newton_parts import NewtonPart
 from .typing import IndexLike, PathLike
@@ -71,6 +69,8 @@ class Actuator:
             name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array.
             ``"limited_by"`` gets the position of the last stage that limited the effort, or -1.
         drive: What Newton calls the controller: the same as ``controller``.
+        control_every: The controller runs at every k-th step, the first after a reset included, with k times ``dt``;
+            what it gives is held in between. All other stages run at every step.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class Actuator:
         stages: Sequence[Part] | None = None,
         control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
         drive: Controller | Config | NewtonPart | None = None,
+        control_every: int = 1,
     ):
         if drive is not None and controller is not None:
             raise StructureError("drive: got controller too, which means the same; give one of them")
@@ -120,9 +121,12 @@ class Actuator:
             effects=effects,
             sensors=sensors,
             stages=stages,
+            control_every=control_every,
         )
+        self._control_every = described.control_every
         self._stages = tuple(built(part) for part in described.stages)
         self._check_stages()
+        self._holding = holding_of(self._stages, described.control_every)
         names = (name for component in self._stages for name in component.stage().custom_inputs)
         self._custom_inputs = tuple(dict.fromkeys(names))
 
@@ -144,16 +148,10 @@ class Actuator:
             component.requires_grad = component.requires_grad or requires_grad
             component.finalize(self.device, n)
 
-        self._stateful = any(component.is_stateful() for component in self._stages)
         self._chain = self._compose()
+        self._stateful = self._holding is not None or any(component.is_stateful() for component in self._stages)
         self._fused = all(component.is_fused() for component in self._stages)
-        self._runner: FusedRunner | TapedRunner | StagedRunner
-        if not self._fused:
-            self._runner = StagedRunner(self._chain, requires_grad)
-        elif requires_grad:
-            self._runner = TapedRunner(self._chain)
-        else:
-            self._runner = FusedRunner(self._chain)
+        self._runner = runner_of(self._chain, requires_grad, staged=not self._fused)
 
     def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
@@ -211,12 +209,18 @@ class Actuator:
             computed_after=controllers[-1] if controllers else first,
             adds=self.accumulate,
             telemetry=tuple(self.control_signal_attrs),
+            holding=self._holding,
         )
 
     @property
     def stages(self) -> tuple[Component, ...]:
         """All components, in the order in which they act. Their parameters are live; they themselves stay."""
         return self._stages
+
+    @property
+    def control_every(self) -> int:
+        """The controller runs at every k-th step."""
+        return self._control_every
 
     @property
     def controller(self) -> Controller:
@@ -296,7 +300,8 @@ class Actuator:
         if not self.is_stateful():
             return None
         n, device = self.num_actuators, self.device
-        return ActuatorState(self, tuple(c.state(n, device) if c.is_stateful() else None for c in self._stages))
+        held = held_state(self._chain, self.requires_grad)
+        return ActuatorState(self, tuple(c.state(n, device) if c.is_stateful() else None for c in self._stages), held)
 
     def load_state(self, path: PathLike) -> ActuatorState | None:
         """Return a state with what `State.save` wrote: steps from it go on bit for bit.
@@ -372,7 +377,7 @@ class Actuator:
         return value
 
     def kernel_source(self) -> str:
-        """The Python source of the kernel that a step launches, for reading. Only where `is_fused`."""
+        """The Python source of the kernel that a step with the controller launches. Only where `is_fused`."""
         if not self._fused:
             raise StructureError("the chain is not fused: a component brings kernels of its own")
         flavour = Flavour.GRAD if self.requires_grad else Flavour.BLOCK if self.device.is_cpu else Flavour.SCALAR
@@ -389,4 +394,5 @@ class Actuator:
     def __repr__(self) -> str:
         parts = [f"Delay(≤ {c.buf_depth})" if isinstance(c, Delay) else type(c).__name__ for c in self._stages]
         path = "fused" if self._fused else "staged"
+        path += f", control every {self.control_every} steps" if self.control_every > 1 else ""
         return f"<Actuator of {self.num_actuators} DOFs on {self.device}, {path}: {' → '.join(parts)}>"

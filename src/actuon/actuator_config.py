@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -16,11 +17,12 @@ from .components.sensors.sensor import Sensor
 from .components.transmissions.transmission import Transmission
 from .declare.config import Config
 from .declare.registry import ComponentKind, class_of, kind_of
-from .errors import StructureError
+from .errors import ParameterError, StructureError
 from .newton_parts import NewtonPart, adopted, newton_kind
 
 _Part = TypeVar("_Part", bound=Component)
 _USUAL_ORDER = tuple(ComponentKind)
+_MOST_STEPS = 1_000_000
 
 Part: TypeAlias = Config | Component | NewtonPart
 """A stage of a chain: a config of numbers, a component, or one of Newton's own."""
@@ -108,10 +110,13 @@ class ActuatorConfig:
         effects: What is lost or late on the way, in this order.
         sensors: What the controller sees of the joint, in this order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
+        control_every: The controller runs at every k-th step, and what it gives is held in between.
     """
 
     stages: list[Part]
     """All parts, in the order in which they act."""
+    control_every: int
+    """The controller runs at every k-th step."""
 
     def __init__(
         self,
@@ -123,7 +128,9 @@ class ActuatorConfig:
         effects: Config | Effect | Sequence[Config | Effect] | None = (),
         sensors: Config | Sensor | Sequence[Config | Sensor] | None = (),
         stages: Sequence[Part] | None = None,
+        control_every: int = 1,
     ):
+        self.control_every = _steps("control_every", control_every)
         by_kind: dict[ComponentKind, Any] = {
             ComponentKind.SENSOR: sensors,
             ComponentKind.DELAY: delay,
@@ -153,7 +160,7 @@ class ActuatorConfig:
         """A config with the same parts, checked: a change of one is none of the other."""
         if not isinstance(self.stages, list):
             raise StructureError(f"stages: got {type(self.stages).__name__}; must be a list")
-        return ActuatorConfig(stages=self.stages)
+        return ActuatorConfig(stages=self.stages, control_every=self.control_every)
 
     def of_kind(self, kind: ComponentKind) -> PartsOfKind:
         """The parts of one kind, in order."""
@@ -232,10 +239,19 @@ class ActuatorConfig:
 
     def __repr__(self) -> str:
         found = self.by_kind()
-        if found is None:
-            return f"ActuatorConfig(stages={self.stages!r})"
-        shown = (f"{k.key}={list(parts) if k.several else parts[0]!r}" for k, parts in found.items())
+        shown = [f"stages={self.stages!r}"]
+        if found is not None:
+            shown = [f"{k.key}={list(parts) if k.several else parts[0]!r}" for k, parts in found.items()]
+        if self.control_every != 1:
+            shown.append(f"control_every={self.control_every!r}")
         return f"ActuatorConfig({', '.join(shown)})"
+
+
+def _steps(where: str, value: Any) -> int:
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_whole or not 1 <= value <= _MOST_STEPS:
+        raise ParameterError(f"{where}: got {value!r}; must be a whole number of steps from 1 to {_MOST_STEPS}")
+    return int(value)
 
 
 def _is_part(part: object) -> bool:

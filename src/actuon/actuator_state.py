@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from .components.state import copy_where
+from .components.state import State, copy_where
 from .declare.registry import ComponentKind
 from .errors import StateError, StructureError
 from .files import replacing
@@ -20,6 +20,7 @@ from .typing import ArrayLike, PathLike
 STRUCTURE = "__structure__"
 """Name of the description of a chain among saved arrays."""
 
+_CLOCK = "clock"
 _UNSAVED = ("tag", "spare", "origin")
 """Arrays of rings that tell states of one process apart, and are nothing to another."""
 
@@ -30,15 +31,21 @@ class ActuatorState:
     Args:
         owner: The actuator it is made by.
         stages: The state of each stage, in order; None where it has none.
+        held: What the controller gave when it last ran; None where it runs at every step.
     """
 
-    def __init__(self, owner: Any, stages: tuple[Any, ...]):
+    def __init__(self, owner: Any, stages: tuple[Any, ...], held: State | None = None):
         self.owner = owner
         self.stages = stages
+        self.held = held
+        self.clock = 0
+        """Steps since the controller last ran, where it does not run at every step. It runs at 0."""
+        self.in_graph = False
+        """Whether the last step to it was captured in a graph."""
         self.tape: wp.Tape | None = None
         """The tape that last recorded a step from or to it."""
-        self.plans: dict[int, Any] = {}
-        """What is bound to steps from this state, by the state that they go to."""
+        self.plans: dict[tuple[int, bool], Any] = {}
+        """What is bound to steps from this state, by the state that they go to and whether the controller runs."""
 
     @property
     def controller_state(self) -> Any:
@@ -60,27 +67,37 @@ class ActuatorState:
         return next((state for component, state in pairs if component.kind is kind), None)
 
     def reset(self, mask: ArrayLike | None = None) -> None:
-        """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true."""
-        states = [state for state in self.stages if state is not None]
+        """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true.
+
+        Where the controller does not run at every step, it runs in the first step after all DOFs were reset. With a
+        mask it keeps its pace, which all DOFs share, and the effort that is held for those that were reset is zero.
+        """
+        states = [state for state in (*self.stages, self.held) if state is not None]
         for state in states:
             if not hasattr(state, "reset"):
                 raise StructureError(f"{type(state).__name__} has no reset(mask)")
         for state in states:
             state.reset(mask)
+        if mask is None:
+            self.clock, self.in_graph = 0, False
 
     def assign(self, other: ActuatorState, mask: np.ndarray | None = None) -> None:
         """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them.
 
         Args:
             other: A state of the same actuator.
-            mask: Which DOFs to copy, bool of shape (N,). Default: all.
+            mask: Which DOFs to copy, bool of shape (N,). Default: all. With a mask the clock of a controller that does
+                not run at every step, which all DOFs share, stays.
         """
         if not isinstance(other, ActuatorState):
             raise StateError(f"assign: got {type(other).__name__}; must be a state from actuator.state()")
         if len(self.stages) != len(other.stages):
             raise StateError(f"assign: got a state of {len(other.stages)} stages; must be one of {len(self.stages)}")
         for component, target, source in zip(self.owner.stages, self.stages, other.stages, strict=True):
-            _assign(type(component).__name__, target, source, mask)
+            assign_state(type(component).__name__, target, source, mask)
+        assign_state("control_every", self.held, other.held, mask)
+        if mask is None:
+            self.clock, self.in_graph = other.clock, other.in_graph
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ActuatorState:
         copied: ActuatorState = self.owner.state()
@@ -113,7 +130,8 @@ class ActuatorState:
     def contents(self) -> dict[str, np.ndarray]:
         """Everything that is remembered, and a description of the chain, as arrays by name."""
         arrays = {key: array.numpy() for key, array in self._saved().items()}
-        return {STRUCTURE: np.array(self._structure()), **arrays}
+        clock = {} if self.held is None else {_CLOCK: np.array(self.clock)}
+        return {STRUCTURE: np.array(self._structure()), **arrays, **clock}
 
     def check(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         """Refuse contents of another chain.
@@ -128,17 +146,26 @@ class ActuatorState:
         check_structure(where, contents, self._structure(), "the state of a chain with {}; this one has {}")
         for key, array in self._saved().items():
             check_like(where, key, contents.get(key), array.numpy())
+        if self.held is not None:
+            check_like(where, _CLOCK, contents.get(_CLOCK), np.array(self.clock))
+            clock, every = int(contents[_CLOCK]), self.owner.control_every
+            if not 0 <= clock < every:
+                raise StateError(f"{where}: '{_CLOCK}' is {clock}; must be from 0 to {every - 1}")
 
     def take(self, contents: Mapping[str, np.ndarray]) -> None:
         """Take over contents that were checked."""
         for key, array in self._saved().items():
             array.assign(contents[key])
+        if self.held is not None:
+            self.clock, self.in_graph = int(contents[_CLOCK]), False
 
     def _structure(self) -> list[str]:
         described = [f"{self.owner.num_actuators} DOFs"]
         for component, state in zip(self.owner.stages, self.stages, strict=True):
             depth = f" of {state.depth} steps" if hasattr(state, "depth") else ""
             described.append(f"{type(component).__name__}{depth}")
+        if self.held is not None:
+            described.append(f"control every {self.owner.control_every} steps")
         return described
 
     def _saved(self) -> dict[str, wp.array]:
@@ -147,7 +174,7 @@ class ActuatorState:
             if state is not None:
                 arrays = state.arrays() if hasattr(state, "arrays") else _arrays_of(state)
                 saved |= {f"{position}.{name}": array for name, array in arrays.items() if name not in _UNSAVED}
-        return saved
+        return saved | (self.held.arrays() if self.held is not None else {})
 
     def __repr__(self) -> str:
         parts = [type(component).__name__ for component, s in zip(self.owner.stages, self.stages, strict=True) if s]
@@ -204,7 +231,7 @@ def _arrays_of(state: Any) -> dict[str, wp.array]:
     return {name: value for name, value in vars(state).items() if isinstance(value, wp.array)}
 
 
-def _assign(name: str, target: Any, source: Any, mask: np.ndarray | None) -> None:
+def assign_state(name: str, target: Any, source: Any, mask: np.ndarray | None = None) -> None:
     """Copy the state of one component."""
     if type(target) is not type(source):
         raise StateError(

@@ -36,8 +36,9 @@ class _Entry:
     """The class of each stage."""
 
     def group(self) -> Hashable:
-        """What must agree for joints to share an actuator: classes in order, which parameters, and shared ones."""
-        return tuple(
+        """What must agree for joints to share an actuator: how often the controller runs, classes in order, which
+        parameters, and shared ones."""
+        return self.config.control_every, *(
             (
                 cls,
                 tuple(
@@ -207,6 +208,7 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
         pos_indices=on_device["pos_index"],
         target_pos_indices=on_device["target_pos_index"],
         effort_indices=on_device["effort_index"],
+        control_every=entries[0].config.control_every,
         **options,
     )
 

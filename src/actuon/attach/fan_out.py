@@ -48,6 +48,7 @@ def actuators_of_all(
                     pos_indices=at["pos_index"],
                     target_pos_indices=at["target_pos_index"],
                     effort_indices=at["effort_index"],
+                    control_every=config.control_every,
                     **options,
                 )
                 as_they_are.append(actuator)
@@ -99,7 +100,8 @@ def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarr
         return
     columns = [_configs_of(part, count) if _has_config(part) else [part] * count for part in actuator.stages]
     for i in range(count):
-        yield np.array([i]), ActuatorConfig(stages=[configs[i] for configs in columns])
+        stages = [configs[i] for configs in columns]
+        yield np.array([i]), ActuatorConfig(stages=stages, control_every=actuator.control_every)
 
 
 def _configs_of(part: Component, count: int) -> list[Config]:

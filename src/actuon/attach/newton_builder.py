@@ -138,12 +138,12 @@ class ModelBuilder(newton.ModelBuilder):
         finally:
             self.actuator_entries = everything
         builder = ActuatorBuilder()
-        for stages, at in _by_config(ours).items():
+        for (stages, control_every), at in _by_config(ours).items():
             index, pos_index = np.array(at).T
             if index.max() >= model.joint_dof_count or pos_index.max() >= model.joint_coord_count:
                 raise ParameterError(f"DOF {index.max()}: the model has {model.joint_dof_count} DOFs")
             target_pos_index = pos_index if model.use_coord_layout_targets else index
-            config = ActuatorConfig(stages=stages)
+            config = ActuatorConfig(stages=stages, control_every=control_every)
             builder.add(config, index, pos_index=pos_index, target_pos_index=target_pos_index)
         actuators = builder.finalize(device=model.device, requires_grad=requires_grad)
         model.actuators = [*model.actuators, *actuators]
@@ -167,10 +167,11 @@ class _Described(Controller):
         return dict(args)
 
 
-def _by_config(entries: list[Any]) -> dict[tuple[Any, ...], list[tuple[int, int]]]:
-    """By the stages of an actuator, the (DOF, coordinate) of all joints that have it."""
-    found: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+def _by_config(entries: list[Any]) -> dict[tuple[tuple[Any, ...], int], list[tuple[int, int]]]:
+    """By the stages of an actuator and its ``control_every``, the (DOF, coordinate) of all joints that have it."""
+    found: dict[tuple[tuple[Any, ...], int], list[tuple[int, int]]] = {}
     for entry in entries:
         for arguments, *at in zip(entry.drive_args, entry.indices, entry.pos_indices, strict=True):
-            found.setdefault(tuple(arguments["config"].stages), []).append((at[0], at[1]))
+            config = arguments["config"]
+            found.setdefault((tuple(config.stages), config.control_every), []).append((at[0], at[1]))
     return found

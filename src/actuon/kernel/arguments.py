@@ -9,14 +9,14 @@ from enum import Enum, auto
 from typing import Any
 
 from .ring import RING_ARRAYS
-from .structure import DIRECT, SIGNALS, Stage, Structure
+from .structure import DIRECT, SIGNALS, Stage, Structure, Write
 
 
 class Role(Enum):
     """What an argument is for. Its key says which of them it is."""
 
     SIZE = auto()
-    """A number of this launch: ``"n"``, ``"first"``, ``"dt"``, ``"in_place"``, ``"cell_size"``."""
+    """A number of this launch: ``"n"``, ``"first"``, time steps, ``"in_place"``, ``"cell_size"``."""
     SIGNAL = auto()
     """An array that a signal is read from; key: its name."""
     INDICES = auto()
@@ -65,8 +65,8 @@ def arguments(structure: Structure) -> tuple[Argument, ...]:
 def _arguments(structure: Structure) -> Iterator[Argument]:
     yield Argument("n", "int", Role.SIZE, "n")
     yield Argument("first", "int", Role.SIZE, "first")
-    if structure.uses_dt:
-        yield Argument("dt", "float", Role.SIZE, "dt")
+    for name in structure.time_steps:
+        yield Argument(name, "float", Role.SIZE, name)
     if structure.has_rings:
         yield Argument("in_place", "bool", Role.SIZE, "in_place")
         yield Argument("cell_size", "int", Role.SIZE, "cell_size")
@@ -89,8 +89,14 @@ def _arguments(structure: Structure) -> Iterator[Argument]:
             for name, kind in state_arrays(stage).items():
                 yield Argument(f"{label}_{name}_{side}", kind, role, (position, name))
     for place, write in enumerate(structure.writes):
-        name = {"effort": "output"}.get(write.signal, write.signal) if write.after is None else "computed"
-        yield Argument(f"{name}_array" if name != "output" else "output", "Floats", Role.WRITE, place)
+        yield Argument(_written_name(write), "Floats", Role.WRITE, place)
+
+
+def _written_name(write: Write) -> str:
+    """What the array that a signal is written to is called in a kernel."""
+    if write.after is not None:
+        return "computed_array" if write.scattered else f"kept_{write.signal}"
+    return "output" if write.signal == "effort" else f"{write.signal}_array"
 
 
 def array_name(signal: str) -> str:

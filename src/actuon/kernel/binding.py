@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from ..arrays import DoubleArray, flat, is_double, is_read_only
 from ..errors import ArrayError
 from .alone import parameter_values, ring_values, state_values
 from .arguments import Role
-from .structure import Structure, Write, sources
+from .structure import CONTROL_DT, DIRECT, Structure, Write, sources
 from .types import Flavour
 
 OUTPUT, COMPUTED = "output", "computed_output"
@@ -49,6 +50,26 @@ class Access:
 
 
 @dataclass(frozen=True)
+class Holding:
+    """How a controller runs at every k-th step, and what it gave is held in between."""
+
+    position: int
+    """Of the controller's stage."""
+    every: int
+    """k, at least 2."""
+    signals: tuple[str, ...]
+    """What the controller gives."""
+    runs: bool = True
+    """Whether this is the chain of the steps in which it runs. In the others a stage stands in its place that asks for
+    ``held_effort``."""
+
+
+def held(signal: str) -> str:
+    """What the array of a state is called that holds a signal."""
+    return f"held_{signal}"
+
+
+@dataclass(frozen=True)
 class Chain:
     """What an actuator is made of."""
 
@@ -66,6 +87,8 @@ class Chain:
     """Whether efforts are added to the output, and not written over it."""
     telemetry: tuple[str, ...] = ()
     """Signals of stages that are written to arrays of the simulation too."""
+    holding: Holding | None = None
+    """Where the controller does not run at every step."""
     sources: Mapping[str, str] = field(init=False)
     """Signals that come from the simulation, and the indices they are read through."""
     slots: tuple[str, ...] = field(init=False)
@@ -97,13 +120,41 @@ class Chain:
 
     def structure(self, flavour: Flavour) -> Structure:
         """What picks this chain's kernel."""
-        return Structure(tuple(component.stage() for component in self.components), self.writes, flavour)
+        stages = [component.stage() for component in self.components]
+        writes = self.writes
+        if self.holding is not None:
+            at = self.holding.position
+            writes += tuple(Write(name, scattered=False, after=at) for name in self.holding.signals)
+            if self.holding.runs:
+                stages[at] = dataclasses.replace(stages[at], time_step=CONTROL_DT)
+        given = tuple((name, DIRECT) for name in self.taken_from_state)
+        return Structure(tuple(stages), writes, flavour, given)
+
+    @property
+    def taken_from_state(self) -> Mapping[str, str]:
+        """Signals that a step takes from the state, where the controller does not run, and their arrays there."""
+        if self.holding is None or self.holding.runs:
+            return {}
+        return {held(name) if name == "effort" else name: held(name) for name in self.holding.signals}
 
     def check_dt(self, dt: float | None) -> float | None:
         """Return the time step of a step [s], or refuse it."""
-        for component in self.components:
-            dt = component.check_dt(dt)
+        for position, component in enumerate(self.components):
+            own = self.time_step(position, dt)
+            checked = component.check_dt(own)
+            dt = checked if own is dt else dt
         return dt
+
+    def time_step(self, position: int, dt: float | None) -> float | None:
+        """The time [s] from one run of a stage to the next, where steps are ``dt`` [s] apart."""
+        if self.holding is None or position != self.holding.position or not self.holding.runs:
+            return dt
+        return float(dt) * self.holding.every if isinstance(dt, (int, float, np.number)) else dt
+
+    def time_steps(self, dt: float | None) -> dict[str, float | None]:
+        """What a kernel gets as the time [s] between runs of a stage, by name."""
+        times = {"dt": dt}
+        return times if self.holding is None else times | {CONTROL_DT: self.time_step(self.holding.position, dt)}
 
     def values(
         self, signals: Mapping[str, wp.array | None], current: Any, following: Any, dt: float | None
@@ -113,17 +164,25 @@ class Chain:
         after = dict(enumerate(following.stages)) if following is not None else {}
         sizes, rows = ring_values([component.stage() for component in self.components], before, after)
         by_place = {self.place(slot): array for slot, array in signals.items()}
+        taken = {name: getattr(current.held, array) for name, array in self.taken_from_state.items()}
         return {
-            Role.SIZE: {"n": self.num_actuators, "first": 0, "dt": dt, **sizes},
-            Role.SIGNAL: {key: array for (role, key), array in by_place.items() if role is Role.SIGNAL},
+            Role.SIZE: {"n": self.num_actuators, "first": 0, **self.time_steps(dt), **sizes},
+            Role.SIGNAL: {key: array for (role, key), array in by_place.items() if role is Role.SIGNAL} | taken,
             Role.INDICES: {name: None if a.runs_on else a.indices for name, a in self.accesses.items()},
             Role.OFFSET: {name: access.first for name, access in self.accesses.items()},
             Role.PARAMETER: parameter_values(dict(enumerate(self.components))),
             Role.DEPTH: rows,
             Role.STATE_IN: state_values(before),
             Role.STATE_OUT: state_values(after),
-            Role.WRITE: {key: array for (role, key), array in by_place.items() if role is Role.WRITE},
+            Role.WRITE: {key: array for (role, key), array in by_place.items() if role is Role.WRITE}
+            | {len(self.writes) + i: array for i, array in enumerate(self.kept(following).values())},
         }
+
+    def kept(self, following: Any) -> dict[str, wp.array]:
+        """The arrays of a state after a step that keep what the controller gave, by the name of the signal."""
+        if self.holding is None:
+            return {}
+        return {name: getattr(following.held, held(name)) for name in self.holding.signals}
 
     def signal(self, slot: str, value: Any, doubles: dict[str, DoubleArray] | None = None) -> wp.array | None:
         """Return a simulation array as a Warp array over the same memory, checked against the indices.

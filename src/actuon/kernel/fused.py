@@ -38,7 +38,7 @@ class FusedRunner:
     def run(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> None:
         """Step, from the simulation arrays in the order of `Chain.slots`."""
         with self.lock:
-            plan = self._stateless if current is None else current.plans.get(id(following), (None, None))[1]
+            plan = self._stateless if current is None else current.plans.get(self._key(following), (None, None))[1]
             if plan is None or not plan.rebind(given, dt):
                 with building:
                     plan = _Plan(self._chain, given, current, following, dt)
@@ -49,8 +49,12 @@ class FusedRunner:
         if current is None:
             self._stateless = plan
             return
-        plans, key = current.plans, id(following)
+        plans, key = current.plans, self._key(following)
         plans[key] = weakref.ref(following, lambda _: plans.pop(key, None)), plan
+
+    def _key(self, following: Any) -> tuple[int, bool]:
+        holding = self._chain.holding
+        return id(following), holding is None or holding.runs
 
 
 class _Plan:
@@ -96,7 +100,8 @@ class _Plan:
             if (value is not known or look is None or look(value) != seen) and not self._bind(slot, value):
                 return False
         if dt is not self._dt and not (isinstance(dt, float) and dt == self._dt):
-            self._bound.set(Role.SIZE, "dt", self._chain.check_dt(dt))
+            for name, value in self._chain.time_steps(self._chain.check_dt(dt)).items():
+                self._bound.set(Role.SIZE, name, value)
             self._dt = dt
         return recording_tape() is None
 

@@ -181,7 +181,7 @@ class _Writer:
         given = {
             **{name: str(value) for name, value in stage.defaults},
             **{name: self._at(value) for name, value in view.items()},
-            "dt": "dt",
+            "dt": stage.time_step,
             **self._parameters(position, stage, label),
             **self._load_states(position, stage),
         }
@@ -246,7 +246,8 @@ class _Writer:
                 value = (self._sensed if write.sensed else self._signals)[write.signal]
                 if value.is_lane or position is not None:
                     inner = _Value(self._at(value), is_lane=True)
-                    value = self._keep(inner, self._new("computed" if position is not None else write.signal))
+                    name = "computed" if position is not None and write.scattered else write.signal
+                    value = self._keep(inner, self._new(name))
                 self._written[place] = value
 
     def _look_back(self, position: int, stage: Stage, label: str) -> None:

@@ -49,6 +49,8 @@ class StagedRunner:
         chain = self._chain
         sources = chain.sources
         signals = {name: Given(arrays[name], chain.accesses[through].indices) for name, through in sources.items()}
+        for name, array in chain.taken_from_state.items():
+            signals[name] = Given(getattr(current.held, array), self._in_order, is_direct=True)
         sensed = {name: signals[name] for name in FEEDBACK}
         computed = None
         limited_by = self._buffer(-1, LIMITED_BY) if LIMITED_BY in chain.telemetry else None
@@ -63,7 +65,8 @@ class StagedRunner:
             names = (*stage.returns, *stage.outputs) if stage.ring is None else stage.ring.signals
             results = {name: self._buffer(position, name) for name in names}
             unlimited = signals.get("effort")
-            component.run(signals | sensed if stage.sensed else signals, results, before, after, dt)
+            seen = signals | sensed if stage.sensed else signals
+            component.run(seen, results, before, after, chain.time_step(position, dt))
             for name, array in results.items():
                 held = sensed if stage.sensed and name in FEEDBACK else signals
                 held[name] = Given(array, self._in_order, is_direct=True)
@@ -72,6 +75,9 @@ class StagedRunner:
                 wp.launch(_blame, chain.num_actuators, [*efforts, float(position), limited_by], device=chain.device)
             if position == chain.computed_after:
                 computed = signals["effort"].array
+            if chain.holding is not None and position == chain.holding.position:
+                for name, array in chain.kept(following).items():
+                    wp.copy(array, signals[name].array)
         closed: dict[str, Given] = {}
         for position, component in reversed(list(enumerate(chain.components))):
             closing = component.stage().closing()

@@ -37,6 +37,11 @@ CLIPPED = 1e-6
 LIMITED_BY = "limited_by"
 """A signal that the kernel makes itself: position of the last stage that limited the effort, or -1."""
 
+CONTROL_DT = "control_dt"
+"""The time from one run of the controller to the next, where it does not run at every step."""
+
+TIME_STEPS = ("dt", CONTROL_DT)
+
 DIRECT = "direct"
 """Stands for the indices of an array that holds one value per DOF, in the order of the DOFs."""
 
@@ -114,6 +119,8 @@ class Stage:
     """States of a network, arrays of whole rows of DOFs, which its function reads and writes itself."""
     custom_inputs: tuple[str, ...] = ()
     """Names of arrays in the simulation's control that it reads beside the usual ones, each by `custom_signal`."""
+    time_step: str = "dt"
+    """The number of a launch that its laws get as ``dt``: one of `TIME_STEPS`."""
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -271,8 +278,10 @@ class Structure:
         return tuple(name for name in self.sources if name in asked)
 
     @property
-    def uses_dt(self) -> bool:
-        return any("dt" in stage.asks for stage in self.stages)
+    def time_steps(self) -> tuple[str, ...]:
+        """Those of `TIME_STEPS` that laws get."""
+        asked = {stage.time_step for stage in self.stages if "dt" in stage.asks}
+        return tuple(name for name in TIME_STEPS if name in asked)
 
     @property
     def has_rings(self) -> bool:
@@ -284,7 +293,7 @@ class Structure:
             other is not stage and (other.label == stage.label or other.label.startswith(f"{stage.label}_"))
             for stage, other in itertools.product(self.stages, repeat=2)
         )
-        reserved = {"given", *SIGNALS.values(), "effort", "output", "computed"}
+        reserved = {"given", *SIGNALS.values(), "effort", "output", "computed", "kept"}
         clashes = clashes or any(stage.label in reserved for stage in self.stages)
         for position, stage in enumerate(self.stages):
             yield position, stage, f"stage{position}_{stage.label}" if clashes else stage.label

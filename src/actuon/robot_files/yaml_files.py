@@ -26,7 +26,7 @@ _HEADER = """\
 # Actuators of a robot, for Actuon. 'joints' are names or regular expressions, matched whole. SI units, radians.
 """
 _MOTOR = "motor"
-_KEYS = ("joints", *(kind.key for kind in ComponentKind), _MOTOR, "stages", "one_prim")
+_KEYS = ("joints", *(kind.key for kind in ComponentKind), _MOTOR, "stages", "control_every", "one_prim")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _entry(where: str, name: str, group: Any, folder: Path, allow_torch: bool) -
         for place, kind, values in written_stages(where, group)
     ]
     try:
-        actuator = ActuatorConfig(stages=configs)
+        actuator = ActuatorConfig(stages=configs, control_every=group.get("control_every", 1))
         carried(actuator)
         return ActuatorEntry(name, group["joints"], actuator, group.get("one_prim", False))
     except ActuonError as error:
@@ -268,6 +268,8 @@ def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
                 plain.setdefault(kind.key, []).append(values)
             else:
                 plain[kind.key] = values
+    if entry.actuator.control_every != 1:
+        plain["control_every"] = entry.actuator.control_every
     if entry.one_prim:
         plain["one_prim"] = True
     return plain

@@ -173,8 +173,8 @@ def is_quadruped(joints: list[Joint]) -> bool:
 
 
 def without_limits(actuator: ActuatorConfig) -> ActuatorConfig:
-    """The same controller, at once and with any effort."""
-    return ActuatorConfig(actuator.controller)
+    """The same controller at the same rate, at once and with any effort."""
+    return ActuatorConfig(actuator.controller, control_every=actuator.control_every)
 
 
 def simulate(

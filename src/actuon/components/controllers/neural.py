@@ -119,7 +119,8 @@ class ControllerNeural(Controller):
         effort_scale: Factor on the output. Default 1.
         torque_scale: The same as ``effort_scale``.
         sample_dt: Time step that the network was trained at [s]. None: unknown.
-        check_sample_dt: Refuse to step at a time step that is more than 1 % off ``sample_dt``. False warns once.
+        check_sample_dt: Refuse to step at a time step that is more than 1 % off ``sample_dt``. False warns once. With
+            the actuator's ``control_every`` the network's time step is a multiple of the simulation's.
     """
 
     model_type: ClassVar[str] = ""
@@ -294,13 +295,12 @@ class ControllerNeural(Controller):
             return dt
         if dt is None or not abs(dt - self.sample_dt) <= _SAMPLE_TOLERANCE * self.sample_dt:
             rates = f"stepped with dt = {dt} s, but the network was trained at sample_dt = {self.sample_dt} s"
+            remedy = "step at that rate, or at a multiple of it with the actuator's control_every"
             if self.check_sample_dt:
-                raise StateError(
-                    f"{self._where}: {rates}; step at that rate, or pass check_sample_dt=False if you know better"
-                )
+                raise StateError(f"{self._where}: {rates}; {remedy}, or pass check_sample_dt=False if you know better")
             if not self._is_warned:
                 self._is_warned = True
-                warnings.warn(f"{self._where}: {rates}; its efforts may be wrong: step at that rate", stacklevel=2)
+                warnings.warn(f"{self._where}: {rates}; its efforts may be wrong: {remedy}", stacklevel=2)
         return dt if dt is None else float(dt)
 
     def _prepare_module(self, loaded: Loaded) -> NeuralModule:

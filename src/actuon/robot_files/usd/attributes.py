@@ -19,6 +19,8 @@ TARGETS = "newton:targets"
 RELATIONSHIP = ("rel",)
 IN_ORDER = "ActuonInOrderAPI"
 """A schema without attributes: those applied beside it stand in the order of the chain, which is not the usual one."""
+CONTROL_EVERY = "actuon:controlEvery"
+"""The attribute of an actuator whose controller runs at every k-th step. Without it, k is 1."""
 AUTHORED = "authored"
 SCHEMA_DEFAULT = "schema default"
 
@@ -82,6 +84,14 @@ def check_kind(prim: Usd.Prim, name: str, allowed: Sequence[str]) -> None:
     kind = str(strongest.typeName) if isinstance(strongest, Sdf.AttributeSpec) else "rel"
     if kind not in allowed:
         raise RobotFileError(f"{name} is authored as '{kind}'; must be '{allowed[0]}'")
+
+
+def read_control_every(prim: Usd.Prim) -> Any:
+    """What an actuator says about how often its controller runs [steps]."""
+    check_kind(prim, CONTROL_EVERY, _WHOLE)
+    attribute = prim.GetAttribute(CONTROL_EVERY)
+    value = _value(attribute, None) if attribute else None
+    return 1 if value is None else value
 
 
 def usd_value(declared: Field, value: Any) -> Any:

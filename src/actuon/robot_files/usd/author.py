@@ -19,7 +19,7 @@ from ...files import is_unicode
 from ..actuator_parsed import carried
 from ..names import unique_name
 from ..yaml_files import ActuatorEntry, match_joints, relative_below
-from .attributes import ACTUATOR, IN_ORDER, TARGETS, attribute_names, usd_value, value_type
+from .attributes import ACTUATOR, CONTROL_EVERY, IN_ORDER, TARGETS, attribute_names, usd_value, value_type
 from .parse import applied_schemas
 from .stage import PrimLike, find_joint, find_prim, joint_paths, stage_or_current, what_usd_says
 
@@ -38,6 +38,7 @@ def add_actuator(
     effects: Config | Sequence[Config] | None = None,
     sensors: Config | Sequence[Config] | None = None,
     stages: Sequence[Config] | None = None,
+    control_every: int = 1,
     overwrite_existing: bool = False,
     stage: Usd.Stage | None = None,
 ) -> Usd.Prim:
@@ -54,6 +55,7 @@ def add_actuator(
         effects: What is lost or late on the way.
         sensors: What the controller sees of the joint.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
+        control_every: The controller runs at every k-th step. Other readers of the schema run it at each.
         overwrite_existing: Replace a prim that is there already. Nothing of it stays.
         stage: A ``Usd.Stage``. Default: the current one, see `use_stage`. Its edit target is written to.
 
@@ -69,7 +71,14 @@ def add_actuator(
     path = _path_for(root, name)
     try:
         actuator = ActuatorConfig(
-            controller, clamping, delay, transmission=transmission, effects=effects, sensors=sensors, stages=stages
+            controller,
+            clamping,
+            delay,
+            transmission=transmission,
+            effects=effects,
+            sensors=sensors,
+            stages=stages,
+            control_every=control_every,
         )
         names = [target_names] if isinstance(target_names, str) else target_names
         joints = [find_joint(root, target) for target in names] if isinstance(names, Sequence) else []
@@ -91,7 +100,7 @@ def _add(
             raise RobotFileError(f"there is a {kind} already; overwrite_existing=True, or --overwrite, replaces it")
         if str(path) in joints:
             raise RobotFileError("it would replace the joint that it drives; give it another name")
-        _write(stage, path, parts, joints, actuator.by_kind() is None)
+        _write(stage, path, parts, joints, actuator)
     except ActuonError as error:
         raise type(error)(f"{path}: {error}") from error
     return stage.GetPrimAtPath(path)
@@ -117,15 +126,17 @@ def _write(
     path: Sdf.Path,
     parts: Sequence[tuple[Config, Registered]],
     joints: Sequence[str],
-    in_order: bool,
+    actuator: ActuatorConfig,
 ) -> None:
     """Put the prim together in a layer of its own, then copy it over in one piece, or leave everything as it was."""
     edit = stage.GetEditTarget()
     layer, at = _edited(stage, path)
     scratch = Sdf.Layer.CreateAnonymous()
     spec = Sdf.PrimSpec(scratch, path.name, Sdf.SpecifierDef, ACTUATOR)
-    schemas = [IN_ORDER] if in_order else []
-    owners: dict[str, str] = {}
+    schemas = [IN_ORDER] if actuator.by_kind() is None else []
+    owners = {CONTROL_EVERY: "control_every"}
+    if actuator.control_every != 1:
+        Sdf.AttributeSpec(spec, CONTROL_EVERY, Sdf.ValueTypeNames.Int).default = actuator.control_every
     for part, schema in parts:
         schemas.append(schema.schema_name)
         for name, attribute in attribute_names(schema).items():

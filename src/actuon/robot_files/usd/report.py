@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pxr import Usd
 
 from ...declare.config import Config, rounded
-from ...declare.registry import kind_of
+from ...declare.registry import ComponentKind, kind_of
 from ...errors import ActuonError
 from ...networks.reading import ReadOnce
 from ..actuator_parsed import ActuatorParsed
@@ -119,7 +120,19 @@ def is_linear(joint: JointReport) -> bool:
 
 def _chain(actuator: ActuatorParsed, linear: bool) -> tuple[Part, ...]:
     stages = zip(actuator.config.stages, actuator.classes, actuator.sources, strict=True)
-    return tuple(part_of(config, cls, sources, linear) for config, cls, sources in stages)  # type: ignore[arg-type]
+    parts = (part_of(config, cls, sources, linear) for config, cls, sources in stages)  # type: ignore[arg-type]
+    return with_control_every(parts, actuator.config.control_every)
+
+
+def with_control_every(parts: Iterable[Part], control_every: int) -> tuple[Part, ...]:
+    """The chain, with how often its controller runs among the values of that, where it is not at every step."""
+    if control_every == 1:
+        return tuple(parts)
+    value = Value("control_every", control_every, "steps", AUTHORED)
+    return tuple(
+        dataclasses.replace(part, values=(*part.values, value)) if part.kind == ComponentKind.CONTROLLER.value else part
+        for part in parts
+    )
 
 
 def part_of(config: Config, cls: type, sources: Mapping[str, str], linear: bool = False) -> Part:
