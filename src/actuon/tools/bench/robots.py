@@ -96,12 +96,12 @@ class Actuon:
         from actuon.lab import ActuatorGroups, DCMotorCfg
 
         self.label = f"Actuon, {drives}"
-        self._simulation = MujocoSimulation(ROBOT, num_envs)
-        self._robots = Articulation("base", simulation=self._simulation)
+        self.simulation = MujocoSimulation(ROBOT, num_envs)
+        self._robots = Articulation("base", simulation=self.simulation)
         self._targets = targets
         self._attached: Any = None
         if drives == "actuators":
-            self._attached = ArticulationActuators("base", simulation=self._simulation)
+            self._attached = ArticulationActuators("base", simulation=self.simulation)
         elif drives == "groups":
             motor = {"saturation_effort": 33.5, "effort_limit": 23.7, "velocity_limit": 30.1}
             cfg = DCMotorCfg([".*"], stiffness=60.0, damping=1.5, **motor)  # type: ignore[arg-type]
@@ -110,13 +110,21 @@ class Actuon:
     def step(self) -> None:
         robots = self._robots
         robots.set_dof_position_targets(self._targets)
-        self._simulation.step()
+        self.simulation.step()
         robots.get_dof_positions()
         robots.get_dof_velocities()
         robots.get_root_poses()
 
     def positions(self) -> np.ndarray:
-        return self._simulation.save_state().engine[:, 1 : 1 + self._simulation.models[0].nq]
+        return self.simulation.save_state().engine[:, 1 : 1 + self.simulation.models[0].nq]
+
+
+class StepAlone:
+    """Only the step of a simulation."""
+
+    def __init__(self, of: Actuon):
+        self.label = f"{of.label}, step() alone"
+        self.step = of.simulation.step
 
 
 def contenders(num_envs: int) -> list[Any]:
@@ -134,7 +142,8 @@ def contenders(num_envs: int) -> list[Any]:
         raise SystemExit(f"{num_envs} robots do not move as under mj_step, to the last bit: no times")
     if not np.allclose(pool.positions(), bare.positions(), atol=1e-6):
         raise SystemExit(f"{num_envs} robots do not move alike under mujoco.rollout: no times")
-    return [bare, pool, servos, *others]
+    alone = [StepAlone(stepper) for stepper in others] if num_envs == 1 else []
+    return [bare, pool, servos, *others, *alone]
 
 
 def measure_robots(seconds: float) -> list[Table]:
