@@ -348,12 +348,18 @@ class Actuator:
             read_array(sim_control, self.control_computed_output_attr, "sim_control")
             if self.control_computed_output_attr
             else None,
-            *(read_array(sim_control, name, "sim_control") for name in self.control_signal_attrs.values()),
+            *(self._read_signal(sim_control, signal) for signal in self.control_signal_attrs),
         )
         if self._stateful:
             self._check_state("current_act_state", current_act_state)
             self._check_state("next_act_state", next_act_state)
         self._runner.run(given, current_act_state, next_act_state, dt)
+
+    def _read_signal(self, sim_control: object, signal: str) -> Any:
+        name = self.control_signal_attrs[signal]
+        if signal == LIMITED_BY:  # a function of names was asked for it too, whether or not its author knows it
+            return read_optional(sim_control, name)
+        return read_array(sim_control, name, "sim_control")
 
     def _read_feedforward(self, sim_control: object) -> Any:
         """The feedforward; the default name may be absent, one that was asked for may only be None."""
