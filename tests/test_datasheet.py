@@ -45,6 +45,7 @@ def test_stall_torque_and_no_load_speed_make_a_dc_motor():
     assert sheet.stages() == [actuon.DCMotorClampingConfig(6.0, 63.0 * RPM, 6.0)]
     assert uses(sheet)["stall_torque"] == "dc_motor.saturation_effort"
     assert uses(sheet)["no_load_speed_rpm"] == "dc_motor.velocity_limit"
+    assert uses(sheet)["stall_current"] == "not used"
     capped = sheet.replaced("joint", peak_torque=4.0)
     assert capped.stages() == [actuon.DCMotorClampingConfig(6.0, 63.0 * RPM, 4.0)]
 
@@ -74,7 +75,7 @@ def test_electrical_figures_make_a_voltage_limit():
     assert gear == actuon.GearTransmissionConfig(ratio=9.0, rotor_inertia=579e-7)
     assert voltage == actuon.VoltageClampingConfig(0.095, 0.16, 48.0, 22.0 / 9.0 / 0.095)
     assert uses(sheet)["peak_torque"] == "voltage.max_current"
-    assert uses(sheet)["rated_torque"] == "not used"
+    assert uses(sheet)["rated_torque"] == uses(sheet)["kv_rpm_per_volt"] == "compared with the others"
     by_current = sheet.replaced(peak_torque=None, peak_current=28.0)
     assert by_current.stages()[1] == actuon.VoltageClampingConfig(0.095, 0.16, 48.0, 28.0)
     by_kv = sheet.replaced(kt=None)
@@ -189,6 +190,18 @@ def test_contradicting_figures_are_refused_with_both_values(change, message):
     assert f"{next(iter(change))} {next(iter(change.values())):g}" in str(caught.value)
 
 
+def test_another_voltage_needs_the_figures_at_that_voltage():
+    servo = actuon.MotorDatasheet("joint", **SERVO)
+    with pytest.raises(
+        actuon.ParameterError, match="stall_torque was taken at a supply_voltage of 12 V, and is kept at 14.8"
+    ):
+        servo.replaced(supply_voltage=14.8)
+    other = servo.replaced(supply_voltage=14.8, stall_torque=7.3, no_load_speed_rpm=78.0, stall_current=5.2)
+    assert other.stages() == [actuon.DCMotorClampingConfig(7.3, 78.0 * RPM, 7.3)]
+    drive = actuon.MotorDatasheet(DRIVE_AT, **DRIVE).replaced(supply_voltage=24.0, no_load_speed_rpm=None)
+    assert drive.stages()[1].bus_voltage == 24.0
+
+
 def test_how_much_figures_may_differ_can_be_said():
     figures = DRIVE | {"kt": 0.123}
     assert actuon.MotorDatasheet(DRIVE_AT, tolerance=0.3, **figures).stages()[1].torque_constant == 0.123
@@ -230,6 +243,7 @@ def test_how_much_figures_may_differ_can_be_said():
         ("joint", dict(peak_torque=5.0, peak_torque_kgcm=50.0), "is given as peak_torque too; must be once"),
         ("joint", dict(max_speed=5.0), "nothing gives a largest torque; needs peak_torque, stall_torque"),
         ("joint", dict(peak_torque=5.0, no_load_speed=30.0), "nothing says where that begins: give stall_torque"),
+        ("joint", dict(braking_curve=[(0.0, 1.0)], peak_torque=1.0), "braking_curve needs driving_curve"),
         ("joint", dict(driving_curve=[(0.0, -1.0)]), "driving_curve: got .* speeds in rising order"),
         ("joint", dict(peak_torque=5.0, winding_time_constant=20.0), "winding_time_constant is for the heat"),
     ],

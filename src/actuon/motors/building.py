@@ -18,6 +18,7 @@ from ..components.transmissions.gear import GearTransmissionConfig
 from ..declare.config import Config
 from ..errors import ParameterError
 from .figures import FIGURES
+from .relations import compared
 
 _TORQUES = (
     "peak_torque, stall_torque, driving_curve, kt with peak_current, or kt or kv with resistance and supply_voltage"
@@ -46,7 +47,8 @@ class FigureUse:
 
     figure: str
     """Its name, as it was given."""
-    value: Any
+    value: float | tuple[tuple[float, float], ...]
+    """A number, or a curve of pairs."""
     unit: str
     at: str
     """``"joint"``, ``"motor"``, or nothing for what is the same on both sides."""
@@ -103,6 +105,8 @@ class _Build:
 
     def limits(self) -> None:
         kt, peak = self.torque_constant(), self.peak()
+        if self.has("braking_curve") and not self.has("driving_curve"):
+            raise ParameterError("MotorDatasheet: braking_curve needs driving_curve")
         if self.has("driving_curve"):
             self.curve()
         elif kt is not None and self.has("resistance", "supply_voltage"):
@@ -246,21 +250,12 @@ def build(
     made.heat()
     made.limits()
     made.current_loop()
+    known = compared(values)
     table = []
     for figure, (name, value, unit, side) in given.items():
-        became, how = made.uses.get(figure, _left_over(figure, made))
+        why = "heat needs it, with thermal figures" if figure == "rated_torque" else "no stage depends on it"
+        became, how = made.uses.get(figure, (_CHECKED if figure in known else _UNUSED, why))
         if side == "joint" and "gear_ratio" in values and figure in made.uses:
             how += _THROUGH_GEAR[FIGURES[figure].kind]
         table.append(FigureUse(name, value, unit, side, became, how))
     return tuple(made.stages), tuple(table)
-
-
-def _left_over(figure: str, made: _Build) -> tuple[str, str]:
-    reasons = {
-        "rated_torque": "needs thermal figures; nothing else depends on it",
-        "braking_curve": "needs driving_curve",
-        "resistance": "needs kt or kv, and supply_voltage",
-    }
-    if figure in reasons and not (figure == "resistance" and made.torque_constant() and made.has("supply_voltage")):
-        return _UNUSED, reasons[figure]
-    return _CHECKED, "no stage depends on it"

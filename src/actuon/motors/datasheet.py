@@ -16,6 +16,9 @@ from .building import FigureUse, build
 from .figures import FIGURES, SIDES, SPELLINGS, Figures, Side, spelling
 from .relations import check_relations
 
+_BY_VOLTAGE = ("stall_torque", "no_load_speed", "stall_current", "driving_curve", "braking_curve")
+"""Figures that depend on the supply voltage."""
+
 
 @dataclass(frozen=True)
 class _Given:
@@ -72,14 +75,8 @@ class MotorDatasheet:
             raise ParameterError(
                 f"{where}: {meant.figure} is given as {self._given[meant.figure].name} too; must be once"
             )
-        if figure.is_curve:
-            value = list(value) if isinstance(value, Iterable) else value
-            try:
-                TorqueSpeedClampingConfig.symmetric(value)
-            except ParameterError as error:
-                raise ParameterError(f"{where}: {str(error).removeprefix('driving: ')}") from error
-            value = tuple((float(speed), float(torque)) for speed, torque in value)
-        si = value if figure.is_curve else meant.to_si(float(value))
+        value = _checked_curve(where, value) if figure.is_curve else float(value)
+        si = value if figure.is_curve else meant.to_si(value)
         self._given[meant.figure] = _Given(name, value, si, self._side(name, meant.figure) if figure.kind else None)
 
     def _side(self, name: str, figure: str) -> Side:
@@ -178,9 +175,14 @@ class MotorDatasheet:
         Args:
             at: Where the new figures were taken.
             figures: The new figures, in any unit.
+
+        Raises:
+            ParameterError: As for a new one; or the supply voltage is another, and figures that were taken at the one
+                before are kept.
         """
         if at is not None:
             _check_at(at)
+        self._check_voltage(figures)
         kept, sides = dict(self.figures), dict(self.at)
         for name, value in figures.items():
             figure = spelling("MotorDatasheet", name).figure
@@ -196,6 +198,18 @@ class MotorDatasheet:
         if at is not None and not isinstance(at, str):
             sides |= at
         return MotorDatasheet(sides, tolerance=self.tolerance, **kept)
+
+    def _check_voltage(self, figures: Mapping[str, Any]) -> None:
+        before, after = self._given.get("supply_voltage"), figures.get("supply_voltage")
+        if before is None or after is None or after == before.value:
+            return
+        new = {spelling("MotorDatasheet", name).figure for name in figures}
+        kept = [given.name for name, given in self._given.items() if name in _BY_VOLTAGE and name not in new]
+        if kept:
+            raise ParameterError(
+                f"MotorDatasheet: {kept[0]} was taken at a supply_voltage of {before.value:g} V, and is kept at "
+                f"{shown(after)} V; give it at that voltage, or leave it out"
+            )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MotorDatasheet) and (self.figures, self.at) == (other.figures, other.at)
@@ -215,3 +229,12 @@ def _check_at(at: Any) -> None:
         raise ParameterError(
             f"MotorDatasheet.at: got {shown(at)}; must be 'joint', behind the gear, or 'motor', or where each figure is"
         )
+
+
+def _checked_curve(where: str, curve: Any) -> tuple[tuple[float, float], ...]:
+    pairs = list(curve) if isinstance(curve, Iterable) else curve
+    try:
+        TorqueSpeedClampingConfig.symmetric(pairs)
+    except ParameterError as error:
+        raise ParameterError(f"{where}: {str(error).removeprefix('driving: ')}") from error
+    return tuple((float(speed), float(torque)) for speed, torque in pairs)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 from ..errors import ParameterError
@@ -70,6 +70,17 @@ RELATIONS = (
 )
 
 
+def _known(values: Container[str]) -> list[Relation]:
+    return [relation for relation in RELATIONS if all(name in values for name in (relation.figure, *relation.needs))]
+
+
+def compared(values: Container[str]) -> set[str]:
+    """Those of the figures that have been compared with others."""
+    names = {name for name in ("kt", *FIGURES) if name in values or (name == "kt" and "kv" in values)}
+    found = {name for relation in _known(names) for name in (relation.figure, *relation.needs)}
+    return found | ({"kv"} if "kt" in found and "kt" not in values else set())
+
+
 def check_relations(values: Mapping[str, float], shown: Mapping[str, str], tolerance: float) -> None:
     """Refuse figures that contradict each other.
 
@@ -84,9 +95,7 @@ def check_relations(values: Mapping[str, float], shown: Mapping[str, str], toler
     side = " at the motor" if "gear_ratio" in values else ""
     if "kv" in values and "kt" not in values:
         values, shown = {**values, "kt": 1.0 / values["kv"]}, {**shown, "kt": shown["kv"]}
-    for relation in RELATIONS:
-        if relation.figure not in values or any(name not in values for name in relation.needs):
-            continue
+    for relation in _known(values):
         got, wanted = values[relation.figure], relation.value(values)
         difference = (got - wanted) / max(got, abs(wanted))
         if difference <= tolerance and (relation.is_bound or difference >= -tolerance):
