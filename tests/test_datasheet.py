@@ -82,6 +82,16 @@ def test_electrical_figures_make_a_voltage_limit():
     assert by_kv.stages()[1].torque_constant == pytest.approx(1.0 / (100.0 * RPM))
 
 
+def test_losses_that_slow_a_motor_make_a_line_through_both_ends():
+    figures = dict(kt=2.409, stall_torque=10.6, no_load_speed_rpm=30.0, supply_voltage=12.0, resistance=12.0 / 4.4)
+    sheet = actuon.MotorDatasheet("joint", **figures)
+    assert sheet.stages() == [actuon.DCMotorClampingConfig(10.6, math.pi, 10.6)]
+    by_constants = sheet.replaced(stall_torque=None)
+    (motor,) = by_constants.stages()
+    assert (motor.saturation_effort, motor.velocity_limit) == pytest.approx((2.409 * 4.4, math.pi), rel=1e-6)
+    assert uses(by_constants)["resistance"] == "dc_motor.saturation_effort"
+
+
 def test_thermal_figures_derate_to_the_rated_torque():
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE, **HEAT)
     _, heat, _ = sheet.stages()

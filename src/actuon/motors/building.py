@@ -63,6 +63,7 @@ class _Build:
     """The stages so far, and what became of which figure."""
 
     values: Mapping[str, Any]
+    tolerance: float
     stages: list[Config] = field(default_factory=list)
     uses: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -91,6 +92,11 @@ class _Build:
             self.use(name, f"gear.{name}", f"the engine's armature is {armature:.4g} kg·m²")
         self.use("rotor_inertia", _UNUSED, "reflected_inertia has it and the gear's")
 
+    @property
+    def constant(self) -> str:
+        """The figure that gives the torque constant."""
+        return "kt" if self.has("kt") else "kv"
+
     def torque_constant(self) -> float | None:
         if self.has("kt"):
             return float(self.values["kt"])
@@ -109,9 +115,9 @@ class _Build:
             raise ParameterError("MotorDatasheet: braking_curve needs driving_curve")
         if self.has("driving_curve"):
             self.curve()
-        elif kt is not None and self.has("resistance", "supply_voltage"):
+        elif kt is not None and self.has("resistance", "supply_voltage") and not self.is_slowed(kt):
             self.voltage(kt, peak)
-        elif self.has("stall_torque") and (self.has("no_load_speed") or (kt and self.has("supply_voltage"))):
+        elif self.stall() is not None and (self.has("no_load_speed") or (kt and self.has("supply_voltage"))):
             self.line(kt, peak)
         elif self.has("no_load_speed"):
             raise ParameterError(
@@ -126,16 +132,29 @@ class _Build:
 
     def most(self) -> float:
         """The largest torque at any speed."""
-        v, kt, peak = self.values, self.torque_constant(), self.peak()
+        v, peak = self.values, self.peak()
         if peak is not None:
             return peak
         if self.has("driving_curve"):
             return max(torque for curve in ("driving_curve", "braking_curve") for _, torque in v.get(curve, ()))
+        stall = self.stall()
+        if stall is None:
+            raise ParameterError(f"MotorDatasheet: nothing gives a largest torque; needs {_TORQUES}")
+        return stall
+
+    def stall(self) -> float | None:
+        """Where the falling line begins; None where nothing says."""
+        v, kt = self.values, self.torque_constant()
         if self.has("stall_torque"):
             return float(v["stall_torque"])
         if kt is None or not self.has("resistance", "supply_voltage"):
-            raise ParameterError(f"MotorDatasheet: nothing gives a largest torque; needs {_TORQUES}")
+            return None
         return float(kt * v["supply_voltage"] / v["resistance"])
+
+    def is_slowed(self, kt: float) -> bool:
+        """Whether losses let the motor turn slower than its constant says: a line through both ends is then closer."""
+        ideal = self.values["supply_voltage"] / kt
+        return bool(self.values.get("no_load_speed", ideal) < ideal * (1.0 - self.tolerance))
 
     def curve(self) -> None:
         said = [n for n in ("stall_torque", "peak_torque", "no_load_speed", "max_speed") if self.has(n)]
@@ -156,22 +175,23 @@ class _Build:
                 torque_constant=kt, resistance=v["resistance"], bus_voltage=v["supply_voltage"], **current
             )
         )
-        self.use("kt", "voltage.torque_constant", f"{kt:.4g} N·m/A")
-        if not self.has("kt"):
-            self.use("kv", "voltage.torque_constant", f"{kt:.4g} N·m/A, 1/kv")
+        self.use(self.constant, "voltage.torque_constant", f"{kt:.4g} N·m/A{'' if self.has('kt') else ', 1/kv'}")
         self.use("resistance", "voltage.resistance", f"{v['resistance']:.4g} Ω")
         self.use("supply_voltage", "voltage.bus_voltage", f"{v['supply_voltage']:.4g} V")
         self.use_peak(peak, "voltage.max_current", lambda torque: f"{torque / kt:.4g} A, torque/kt")
 
     def line(self, kt: float | None, peak: float | None) -> None:
-        v = self.values
+        v, stall = self.values, self.stall()
+        assert stall is not None
         no_load = v["no_load_speed"] if self.has("no_load_speed") else v["supply_voltage"] / kt
-        most = v["stall_torque"] if peak is None else peak
-        self.stages.append(DCMotorClampingConfig(v["stall_torque"], no_load, most))
-        self.use("stall_torque", "dc_motor.saturation_effort", f"{v['stall_torque']:.4g} N·m")
+        self.stages.append(DCMotorClampingConfig(stall, no_load, stall if peak is None else peak))
+        self.use("stall_torque", "dc_motor.saturation_effort", f"{stall:.4g} N·m")
+        if not self.has("stall_torque"):
+            for name in (self.constant, "resistance", "supply_voltage"):
+                self.use(name, "dc_motor.saturation_effort", f"{stall:.4g} N·m, kt·supply_voltage/resistance")
         self.use("no_load_speed", "dc_motor.velocity_limit", f"{no_load:.4g} rad/s")
         if not self.has("no_load_speed"):
-            for name in ("kt", "kv", "supply_voltage"):
+            for name in (self.constant, "supply_voltage"):
                 self.use(name, "dc_motor.velocity_limit", f"{no_load:.4g} rad/s, supply_voltage/kt")
         self.use_peak(peak, "dc_motor.max_motor_effort", lambda torque: f"{torque:.4g} N·m")
 
@@ -197,7 +217,7 @@ class _Build:
             return
         self.use("peak_torque", became, said(peak))
         if not self.has("peak_torque"):
-            for name in ("peak_current", "kt", "kv"):
+            for name in ("peak_current", self.constant):
                 self.use(name, became, f"{said(peak)}; the torque is kt·peak_current")
 
     def heat(self) -> None:
@@ -234,18 +254,19 @@ class _Build:
 
 
 def build(
-    values: Mapping[str, Any], given: Mapping[str, tuple[str, Any, str, str]]
+    values: Mapping[str, Any], given: Mapping[str, tuple[str, Any, str, str]], tolerance: float
 ) -> tuple[tuple[Config, ...], tuple[FigureUse, ...]]:
     """The stages of a motor, and what became of each of its figures.
 
     Args:
         values: Figures in SI units, at the motor; at the joint where there is no gear.
         given: Name, value, unit and side of each as it was given.
+        tolerance: How much figures may differ from what others give, as a share.
 
     Raises:
         ParameterError: A figure that is needed is missing.
     """
-    made = _Build(values)
+    made = _Build(values, tolerance)
     made.gear()
     made.heat()
     made.limits()

@@ -64,7 +64,7 @@ class MotorDatasheet:
                 self._take(name, value)
         self._check_sides()
         check_relations(self.at_motor, {name: str(given) for name, given in self._given.items()}, self.tolerance)
-        self._stages, self._table = build(self.at_motor, self._units())
+        self._stages, self._table = build(self.at_motor, self._units(), self.tolerance)
 
     def _take(self, name: str, value: Any) -> None:
         meant = spelling("MotorDatasheet", name)
