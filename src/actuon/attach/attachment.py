@@ -21,6 +21,7 @@ from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
 from .engine_inertia import hand_over_inertia
+from .motor_supply import TRIPPED, RobotBatteries, Trips
 from .remembering import Remembering, to_change
 from .telemetry import Telemetry, make_telemetry
 
@@ -102,6 +103,9 @@ class Attachment(Remembering, Uncopyable):
             for name in actuator.custom_inputs:
                 if name not in self._control:
                     self._custom_inputs[name] = self._control[name] = wp.zeros_like(self._feedforward)
+        self._batteries = RobotBatteries(actuators, self._robot_of)
+        tripped = self._signals.get(TRIPPED)
+        self._trips = None if tripped is None else Trips(self.articulation, tripped, self._signals.get("temperature"))
 
     def _attach(self, columns: np.ndarray, followed: np.ndarray | None = None) -> None:
         """Take these DOFs over. If that fails, the engine is left as it was.
@@ -192,10 +196,13 @@ class Attachment(Remembering, Uncopyable):
         arrays, control = self.articulation.simulation.arrays, self._control
         for actuator, state in zip(self.actuators, self._states, strict=True):
             actuator.step(arrays, control, state, state, dt)
+        self._batteries.share(self._states)
         self._settle()
         if self._to_check is not None:
             self._check_finite(self._to_check)
             self._keep_to_bounds()
+            if self._trips is not None:
+                self._trips.look()
         self._write()
 
     def _settle(self) -> None:
@@ -246,6 +253,8 @@ class Attachment(Remembering, Uncopyable):
         """What the actuators did in the last step."""
         signals = {name: array.numpy().copy() for name, array in self._signals.items()}
         efforts = self._computed.numpy().copy(), self._applied.numpy().copy()
+        if self._trips is not None and self._to_check is None:  # on a GPU, a look at each step would wait for it
+            self._trips.look()
         return make_telemetry(self.articulation.dof_names, *efforts, signals, self.actuators, self._bounds)
 
     def _on_reset(self, env_ids: np.ndarray) -> None:
@@ -269,6 +278,8 @@ class Attachment(Remembering, Uncopyable):
             with to_change(array) as numbers:
                 numbers[rows] = value
         everyone = len(rows) == len(self.articulation)
+        if everyone and self._trips is not None:
+            self._trips.forget()
         for state, robots in zip(self._states, self._robot_of, strict=True):
             if state is not None:
                 mask = None if everyone else wp.array(np.isin(robots, rows), device=self._effort.device)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the motors of a robot have in common: its battery. And what must be said of them: that one has tripped."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+import warp as wp
+
+from ..actuator import Actuator
+from ..actuator_state import ActuatorState
+from ..components.limits.battery import ClampingBattery
+from ..shared_battery import SharedBattery
+from ..sim import Articulation
+
+TRIPPED = "tripped"
+"""The signal of a motor that was switched off."""
+
+_log = logging.getLogger("actuon.actuators")
+
+
+class RobotBatteries:
+    """One battery for each robot, for all its motors that have one.
+
+    Args:
+        actuators: All actuators of the robots.
+        robot_of: The robot of each DOF, for each actuator.
+    """
+
+    def __init__(self, actuators: Sequence[Actuator], robot_of: Sequence[np.ndarray]):
+        self._places = [i for i, actuator in enumerate(actuators) if _has_battery(actuator)]
+        supplied = [actuators[i] for i in self._places]
+        self._battery = SharedBattery(supplied, [robot_of[i] for i in self._places]) if supplied else None
+
+    def share(self, states: Sequence[ActuatorState | None]) -> None:
+        """Let each motor know after a step what the others of its robot drew."""
+        if self._battery is not None:
+            self._battery.share(*(states[i] for i in self._places))
+
+
+def _has_battery(actuator: Actuator) -> bool:
+    return any(isinstance(stage, ClampingBattery) for stage in actuator.stages)
+
+
+class Trips:
+    """Says once for each joint that its motor has tripped: which, of which robot, when, and how hot it was.
+
+    Args:
+        articulation: The robots.
+        tripped: Which motors have, above zero, shape (N, D).
+        temperature: Temperatures of the windings [°C], shape (N, D).
+    """
+
+    def __init__(self, articulation: Articulation, tripped: wp.array, temperature: wp.array | None):
+        self._articulation = articulation
+        self._tripped, self._temperature = tripped, temperature
+        self._said: set[int] = set()
+
+    def look(self) -> None:
+        """Say what is new."""
+        flags = self._tripped.numpy() > 0.0
+        if np.count_nonzero(flags) == 0:
+            return
+        robots = self._articulation
+        for column in np.flatnonzero(flags.any(axis=0)):
+            if column in self._said:
+                continue
+            self._said.add(int(column))
+            (rows,) = np.nonzero(flags[:, column])
+            others = f", and of {len(rows) - 1} more" if len(rows) > 1 else ""
+            hot = "" if self._temperature is None else f" at {self._temperature.numpy()[rows[0], column]:.4g} °C"
+            _log.warning(
+                "t = %.6g s: the motor of joint '%s' of '%s'%s has tripped%s; it gives no effort until it is reset",
+                robots.simulation.time,
+                robots.dof_names[column],
+                robots.paths[rows[0]],
+                others,
+                hot,
+            )
+
+    def forget(self) -> None:
+        """Say it again when it happens again: all robots were reset."""
+        self._said.clear()
