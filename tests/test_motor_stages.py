@@ -213,6 +213,49 @@ def test_gradients_of_a_chain(name, rng):
             compare(sim[signal].grad.numpy(), signals[t][signal], f"{t} {signal}")
 
 
+ENDS = {
+    "drive": [
+        {
+            "bus_voltage": np.inf,
+            "max_current": np.inf,
+            "capacity": np.inf,
+            "max_slope": np.inf,
+            "inner_resistance": 0.0,
+        },
+        {"torque_constant": 1e-6, "resistance": 1e-6, "time_constant": 0.0, "max_current": 0.0},
+        {"full_voltage": 0.0, "empty_voltage": 0.0, "max_effort": 0.0, "derated_effort": 0.0},
+        {"derating_start": 80.0, "derating_end": 80.0, "trip_temperature": np.inf, "winding_time_constant": 1e-12},
+    ],
+    "servo": [{"ki": 0.0, "max_duty": 0.0, "time_constant": 0.0, "full_voltage": 0.0, "empty_voltage": 0.0}],
+    "one volt": [{"max_current": np.inf, "dead_band": 0.0}],
+    "between": [{"stiffness": 1e8, "damping": 0.0}, {"stiffness": 1e-6, "damping": 1e6, "gap": 0.0}],
+}
+
+
+@pytest.mark.parametrize("dt", [0.0, DT, 1e4])
+@pytest.mark.parametrize("name", ENDS)
+def test_efforts_and_gradients_stay_finite_at_the_ends(name, dt, rng):
+    for ends in ENDS[name]:
+        chain = Chain(name, rng, 3)
+        for values in chain.values:
+            values |= {p: np.full(3, value, np.float32) for p, value in ends.items() if p in values}
+        if name == "one volt":
+            chain.values[1]["bus_voltage"][:] = np.inf
+        actuator = chain.actuator(requires_grad=True)
+        states = [actuator.state() for _ in range(3)]
+        sims = [simulation(actuator, signals, requires_grad=True) for signals in moving(3, rng, 2)]
+        with wp.Tape() as tape:
+            for t, sim in enumerate(sims):
+                actuator.step(sim, sim, states[t], states[t + 1], dt=dt)
+        tape.backward(grads={sim["joint_f"]: wp.array(np.ones(3, np.float32)) for sim in sims})
+        found = {
+            f"{type(c).__name__}.{p}": a.grad for c in actuator.stages for p, a in c.parameters().items() if a.grad
+        }
+        found |= {f"{t} {signal}": sim[signal].grad for t, sim in enumerate(sims) for signal in SIGNALS}
+        found |= {f"{t} effort": sim["joint_f"] for t, sim in enumerate(sims)}
+        assert {label for label, array in found.items() if not np.isfinite(array.numpy()).all()} == set(), ends
+
+
 CONFIGS = {
     "drive": actuon.ActuatorConfig(
         actuon.PDControlConfig(40.0, 1.0),

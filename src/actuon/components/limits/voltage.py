@@ -26,6 +26,8 @@ from .clamping import Clamping
 
 REFERENCE_TEMPERATURE = wp.constant(25.0)
 """Temperature at which resistances are given [°C]."""
+HIGHEST_VOLTAGE = wp.constant(1e12)
+"""A supply [V] above this is taken as this: quotients by a small resistance, and their gradients, then stay finite."""
 LEAST_RESISTANCE = wp.constant(0.1)
 """Share of its resistance that a cold winding keeps at least."""
 
@@ -72,7 +74,7 @@ def voltage_law(
     temperature_coefficient: float,
 ):
     hot = hot_resistance(resistance, temperature, temperature_coefficient)
-    supply = wp.where(supply_voltage < 0.0, bus_voltage, supply_voltage)
+    supply = wp.min(wp.where(supply_voltage < 0.0, bus_voltage, supply_voltage), HIGHEST_VOLTAGE)
     back_emf = torque_constant * qd
     wanted = limit(effort / torque_constant, (-supply - back_emf) / hot, (supply - back_emf) / hot)
     current = limit(wanted, -max_current, max_current)

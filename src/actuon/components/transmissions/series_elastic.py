@@ -18,6 +18,7 @@ import warp as wp
 from ...declare.config import Config
 from ...declare.parameter import param
 from ...typing import ArrayLike
+from ..component import limit
 from ..numerics import SHORTEST, exponential_less_one
 from .transmission import Transmission
 
@@ -51,11 +52,12 @@ def elastic_law(
 
 
 @wp.func
-def oscillation(decay: float, square: float):
-    """``exp(-decay)`` times cos less one, and times sin over its angle, of an angle with this square.
+def oscillation(decay: float, undamped: float):
+    """``exp(-decay)`` times cos less one, and times sin over its angle, of the angle that is left of an undamped one.
 
-    A negative square is an angle that is imaginary, so cosh and sinh, of at most ``decay``.
+    Both are squares: ``undamped`` less that of ``decay``. Where it is negative, cos and sin are cosh and sinh.
     """
+    square = undamped - decay * decay
     angle = wp.sqrt(wp.max(square, NEARLY_CRITICAL))
     half = wp.sin(0.5 * angle)
     fading = wp.exp(-decay)
@@ -63,12 +65,13 @@ def oscillation(decay: float, square: float):
     cos_swinging = less_one - 2.0 * fading * half * half
     sin_swinging = fading * wp.sin(angle) / angle
     root = wp.sqrt(wp.max(-square, NEARLY_CRITICAL))
-    slow = exponential_less_one(root - decay)
+    slow = exponential_less_one(-undamped / (root + decay))
     fast = exponential_less_one(-root - decay)
     cos_creeping = 0.5 * (slow + fast)
     sin_creeping = 0.5 * (slow - fast) / root
-    cos_critical = less_one - fading * square * (0.5 - square / 24.0)
-    sin_critical = fading * (1.0 - square * (1.0 / 6.0 - square / 120.0))
+    near = limit(square, -NEARLY_CRITICAL, NEARLY_CRITICAL)
+    cos_critical = less_one - fading * near * (0.5 - near / 24.0)
+    sin_critical = fading * (1.0 - near * (1.0 / 6.0 - near / 120.0))
     is_critical = wp.abs(square) < NEARLY_CRITICAL
     cos = wp.where(is_critical, cos_critical, wp.where(square > 0.0, cos_swinging, cos_creeping))
     sin = wp.where(is_critical, sin_critical, wp.where(square > 0.0, sin_swinging, sin_creeping))
@@ -95,7 +98,7 @@ def elastic_closing_law(
     speed = wp.where(is_running > 0.0, motor_speed, qd)
     from_rest = position - q - effort / stiffness
     relative = speed - qd
-    cos, sin = oscillation(rate * t, (square - rate * rate) * t * t)
+    cos, sin = oscillation(rate * t, square * t * t)
     moved = from_rest * (cos + rate * t * sin) + relative * t * sin
     sped = relative * (cos - rate * t * sin) - from_rest * square * t * sin
     return effort - motor_inertia * sped / t, position + qd * t + moved, speed + sped, 1.0
