@@ -33,6 +33,7 @@ ORDER = [
     "motors",
     "held_control",
     "actuator",
+    "shared_battery",
     "builder",
     "robot_files",
     "warp_messages",
