@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -110,3 +111,77 @@ def test_groups_hand_it_over_too(tmp_path, caplog):
             np.testing.assert_allclose(robots.get_dof_armatures().numpy(), 0.5, rtol=1e-6)
         assert "0.2 kg·m² is replaced by 0.5 kg·m²" in caplog.text
         np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.2, 0.0]] * 2, rtol=1e-6)
+
+
+WRIST = """<mujoco><option timestep="0.002"/><worldbody><body name="robot">
+  <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+  <body name="yoke"><joint name="roll" axis="1 0 0" damping="0.1"/>
+    <inertial pos="0 0 0" mass="0.3" diaginertia="0.01 0.01 0.01"/>
+    <body name="hand"><joint name="pitch" axis="0 1 0" damping="0.1"/>
+      <inertial pos="0.1 0 -0.2" mass="1" diaginertia="0.02 0.02 0.02"/></body></body>
+</body></worldbody>{}</mujoco>"""
+MOTORS = """<tendon>
+  <fixed name="left"><joint joint="pitch" coef="2"/><joint joint="roll" coef="1.5"/></fixed>
+  <fixed name="right"><joint joint="pitch" coef="2"/><joint joint="roll" coef="-1.5"/></fixed>
+</tendon><actuator><motor name="left" tendon="left"/><motor name="right" tendon="right"/></actuator>"""
+YAML = """actuators: {wrist: {
+  joints: [pitch, roll],
+  controller: {type: pd, kp: 30, kd: 1},
+  transmission: {type: coupled, matrix: [[2, 1.5], [2, -1.5]]},
+  clamping: [{type: max_effort, max_effort: 1.2}],
+}}"""
+
+
+def test_a_differential_moves_as_motors_at_mujocos_own_tendons(tmp_path):
+    """Two motors that move pitch and roll of a wrist together, here and in the engine, with the same efforts."""
+    (tmp_path / "wrist.xml").write_text(WRIST.format(""))
+    (tmp_path / "wrist.actuon.yaml").write_text(YAML)
+    model = mujoco.MjModel.from_xml_string(WRIST.format(MOTORS))
+    data = mujoco.MjData(model)
+    with MujocoSimulation(tmp_path / "wrist.xml", num_envs=3) as simulation:
+        wrist = ArticulationActuators("robot")
+        robots = wrist.articulation
+        assert robots.dof_names == ["roll", "pitch"]
+        assert wrist.actuators[0].transmission.row.numpy().tolist() == [1, 0] * 3
+        rng = np.random.default_rng(0)
+        limited = 0
+        for t in range(300):
+            if t % 50 == 0:
+                robots.set_dof_position_targets(np.tile(rng.uniform(-0.8, 0.8, 2), (3, 1)))
+            simulation.step()
+            told = wrist.telemetry()
+            right, left = told.signals["motor_effort"][0]  # in the place of roll, of row 1, is the second motor
+            data.ctrl[:] = left, right
+            mujoco.mj_step(model, data)
+            np.testing.assert_allclose(data.actuator_velocity, data.ten_velocity)
+            limited += np.count_nonzero(np.abs([left, right]) > 1.1999)
+            np.testing.assert_allclose(robots.get_dof_positions().numpy(), [data.qpos] * 3, atol=1e-4)
+        assert 50 < limited < 550
+        np.testing.assert_allclose(told.applied_effort[0], [1.5 * (left - right), 2.0 * (left + right)], rtol=1e-5)
+        wrist.reset([1])
+        simulation.step()
+
+
+def test_a_gear_behind_a_differential(tmp_path, caplog):
+    """Limits are then those of the motors before their gears; their inertia cannot be an armature, which is said."""
+    (tmp_path / "wrist.xml").write_text(WRIST.format(""))
+    gear = actuon.GearTransmissionConfig(10.0, rotor_inertia=1e-4)
+    stages = [
+        actuon.PDControlConfig(30.0, 1.0),
+        None,
+        gear,
+        actuon.MaxEffortClampingConfig(0.05),
+    ]
+    given = []
+    for row, name in enumerate(("pitch", "roll")):
+        stages[1] = actuon.CoupledTransmissionConfig([[2, 1.5], [2, -1.5]], row)
+        given.append((actuon.ActuatorConfig(stages=stages), name))
+    with MujocoSimulation(tmp_path / "wrist.xml") as simulation:
+        wrist = ArticulationActuators.from_actuators("robot", given)
+        wrist.articulation.set_dof_position_targets([[0.0, 3.0]])
+        simulation.step()
+        told = wrist.telemetry()
+        np.testing.assert_allclose(told.signals["motor_effort"], 0.05, rtol=1e-6)
+        np.testing.assert_allclose(told.applied_effort, [[0.0, 2.0 * 2 * 0.5]], atol=1e-6)
+        assert (wrist.articulation.get_dof_armatures().numpy() == 0.0).all()
+    assert "the inertia of TransmissionGear is left out: behind TransmissionCoupled" in caplog.text

@@ -97,6 +97,10 @@ from .components.transmissions.backlash import (
     BacklashTransmissionConfig as BacklashTransmissionConfig,
     TransmissionBacklash as TransmissionBacklash,
 )
+from .components.transmissions.coupled import (
+    CoupledTransmissionConfig as CoupledTransmissionConfig,
+    TransmissionCoupled as TransmissionCoupled,
+)
 from .components.transmissions.gear import (
     GearTransmissionConfig as GearTransmissionConfig,
     TransmissionGear as TransmissionGear,

@@ -156,7 +156,7 @@ def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, A
         everyone = dict.fromkeys(name for other in simulation.robots for name in other.dof_names)
         for entry, names in match_joints(load_actuators(path, allow_torch), everyone):
             own = [name for name in names if name in articulation.dof_names]
-            columns |= {int(articulation.dof_columns(name)[0]): entry.actuator for name in own}
+            columns |= {int(articulation.dof_columns(name)[0]): entry.actuator_of(name) for name in own}
     except ActuonError as error:
         raise RobotFileError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
     return columns

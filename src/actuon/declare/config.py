@@ -49,6 +49,17 @@ class Config:
         """What files that it names say of what it leaves open, by name. Override where there is such a file."""
         return {}
 
+    def at_place(self, place: int, places: int) -> Config:
+        """The config for the joints that one of an entry's names or regular expressions in a YAML file means.
+
+        Override it where the order of them says something.
+
+        Args:
+            place: Which of them, from 0 on.
+            places: How many there are.
+        """
+        return self
+
     def component_class(self) -> Any:
         """The class that runs this config. Override where it depends on the values."""
         if self.component is None:

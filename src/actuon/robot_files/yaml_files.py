@@ -55,6 +55,26 @@ class ActuatorEntry:
         object.__setattr__(self, "joints", tuple(joints))
         if not isinstance(self.one_prim, bool):
             raise RobotFileError(f"{self.name}: one_prim: got {shown(self.one_prim)}; must be true or false")
+        for place in range(len(joints)):
+            self._actuator_at(place)
+
+    def actuator_of(self, joint: str) -> ActuatorConfig:
+        """The actuator of one of the joints, where the order of ``joints`` says something about its parts.
+
+        Args:
+            joint: Its name.
+        """
+        return self._actuator_at(next(i for i, pattern in enumerate(self.joints) if _is_match(pattern, joint)))
+
+    def _actuator_at(self, place: int) -> ActuatorConfig:
+        """The actuator of the joints that one of the names or regular expressions means."""
+        places = len(self.joints)
+        stages = self.actuator.stages
+        try:
+            own = [part.at_place(place, places) if isinstance(part, Config) else part for part in stages]
+        except ActuonError as error:
+            raise RobotFileError(f"{self.name}: {error}") from error
+        return ActuatorConfig(stages=own)
 
 
 def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list[tuple[ActuatorEntry, list[str]]]:
@@ -83,6 +103,13 @@ def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list
             owner[name] = entry.name
         matched.append((entry, list(found)))
     return matched
+
+
+def _is_match(pattern: str, joint: str) -> bool:
+    try:
+        return pattern == joint or re.fullmatch(pattern, joint) is not None
+    except (re.error, OverflowError, RecursionError):
+        return False
 
 
 def _matches(where: str, pattern: str, names: list[str]) -> list[str]:

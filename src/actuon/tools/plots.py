@@ -11,6 +11,7 @@ import numpy as np
 from actuon.actuator import Actuator
 from actuon.actuator_config import ActuatorConfig
 from actuon.components.controllers.pd import PDControlConfig
+from actuon.components.transmissions.coupled import CoupledTransmissionConfig
 from actuon.errors import MissingExtraError
 
 from .run import Run
@@ -72,11 +73,16 @@ def save_envelopes(drawn: list[tuple[str, ActuatorConfig, bool]], path: Path) ->
     for axis, (title, actuator, slides) in zip(axes.flat, drawn, strict=False):
         width = 1.1 * max([1.0, *_speed_limits(actuator)])
         grid = np.linspace(-width, width, 301)
-        least, most = envelope(actuator, grid)
-        if np.abs([least, most]).max() < _HUGE:
-            axis.fill_between(grid, least, most, color="0.85")
+        if any(isinstance(part, CoupledTransmissionConfig) for part in actuator.stages):
+            axis.text(
+                0.5, 0.5, "coupled: what one can give\ndepends on the others", ha="center", transform=axis.transAxes
+            )
         else:
-            axis.text(0.5, 0.5, "no limit", ha="center", transform=axis.transAxes)
+            least, most = envelope(actuator, grid)
+            if np.abs([least, most]).max() < 0.99 * _HUGE:
+                axis.fill_between(grid, least, most, color="0.85")
+            else:
+                axis.text(0.5, 0.5, "no limit", ha="center", transform=axis.transAxes)
         axis.set_title(title, fontsize=9)
         axis.tick_params(labelsize=7)
         axis.grid(alpha=0.3)
@@ -88,8 +94,9 @@ def save_envelopes(drawn: list[tuple[str, ActuatorConfig, bool]], path: Path) ->
 
 
 def _speed_limits(actuator: ActuatorConfig) -> list[float]:
-    """Speeds at which its clamps give nothing more."""
-    limits = [getattr(part, "velocity_limit", 0.0) for part in actuator.clamping]
+    """Speeds of the joint at which its clamps give nothing more."""
+    ratio = abs(getattr(actuator.transmission, "ratio", 1.0))
+    limits = [getattr(part, "velocity_limit", 0.0) / ratio for part in actuator.clamping]
     return [limit for limit in limits if np.isfinite(limit)]
 
 

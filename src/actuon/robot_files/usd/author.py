@@ -287,9 +287,17 @@ def author_actuators(
     prims = _named(match_joints(entries, paths))
     with _undone_on_failure(*_edited(stage, root.GetPath().AppendChild(SCOPE))):
         return [
-            _add(stage, _path_for(root, name), [paths[t] for t in targets], entry.actuator, overwrite_existing)
+            _add(stage, _path_for(root, name), [paths[t] for t in targets], _of_all(entry, targets), overwrite_existing)
             for name, entry, targets in prims
         ]
+
+
+def _of_all(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorConfig:
+    """The actuator of a prim's joints, which must be the same for all of them."""
+    first, *others = (entry.actuator_of(joint) for joint in joints)
+    if any(other != first for other in others):
+        raise RobotFileError(f"{entry.name}: its joints differ by their order, so one_prim must be false")
+    return first
 
 
 def _named(

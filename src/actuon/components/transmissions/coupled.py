@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Joints that several motors move together, through a constant matrix: differentials, parallel ankles.
+
+.. math:: q_m = M q, \qquad \dot q_m = M \dot q, \qquad \tau = M^T \tau_m
+
+for the :math:`k` joints and :math:`k` motors of one coupling. Power is the same on both sides, since
+:math:`\tau^T \dot q = \tau_m^T M \dot q`. On the way in, the wanted efforts of the joints become
+:math:`\tau_m = M^{-T} \tau`: where nothing limits the motors, the joints get just what their controllers want.
+
+A law sees one DOF, so this brings kernels of its own, and its actuator runs stage by stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import warp as wp
+
+from ...declare.config import Config
+from ...declare.parameter import Field, param
+from ...errors import ParameterError, RobotFileError, shown
+from ...kernel.alone import Given
+from ...kernel.types import Flavour, Floats, Indices, Ints, module_options
+from ...typing import ArrayLike, DeviceLike
+from .transmission import Transmission
+
+wp.set_module_options(module_options(Flavour.GRAD))
+
+MOST_SINGULAR = 1e5
+"""Condition number from which a matrix is taken as singular."""
+
+
+def _flattened(where: str, matrix: Any) -> Any:
+    """A matrix of rows as one list, row after row; anything else as it is."""
+    try:
+        shape = np.shape(matrix)
+    except ValueError as error:
+        raise ParameterError(f"{where}: got rows of several lengths; must be k rows of k numbers") from error
+    if len(shape) != 2:
+        return matrix
+    if shape[0] != shape[1]:
+        raise ParameterError(f"{where}: got {shape[0]} rows of {shape[1]} numbers; must be k rows of k numbers")
+    return np.ravel(matrix).tolist()
+
+
+@dataclass(frozen=True)
+class CoupledTransmissionConfig(Config):
+    """One joint of several that are moved by as many motors together."""
+
+    schema = "ActuonCoupledTransmissionAPI"
+
+    matrix: tuple[float, ...] = param(
+        "1",
+        "k·k numbers, row after row: row i has the speed of motor i for a unit of speed of each joint.",
+        shared=True,
+    )
+    row: int | None = param(
+        "1",
+        "Which of the k joints, and of the k motors, it is. Left out in YAML: by the order of joints.",
+        default=None,
+        integer=True,
+        minimum=0,
+    )
+    coupling: int = param(
+        "1",
+        "Tells couplings of a robot apart that the order of its joints would mix.",
+        default=0,
+        integer=True,
+        minimum=0,
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", _flattened(f"{type(self).__name__}.matrix", self.matrix))
+        super().__post_init__()
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        numbers = np.asarray(values["matrix"], dtype=np.float64)
+        size = round(numbers.size**0.5)
+        if numbers.ndim != 1 or numbers.size == 0 or size * size != numbers.size:
+            raise ParameterError(
+                f"{where}.matrix: got {shown(values['matrix'])}; must be k rows of k numbers, or k·k in one list"
+            )
+        cls.declared()["matrix"].check(f"{where}.matrix", values["matrix"])
+        condition = np.linalg.cond(numbers.reshape(size, size))
+        if not condition < MOST_SINGULAR:
+            raise ParameterError(
+                f"{where}.matrix: is singular (its condition number is {condition:.3g}; must be below "
+                f"{MOST_SINGULAR:g}): some motion of the joints would move no motor"
+            )
+        rows = values["row"]
+        if rows is not None and np.size(rows) and np.max(rows) >= size:
+            raise ParameterError(
+                f"{where}.row: got {int(np.max(rows))}; must be from 0 to {size - 1}: the matrix has {size} rows"
+            )
+
+    def at_place(self, place: int, places: int) -> Self:
+        """Where it is left open, the row is the place among an entry's names or regular expressions of joints."""
+        if self.row is not None:
+            return self
+        size = round(len(self.matrix) ** 0.5)
+        if places != size:
+            raise RobotFileError(
+                f"joints: got {places} names or regular expressions; without a 'row', a matrix with {size} rows needs "
+                f"{size}, in the order of its columns"
+            )
+        values = {name: getattr(self, name) for name in self.declared()}
+        return type(self)(**values | {"row": place})
+
+
+@wp.kernel(enable_backward=False)
+def _invert(matrix: Floats, size: int, work: Floats, inverse: Floats):
+    """By Gauss and Jordan, with pivots, in one thread: matrices are small."""
+    for at in range(size * size):
+        work[at] = matrix[at]
+        inverse[at] = wp.where(at % (size + 1) == 0, 1.0, 0.0)
+    for column in range(size):
+        pivot = int(column)
+        for i in range(column + 1, size):
+            if wp.abs(work[i * size + column]) > wp.abs(work[pivot * size + column]):
+                pivot = i
+        scale = 1.0 / work[pivot * size + column]
+        for j in range(size):
+            work_above = float(work[column * size + j])
+            work_pivot = float(work[pivot * size + j])
+            work[pivot * size + j] = work_above
+            work[column * size + j] = work_pivot * scale
+            inverse_above = float(inverse[column * size + j])
+            inverse_pivot = float(inverse[pivot * size + j])
+            inverse[pivot * size + j] = inverse_above
+            inverse[column * size + j] = inverse_pivot * scale
+        for i in range(size):
+            factor = float(work[i * size + column])
+            if i != column:
+                for j in range(size):
+                    work[i * size + j] = work[i * size + j] - factor * work[column * size + j]
+                    inverse[i * size + j] = inverse[i * size + j] - factor * inverse[column * size + j]
+
+
+@wp.kernel
+def _refine(matrix: Floats, inverse: Floats, size: int, refined: Floats):
+    """One step of Newton's iteration, 2 X - X M X: nearer to the inverse, with its derivative by M on a tape."""
+    at = wp.tid()
+    i = at / size
+    j = at % size
+    product = float(0.0)
+    for a in range(size):
+        for b in range(size):
+            product += inverse[i * size + a] * matrix[a * size + b] * inverse[b * size + j]
+    refined[at] = 2.0 * inverse[at] - product
+
+
+@wp.kernel
+def _to_motors(
+    q: Floats,
+    q_indices: Indices,
+    qd: Floats,
+    qd_indices: Indices,
+    effort: Floats,
+    effort_indices: Indices,
+    matrix: Floats,
+    inverse: Floats,
+    row: Ints,
+    first_member: Ints,
+    members: Ints,
+    size: int,
+    motor_q: Floats,
+    motor_qd: Floats,
+    motor_effort: Floats,
+    motor_velocity: Floats,
+):
+    i = wp.tid()
+    position = float(0.0)
+    velocity = float(0.0)
+    given = float(0.0)
+    for j in range(size):
+        other = members[first_member[i] + j]
+        position += matrix[row[i] * size + j] * q[int(q_indices[other])]
+        velocity += matrix[row[i] * size + j] * qd[int(qd_indices[other])]
+        given += inverse[j * size + row[i]] * effort[int(effort_indices[other])]
+    motor_q[i] = position
+    motor_qd[i] = velocity
+    motor_effort[i] = given
+    motor_velocity[i] = velocity
+
+
+@wp.kernel
+def _to_joints(
+    effort: Floats,
+    effort_indices: Indices,
+    matrix: Floats,
+    row: Ints,
+    first_member: Ints,
+    members: Ints,
+    size: int,
+    joint_effort: Floats,
+    motor_effort: Floats,
+):
+    i = wp.tid()
+    total = float(0.0)
+    for j in range(size):
+        total += matrix[j * size + row[i]] * effort[int(effort_indices[members[first_member[i] + j]])]
+    joint_effort[i] = total
+    motor_effort[i] = effort[int(effort_indices[i])]
+
+
+class TransmissionCoupled(Transmission):
+    """Joints that as many motors move together, through a constant matrix.
+
+    A DOF is a joint before this stage, and the motor of the same row after it. The j-th DOF of each row makes the j-th
+    coupling; so robots one after the other, each with its DOFs in any order, are told apart.
+
+    Args:
+        matrix: Motor velocities by joint velocities [1], shape (k, k), or flat, row after row. Shared by all DOFs.
+        row: Which of the k joints, and of the k motors, each DOF is, shape (N,).
+        coupling: Keeps DOFs apart, shape (N,), where the order of DOFs would mix couplings.
+    """
+
+    config = CoupledTransmissionConfig
+    OUTPUTS = ("motor_velocity",)
+    CLOSING_OUTPUTS = ("motor_effort",)
+
+    def __init__(self, matrix: ArrayLike, row: ArrayLike, coupling: ArrayLike = 0):
+        super().__init__(_flattened(f"{type(self).__name__}.matrix", matrix), row, coupling)
+
+    @property
+    def size(self) -> int:
+        """Number of joints, and of motors, of one coupling, k."""
+        return round(self.matrix.size**0.5)
+
+    def check_fits(self, num_actuators: int) -> None:
+        super().check_fits(num_actuators)
+        self._find_members(self._values, num_actuators)
+
+    def finalize(self, device: DeviceLike, num_actuators: int) -> None:
+        super().finalize(device, num_actuators)
+        first, members = self._find_members(self._values, num_actuators)
+        self._first_member = wp.array(first, device=self._device)
+        self._members = wp.array(members, device=self._device)
+        self._work = wp.empty_like(self.matrix, requires_grad=False)
+        self._inverse = wp.empty_like(self.matrix, requires_grad=False)
+        self._refined = wp.empty_like(self.matrix)
+
+    def _check_together(self, values: Mapping[str, Any]) -> None:
+        super()._check_together(values)
+        if self._num_actuators is not None:
+            self._find_members(values, self._num_actuators)
+
+    def _write(self, name: str, declared: Field, value: Any) -> None:
+        super()._write(name, declared, value)
+        if self._num_actuators is not None:
+            first, members = self._find_members(self._values, self._num_actuators)
+            self._first_member.assign(first)
+            self._members.assign(members)
+
+    def _find_members(self, values: Mapping[str, Any], num_actuators: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where the coupling of each DOF begins in the list of members, and that list: k DOFs each, by row."""
+        given = (values[name] for name in ("row", "coupling"))
+        numbers = (array.numpy() if isinstance(array, wp.array) else array for array in given)
+        rows, couplings = (np.broadcast_to(value, num_actuators) for value in numbers)
+        size = self.size
+        first = np.zeros(num_actuators, np.int32)
+        members: list[int] = []
+        for coupling in np.unique(couplings):
+            of_row = [np.flatnonzero((couplings == coupling) & (rows == row)) for row in range(size)]
+            counts = [len(dofs) for dofs in of_row]
+            if len(set(counts)) > 1:
+                got = ", ".join(f"{count} of row {row}" for row, count in enumerate(counts))
+                raise ParameterError(
+                    f"{type(self).__name__}.row: got {got}; must be as many DOFs of each row. All joints of a coupling "
+                    "must be in one actuator: on robots, with the same kinds of stages and the same matrix"
+                )
+            for dofs in np.stack(of_row, axis=1):
+                first[dofs] = len(members)
+                members += dofs.tolist()
+        return first, np.array(members, np.int32)
+
+    def run(
+        self,
+        given: Mapping[str, Given],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        refined = wp.empty_like(self.matrix) if self.requires_grad else self._refined
+        inputs = [self.matrix, self.size, self._work]
+        wp.launch(_invert, 1, inputs, [self._inverse], device=self._device, record_tape=False)
+        wp.launch(_refine, self.matrix.size, [self.matrix, self._inverse, self.size], [refined], device=self._device)
+        signals = [part for name in ("q", "qd", "effort") for part in (given[name].array, given[name].indices)]
+        wp.launch(
+            _to_motors,
+            self._num_actuators,
+            [*signals, self.matrix, refined, self.row, self._first_member, self._members, self.size],
+            [results[name] for name in ("q", "qd", "effort", "motor_velocity")],
+            device=self._device,
+        )
+
+    def run_closing(
+        self,
+        given: Mapping[str, Given],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        effort = given["effort"]
+        wp.launch(
+            _to_joints,
+            self._num_actuators,
+            [effort.array, effort.indices, self.matrix, self.row, self._first_member, self._members, self.size],
+            [results["effort"], results["motor_effort"]],
+            device=self._device,
+        )
