@@ -154,6 +154,20 @@ def test_a_shared_battery_refuses_what_has_none():
         actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), clamping=[actuon.ClampingBattery(24.0)])
 
 
+def test_every_joint_of_every_robot_has_noise_of_its_own(simulation):
+    """Also where two actuators have the same seed."""
+    noise, ripple = actuon.NoiseEffectConfig(bias=1.0), actuon.RippleEffectConfig()
+    chains = [actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0), effects=e) for e in ([noise], [noise, ripple])]
+    robots = actuon.ArticulationActuators.from_actuators("robot", [(chains[0], "hip"), (chains[1], "knee")])
+    assert len(robots.actuators) == 2
+    simulation.step()
+    first = robots.telemetry().applied_effort.copy()
+    assert len(np.unique(first)) == first.size
+    robots.reset()
+    simulation.step()
+    np.testing.assert_array_equal(robots.telemetry().applied_effort, first)
+
+
 HEAT = actuon.HeatClampingConfig(
     winding_thermal_resistance=1.0,
     housing_thermal_resistance=2.0,

@@ -21,7 +21,7 @@ from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
 from .engine_inertia import hand_over_inertia
-from .motor_supply import TRIPPED, RobotBatteries, Trips
+from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
 from .remembering import Remembering, to_change
 from .telemetry import Telemetry, make_telemetry
 
@@ -88,6 +88,7 @@ class Attachment(Remembering, Uncopyable):
     def _take_actuators(self, actuators: Sequence[Actuator]) -> None:
         """Step these, which write their efforts and signals to DOFs of the arrays of shape (N, D)."""
         self.actuators = list(actuators)
+        number_dofs(actuators)
         self._states = [actuator.state() for actuator in actuators]
         width = self.articulation.num_dofs
         self._robot_of = [actuator.effort_indices.numpy() // width for actuator in actuators]

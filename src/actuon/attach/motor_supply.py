@@ -11,6 +11,7 @@ import warp as wp
 
 from ..actuator import Actuator
 from ..actuator_state import ActuatorState
+from ..components.effects.noise import EffectNoise
 from ..components.limits.battery import ClampingBattery
 from ..shared_battery import SharedBattery
 from ..sim import Articulation
@@ -19,6 +20,14 @@ TRIPPED = "tripped"
 """The signal of a motor that was switched off."""
 
 _log = logging.getLogger("actuon.actuators")
+
+
+def number_dofs(actuators: Sequence[Actuator]) -> None:
+    """Give each DOF of each robot noise of its own, whichever actuator it belongs to."""
+    for actuator in actuators:
+        for stage in actuator.stages:
+            if isinstance(stage, EffectNoise):
+                stage.number_dofs(actuator.effort_indices.numpy())
 
 
 class RobotBatteries:

@@ -51,8 +51,8 @@ class EffectNoise(Effect):
     Args:
         noise: Standard deviations of the noise [N·m], shape (N,).
         bias: Standard deviations of the biases [N·m], shape (N,).
-        seed: Seeds, shape (N,). DOFs with the same seed get numbers of their own nevertheless; another actuator with
-            the same seed gets the same ones.
+        seed: Seeds, shape (N,). DOFs with the same seed get noise of their own nevertheless; beside robots, another
+            actuator with the same seed gets the same.
     """
 
     config = NoiseEffectConfig
@@ -65,7 +65,16 @@ class EffectNoise(Effect):
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Bring the parameters onto ``device``, and number the DOFs."""
         super().finalize(device, num_actuators)
-        self._numbers = wp.array(np.arange(num_actuators, dtype=np.float32), device=self._device)
+        self.number_dofs(np.arange(num_actuators))
+
+    def number_dofs(self, numbers: np.ndarray) -> None:
+        """Say which DOFs these are: those with the same number and seed have the same noise, from the next reset on.
+
+        Args:
+            numbers: Whole numbers below 2²⁴, shape (N,). By default DOFs are counted within the actuator; on robots,
+                over all DOFs of all robots.
+        """
+        self._numbers = wp.array(numbers.astype(np.float32), device=self._device)
 
     def _first_value(self, name: str, value: float | str) -> Any:
         return (lambda: self._numbers) if name == "dof" else super()._first_value(name, value)
