@@ -82,6 +82,31 @@ def test_power_in_is_power_out_and_losses(rng):
     np.testing.assert_allclose(sim["energy"], total, rtol=1e-5)
 
 
+def test_a_motor_behind_spring_and_gear_sees_its_own_speed(rng):
+    """A locked joint, while the motor winds up the spring: electrical power goes into copper, rotor and spring."""
+    ratio, kt, resistance, stiffness, inertia, dt = 9.0, 0.05, 0.4, 200.0, 0.3, 0.001
+    bench = Bench(
+        1,
+        FREE,
+        actuon.TransmissionSeriesElastic(stiffness, inertia),
+        actuon.TransmissionGear(ratio),
+        actuon.ClampingVoltage(kt, resistance, 24.0),
+    )
+    drawn = lost = worked = before = 0.0
+    for _ in range(300):
+        bench.step(dt, joint_act=rng.normal(20.0, 5.0))
+        state = bench.state.stages[1]
+        position, speed = (float(a.numpy()[0]) for a in (state.motor_position, state.motor_speed))
+        sim = {name: float(array[0]) for name, array in bench.sim.items()}
+        np.testing.assert_allclose(sim["voltage"], resistance * sim["current"] + kt * sim["motor_velocity"], atol=1e-4)
+        worked += ratio * kt * sim["current"] * (position - before)
+        drawn, lost, before = drawn + sim["voltage"] * sim["current"] * dt, lost + sim["copper_loss"] * dt, position
+    assert abs(sim["motor_velocity"]) > 1.0
+    held = 0.5 * inertia * speed**2 + 0.5 * stiffness * position**2
+    np.testing.assert_allclose(worked, held, rtol=1e-4)
+    np.testing.assert_allclose(drawn, lost + held, rtol=0.02)  # the speed at the start of a step stands for it
+
+
 def test_the_electrical_limit_is_the_envelope_of_a_dc_motor(rng):
     n = 500
     motor = actuon.ClampingVoltage(0.1, 0.5, bus_voltage=24.0, max_current=30.0)
