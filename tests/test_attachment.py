@@ -177,6 +177,42 @@ def test_signals_of_stages_are_telemetry_and_recorded(tmp_path):
         assert "power/joint1" in (tmp_path / "run.csv").read_text().splitlines()[0]
 
 
+def test_powers_are_told_and_recorded(tmp_path, capsys):
+    """Electrical power is mechanical power and copper loss, at the velocity that the actuators saw."""
+    voltage = actuon.VoltageClampingConfig(torque_constant=0.5, resistance=0.8, bus_voltage=24.0, max_current=30.0)
+    motor = actuon.ActuatorConfig(actuon.PDControlConfig(200.0, 20.0), voltage)
+    with MujocoSimulation(ARM, 2) as simulation:
+        actuators = ArticulationActuators.from_actuators("link0", [(motor, "joint2")])
+        assert not actuators.telemetry().mechanical_power.any()
+        data = drive(actuators, 20)
+        np.testing.assert_array_equal(data["mechanical_power"], data["applied_effort"] * data["velocity"])
+        np.testing.assert_array_equal(data["electrical_power"], data["voltage"] * data["current"])
+        mechanical, drawn = data["mechanical_power"][..., 1], data["electrical_power"][..., 1]
+        assert np.abs(mechanical).max() > 1.0
+        np.testing.assert_allclose(drawn, mechanical + 0.8 * data["current"][..., 1] ** 2, rtol=1e-4, atol=1e-3)
+        assert np.isnan(np.delete(data["electrical_power"], 1, axis=2)).all()
+        last = actuators.telemetry()
+        np.testing.assert_array_equal(last.mechanical_power, data["mechanical_power"][-1])
+        np.testing.assert_array_equal(last.electrical_power, data["electrical_power"][-1])
+        simulation.step()
+        np.testing.assert_array_equal(last.mechanical_power, data["mechanical_power"][-1])
+        text = last.table(1)
+        assert capsys.readouterr().out.strip() == text
+        header, *rows = text.splitlines()
+        assert "mechanical power [W]" in header
+        assert "current [A]" in header
+        assert len(rows) == 7
+        assert f"{drawn[-1, 1]:.4g}" in rows[1].split()
+        actuators.close()
+    with MujocoSimulation(ARM) as simulation:
+        with Recorder(owner_of("groups", ["joint1"])) as recorder:
+            simulation.step(2)
+        recorder.save(tmp_path / "run.csv")
+        header = (tmp_path / "run.csv").read_text().splitlines()[0]
+        assert "mechanical_power/joint1" in header
+        assert "electrical_power" not in header
+
+
 @wp.func
 def speaking(effort: float):
     return effort, effort

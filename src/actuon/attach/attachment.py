@@ -48,6 +48,10 @@ class Attachment(Remembering, Uncopyable):
     """What the controllers wanted [N·m or N], shape (N, D)."""
     _applied: wp.array
     """What the joints got [N·m or N], shape (N, D): from here, or from the engine's own drive."""
+    _velocity: np.ndarray
+    """Of the joints when the actuators were stepped last [rad/s or m/s], shape (N, D); of an engine on a GPU flat, and
+    there, in `_velocity_there`."""
+    _velocity_there: wp.array | None = None
     _signals: dict[str, wp.array]
     """What stages offer, by name, each of shape (N, D)."""
     _control: dict[str, wp.array]
@@ -70,6 +74,9 @@ class Attachment(Remembering, Uncopyable):
         self._effort, self._computed = self._new_array(), self._new_array()
         self._applied = self._effort
         given = articulation.simulation.arrays
+        self._velocity = np.zeros(self._effort.shape, np.float32)
+        if not given.joint_qd.device.is_cpu:
+            self._velocity_there = wp.zeros_like(given.joint_qd)
         self._feedforward = wp.zeros_like(given.joint_qd)
         self._control = {
             "joint_target_q": given.joint_target_q,
@@ -195,6 +202,10 @@ class Attachment(Remembering, Uncopyable):
 
     def _step(self, dt: float) -> None:
         arrays, control = self.articulation.simulation.arrays, self._control
+        if self._velocity_there is None:
+            self._velocity = self.articulation.values("joint_qd")
+        else:
+            wp.copy(self._velocity_there, arrays.joint_qd)
         for actuator, state in zip(self.actuators, self._states, strict=True):
             actuator.step(arrays, control, state, state, dt)
         self._batteries.share(self._states)
@@ -256,7 +267,10 @@ class Attachment(Remembering, Uncopyable):
         efforts = self._computed.numpy().copy(), self._applied.numpy().copy()
         if self._trips is not None and self._to_check is None:  # on a GPU, a look at each step would wait for it
             self._trips.look()
-        return make_telemetry(self.articulation.dof_names, *efforts, signals, self.actuators, self._bounds)
+        there = self._velocity_there
+        velocity = self._velocity if there is None else there.numpy()[self.articulation.flat_indices("joint_qd")]
+        names = self.articulation.dof_names
+        return make_telemetry(names, velocity.copy(), *efforts, signals, self.actuators, self._bounds)
 
     def _on_reset(self, env_ids: np.ndarray) -> None:
         self.reset(self._rows_of(env_ids))

@@ -29,6 +29,8 @@ _NAMES = (
     "applied_effort",
     "clipped",
     "limited_by",
+    "mechanical_power",
+    "electrical_power",
     "dof_names",
     "paths",
 )
@@ -75,8 +77,11 @@ class Recorder(Uncopyable):
             "applied_effort": telemetry.applied_effort,
             "clipped": telemetry.clipped,
             "limited_by": telemetry.limited_by.astype(str),
+            "mechanical_power": telemetry.mechanical_power,
             **telemetry.signals,
         }
+        if {"voltage", "current"} <= telemetry.signals.keys():
+            self._row["electrical_power"] = telemetry.electrical_power
         for name, value in self._row.items():
             self._series.setdefault(name, []).append(value)
 
@@ -86,7 +91,8 @@ class Recorder(Uncopyable):
     @property
     def data(self) -> dict[str, np.ndarray]:
         """``time`` [s] of shape (T,); positions, velocities, their targets, computed and applied efforts, whether a
-        limit clipped it and which, and the signals of `Telemetry` by their names, each of shape (T, N, D)."""
+        limit clipped it and which, the powers and the signals of `Telemetry` by their names, each of shape (T, N, D).
+        Electrical power is there where a chain says voltage and current."""
         return {name: np.array(values) for name, values in self._series.items()}
 
     def save(self, path: PathLike) -> None:

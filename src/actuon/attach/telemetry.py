@@ -14,12 +14,37 @@ from ..kernel.structure import CLIPPED, LIMITED_BY
 ENGINE = "engine"
 """What limited an effort where the limit is that of the joint in the engine."""
 
+UNITS = {
+    "velocity": "rad/s or m/s",
+    "computed_effort": "N·m or N",
+    "applied_effort": "N·m or N",
+    "mechanical_power": "W",
+    "electrical_power": "W",
+    "motor_velocity": "rad/s",
+    "motor_effort": "N·m",
+    "gear_ratio": "1",
+    "current": "A",
+    "voltage": "V",
+    "supply_voltage": "V",
+    "energy": "J",
+    "copper_loss": "W",
+    "charge": "C",
+    "temperature": "°C",
+    "housing_temperature": "°C",
+    "dry_friction": "N·m or N",
+    "viscous_friction": "N·m·s/rad or N·s/m",
+    "spring_deflection": "rad or m",
+}
+"""Of what telemetry and records hold, by name. Signals of other names have the unit that their stage says."""
+
 
 @dataclass(frozen=True)
 class Telemetry:
     """What the actuators did in the last step, each of shape (N, D); zero on DOFs without an actuator."""
 
     dof_names: list[str]
+    velocity: np.ndarray
+    """That of the joints when the actuators were stepped [rad/s or m/s]."""
     computed_effort: np.ndarray
     """What the controllers wanted [N·m or N]."""
     applied_effort: np.ndarray
@@ -33,9 +58,44 @@ class Telemetry:
     """What stages of the chains offer, such as a motor's current, by name; NaN on DOFs without it, and before the first
     step."""
 
+    @property
+    def mechanical_power(self) -> np.ndarray:
+        """What the joints get [W]: applied effort times velocity; below zero where an actuator brakes."""
+        return self.applied_effort * self.velocity
+
+    @property
+    def electrical_power(self) -> np.ndarray:
+        """What the motors draw [W]: voltage times current; below zero where a motor feeds back. NaN on DOFs whose
+        chain says neither."""
+        unknown = np.full_like(self.applied_effort, np.nan)
+        return self.signals.get("voltage", unknown) * self.signals.get("current", unknown)
+
+    def table(self, robot: int = 0) -> str:
+        """Print, and return: a row per joint of a robot, a column per quantity with its unit.
+
+        Args:
+            robot: Its row, as in the arrays.
+        """
+        shown = {"velocity": self.velocity, "computed_effort": self.computed_effort}
+        shown |= {"applied_effort": self.applied_effort, "mechanical_power": self.mechanical_power}
+        if {"voltage", "current"} <= self.signals.keys():
+            shown["electrical_power"] = self.electrical_power
+        shown |= self.signals
+        columns = [("joint", *self.dof_names), ("limited by", *self.limited_by[robot])]
+        for name, values in shown.items():
+            unit = f" [{UNITS[name]}]" if name in UNITS else ""
+            numbers = ("" if np.isnan(value) else f"{value:.4g}" for value in values[robot])
+            columns.append((f"{name.replace('_', ' ')}{unit}", *numbers))
+        widths = [max(map(len, column)) for column in columns]
+        rows = zip(*columns, strict=True)
+        text = "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+        print(text)
+        return text
+
 
 def make_telemetry(
     dof_names: list[str],
+    velocity: np.ndarray,
     computed: np.ndarray,
     applied: np.ndarray,
     signals: dict[str, np.ndarray],
@@ -46,6 +106,7 @@ def make_telemetry(
 
     Args:
         dof_names: Names of the DOFs.
+        velocity: What the actuators saw [rad/s or m/s], shape (N, D).
         computed: What the controllers wanted [N·m or N], shape (N, D).
         applied: What the joints got [N·m or N], shape (N, D).
         signals: What stages offered, each of shape (N, D).
@@ -64,4 +125,4 @@ def make_telemetry(
                 flat[at[numbers[at] == position]] = type(stage).__name__
     if bounds is not None:
         limited_by[clipped & ((applied <= bounds[0]) | (applied >= bounds[1]))] = ENGINE
-    return Telemetry(dof_names, computed, applied, clipped, limited_by, signals)
+    return Telemetry(dof_names, velocity, computed, applied, clipped, limited_by, signals)
