@@ -170,27 +170,55 @@ def show_motor(
 
 @app.command()
 def plot(
-    robot: Described,
+    what: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Robots, actuon.yaml files, names of motors, or records of runs (.npz, .csv). Several are compared.",
+            show_default=False,
+            readable=False,
+        ),
+    ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.", readable=False)
-    ] = Path("envelopes.png"),
+    ] = Path("actuators.png"),
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="envelope, step, frequency, friction, heat or record; may be given again. Default: all that there is."
+        ),
+    ] = None,
+    record: Annotated[
+        list[Path] | None, typer.Option(help="A record of a run, drawn onto the envelope.", readable=False)
+    ] = None,
+    inertia: Annotated[float, typer.Option(help="Of the load at the joint, in kg·m² or kg.")] = 0.1,
+    dt: Annotated[float, typer.Option(help="Time step of the controller, in seconds.")] = 0.002,
+    position: Annotated[float, typer.Option(help="Of the joint, in rad or m.")] = 0.0,
+    step: Annotated[float, typer.Option(help="Height of the step, amplitude of the sine, in rad or m.")] = 0.1,
+    effort: Annotated[
+        float | None, typer.Option(help="Wanted in the duty cycle, in N·m or N. Default: the largest at rest.")
+    ] = None,
+    duty: Annotated[float, typer.Option(help="For which share of its period.")] = 0.5,
+    period: Annotated[float | None, typer.Option(help="Of the duty cycle, in seconds.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Length of step response and duty cycle.")] = None,
     root: Root = None,
     force: Force = False,
     allow_torch: AllowTorch = False,
 ) -> None:
-    """Draw what each actuator can give at which speed."""
-    from .plots import FORMATS, pyplot, save_envelopes
-    from .robot_report import actuators_of, sliding
+    """Draw what actuators can give at which speed, how they answer, rub and warm; or what they did in a record.
+
+    Everything is measured on the chain of each actuator, at a joint with a load of its own.
+    """
+    from .pictures import save_pictures
+    from .plots import FORMATS
+    from .trials import Conditions
 
     if output.suffix.lower() not in FORMATS:
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(FORMATS)}")
     _check_new(output, force)
     check_folder(output.parent)
-    pyplot()
     actuon.quiet()
-    found = actuators_of(robot, root, allow_torch)
-    save_envelopes([(entry.name, entry.actuator, sliding(entry, found.joints)) for entry in found.entries], output)
-    print(f"saved {output}: {len(found.entries)} actuators{found.origin and ', '}{found.origin}")
+    conditions = Conditions(inertia, dt, position, step, effort, duty, period, seconds)
+    print(f"saved {output}: {save_pictures(what, output, kind or [], record or [], conditions, root, allow_torch)}")
 
 
 def _check_new(output: Path, force: bool) -> None:

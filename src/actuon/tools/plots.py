@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of what actuators did."""
+"""Pictures of what actuators did in a run, and how pictures are written."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from actuon.actuator import Actuator
-from actuon.actuator_config import ActuatorConfig
-from actuon.components.controllers.pd import PDControlConfig
-from actuon.components.transmissions.coupled import CoupledTransmissionConfig
 from actuon.errors import MissingExtraError
 
 from .run import Run
+from .trials import envelope, is_coupled, speed_range
 
 FORMATS = (".png", ".svg", ".pdf")
 """Of pictures."""
-_HUGE = 1e9
 
 
 def pyplot() -> Any:
@@ -33,71 +29,11 @@ def pyplot() -> Any:
     return plt
 
 
-def envelope(actuator: ActuatorConfig, speeds: np.ndarray, position: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest effort [N·m] that the clamps allow at ``speeds`` [rad/s], from the clamps themselves.
-
-    Args:
-        actuator: Whose clamps, and transmission; its parts are configs.
-        speeds: Shape (K,).
-        position: Of the joint [rad], for clamps that depend on it.
-    """
-    limits = []
-    for wish in (-_HUGE, _HUGE):
-        motor = Actuator(
-            range(len(speeds)),
-            PDControlConfig(0.0, 0.0, wish),
-            clamping=actuator.clamping,
-            transmission=actuator.transmission,
-        )
-        zeros = np.zeros(len(speeds), np.float32)
-        sim = {"joint_q": zeros + np.float32(position), "joint_qd": speeds.astype(np.float32), "joint_f": zeros.copy()}
-        state = motor.state()
-        motor.step(sim, sim | {"joint_target_q": zeros, "joint_target_qd": zeros}, state, state, dt=1e-3)
-        limits.append(sim["joint_f"])
-    return limits[0], limits[1]
-
-
-def save_envelopes(drawn: list[tuple[str, ActuatorConfig, bool]], path: Path) -> None:
-    """Save the torque-speed plane of actuators: what each can give, at any speed.
-
-    Args:
-        drawn: Title, actuator, and whether its joints slide, for each.
-        path: The picture.
-    """
-    plt = pyplot()
-    columns = min(3, len(drawn))
-    rows = -(-len(drawn) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.0 * rows), squeeze=False)
-    for axis in axes.flat[len(drawn) :]:
-        axis.set_visible(False)
-    for axis, (title, actuator, slides) in zip(axes.flat, drawn, strict=False):
-        width = 1.1 * max([1.0, *_speed_limits(actuator)])
-        grid = np.linspace(-width, width, 301)
-        if any(isinstance(part, CoupledTransmissionConfig) for part in actuator.stages):
-            axis.text(
-                0.5, 0.5, "coupled: what one can give\ndepends on the others", ha="center", transform=axis.transAxes
-            )
-        else:
-            least, most = envelope(actuator, grid)
-            if np.abs([least, most]).max() < 0.99 * _HUGE:
-                axis.fill_between(grid, least, most, color="0.85")
-            else:
-                axis.text(0.5, 0.5, "no limit", ha="center", transform=axis.transAxes)
-        axis.set_title(title, fontsize=9)
-        axis.tick_params(labelsize=7)
-        axis.grid(alpha=0.3)
-        _label(axis, f"velocity [{'m' if slides else 'rad'}/s]", f"effort [{'N' if slides else 'N·m'}]")
-    figure.tight_layout()
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure to a file, in the format of its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=90)
-    plt.close(figure)
-
-
-def _speed_limits(actuator: ActuatorConfig) -> list[float]:
-    """Speeds of the joint at which its clamps give nothing more."""
-    ratio = abs(getattr(actuator.transmission, "ratio", 1.0))
-    limits = [getattr(part, "velocity_limit", 0.0) / ratio for part in actuator.clamping]
-    return [limit for limit in limits if np.isfinite(limit)]
+    pyplot().close(figure)
 
 
 def save_all(runs: list[Run], folder: Path) -> list[Path]:
@@ -106,7 +42,6 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
     A run that diverged is drawn as far as the picture goes that the others give.
     """
     plt = pyplot()
-    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, draw in (("tracking", _tracking), ("effort", _effort), ("torque_speed", _torque_speed)):
         joints = runs[0].joints
@@ -125,8 +60,7 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
         figure.legend(labels.values(), labels.keys(), loc="upper center", ncols=len(labels), markerscale=5)
         figure.tight_layout(rect=(0.0, 0.0, 1.0, 1.0 - 0.5 / (2.4 * rows + 1.0)))
         paths.append(folder / f"{name}.png")
-        figure.savefig(paths[-1], dpi=90)
-        plt.close(figure)
+        save_figure(figure, paths[-1])
     return paths
 
 
@@ -178,13 +112,12 @@ def _torque_speed(axis: Any, runs: list[Run], dof: int) -> None:
     joint = runs[0].joints[dof]
     (slowest, fastest), (low, high) = (_view(runs, name, dof) for name in ("velocity", "applied_effort"))
     config = runs[0].actuators.get(joint.name)
-    if config is not None and config.clamping:
-        width = 1.1 * max(-slowest, fastest, 1.0, *_speed_limits(config))
-        grid = np.linspace(-width, width, 301)
-        least, most = envelope(config, grid)
-        if np.abs([least, most]).max() < _HUGE:
-            axis.fill_between(grid, least, most, color="0.9", label="what the motor can give")
-            reach = max(1.3 * np.abs([least, most]).max(), -low, high, 1e-3)
+    if config is not None and config.clamping and not is_coupled(config):
+        width = 1.1 * max(-slowest, fastest, 1.0, speed_range(config))
+        can = envelope(config, np.linspace(-width, width, 301))
+        if can.is_limited:
+            axis.fill_between(can.velocity, can.least, can.most, color="0.9", label="what the motor can give")
+            reach = max(1.3 * np.abs([can.least, can.most]).max(), -low, high, 1e-3)
             axis.set_ylim(-reach, reach)
             axis.set_xlim(-width, width)
     elif any(run.problem for run in runs):

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of runs, read back from the files that `actuon.Recorder` writes."""
+
+from __future__ import annotations
+
+import csv
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from actuon.attach.recorder import FORMATS as FORMATS
+from actuon.errors import RobotFileError
+from actuon.files import check_readable
+
+NEEDED = ("time", "velocity", "applied_effort")
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The torque-speed plane of one joint, each of shape (T,)."""
+
+    velocity: np.ndarray
+    effort: np.ndarray
+    motor_velocity: np.ndarray | None
+    motor_effort: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A recorded run of robots."""
+
+    title: str
+    dof_names: list[str]
+    series: dict[str, np.ndarray]
+    """``time`` of shape (T,), others of shape (T, N, D), by name."""
+
+    def columns(self, patterns: tuple[str, ...]) -> list[int]:
+        """The DOFs that names or regular expressions mean; all, where there are none."""
+        if not patterns:
+            return list(range(len(self.dof_names)))
+        return [i for i, name in enumerate(self.dof_names) if any(_matches(pattern, name) for pattern in patterns)]
+
+    def planes(self, patterns: tuple[str, ...]) -> list[Plane]:
+        """Of those DOFs that moved or were driven, of all robots together."""
+        found = []
+        for column in self.columns(patterns):
+            velocity, effort = (self.series[name][..., column].ravel() for name in ("velocity", "applied_effort"))
+            motor = [self.series[name][..., column].ravel() for name in ("motor_velocity", "motor_effort")
+                     if name in self.series]  # fmt: skip
+            is_known = len(motor) == 2 and not np.isnan(motor[0]).all()
+            if effort.any():
+                found.append(Plane(velocity, effort, *(motor if is_known else (None, None))))
+        return found
+
+
+def _matches(pattern: str, name: str) -> bool:
+    try:
+        return pattern == name or re.fullmatch(pattern, name) is not None
+    except re.error:
+        return False
+
+
+def read_record(path: Path) -> Record:
+    """A record that `actuon.Recorder.save` or ``actuon run --record`` wrote.
+
+    Raises:
+        RobotFileError: It cannot be read, or is not a record.
+    """
+    check_readable(path, FORMATS)
+    try:
+        names, series = _read_npz(path) if path.suffix == ".npz" else _read_csv(path)
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, csv.Error) as error:
+        raise RobotFileError(f"'{path}' is not a record: {error}") from error
+    missing = [name for name in NEEDED if name not in series]
+    if missing:
+        raise RobotFileError(f"'{path}' is not a record of actuon.Recorder: it has no series '{missing[0]}'")
+    for name, values in series.items():
+        if name != "time" and values.shape[0::2] != (len(series["time"]), len(names)):
+            raise RobotFileError(
+                f"'{path}' is not a record of actuon.Recorder: the series '{name}' has the shape {values.shape}; must "
+                f"be ({len(series['time'])}, robots, {len(names)})"
+            )
+    return Record(path.name, names, series)
+
+
+def _read_npz(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
+    with np.load(path, allow_pickle=False) as contents:
+        series = {name: contents[name] for name in contents.files if name not in ("dof_names", "paths")}
+        return [str(name) for name in contents["dof_names"]], series
+
+
+def _read_csv(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        header, *rows = csv.reader(stream)
+    columns: dict[str, dict[tuple[int, str], list[str]]] = {}
+    time = []
+    for title, values in zip(header, zip(*rows, strict=True), strict=True):
+        kind, _, place = title.partition("/")
+        first, has_robot, name = place.partition("/")
+        is_robot = bool(has_robot) and first.isdigit()
+        if kind == "time":
+            time = list(values)
+        else:
+            key = (int(first), name) if is_robot else (0, place)
+            columns.setdefault(kind, {})[key] = list(values)
+    names = list(dict.fromkeys(name for _, name in next(iter(columns.values()), {})))
+    series = {"time": np.array(time, np.float64)}
+    for kind, found in columns.items():
+        robots = 1 + max(robot for robot, _ in found)
+        written = np.array([[found[robot, name] for name in names] for robot in range(robots)])
+        series[kind] = np.moveaxis(written if kind == "limited_by" else written.astype(np.float64), 2, 0)
+    return names, series

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of one actuator on arrays, under motions and wishes of our choice: the numbers behind pictures.
+
+Everything is measured on the chain itself, so that it holds for any stages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from actuon.actuator import Actuator
+from actuon.actuator_config import ActuatorConfig, Part, built, part_kind
+from actuon.components.controllers.pd import PDControlConfig
+from actuon.components.transmissions.coupled import TransmissionCoupled
+from actuon.declare.config import Config
+from actuon.declare.registry import ComponentKind, class_of
+from actuon.errors import ParameterError, StructureError
+
+UNLIMITED = 1e7
+"""An effort above this [N·m or N] is taken as not limited."""
+LONGEST_DT = 0.1
+"""Of a controller [s]; a frequency response needs some steps in a period."""
+_HUGE = 1e9
+_WISHES = np.concatenate([sign * np.append(np.geomspace(1e-2, 1e6, 17), _HUGE) for sign in (-1.0, 1.0)] + [np.zeros(1)])
+"""Efforts that are asked for at each speed [N·m or N]."""
+_SETTLE = (60, 1e-3)
+"""For how many steps, of how long [s], a speed is held until lags have settled."""
+_INSTANT = 1e-6
+"""The step [s] at which what has settled is read."""
+_COMPUTED = "computed_effort"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Under which actuators are tried."""
+
+    inertia: float = 0.1
+    """Of the load at the joint [kg·m² or kg], without the motor's."""
+    dt: float = 0.002
+    """Time step of the controller [s]."""
+    position: float = 0.0
+    """Of the joint [rad or m]."""
+    step: float = 0.1
+    """Height of a step, and amplitude of a sine [rad or m]."""
+    effort: float | None = None
+    """Wanted effort of a duty cycle [N·m or N]. None: the largest at rest."""
+    duty: float = 0.5
+    """Share of the period for which it is wanted."""
+    period: float | None = None
+    """Of the duty cycle [s]. None: a thirtieth of the time."""
+    seconds: float | None = None
+    """How long [s]. None: as the chain asks for."""
+
+    def check(self) -> None:
+        """Refuse what cannot be, by the name of the option.
+
+        Raises:
+            ParameterError: Says which, what was got, and what is allowed.
+        """
+        for name, unit in (("inertia", "kg·m² or kg"), ("dt", "s"), ("period", "s"), ("seconds", "s")):
+            value = getattr(self, name)
+            if value is not None and not 0.0 < value < math.inf:
+                raise ParameterError(f"--{name}: got {value:g}; must be finite and > 0 [{unit}]")
+        for name in ("position", "step", "effort"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ParameterError(f"--{name}: got {value:g}; must be finite")
+        if self.step == 0.0:
+            raise ParameterError("--step: got 0; must not be 0 [rad or m]")
+        if not 0.0 <= self.duty <= 1.0:
+            raise ParameterError(f"--duty: got {self.duty:g}; must be ≥ 0 and ≤ 1")
+        if self.dt > LONGEST_DT:
+            raise ParameterError(f"--dt: got {self.dt:g}; must be ≤ {LONGEST_DT:g} [s]")
+
+
+class Trial:
+    """An actuator at ``count`` DOFs. Arrays are of shape (count,).
+
+    Args:
+        config: Its chain.
+        count: How many.
+        conditions: Whose inertia a friction gets that has none.
+        motor_only: Take sensors, delay and controller off, so that the wanted effort is given. A controller that offers
+            signals, as a servo does, is part of the motor: it stays, and is told to be that far off.
+    """
+
+    def __init__(self, config: ActuatorConfig, count: int, conditions: Conditions, motor_only: bool):
+        if is_coupled(config):
+            raise StructureError("its joints are coupled: what one of them can give depends on the others")
+        parts: list[Part] = list(config.stages)
+        self._offset = 0.0
+        if motor_only:
+            parts = [part for part in parts if part_kind(part) not in (ComponentKind.SENSOR, ComponentKind.DELAY)]
+            for i, part in enumerate(parts):
+                if part_kind(part) is ComponentKind.CONTROLLER:
+                    if _class_of(part).OUTPUTS:
+                        self._offset = 1.0
+                    else:
+                        parts[i] = PDControlConfig(0.0, 0.0)
+        parts, self.inertia = _with_inertia(parts, conditions.inertia)
+        """What is moved at the joint, the motor's rotor included [kg·m² or kg]."""
+        self.actuator = Actuator(
+            range(count),
+            stages=parts,
+            control_computed_output_attr=_COMPUTED,
+            control_signal_attrs=lambda name: name,
+            accumulate=False,
+            control_every=1 if motor_only else config.control_every,
+        )
+        self._position = conditions.position
+        names = ["joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", _COMPUTED]
+        names += [*self.actuator.control_signal_attrs, *self.actuator.custom_inputs]
+        self._arrays = {name: np.zeros(count, np.float32) for name in names}
+        self._state = self.actuator.state()
+
+    def step(self, q: np.ndarray, qd: np.ndarray, wanted: np.ndarray | float, dt: float) -> np.ndarray:
+        """The effort [N·m or N] at these positions and velocities, with this wanted effort."""
+        self._arrays["joint_act"][:] = wanted
+        return self.follow(q, qd, q + self._offset * wanted, dt)
+
+    def follow(self, q: np.ndarray, qd: np.ndarray, target: np.ndarray | float, dt: float) -> np.ndarray:
+        """The effort [N·m or N] at these positions and velocities, towards this target position."""
+        for name, values in (("joint_q", q), ("joint_qd", qd), ("joint_target_q", target)):
+            self._arrays[name][:] = values
+        self.actuator.step(self._arrays, self._arrays, self._state, self._state, dt)
+        return self._arrays["joint_f"].astype(np.float64)
+
+    def hold(self, speeds: np.ndarray, wanted: np.ndarray | float) -> np.ndarray:
+        """The effort [N·m or N] that is left after a while at constant speeds, where the joint passes its position."""
+        steps, dt = _SETTLE
+        for i in range(steps, 0, -1):
+            self.step(self._position - i * dt * speeds, speeds, wanted, dt)
+        return self.step(np.full_like(speeds, self._position), speeds, wanted, _INSTANT)
+
+    def move(self, target: Callable[[float], np.ndarray | float], steps: int, dt: float) -> tuple[np.ndarray, ...]:
+        """Positions and efforts of free joints that follow ``target(time)``, each of shape (steps, count).
+
+        The effort is held over a step: on an inertia alone, that has an exact solution.
+        """
+        count = self.actuator.num_actuators
+        q, qd = np.full(count, self._position), np.zeros(count)
+        positions, efforts = np.empty((steps, count)), np.empty((steps, count))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for i in range(steps):
+                effort = self.follow(q, qd, self._position + target(i * dt), dt)
+                positions[i], efforts[i] = q, effort
+                acceleration = effort / self.inertia
+                q = q + qd * dt + 0.5 * acceleration * dt * dt
+                qd = qd + acceleration * dt
+        return positions - self._position, efforts
+
+    def signal(self, name: str) -> np.ndarray | None:
+        """What stages offered in the last step; None where there is no such signal."""
+        values = self._arrays.get(name) if name in (_COMPUTED, *self.actuator.control_signal_attrs) else None
+        return None if values is None else values.astype(np.float64)
+
+
+def is_coupled(config: ActuatorConfig) -> bool:
+    """Whether several motors move its joint together with others, so that it cannot be tried alone."""
+    return any(_class_of(part) is TransmissionCoupled for part in config.stages)
+
+
+def _class_of(part: Part) -> Any:
+    return class_of(part) if isinstance(part, Config) else type(part)
+
+
+def _with_inertia(parts: list[Part], load: float) -> tuple[list[Part], float]:
+    """The parts, with an inertia for those that ask for one and have none, and all that is moved at the joint: what a
+    part feels is that, by the square of the ratio up to where it stands."""
+    gears = {i: built(part) for i, part in enumerate(parts) if part_kind(part) is ComponentKind.TRANSMISSION}
+    inertia = load
+    for gear in gears.values():
+        gear.finalize("cpu", 1)
+        armature = gear.engine_armature()
+        inertia += 0.0 if armature is None else float(armature[0])
+    filled: list[Part] = []
+    ratio = 1.0
+    for i, part in enumerate(parts):
+        if isinstance(part, Config) and "inertia" in part.declared() and getattr(part, "inertia", 0.0) is None:
+            part = dataclasses.replace(part, inertia=inertia / ratio**2)  # type: ignore[call-arg]
+        constant = gears[i].constant_ratio() if i in gears else None
+        ratio *= 1.0 if constant is None else abs(float(constant[0]))
+        filled.append(part)
+    return filled, inertia
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The efforts [N·m or N] between which an actuator gives all, at each speed, shape (K,)."""
+
+    velocity: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+    motor: Envelope | None = None
+    """The same at the motor, where a transmission is between."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a largest effort."""
+        return bool(np.abs([self.least, self.most]).max() < UNLIMITED)
+
+
+def envelope(config: ActuatorConfig, speeds: np.ndarray, conditions: Conditions | None = None) -> Envelope:
+    """Lowest and highest effort that an actuator gives at ``speeds`` [rad/s or m/s], whatever is wanted."""
+    shape = (len(_WISHES), len(speeds))
+    trial = Trial(config, shape[0] * shape[1], conditions or Conditions(), motor_only=True)
+    given = trial.hold(np.tile(speeds, shape[0]), np.repeat(_WISHES, shape[1])).reshape(shape)
+    motor = None
+    velocities, efforts = trial.signal("motor_velocity"), trial.signal("motor_effort")
+    if velocities is not None and efforts is not None:
+        efforts = efforts.reshape(shape)
+        motor = Envelope(velocities.reshape(shape)[0], efforts.min(axis=0), efforts.max(axis=0))
+    return Envelope(speeds, given.min(axis=0), given.max(axis=0), motor)
+
+
+def speed_range(config: ActuatorConfig, conditions: Conditions | None = None) -> float:
+    """The speed [rad/s or m/s] from which an actuator drives no more, or from which its effort stays as it is."""
+    speeds = np.geomspace(1e-2, 1e5, 141)
+    most = envelope(config, speeds, conditions).most
+    if most[0] >= UNLIMITED:
+        return 10.0
+    driving = np.flatnonzero(most > 1e-3 * most[0])
+    if driving.size and driving[-1] < len(speeds) - 1:
+        return float(speeds[driving[-1] + 1])
+    changing = np.flatnonzero(np.abs(np.diff(most)) > 1e-3 * abs(most[0]))
+    return float(speeds[changing[-1] + 1]) if changing.size and changing[-1] < len(speeds) - 2 else 10.0
+
+
+def at_rest(config: ActuatorConfig, conditions: Conditions) -> float | None:
+    """The largest effort at rest [N·m or N]; None where it is not limited."""
+    most = float(envelope(config, np.zeros(1), conditions).most[0])
+    return most if most < UNLIMITED else None
+
+
+def step_response(config: ActuatorConfig, conditions: Conditions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Time [s], position from where it was [rad or m], and effort [N·m or N], shape (T,).
+
+    The target steps at time 0; before, it is held.
+    """
+    dt, seconds = conditions.dt, conditions.seconds or 1.0
+    trial = Trial(config, 1, conditions, motor_only=False)
+    before = max(1, round(0.1 * seconds / dt))
+    steps = before + max(2, round(seconds / dt))
+    position, effort = trial.move(lambda time: conditions.step * (time > (before - 0.5) * dt), steps, dt)
+    return dt * (np.arange(steps) - before), position[:, 0], effort[:, 0]
+
+
+def frequencies(conditions: Conditions) -> np.ndarray:
+    """Those at which responses are measured [Hz], shape (F,)."""
+    return np.geomspace(0.5, min(100.0, 0.2 / conditions.dt), 49)
+
+
+def frequency_response(config: ActuatorConfig, conditions: Conditions, at: np.ndarray) -> np.ndarray:
+    """Position by target position, complex [1], of the joint at frequencies ``at`` [Hz], shape (F,)."""
+    trial = Trial(config, len(at), conditions, motor_only=False)
+    omega, dt = 2 * np.pi * at, conditions.dt
+    steps = _steps_for(at, dt)
+    position, _ = trial.move(lambda time: conditions.step * np.sin(omega * time), steps, dt)
+    return _fitted(position, omega, dt) / conditions.step
+
+
+def effort_response(config: ActuatorConfig, conditions: Conditions, at: np.ndarray) -> np.ndarray:
+    """Given by wanted effort, complex [1], of a joint at rest at frequencies ``at`` [Hz], shape (F,), at a tenth of the
+    largest effort."""
+    amplitude = 0.1 * (at_rest(config, conditions) or 10.0)
+    trial = Trial(config, len(at), conditions, motor_only=True)
+    omega, dt = 2 * np.pi * at, conditions.dt
+    still = np.zeros(len(at))
+    place = still + conditions.position
+    given = np.empty((_steps_for(at, dt), len(at)))
+    for i in range(len(given)):
+        given[i] = trial.step(place, still, amplitude * np.sin(omega * i * dt), dt)
+    return _fitted(given, omega, dt) / amplitude
+
+
+def _steps_for(at: np.ndarray, dt: float) -> int:
+    return round((1.0 + 4.0 / at.min()) / dt)
+
+
+def _fitted(series: np.ndarray, omega: np.ndarray, dt: float) -> np.ndarray:
+    """Complex amplitude of the sine in the second half of each series, shape (F,)."""
+    time = dt * np.arange(len(series))
+    half = slice(len(series) // 2, None)
+    found = []
+    for values, w in zip(series.T, omega, strict=True):
+        if not np.isfinite(values).all():
+            found.append(np.nan + 0j)
+            continue
+        basis = np.stack([np.sin(w * time[half]), np.cos(w * time[half]), np.ones_like(time[half])], axis=1)
+        sine, cosine, _ = np.linalg.lstsq(basis, values[half], rcond=None)[0]
+        found.append(sine + 1j * cosine)
+    return np.array(found)
+
+
+def friction(config: ActuatorConfig, speeds: np.ndarray, conditions: Conditions, wanted: float = 0.0) -> np.ndarray:
+    """Effort that is lost at constant ``speeds`` [rad/s or m/s], shape (K,) [N·m or N]; of their sign where it brakes.
+
+    It is what the controller wants less what the joint gets; NaN where a limit takes some of it.
+    """
+    trial = Trial(config, len(speeds), conditions, motor_only=True)
+    given, computed = trial.hold(speeds, wanted), trial.signal(_COMPUTED)
+    assert computed is not None
+    limited = trial.signal("limited_by")
+    return np.where(np.zeros(len(speeds)) if limited is None else limited >= 0.0, np.nan, computed - given)
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A motor that is held at rest over a duty cycle, each of shape (T,)."""
+
+    time: np.ndarray
+    temperature: np.ndarray
+    """Of the winding [°C]."""
+    housing: np.ndarray | None
+    """Of the housing [°C]."""
+    effort: np.ndarray
+    """What it gives [N·m or N]."""
+    wanted: np.ndarray
+    """What is asked for [N·m or N]."""
+
+
+def heat(config: ActuatorConfig, conditions: Conditions) -> Heat | None:
+    """Temperatures over a duty cycle; None where no stage has a temperature."""
+    trial = Trial(config, 1, conditions, motor_only=True)
+    if trial.signal("temperature") is None:
+        return None
+    most = conditions.effort if conditions.effort is not None else at_rest(config, conditions) or 1.0
+    seconds = conditions.seconds or 4.0 * max(_time_constants(config), default=150.0)
+    period = conditions.period or seconds / 30.0
+    dt = min(period / 40.0, seconds / 400.0)
+    steps = round(seconds / dt)
+    time = dt * np.arange(steps)
+    wanted = np.where(time % period < conditions.duty * period, most, 0.0)
+    still, place = np.zeros(1), np.full(1, conditions.position)
+    rows = []
+    for wish in wanted:
+        effort = trial.step(place, still, wish, dt)
+        rows.append([effort, trial.signal("temperature"), trial.signal("housing_temperature")])
+    housing = None if rows[0][2] is None else np.ravel([row[2] for row in rows])
+    return Heat(time, np.ravel([row[1] for row in rows]), housing, np.ravel([row[0] for row in rows]), wanted)
+
+
+def _time_constants(config: ActuatorConfig) -> list[float]:
+    """Of stages that have a temperature [s]."""
+    found = []
+    for part in config.stages:
+        if isinstance(part, Config) and "temperature" in _class_of(part).OUTPUTS:
+            found += [getattr(part, name) for name, declared in part.declared().items() if declared.unit == "s"]
+    return found
