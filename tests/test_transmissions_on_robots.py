@@ -82,7 +82,11 @@ def test_gears_behind_gears_and_behind_linkages(tmp_path, caplog):
     two = chain(actuon.GearTransmissionConfig(-2.0), actuon.GearTransmissionConfig(5.0, reflected_inertia=0.1))
     with wheels(tmp_path, "mujoco") as simulation:
         robots = Articulation([robot.path for robot in simulation.robots])
-        with ArticulationActuators.from_actuators(robots.paths, [(chain(LINKAGE, GEAR), "first"), (two, "second")]):
+        pairs = [(chain(LINKAGE, GEAR), "first"), (two, "second")]
+        with (
+            caplog.at_level(logging.WARNING, "actuon.actuators"),
+            ArticulationActuators.from_actuators(robots.paths, pairs),
+        ):
             np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.2, 0.4]] * 2, rtol=1e-6)
     (said,) = caplog.messages
     assert "the inertia of TransmissionGear is left out: behind TransmissionLinkage it is not the same" in said

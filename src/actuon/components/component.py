@@ -17,6 +17,7 @@ import numpy as np
 import warp as wp
 
 from .. import arrays
+from ..declare.attribute import ParameterAttribute
 from ..declare.config import Config
 from ..declare.parameter import Field
 from ..declare.registry import ComponentKind, register_actuator_component, snake_case
@@ -24,7 +25,7 @@ from ..errors import ArrayError, ParameterError, StateError, StructureError
 from ..kernel.alone import Given, run_alone
 from ..kernel.structure import Stage
 from ..typing import DeviceLike
-from .describing import ParameterAttribute, is_device_array, shown, signature as call_signature
+from .describing import is_device_array, shown, signature as call_signature
 from .state import State
 
 _LARGEST_DT = 3.0e38

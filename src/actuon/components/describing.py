@@ -5,31 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ..declare.config import Config
-from ..declare.parameter import Field
-
-if TYPE_CHECKING:
-    from .component import Component
-
-
-class ParameterAttribute:
-    """A declared parameter as an attribute: reads as an array, checks what is written to it."""
-
-    def __init__(self, name: str, declared: Field):
-        self.name = name
-        self.declared = declared
-        self.__doc__ = f"{declared.doc} [{declared.unit}]"
-
-    def __get__(self, component: Component | None, owner: type | None = None) -> Any:
-        return self if component is None else component._values[self.name]
-
-    def __set__(self, component: Component, value: Any) -> None:
-        component._write(self.name, self.declared, value)
 
 
 def is_device_array(value: Any) -> bool:
