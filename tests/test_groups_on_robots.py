@@ -14,7 +14,9 @@ import pytest
 import actuon
 from actuon import MujocoSimulation, NewtonSimulation
 from actuon.attach.groups.tensors import to_numpy
-from actuon.lab import ActuatorGroups, ActuatorNetMLPCfg, DCMotorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg, Uniform
+from actuon.lab import (
+    ActuatorGroups, ActuatorNetMLPCfg, DCMotorCfg, DelayedPDActuatorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg, Uniform,
+)  # fmt: skip
 from actuon.sim import Articulation
 
 torch = pytest.importorskip("torch")
@@ -425,3 +427,42 @@ def test_actuators_keep_to_what_the_engine_would_clip_as_it_is_now():
         simulation.set_dof_property("effort_limit", robots.robot_ids, np.array([0]), np.array([[5.0]]))
         simulation.step()
         assert simulation.data[0].qfrc_applied[0] == 5.0
+
+
+@pytest.mark.parametrize("num_envs", [1, 6, 10])
+def test_rewinding_all_or_some_robots_with_groups(num_envs, rng):
+    """Lags are drawn at a reset, so that they and the generator are part of the state."""
+    late = DelayedPDActuatorCfg(
+        joint_names_expr=[".*_hip_joint"], stiffness=30.0, damping=1.0, effort_limit=20.0, max_delay=4, seed=0
+    )
+    with MujocoSimulation(ASSETS / "quadruped.xml", num_envs) as simulation:
+        robots = Articulation("base" if num_envs > 1 else "/base")
+        with ActuatorGroups(robots, {"hips": late, "calves": CALVES}) as groups:
+            targets = robots.get_dof_position_targets().numpy() + rng.normal(0.0, 0.2, (30, num_envs, 12))
+            hips = groups["hips"]
+
+            def run(first, last):
+                for i in range(first, last):
+                    robots.set_dof_position_targets(targets[i])
+                    simulation.step()
+                return simulation.save_state().engine
+
+            run(0, 10)
+            saved, lags = simulation.save_state(), to_numpy(hips.time_lags)
+            end = run(10, 20)
+            simulation.reset()
+            drawn = to_numpy(hips.time_lags)
+            run(0, 5)
+            simulation.load_state(saved)
+            np.testing.assert_array_equal(to_numpy(hips.time_lags), lags)
+            np.testing.assert_array_equal(run(10, 20), end)
+            simulation.reset()
+            np.testing.assert_array_equal(to_numpy(hips.time_lags), drawn)
+
+            some = np.arange(num_envs) % 2 == 0
+            run(0, 5)
+            others = simulation.save_state().engine[~some]
+            simulation.load_state(saved, env_ids=some)
+            np.testing.assert_array_equal(to_numpy(hips.time_lags), np.where(some, lags, drawn))
+            np.testing.assert_array_equal(simulation.save_state().engine[~some], others)
+            np.testing.assert_array_equal(run(10, 20)[some], end[some])

@@ -98,8 +98,12 @@ class Remembering(abc.ABC):
         return {name: state for name, state in pairs if state is not None}
 
     def _kept(self) -> dict[str, np.ndarray]:
-        """What is saved beside the states of actuators, by name."""
+        """What is saved beside the states of actuators, by name: a row for each robot, but for what is `_common`."""
         return {name: array.numpy()[self.articulation.flat_indices("joint_qd")] for name, array in self._inputs()}
+
+    def _common(self) -> set[str]:
+        """Names of what is kept for all robots together."""
+        return set()
 
     def _take_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         """Take over what `_kept` gave."""
@@ -121,10 +125,13 @@ class Remembering(abc.ABC):
             raise SimulationError("the state was saved before these actuators were attached; attach first, then save")
         saved, states = memories[self._serial]
         rows = self._rows_of(env_ids)
-        kept = self._kept()
+        kept = {name: values.copy() for name, values in self._kept().items()}
+        common = self._common()
         for name, values in saved.items():
-            kept[name] = kept[name].copy()
-            kept[name][rows] = values[rows]
+            if name not in common:
+                kept[name][rows] = values[rows]
+            elif rows.all():
+                kept[name] = values
         self._take_kept("a saved state", kept)
         for own, other, robots in zip(self._states, states, self._robot_of, strict=True):
             if own is not None:

@@ -21,7 +21,7 @@ from ...components.limits.max_effort import ClampingMaxEffort
 from ...errors import ParameterError, listed
 from ...sim.ids import ids_to_reset
 from ...typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, Tensor
-from .randomisation import Distribution, set_stream, stream_of
+from .randomisation import STREAM, Distribution, set_stream, stream_of
 from .resolution import (
     PARAMETERS,
     Resolved,
@@ -363,12 +363,13 @@ class ActuatorBase:
         return self._values[name].reshape(self.shape)
 
     def drawn(self) -> dict[str, np.ndarray]:
-        """What chance has made of the model beside its parameters, and will make: for `redraw`."""
-        return {"random": stream_of(self._rng)}
+        """What chance has made of the model beside its parameters, a row for each environment, and where its generator
+        stands: for `redraw`."""
+        return {STREAM: stream_of(self._rng)}
 
     def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
         """Take over what `drawn` gave."""
-        set_stream(self._rng, drawn["random"])
+        set_stream(self._rng, drawn[STREAM])
 
     def numbers(self, name: str) -> np.ndarray:
         """A parameter as NumPy, shape (environments, joints)."""

@@ -21,6 +21,7 @@ from .cfg import ActuatorBaseCfg
 from .engine_side import explicit_settler, implicit_settler
 from .group_model import ActuatorBase
 from .models import ImplicitActuator
+from .randomisation import STREAM
 from .resolution import matching
 
 _log = logging.getLogger("actuon.lab")
@@ -244,6 +245,9 @@ class ActuatorGroups(Attachment):
         for name, model in self.groups.items():
             kept |= {f"group '{name}'/{key}": values for key, values in model.drawn().items()}
         return kept
+
+    def _common(self) -> set[str]:
+        return {f"group '{name}'/{STREAM}" for name in self.groups}
 
     def _take_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         super()._take_kept(where, contents)

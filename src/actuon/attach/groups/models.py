@@ -148,11 +148,11 @@ class DelayedPDActuator(IdealPDActuator):
         return lags.clone() if hasattr(lags, "clone") else lags.copy()
 
     def drawn(self) -> dict[str, np.ndarray]:
-        return {**super().drawn(), "lags": self._lags.numpy()}
+        return {**super().drawn(), "lags": self._lags.numpy().reshape(self.shape)}
 
     def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
         super().redraw(drawn)
-        self._lags.assign(drawn["lags"])
+        self._lags.assign(drawn["lags"].ravel())
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Let environments forget the past, and draw their lag anew."""

@@ -97,6 +97,10 @@ class Normal(Distribution):
         return rng.normal(self.mean, self.std, shape)
 
 
+STREAM = "random"
+"""What the place of a model's generator is called among what chance has made of it."""
+
+
 def stream_of(rng: np.random.Generator) -> np.ndarray:
     """Where a generator of `np.random.default_rng` stands, uint64 of shape (6,)."""
     state: Any = rng.bit_generator.state
