@@ -259,6 +259,81 @@ def test_too_little_memory_is_an_error_not_the_end_of_the_process():
         simulation.step()
 
 
+def test_memory_that_runs_out_later_is_an_error_too():
+    """All boxes land in the same step, with no contact before."""
+    boxes = "".join(
+        f"<body pos='{i % 5} {i // 5} 1'><freejoint/><geom type='box' size='.1 .1 .1'/></body>" for i in range(25)
+    )
+    hinge = "<body name='r' pos='0 0 9'><joint name='h'/><geom size='.1'/></body>"
+    xml = (
+        f"<mujoco><size memory='24K'/><worldbody><geom type='plane' size='5 5 .1'/>{boxes}{hinge}</worldbody></mujoco>"
+    )
+    with MujocoSimulation(mujoco.MjModel.from_xml_string(xml), num_envs=MANY) as simulation:
+        simulation.step(50)
+        with pytest.raises(mujoco.FatalError, match="out of memory"):
+            simulation.step(500)
+        assert 0.3 < simulation.time < 0.5
+        simulation.reset()
+        simulation.step(50)
+
+
+def test_a_callback_of_mujoco_may_raise():
+    def push(model, data):
+        if data.time > 0.05:
+            raise KeyError("mine")
+        data.qfrc_applied[0] = 1.0
+
+    with MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        simulation.step(2)
+        mujoco.set_mjcb_control(push)
+        try:
+            simulation.step(2)
+            assert (simulation._batch.block("qfrc_applied")[:, 0] == 1.0).all()
+            with pytest.raises(KeyError, match="mine"):
+                simulation.step(1000)
+        finally:
+            mujoco.set_mjcb_control(None)
+        simulation.step(2)
+
+
+@pytest.mark.parametrize("num_envs", [3, MANY])
+def test_trees_that_sleep(num_envs, rng):
+    """MuJoCo keeps who sleeps in an ``MjData``, and not in its state."""
+    xml = """<mujoco><option sleep_tolerance="0.01"><flag sleep="enable"/></option><worldbody>
+    <geom type="plane" size="5 5 .1"/><body name="r" pos="0 0 .2"><freejoint/><geom size=".1"/><body pos=".2 0 0">
+    <joint axis="0 1 0" damping="1"/><geom size=".05"/></body></body><body pos="1 0 .3"><freejoint/>
+    <geom type="box" size=".1 .1 .1"/></body></worldbody></mujoco>"""
+    with MujocoSimulation(mujoco.MjSpec.from_string(xml), num_envs=num_envs) as simulation:
+        plain = shaken(simulation, rng)
+        simulation.step(700)
+        check_plain(simulation, plain, 700)
+        assert any((data.tree_asleep >= 0).any() for data in plain)
+        simulation.reset()
+        assert all((simulation.data[env].tree_asleep < 0).all() for env in range(num_envs))
+
+
+def test_places_are_told_apart_and_forgotten(rng):
+    """Whatever way arrays are printed, and however many subsets are asked for."""
+    with np.printoptions(threshold=2, edgeitems=1), MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        robots = Articulation("link0")
+        for columns in ([0, 2, 3, 5], [0, 1, 4, 5]):
+            targets = robots.get_dof_positions(dof_indices=columns).numpy() + 0.01
+            robots.set_dof_position_targets(targets, dof_indices=columns)
+            chosen = robots.get_dof_position_targets(dof_indices=columns).numpy()
+            np.testing.assert_allclose(simulation._batch.block("ctrl")[:, columns], chosen)
+        for _ in range(200):
+            robots.get_root_poses(rng.choice(MANY, 5, replace=False))
+        assert len(simulation._places) <= 64
+
+
+def test_environments_are_asked_for_by_whole_numbers():
+    with MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        assert simulation.data[-1] is simulation.data[np.int64(MANY - 1)]
+        for wrong, error in ((1.5, TypeError), ("0", TypeError), (MANY, IndexError), (-MANY - 1, IndexError)):
+            with pytest.raises(error):
+                simulation.data[wrong]
+
+
 def test_functions_are_found():
     """Where they are not, everything works, one environment after the other: a release of MuJoCo may hide them."""
     functions = loop.mujoco_functions()

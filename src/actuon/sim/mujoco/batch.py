@@ -15,6 +15,7 @@ from ...threads import available_threads, run_together
 from ..divergence import HUGE
 from .fields import ModelFields, field
 from .loop import Field, Target, Worker, make_plan, make_run, mujoco_functions
+from .places import grid
 
 _WORTH_SHARING = 2.0e-4
 """Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
@@ -22,12 +23,21 @@ _WORTH_SHARING = 2.0e-4
 FEW = 8
 """So few environments have an ``MjData`` each from the start, and are stepped by one thread."""
 
+_AMPLE = 2**20
+"""Memory [bytes] that must be left in an ``MjData``, beside four times what was ever used, for steps not guarded."""
+
+_UNLOOKED = 16
+"""How many steps are taken without a look at the memory that is left."""
+
+_CALLBACKS = ("passive", "control", "contactfilter", "sensor", "act_dyn", "act_gain", "act_bias", "time")
+
 
 class Batch:
     """The state of N environments, and what advances it.
 
     An environment that is asked for its ``MjData`` has one of its own from then on, which then holds its state: what is
-    written into it counts. The others share one for each thread.
+    written into it counts. The others share one for each thread. Where trees may sleep, which is no part of MuJoCo's
+    state, each environment has its own.
 
     Args:
         mujoco: The module.
@@ -52,7 +62,7 @@ class Batch:
         self._targets = (Target * len(targets))(*targets)
         self._own_addresses = np.zeros(self.num_envs, np.uint64)
         self._workers: list[tuple[Any, Any]] = [(model, mujoco.MjData(model))]
-        self._version = -1
+        self._version = self._workers_version = -1
         self._runs: list[Any] = []
         self._work = 0.0
         self._is_tried = False
@@ -60,9 +70,11 @@ class Batch:
         """How many environments were not finite, or huge, when last looked at."""
         functions = mujoco_functions()
         self._is_compiled = functions is not None
+        self._callbacks = [getattr(mujoco, f"get_mjcb_{name}", None) for name in _CALLBACKS]
+        self._may_sleep = bool(model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_SLEEP))
         self._plan = make_plan(functions or {})
         self._fill(model)
-        for env in range(self.num_envs if self.num_envs <= FEW else 0):
+        for env in range(self.num_envs if self.num_envs <= FEW or self._may_sleep else 0):
             self.data(env)
 
     def change(self, targets: list[Target]) -> None:
@@ -78,7 +90,8 @@ class Batch:
             width = min(block.shape[1], values.shape[1])
             block[:, :width] = values[:, :width]
         self._targets = (Target * len(targets))(*targets)
-        self._workers, self._runs, self._version = [(model, self._mujoco.MjData(model))], [], -1
+        self._workers, self._runs = [(model, self._mujoco.MjData(model))], []
+        self._version = self._workers_version = -1
         self._is_tried = False
         self._fill(model)
         owners, self.own = list(self.own), {}
@@ -158,10 +171,12 @@ class Batch:
         return range(*envs.indices(self.num_envs)) if isinstance(envs, slice) else envs.tolist()
 
     def take(self, envs: np.ndarray, states: np.ndarray) -> None:
-        """Put environments into a state, of shape (n, W), and show it."""
+        """Put environments into a state, of shape (n, W), with all trees awake, and show it."""
         self.states[envs] = states
         for env in envs:
             if env in self.own:
+                if self._may_sleep:
+                    self._mujoco.mj_resetData(self._fields.model, self.own[env])
                 self._mujoco.mj_setState(self._fields.model, self.own[env], self.states[env], self._signature)
         self.forward(envs)
         self.show()
@@ -211,34 +226,43 @@ class Batch:
                     return
             return
         if self._is_compiled and not self._is_tried:
-            self._is_tried = True
             self._advance_guarded(1)
+            self._is_tried = True
             steps -= 1
-        if steps and not self.failures:
-            (self._run if self._is_compiled and self._has_room() else self._advance_guarded)(steps)
+        while steps and not self.failures:
+            some = min(steps, _UNLOOKED)
+            (self._advance_guarded if self._needs_guard() else self._run)(some)
+            steps -= some
 
-    def _has_room(self) -> bool:
-        """Whether MuJoCo's memory is ample. Where it ends, MuJoCo ends the process, except in a guarded call."""
+    def _needs_guard(self) -> bool:
+        """Whether an error of MuJoCo may come up in a step, with which it ends the process, except in a guarded call.
+
+        It has one where its memory ends, and where a callback in Python raises.
+        """
+        if not self._is_compiled or any(get is not None and get() is not None for get in self._callbacks):
+            return True
         datas = [*(data for _, data in self._workers), *self.own.values()]
-        return all(2 * data.maxuse_arena < data.narena for data in datas)
+        return any(4 * data.maxuse_arena + _AMPLE > data.narena for data in datas)
 
     def _advance_guarded(self, steps: int) -> None:
         """Advance through calls that raise MuJoCo's errors."""
         mujoco, signature = self._mujoco, self._signature
-        for env, row in enumerate(self.states):
-            model, data = self.borrow(env)
-            for _ in range(steps):
-                mujoco.mj_step(model, data)
-                mujoco.mj_getState(model, data, row, signature)
-                if not (np.abs(row[self._starts["qpos"].start : self._starts["qvel"].stop]) <= HUGE).all():
-                    break
-        self.show()
+        try:
+            for env, row in enumerate(self.states):
+                model, data = self.borrow(env)
+                for _ in range(steps):
+                    mujoco.mj_step(model, data)
+                    mujoco.mj_getState(model, data, row, signature)
+                    if not (np.abs(row[self._starts["qpos"].start : self._starts["qvel"].stop]) <= HUGE).all():
+                        break
+        finally:
+            self.show()
 
     def _run(self, steps: int) -> None:
         """Run the compiled loop: with no steps, read what is in the ``MjData`` of environments that have one."""
         plan = self._plan
         threads = 1
-        if steps and self._work > _WORTH_SHARING and self.num_envs > FEW:
+        if steps * self._work > _WORTH_SHARING and self.num_envs > FEW:
             threads = min(available_threads(), self.num_envs)
         if threads > len(self._runs) or self._version != self._fields.version:
             self._make_runs(max(threads, len(self._runs)))
@@ -248,7 +272,7 @@ class Batch:
             start = time.perf_counter()
             self._runs[0]()
             if steps:
-                self._work = time.perf_counter() - start
+                self._work = (time.perf_counter() - start) / steps
         else:
             run_together(self._runs[:threads])
         self.failures = plan.failures
@@ -256,11 +280,9 @@ class Batch:
     def _ready_workers(self, count: int) -> list[tuple[Any, Any]]:
         """A model and an ``MjData`` for each thread. Where environments differ, threads write into their models."""
         shared = self._fields.model
-        if self._fields.rows:
-            if self._version != self._fields.version:
-                self._workers = [(copy.copy(shared), data) for _, data in self._workers]
-        elif self._workers[0][0] is not shared:
-            self._workers = [(shared, data) for _, data in self._workers]
+        if self._fields.rows and self._workers_version != self._fields.version:
+            self._workers = [(copy.copy(shared), data) for _, data in self._workers]
+            self._workers_version = self._fields.version
         while len(self._workers) < count:
             model = copy.copy(shared) if self._fields.rows else shared
             self._workers.append((model, self._mujoco.MjData(model)))
@@ -279,8 +301,3 @@ class Batch:
             self._kept += [into, worker]
             self._runs.append(make_run(self._plan, worker))
         self._version = self._fields.version
-
-
-def grid(rows: Any, columns: Any) -> Any:
-    """What to index with for all of ``columns`` in all of ``rows``, each a slice or indices."""
-    return (rows, columns) if isinstance(rows, slice) or isinstance(columns, slice) else np.ix_(rows, columns)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from ...typing import IdsLike
 from ..claims import TARGETS
 from ..robot import Robot
 from ..simulation import STATE
-from .batch import Batch, grid
+from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields
 from .growing import GrowingModel
@@ -24,6 +25,7 @@ from .limits import Limits
 from .load import find_robots, links_of, load_model, spec_reader
 from .loop import Target
 from .names import find_keyframe, why_no_robot
+from .places import Places, as_slice, grid
 from .roots import Roots
 from .tendons import TendonDrive
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     import mujoco
 
 _BLOCKS = {"joint_q": "qpos", "joint_qd": "qvel", "joint_f": "qfrc_applied"}
-_REMEMBERED_PLACES = 64
 
 
 class MujocoSimulation(GrowingModel):
@@ -83,7 +84,7 @@ class MujocoSimulation(GrowingModel):
         self.robots = find_robots(self._mujoco, model, num_envs, self._drives.tendons)
         if not self.robots:
             raise RobotFileError(f"{self._where} holds no robot: {why_no_robot(self._mujoco, model)}")
-        self._places: dict[tuple[Any, ...], Any] = {}
+        self._places = Places()
         self._roots = Roots(self._mujoco, self._fields, self._batch)
         first = [robot for robot in self.robots if robot.env == 0]
         self._dofs, self._coordinates = (
@@ -154,10 +155,16 @@ class MujocoSimulation(GrowingModel):
 
     def _advance(self, steps: int) -> int:
         before = self._batch.block("time").copy() if steps > 1 else None
-        self._batch.advance(steps)
-        if before is None or self._is_sound():
-            return steps
-        return int(np.rint((self._batch.block("time") - before).min() / self.dt))
+        try:
+            self._batch.advance(steps)
+        except BaseException:
+            self._time += self._steps_since(before) * self.dt
+            raise
+        return steps if before is None or self._is_sound() else self._steps_since(before)
+
+    def _steps_since(self, before: np.ndarray | None) -> int:
+        """How many steps all environments took since their times were ``before``; of a single one that failed: none."""
+        return 0 if before is None else int(np.rint((self._batch.block("time") - before).min() / self.dt))
 
     def _is_sound(self) -> bool:
         return not self._batch.failures
@@ -197,10 +204,7 @@ class MujocoSimulation(GrowingModel):
             if len(columns) > 1:
                 raise SimulationError("robots of several kinds cannot be written at once")
             envs = np.array([self.robots[i].env for i in robots])
-            found = _as_slice(envs), _as_slice(np.array(columns.pop(), dtype=np.int64))
-            if len(self._places) >= _REMEMBERED_PLACES:
-                self._places.clear()
-            self._places[key] = found
+            found = self._places.keep(key, (as_slice(envs), as_slice(np.array(columns.pop(), dtype=np.int64))))
         return found
 
     def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
@@ -222,8 +226,10 @@ class MujocoSimulation(GrowingModel):
 
     def _tell(self, kind: str, envs: Any, columns: Any, targets: np.ndarray) -> None:
         """Tell servos their targets, as far as they follow them, and show what they follow."""
-        key = (kind, str(columns))
-        if key not in self._places:
+        at = (columns.start, columns.stop) if isinstance(columns, slice) else columns.tobytes()
+        key = ("told", kind, at)
+        found = self._places.get(key)
+        if found is None:
             places = (self._drives.position if kind == "joint_target_q" else self._drives.velocity)[columns]
             has = np.flatnonzero(places >= 0)
             at, dofs = places[has], np.arange(self._rows[kind].shape[1])[columns][has]
@@ -232,8 +238,8 @@ class MujocoSimulation(GrowingModel):
             is_plain = all(
                 (one == other).all() for one, other in zip(meaning, (1.0, 0.0, -np.inf, np.inf), strict=True)
             )
-            self._places[key] = _as_slice(has), _as_slice(at), _as_slice(dofs), None if is_plain else meaning
-        has, at, dofs, meaning = self._places[key]
+            found = self._places.keep(key, (as_slice(has), as_slice(at), as_slice(dofs), None if is_plain else meaning))
+        has, at, dofs, meaning = found
         controls = targets[:, has]
         if meaning is not None:
             scale, offset, low, high = meaning
@@ -285,7 +291,7 @@ class MujocoSimulation(GrowingModel):
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
         envs, columns = self._at("joint_f", robots, dofs)
-        rows, chosen = efforts.numpy(), _as_slice(dofs)
+        rows, chosen = efforts.numpy(), as_slice(dofs)
         shown, batch, place = self._rows["joint_f"], self._batch, grid(envs, columns)
 
         def write() -> None:
@@ -316,12 +322,14 @@ class MujocoSimulation(GrowingModel):
     def _by_root(self, robots: np.ndarray) -> list[tuple[int, Any, Any]]:
         """Root bodies, with the rows of their robots and the environments of these, as slices where without gaps."""
         key = ("root", robots.tobytes())
-        if key not in self._places:
+        found = self._places.get(key)
+        if found is None:
             roots = np.array([self.robots[i].root_body for i in robots], dtype=np.int64)
             envs = np.array([self.robots[i].env for i in robots], dtype=np.int64)
             alike = [np.flatnonzero(roots == root) for root in np.unique(roots)]
-            self._places[key] = [(int(roots[rows[0]]), _as_slice(rows), _as_slice(envs[rows])) for rows in alike]
-        return self._places[key]
+            places = [(int(roots[rows[0]]), as_slice(rows), as_slice(envs[rows])) for rows in alike]
+            found = self._places.keep(key, places)
+        return found
 
     def _per_root(self, robots: np.ndarray, width: int, read: Callable[[int, Any], np.ndarray]) -> np.ndarray:
         found = np.empty((len(robots), width), np.float32)
@@ -371,16 +379,10 @@ class _Each(Sequence[Any]):
     def __getitem__(self, env: Any) -> Any:
         if isinstance(env, slice):
             return [self._get(i) for i in range(*env.indices(self._count))]
-        if not -self._count <= env < self._count:
-            raise IndexError(f"environment {env}: there are {self._count}")
-        return self._get(int(env) % self._count)
-
-
-def _as_slice(indices: np.ndarray) -> Any:
-    """Indices without gaps as a slice, which copies nothing."""
-    if indices.size and (np.diff(indices) == 1).all():
-        return slice(int(indices[0]), int(indices[-1]) + 1)
-    return indices
+        place = operator.index(env)
+        if not -self._count <= place < self._count:
+            raise IndexError(f"environment {place}: there are {self._count}")
+        return self._get(place % self._count)
 
 
 def _import_mujoco() -> Any:
