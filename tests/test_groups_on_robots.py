@@ -15,8 +15,14 @@ import actuon
 from actuon import MujocoSimulation, NewtonSimulation
 from actuon.attach.groups.tensors import to_numpy
 from actuon.lab import (
-    ActuatorGroups, ActuatorNetMLPCfg, DCMotorCfg, DelayedPDActuatorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg, Uniform,
-)  # fmt: skip
+    ActuatorGroups,
+    ActuatorNetMLPCfg,
+    DCMotorCfg,
+    DelayedPDActuatorCfg,
+    IdealPDActuatorCfg,
+    ImplicitActuatorCfg,
+    Uniform,
+)
 from actuon.sim import Articulation
 
 torch = pytest.importorskip("torch")

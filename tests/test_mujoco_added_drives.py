@@ -195,6 +195,7 @@ def test_a_gripper_is_told_by_its_tendon_or_by_its_fingers(num_envs, tmp_path):
     with MujocoSimulation(tmp_path / "gripper.xml", num_envs) as simulation:
         robots = Articulation("r")
         assert robots.get_tendon_names() == ["split"]
+        assert robots.get_tendon_targets(indices=[]).shape == (0, 1)
         robots.set_tendon_targets(0.02)
         np.testing.assert_allclose(robots.get_tendon_targets().numpy(), [[0.02]] * num_envs, rtol=1e-6)
         assert simulation.data[0].ctrl[1] == pytest.approx(127.5, rel=1e-6)

@@ -16,6 +16,7 @@ from paths import ASSETS, robot_files
 
 from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
 from actuon.sim.mujoco import batch as batches, loop
+from actuon.sim.mujoco.fields import field
 
 mujoco = pytest.importorskip("mujoco")
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
@@ -324,6 +325,31 @@ def test_places_are_told_apart_and_forgotten(rng):
         for _ in range(200):
             robots.get_root_poses(rng.choice(MANY, 5, replace=False))
         assert len(simulation._places) <= 64
+
+
+def test_a_stop_on_one_side(rng):
+    with MujocoSimulation(ARM, num_envs=MANY):
+        robots = Articulation("link0")
+        upper = rng.uniform(1.0, 2.0, (MANY, 7)).astype(np.float32)
+        robots.set_dof_limits(-np.inf, upper)
+        lower, found = (limits.numpy() for limits in robots.get_dof_limits())
+        assert (lower == -np.inf).all()
+        np.testing.assert_array_equal(found, upper)
+
+
+@pytest.mark.parametrize("num_envs", [1, MANY])
+def test_statistics_that_a_model_gives_itself_stay(num_envs, rng):
+    xml = """<mujoco><statistic {}/><worldbody><body name="r"><joint armature=".1"/><geom size=".1"/></body></worldbody>
+    </mujoco>"""
+    for given in ("", 'meaninertia="0.3" extent="2" center="1 2 3"', 'meanmass="7" meansize="0.5"'):
+        with MujocoSimulation(mujoco.MjSpec.from_string(xml.format(given)), num_envs=num_envs) as simulation:
+            robots, before = Articulation("r"), field(simulation.models[0], "stat").copy()
+            robots.set_dof_armatures(rng.uniform(1.0, 2.0, (num_envs, 1)))
+            robots.set_link_masses(rng.uniform(1.0, 2.0, (num_envs, 1)))
+            own = field(simulation.models[num_envs - 1], "stat").copy()
+            is_other = own != before
+            assert is_other[[0, 1]].tolist() == ["meaninertia" not in given, "meanmass" not in given]
+            assert not is_other[2:].any()
 
 
 def test_environments_are_asked_for_by_whole_numbers():

@@ -378,8 +378,18 @@ def test_the_current_simulation():
         assert current_simulation() is first
         assert Articulation("/link0").num_dofs == 7
     assert current_simulation() is second
+    robots = Articulation("/base", second)
     second.close()
     second.close()
+    for read in (robots.get_dof_limits, robots.get_dof_gains, robots.get_link_masses, robots.get_root_poses):
+        with pytest.raises(ValueError, match="closed"):
+            read()
+    for write, *values in (
+        (robots.set_dof_gains, 1.0), (robots.set_dof_limits, 0.0, 1.0), (robots.set_link_masses, 1.0),
+        (robots.set_root_poses, [0, 0, 1, 0, 0, 0, 1]), (robots.push, [0, 0, 1]), (robots.set_dof_friction, 1.0),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="closed"):
+            write(*values)
     for call in (second.step, second.reset, second.start):
         with pytest.raises(ValueError, match="closed"):
             call()

@@ -155,13 +155,14 @@ class DofProperties(Selection):
 
     def get_link_masses(self, indices: IdsLike = None, link_indices: IdsLike = None) -> wp.array:
         """Masses of links [kg], shape (n, l)."""
+        self.simulation.check_open()
         masses = self.simulation.link_masses(self.robot_ids)
         chosen = read_ids("indices", indices, len(self)), read_ids("link_indices", link_indices, masses.shape[1])
         return self._array(masses[np.ix_(*chosen)])
 
     def set_link_masses(self, masses: ArrayLike, indices: IdsLike = None, link_indices: IdsLike = None) -> None:
         """Set them. Inertias stay as they are."""
-        robots = ids_to_write("indices", indices, len(self))
+        robots = self._rows_to_write(indices)
         links = ids_to_write("link_indices", link_indices, len(self.link_names))
         numbers = self.numbers("masses", masses, (len(robots), len(links)))
         if not (numbers >= 0.0).all():

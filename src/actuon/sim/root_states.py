@@ -8,7 +8,6 @@ import warp as wp
 
 from ..errors import SimulationError
 from ..typing import ArrayLike, IdsLike
-from .ids import ids_to_write
 from .selection import Selection
 
 
@@ -21,7 +20,7 @@ class RootStates(Selection):
 
     def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
         """Move robots with a free base, to poses as above."""
-        robots = ids_to_write("indices", indices, len(self))
+        robots = self._rows_to_write(indices)
         numbers = self.numbers("poses", poses, (len(robots), 7))
         if not np.linalg.norm(numbers[:, 3:], axis=1).all():
             raise SimulationError("poses: got a quaternion of length 0")
@@ -34,7 +33,7 @@ class RootStates(Selection):
 
     def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
         """Give robots with a free base velocities as above."""
-        robots = ids_to_write("indices", indices, len(self))
+        robots = self._rows_to_write(indices)
         numbers = self.numbers("velocities", velocities, (len(robots), 6))
         if numbers.size:
             self.simulation.set_root_velocities(self.robot_ids[robots], numbers)
@@ -51,7 +50,7 @@ class RootStates(Selection):
         indices: IdsLike = None,
     ) -> None:
         """Move robots with a free base. None keeps what it is."""
-        robots = ids_to_write("indices", indices, len(self))
+        robots = self._rows_to_write(indices)
         poses = self.simulation.root_poses(self.robot_ids[robots])
         if positions is not None:
             poses[:, :3] = self.numbers("positions", positions, (len(robots), 3))
@@ -71,7 +70,7 @@ class RootStates(Selection):
         indices: IdsLike = None,
     ) -> None:
         """Give robots with a free base velocities. None keeps what it is."""
-        robots = ids_to_write("indices", indices, len(self))
+        robots = self._rows_to_write(indices)
         velocities = self.simulation.root_velocities(self.robot_ids[robots])
         if linear_velocities is not None:
             velocities[:, :3] = self.numbers("linear_velocities", linear_velocities, (len(robots), 3))
@@ -81,5 +80,5 @@ class RootStates(Selection):
 
     def push(self, forces: ArrayLike, indices: IdsLike = None) -> None:
         """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until told otherwise."""
-        robots = ids_to_write("indices", indices, len(self))
+        robots = self._rows_to_write(indices)
         self.simulation.push(self.robot_ids[robots], self.numbers("forces", forces, (len(robots), 3)))

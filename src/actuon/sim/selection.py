@@ -69,6 +69,7 @@ class Selection:
         return self._array(values[np.ix_(*self._subset(indices, dof_indices))])
 
     def _subset(self, indices: IdsLike, dof_indices: IdsLike) -> tuple[np.ndarray, np.ndarray]:
+        self.simulation.check_open()
         robots = read_ids("indices", indices, len(self))
         return robots, read_ids("dof_indices", dof_indices, self.num_dofs)
 
@@ -78,8 +79,13 @@ class Selection:
         Raises:
             SimulationError: One is not there, or named twice.
         """
-        robots = ids_to_write("indices", indices, len(self))
+        robots = self._rows_to_write(indices)
         return robots, ids_to_write("dof_indices", dof_indices, self.num_dofs)
+
+    def _rows_to_write(self, indices: IdsLike) -> np.ndarray:
+        """Rows of robots of a setter, shape (n,)."""
+        self.simulation.check_open()
+        return ids_to_write("indices", indices, len(self))
 
     def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int], finite: bool = True) -> np.ndarray:
         """Values that a setter got, float32, broadcast to ``shape``.

@@ -212,18 +212,21 @@ class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
                 are not touched.
         """
         self.check_open()
-        now = self._engine_state()
-        if not isinstance(saved, SavedState) or saved.engine.shape != now.shape:
-            raise SimulationError(f"saved: got {saved!r}; must be what save_state() of this simulation returned")
+        shape = self._engine_state().shape
+        if not isinstance(saved, SavedState) or saved.engine.shape != shape:
+            raise SimulationError(
+                f"saved: got {saved!r}; must be what save_state() of this simulation returned, with no drives added to "
+                "the model or taken away since"
+            )
         ids = ids_to_reset("env_ids", env_ids, self.num_envs)
         if not ids.size:
             return
         self.start()
         if self._watch is not None:
             self._watch.forget()
+        self._events.fire(Event.LOAD, self, saved.memories, ids)
         if env_ids is None:
             self._time = saved.time
-        self._events.fire(Event.LOAD, self, saved.memories, ids)
         self._load_engine_state(ids, saved.engine[ids])
 
     def _rewind(self) -> None:

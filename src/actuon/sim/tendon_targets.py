@@ -33,7 +33,9 @@ class TendonTargets(Selection):
         self.simulation.check_open()
         rows = read_ids("indices", indices, len(self.robot_ids))
         columns = read_ids("tendon_indices", self._tendons(tendon_indices), len(self.get_tendon_names()))
-        found = self.simulation.tendon_targets(self.robot_ids[rows])[:, columns]
+        found = np.zeros((0, len(columns)))
+        if rows.size:
+            found = self.simulation.tendon_targets(self.robot_ids[rows])[:, columns]
         return wp.array(found.astype(np.float32), device=self.simulation.device)
 
     def set_tendon_targets(

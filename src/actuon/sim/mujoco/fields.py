@@ -43,7 +43,7 @@ class ModelFields:
         """Fields in which environments differ, by name, each of shape (N, ...)."""
         self.version = 0
         """Counts changes of the shared model and of which fields have rows. Values in rows may change at any time."""
-        self._scratch: Any = None
+        self._stays = _given_statistics(model)
 
     def view(self, env: int) -> Any:
         """The model of an environment, as far as its fields are read and written as arrays."""
@@ -97,17 +97,23 @@ class ModelFields:
         mujoco = self._mujoco
         self.version += 1
         if not self.rows:
-            mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+            self._set_constants(self.model, mujoco.MjData(self.model))
             return
         model = copy.copy(self.model)
         data = mujoco.MjData(model)
         self.make_rows(name for name in _DERIVED if hasattr(model, name))
         for env in envs:
             self.load(env, model)
-            mujoco.mj_setConst(model, data)
+            self._set_constants(model, data)
             for name in _DERIVED:
                 if name in self.rows:
                     self.rows[name][env] = field(model, name)
+
+    def _set_constants(self, model: Any, data: Any) -> None:
+        statistics = field(model, STATISTIC)
+        before = statistics.copy()
+        self._mujoco.mj_setConst(model, data)
+        statistics[self._stays] = before[self._stays]
 
     def load(self, env: int, model: Any) -> None:
         """Write the rows of an environment into a model."""
@@ -137,6 +143,16 @@ class _View:
     def __getattr__(self, name: str) -> Any:
         rows = self._fields.rows.get(name)
         return getattr(self._fields.model, name) if rows is None else rows[self._env]
+
+
+def _given_statistics(model: Any) -> np.ndarray:
+    """Which of the statistics do not follow from masses and armatures, bool of shape (7,): those of the geometry, and
+    those that the model gives itself."""
+    stays = np.ones(7, dtype=bool)
+    if model.nv and model.nbody > 1:
+        follows = float(model.dof_M0.mean()), float(model.body_mass[1:].mean())
+        stays[:2] = ~np.isclose(field(model, STATISTIC)[:2], follows, rtol=1e-9)
+    return stays
 
 
 def field(model: Any, name: str) -> np.ndarray:

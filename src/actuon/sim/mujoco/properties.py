@@ -137,8 +137,10 @@ class ModelProperties(Simulation):
         rows = []
         for model, _, dofs in self._with_models(robots):
             joints = self._fields.model.dof_jntid[dofs]
-            has_stops = model.jnt_limited[joints].astype(bool)[:, None]
-            rows.append(np.where(has_stops, model.jnt_range[joints], (-np.inf, np.inf)))
+            has_stop = model.jnt_limited[joints].astype(bool)[:, None] & (
+                np.abs(model.jnt_range[joints]) < self._mujoco.mjMAXVAL
+            )
+            rows.append(np.where(has_stop, model.jnt_range[joints], (-np.inf, np.inf)))
         limits = np.array(rows)
         return limits[..., 0], limits[..., 1]
 
