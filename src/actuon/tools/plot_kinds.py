@@ -89,7 +89,8 @@ class EnvelopeKind(Kind):
     def measure(self, subject: Subject) -> Envelope | None:
         runs = [run for record in self.records for run in record.planes(subject.joints)]
         width = 1.15 * speed_range(subject.actuator, self.conditions)
-        width = max([width, *(1.1 * np.abs(run.velocity).max() for run in runs)])
+        fastest = max((float(np.abs(run.velocity).max()) for run in runs), default=0.0)
+        width = min(max(width, 1.1 * fastest), 3.0 * width)  # a run that diverged is not shown to its end
         found = envelope(subject.actuator, np.linspace(-width, width, 401), self.conditions)
         return found if found.is_limited else None
 
@@ -111,9 +112,10 @@ class EnvelopeKind(Kind):
         for number, record in enumerate(self.records):
             for run in record.planes(subject.joints):
                 spots = {"markersize": 2, "color": f"C{number + 6}", "label": record.title}
-                axes[0].plot(run.velocity, run.effort, ".", **spots)
-                if len(axes) > 1 and run.motor_velocity is not None:
-                    axes[1].plot(run.motor_velocity, run.motor_effort, ".", **spots)
+                seen = np.abs(run.velocity) <= measured.velocity[-1]
+                axes[0].plot(run.velocity[seen], run.effort[seen], ".", **spots)
+                if len(axes) > 1 and run.motor_velocity is not None and run.motor_effort is not None:
+                    axes[1].plot(run.motor_velocity[seen], run.motor_effort[seen], ".", **spots)
 
 
 class StepKind(Kind):

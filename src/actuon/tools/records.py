@@ -44,15 +44,17 @@ class Record:
         return [i for i, name in enumerate(self.dof_names) if any(_matches(pattern, name) for pattern in patterns)]
 
     def planes(self, patterns: tuple[str, ...]) -> list[Plane]:
-        """Of those DOFs that moved or were driven, of all robots together."""
+        """Of those DOFs that were driven, of all robots together. Motors of DOFs without a transmission are NaN."""
         found = []
         for column in self.columns(patterns):
             velocity, effort = (self.series[name][..., column].ravel() for name in ("velocity", "applied_effort"))
-            motor = [self.series[name][..., column].ravel() for name in ("motor_velocity", "motor_effort")
-                     if name in self.series]  # fmt: skip
-            is_known = len(motor) == 2 and not np.isnan(motor[0]).all()
-            if effort.any():
-                found.append(Plane(velocity, effort, *(motor if is_known else (None, None))))
+            motor: list[np.ndarray | None] = [None, None]
+            if {"motor_velocity", "motor_effort"} <= self.series.keys():
+                motor = [self.series[name][..., column].ravel() for name in ("motor_velocity", "motor_effort")]
+            sound = np.isfinite(velocity) & np.isfinite(effort)
+            if effort[sound].any():
+                sides = (velocity, effort, *motor)
+                found.append(Plane(*(None if values is None else values[sound] for values in sides)))  # type: ignore[arg-type]
         return found
 
 
@@ -71,7 +73,7 @@ def read_record(path: Path) -> Record:
     """
     check_readable(path, FORMATS)
     try:
-        names, series = _read_npz(path) if path.suffix == ".npz" else _read_csv(path)
+        names, series = _read_npz(path) if path.suffix.lower() == ".npz" else _read_csv(path)
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, csv.Error) as error:
         raise RobotFileError(f"'{path}' is not a record: {error}") from error
     missing = [name for name in NEEDED if name not in series]
