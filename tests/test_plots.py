@@ -12,6 +12,9 @@ import warp as wp
 from command_line import command
 
 import actuon
+from actuon.tools.pictures import Inputs, draw_sections, sections_of
+from actuon.tools.plot_kinds import Subject
+from actuon.tools.plots import pyplot
 from actuon.tools.records import read_record
 from actuon.tools.trials import (
     Conditions,
@@ -248,3 +251,17 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
     ]:
         assert match in complaint("plot", *arguments, "-o", "x.png")
     assert not (tmp_path / "x.png").exists()
+
+
+def test_axes_have_the_units_of_the_joint_and_compared_motors_a_legend():
+    subjects = [Subject(name, "lift", dc_motor(), slides=True) for name in ("a.yaml", "b.yaml")]
+    sections = sections_of(Inputs(subjects), ["envelope", "step"], Conditions(dt=0.05, inertia=0.01))
+    figure = draw_sections(sections)
+    first, position, effort = (axis for part in figure.subfigs for axis in part.axes)
+    assert (first.get_xlabel(), first.get_ylabel()) == ("velocity [m/s]", "effort [N]")
+    assert "load 0.01 kg, 50 ms" in position.get_xlabel()
+    assert (position.get_ylabel(), effort.get_ylabel()) == ("position [m]", "effort [N]")
+    assert [text.get_text() for text in first.get_legend().get_texts()] == ["a.yaml", "b.yaml"]
+    settles = [text.get_text() for text in position.get_legend().get_texts()]
+    assert settles == ["a.yaml (does not settle)", "b.yaml (does not settle)"]
+    pyplot().close(figure)

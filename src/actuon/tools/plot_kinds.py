@@ -155,7 +155,9 @@ class FrequencyKind(Kind):
         at = frequencies(self.conditions)
         position = frequency_response(subject.actuator, self.conditions, at)
         effort = effort_response(subject.actuator, self.conditions, at)
-        follows, is_late = np.nanmax(np.abs(position), initial=0.0) > 0.0, not np.allclose(effort, 1.0, atol=1e-3)
+        gain, phase = np.abs(effort), np.degrees(np.angle(effort))
+        follows = np.nanmax(np.abs(position), initial=0.0) > 0.0
+        is_late = np.ptp(gain) > 0.05 * gain.max() or np.abs(phase).max() > 2.0  # friction alone only takes a share
         return (at, position if follows else None, effort if is_late else None) if follows or is_late else None
 
     def rows(self, measured: list[Any]) -> int:
