@@ -48,6 +48,7 @@ from .components.limits.battery import (
     BatteryClampingConfig as BatteryClampingConfig,
     ClampingBattery as ClampingBattery,
 )
+from .components.effects.friction import EffectFriction as EffectFriction, FrictionEffectConfig as FrictionEffectConfig
 from .components.limits.clamping import Clamping as Clamping
 from .components.limits.dc_motor import (
     ClampingDCMotor as ClampingDCMotor,

@@ -71,6 +71,8 @@ class Actuator:
         drive: What Newton calls the controller: the same as ``controller``.
         control_every: The controller runs at every k-th step, the first after a reset included, with k times ``dt``;
             what it gives is held in between. All other stages run at every step.
+        in_engine: An engine solves dry friction: friction stages leave the effort as it is, and offer ``dry_friction``
+            and ``viscous_friction`` for the engine.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Actuator:
         control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
         drive: Controller | Config | NewtonPart | None = None,
         control_every: int = 1,
+        in_engine: bool = False,
     ):
         if drive is not None and controller is not None:
             raise StructureError("drive: got controller too, which means the same; give one of them")
@@ -125,6 +128,8 @@ class Actuator:
         )
         self._control_every = described.control_every
         self._stages = tuple(built(part) for part in described.stages)
+        for component in self._stages:
+            component.in_engine = bool(in_engine)
         self._check_stages()
         self._holding = holding_of(self._stages, described.control_every)
         names = (name for component in self._stages for name in component.stage().custom_inputs)
@@ -374,11 +379,11 @@ class Actuator:
 
     def _read_custom(self, sim_control: object, name: str) -> Any:
         value = read_optional(sim_control, name)
-        if value is None:
-            asking = next(type(c).__name__ for c in self._stages if name in c.stage().custom_inputs)
+        asking = [c for c in self._stages if name in c.stage().custom_inputs and name not in c.OPTIONAL_INPUTS]
+        if value is None and asking:
             raise MissingArrayError(
-                f"sim_control ({type(sim_control).__name__}) has no array '{name}', which {asking} takes as an input "
-                "beside targets; set it, one number for each entry of the velocities"
+                f"sim_control ({type(sim_control).__name__}) has no array '{name}', which {type(asking[0]).__name__} "
+                "takes as an input beside targets; set it, one number for each entry of the velocities"
             )
         return value
 

@@ -53,6 +53,9 @@ class Component:
     """Signals that the law returns after those of its kind, for later stages and for telemetry."""
     OPTIONAL_SIGNALS: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """Signals that the laws can do without: what they are in a chain where nothing before gives them."""
+    OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ()
+    """Arrays of the simulation's control that the law reads where they are there, one number for each velocity; it takes
+    each as ``custom_`` and its name, and sees zero without."""
     closing_law: ClassVar[Any] = None
     """A ``@wp.func`` of the same parameters that is run after the last stage, in reverse order of the stages: the way
     back through a transmission, or what is known only then, such as the heat of the current. It may ask for signals of
@@ -65,6 +68,8 @@ class Component:
     """Parameters that all DOFs of a group share."""
     requires_grad: bool = False
     """Whether parameters and states get gradients. Set by `Actuator`."""
+    in_engine: bool = False
+    """Whether an engine solves dry friction, and is to get what stages offer of it. Set by `Actuator`."""
 
     State = State
     if TYPE_CHECKING:
@@ -268,6 +273,7 @@ class Component:
             outputs=tuple(cls.OUTPUTS),
             sensed=cls._sees_sensed,
             limits=cls.kind is ComponentKind.CLAMPING and "effort" in cls._returns,
+            custom_inputs=tuple(cls.OPTIONAL_INPUTS),
         )
 
     @classmethod
