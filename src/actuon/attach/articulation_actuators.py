@@ -18,6 +18,7 @@ from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
 from ..sim import Articulation, Simulation
 from ..typing import DeviceLike
 from .attachment import COMPUTED, Attachment, signal_attr
+from .engine_friction import solves_friction
 from .fan_out import actuators_of_all
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class ArticulationActuators(Attachment):
         """What each DOF was built from, by name. A change of one has no effect."""
         self._columns = np.array(sorted(found), dtype=np.int64)
         options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
+        options["in_engine"] = solves_friction(articulation)
         self._take_actuators(actuators_of_all(articulation, found, accumulate=False, **options))
         self._auto_step = bool(auto_step)
         self._attach(self._columns)

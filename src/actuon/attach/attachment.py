@@ -22,6 +22,7 @@ from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
 from .engine_inertia import hand_over_inertia
 from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
+from .engine_friction import EngineFriction
 from .remembering import Remembering, to_change
 from .telemetry import Telemetry, make_telemetry
 
@@ -58,6 +59,7 @@ class Attachment(Remembering, Uncopyable):
     """All of these, and the targets, as actuators read and write them: flat, by name."""
     _auto_step = True
     _write: Callable[[], None]
+    _friction: EngineFriction
     _subscriptions: list[Subscription]
     _undo: contextlib.ExitStack
     _to_bound: list[np.ndarray]
@@ -129,6 +131,8 @@ class Attachment(Remembering, Uncopyable):
             undo.callback(simulation.release, owner)
             self._hand_over(undo)
             hand_over_inertia(self.articulation, self.actuators, undo)
+            given = self._signals, self._custom_inputs
+            self._friction = EngineFriction(self.articulation, self.actuators, *given, undo)
             self._write = simulation.effort_writer(robots, columns, self._effort)
             self._subscriptions = subscribe_weakly(
                 simulation,
@@ -206,6 +210,7 @@ class Attachment(Remembering, Uncopyable):
             self._velocity = self.articulation.values("joint_qd")
         else:
             wp.copy(self._velocity_there, arrays.joint_qd)
+        self._friction.read_loads()
         for actuator, state in zip(self.actuators, self._states, strict=True):
             actuator.step(arrays, control, state, state, dt)
         self._batteries.share(self._states)
@@ -216,6 +221,7 @@ class Attachment(Remembering, Uncopyable):
             if self._trips is not None:
                 self._trips.look()
         self._write()
+        self._friction.hand_over()
 
     def _settle(self) -> None:
         """Make what the engine gets, and what is shown, out of what the actuators gave, where that is not the same."""

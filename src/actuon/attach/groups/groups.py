@@ -16,6 +16,7 @@ from ...actuator import Actuator
 from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
 from ...sim import Articulation
 from ..attachment import COMPUTED, Attachment, signal_attr
+from ..engine_friction import solves_friction
 from ..telemetry import Telemetry
 from .cfg import ActuatorBaseCfg
 from .engine_side import explicit_settler, implicit_settler
@@ -115,6 +116,7 @@ class ActuatorGroups(Attachment):
                 control_computed_output_attr=COMPUTED,
                 control_signal_attrs=signal_attr,
                 accumulate=False,
+                in_engine=solves_friction(robots),
             )
         except ActuonError as error:
             raise type(error)(f"group '{name}': {error}") from error

@@ -41,7 +41,7 @@ import warp as wp
 from ...declare.config import Config
 from ...declare.parameter import param
 from ...errors import ParameterError, StructureError
-from ...kernel.structure import Stage
+from ...kernel.structure import Stage, custom_signal
 from ...typing import ArrayLike, DeviceLike
 from ..component import limit
 from .effect import Effect
@@ -245,7 +245,9 @@ class EffectFriction(Effect):
     config = FrictionEffectConfig
     law = friction_law
     OUTPUTS = ("dry_friction", "viscous_friction")
-    OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0, "dry_friction": 0.0, "viscous_friction": 0.0})
+    OPTIONAL_SIGNALS = MappingProxyType(
+        {"gear_ratio": 1.0, "dry_friction": 0.0, "viscous_friction": 0.0, custom_signal(JOINT_LOAD): 0.0}
+    )
     OPTIONAL_INPUTS = (JOINT_LOAD,)
 
     def __init__(
@@ -278,15 +280,14 @@ class EffectFriction(Effect):
             inertia,
         )
 
-    @property
-    def depends_on_load(self) -> bool:
-        """Whether an external load changes what the stage gives."""
-        given = any(self._values[name] is not None for name in LOAD_PARAMETERS)
-        return given or not self.in_engine
-
     def stage(self) -> Stage:
+        """The component as a kernel sees it. An engine need not tell loads on which nothing depends."""
         stage = super().stage()
-        return dataclasses.replace(stage, law=friction_in_engine_law) if self.in_engine else stage
+        if not self.in_engine:
+            return stage
+        depends_on_load = any(self._values[name] is not None for name in LOAD_PARAMETERS)
+        inputs = stage.custom_inputs if depends_on_load else ()
+        return dataclasses.replace(stage, law=friction_in_engine_law, custom_inputs=inputs)
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         if not self.in_engine and self._values["inertia"] is None:

@@ -17,6 +17,7 @@ from .drives import Drives
 from .fields import ModelFields
 from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
+from .friction import SOFTNESS, external_loads
 from .servos import GAIN_FIELDS
 
 GAINS = ("actuator_gainprm", "actuator_biasprm")
@@ -84,6 +85,33 @@ class ModelProperties(Simulation):
             self._fields.all_rows(field)[envs, at] = given[:, dofs]
 
         return write
+
+    def sharpen_friction(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        kept = []
+        for model, robot, own in self._with_models(robots):
+            at = own[dofs]
+            kept.append((robot.env, at, {name: getattr(model, name)[at] for name in SOFTNESS}))
+        for _, model, at in self._to_change(tuple(SOFTNESS), robots, dofs, alike=True):
+            for name, firm in SOFTNESS.items():
+                getattr(model, name)[at] = firm(self.dt)
+
+        def give_back() -> None:
+            for env, at, values in kept:
+                for name, before in values.items():
+                    getattr(self._fields.view(env), name)[at] = before
+            self._fields.version += 1
+
+        return give_back
+
+    def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None]:
+        envs = sorted({self.robots[i].env for i in robots})
+        shown = loads.numpy().reshape(self.num_envs, -1)
+
+        def read() -> None:
+            for env in envs:
+                shown[env] = external_loads(self._mujoco, self._batch.data(env))
+
+        return read
 
     def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._per_robot(self._limits.joint_range, robots, LIMITS)

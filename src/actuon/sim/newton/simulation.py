@@ -168,6 +168,28 @@ class NewtonSimulation(Simulation):
         at = self._dofs(robots, dofs)
         return column_writer(efforts, dofs, at, self.arrays.joint_f)
 
+    def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
+        write = column_writer(values, dofs, self._dofs(robots, dofs), getattr(self.model, _PROPERTIES[name]))
+
+        def tell() -> None:
+            write()
+            self._tell_of_joints()
+
+        return tell
+
+    def sharpen_friction(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        soften = self._physics.sharpen_friction(self._dofs(robots, dofs), self.dt)
+        self._tell_of_joints()
+
+        def give_back() -> None:
+            soften()
+            self._tell_of_joints()
+
+        return give_back
+
+    def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None] | None:
+        return self._physics.load_reader(loads)
+
     def root_poses(self, robots: np.ndarray) -> np.ndarray:
         return self._numbers("body_q")[self._roots[robots]]
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Friction in engines that solve it: what stages offer is handed over at each step, in place of the asset's own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import warp as wp
+
+from ..actuator import Actuator
+from ..components.effects.friction import JOINT_LOAD
+from ..sim import Articulation
+
+_log = logging.getLogger("actuon.actuators")
+
+_PROPERTIES = {"dry_friction": ("friction", "N·m"), "viscous_friction": ("viscous_friction", "N·m·s/rad")}
+"""By the signal of stages, what engines call the property, and its unit."""
+
+
+def solves_friction(articulation: Articulation) -> bool:
+    """Whether the engine solves dry friction of joints."""
+    return articulation.simulation.dof_property("friction", articulation.robot_ids) is not None
+
+
+class EngineFriction:
+    """Hands the friction that stages offer to the engine, and the loads that the engine tells to stages.
+
+    Args:
+        articulation: The robots.
+        actuators: Their actuators.
+        signals: What stages offer, by name, each of shape (N, D).
+        inputs: What stages read beside targets, by name, flat as velocities are.
+        undo: Gets what gives the engine its own friction back.
+    """
+
+    def __init__(
+        self,
+        articulation: Articulation,
+        actuators: Sequence[Actuator],
+        signals: Mapping[str, wp.array],
+        inputs: Mapping[str, wp.array],
+        undo: contextlib.ExitStack,
+    ):
+        simulation, robots = articulation.simulation, articulation.robot_ids
+        self._writers: list[Callable[[], None]] = []
+        self._read: Callable[[], None] | None = None
+        offering = [actuator for actuator in actuators if _PROPERTIES.keys() & set(actuator.signals)]
+        if not offering:
+            return
+        at = np.concatenate([actuator.effort_indices.numpy() for actuator in offering])
+        columns = np.unique(at % articulation.num_dofs).astype(np.int64)
+        undo.callback(simulation.keep_properties(robots, columns))
+        _replace(articulation, columns)
+        if solves_friction(articulation):
+            undo.callback(simulation.sharpen_friction(robots, columns))
+            for signal, (name, _) in _PROPERTIES.items():
+                if signal in signals:
+                    self._writers.append(simulation.property_writer(name, robots, columns, signals[signal]))
+        if JOINT_LOAD in inputs:
+            self._read = simulation.load_reader(robots, inputs[JOINT_LOAD])
+
+    def read_loads(self) -> None:
+        """Let stages see what the engine tells of loads. To be called before they are stepped."""
+        if self._read is not None:
+            self._read()
+
+    def hand_over(self) -> None:
+        """Give the engine the friction of this step."""
+        for write in self._writers:
+            write()
+
+
+def _replace(articulation: Articulation, columns: np.ndarray) -> None:
+    """Take the asset's own friction off these DOFs, and say so."""
+    simulation, robots = articulation.simulation, articulation.robot_ids
+    said: dict[str, list[str]] = {}
+    for name, unit in _PROPERTIES.values():
+        held = simulation.dof_property(name, robots)
+        if held is None:
+            continue
+        for column in columns:
+            most = float(held[:, column].max())
+            if most > 0.0:
+                said.setdefault(articulation.dof_names[column], []).append(f"{most:g} {unit}")
+        simulation.set_dof_property(name, robots, columns, np.zeros((len(robots), len(columns)), np.float32))
+    if said:
+        own = ", ".join(f"{joint} ({' and '.join(values)})" for joint, values in said.items())
+        _log.warning("the asset's own friction is replaced by that of the actuators, until close(): %s", own)
