@@ -152,6 +152,7 @@ from .newton_names import (
     DrivePID as DrivePID,
 )
 from .robot_files.actuator_parsed import ActuatorParsed as ActuatorParsed
+from .robot_files.bam_files import BamMotor as BamMotor, load_bam as load_bam
 from .robot_files.usd_plugin import announce_schemas as _announce_schemas
 from .robot_files.yaml_files import (
     ActuatorEntry as ActuatorEntry,

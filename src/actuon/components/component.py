@@ -54,8 +54,8 @@ class Component:
     OPTIONAL_SIGNALS: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """Signals that the laws can do without: what they are in a chain where nothing before gives them."""
     OPTIONAL_INPUTS: ClassVar[tuple[str, ...]] = ()
-    """Arrays of the simulation's control that the law reads where they are there, one number for each velocity; it takes
-    each as ``custom_`` and its name, and sees zero without."""
+    """Arrays of the simulation's control, one number for each velocity, that the law reads where they are there: it
+    takes each as ``custom_`` and its name, and sees zero without."""
     closing_law: ClassVar[Any] = None
     """A ``@wp.func`` of the same parameters that is run after the last stage, in reverse order of the stages: the way
     back through a transmission, or what is known only then, such as the heat of the current. It may ask for signals of

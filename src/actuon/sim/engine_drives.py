@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only some engines have of drives: bounds that differ by direction, tendons, drives that can be added."""
+"""What only some engines have of drives and friction: bounds that differ by direction, tendons, drives that can be
+added, loads that are told."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import numpy as np
+import warp as wp
 
 from ..errors import SimulationError
 
@@ -43,6 +45,26 @@ class EngineDrives:
             What takes them away.
         """
         return lambda: None
+
+    def sharpen_friction(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        """Let dry friction of these DOFs hold as firmly as the engine can, and stop a joint within a step.
+
+        Returns:
+            What makes it as soft again as it was.
+        """
+        return lambda: None
+
+    def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None] | None:
+        """Return what writes the external loads of these robots' joints in the last step to ``loads``, at each call.
+
+        That is what pushed on a joint beside its motor, springs and its own dry friction [N·m or N]: gravity, motion of
+        other joints, contacts. None where the engine does not tell.
+
+        Args:
+            robots: Which robots, indices into ``robots``, shape (n,).
+            loads: float32, flat as the velocities.
+        """
+        return None
 
     def what_drives(self, robot: int, dof: int) -> str:
         """What of the engine still drives a DOF of a robot that should be silent."""

@@ -354,26 +354,6 @@ class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
         """
         return lambda: self.set_dof_property(name, robots, dofs, values.numpy()[:, dofs])
 
-    def sharpen_friction(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
-        """Let dry friction of these DOFs hold as firmly as the engine can, and stop a joint within a step.
-
-        Returns:
-            What makes it as soft again as it was.
-        """
-        return lambda: None
-
-    def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None] | None:
-        """Return what writes the external loads of these robots' joints in the last step to ``loads``, at each call.
-
-        That is what pushed on a joint beside its motor, springs and its own dry friction [N·m or N]: gravity, motion of
-        other joints, contacts. None where the engine does not tell.
-
-        Args:
-            robots: Which robots, indices into ``robots``, shape (n,).
-            loads: float32, flat as the velocities.
-        """
-        return None
-
     @abc.abstractmethod
     def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest position of joints [rad or m], each of shape (n, D); ±inf where there is no stop."""

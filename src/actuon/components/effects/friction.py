@@ -12,8 +12,8 @@ The most that dry friction can hold, its *budget*, for the effort of the motor :
         q_m \tau^2 & |\tau_e| > |\tau|
     \end{cases} \quad \text{where the two have opposite signs, else } 0
 
-These are the extended friction models M1 to M6 of M. Duclusaud, G. Passault, V. Padois, O. Ly: "Extended Friction Models
-for the Physics Simulation of Servo Actuators" (2025), of which the simpler ones have fewer terms.
+These are the extended friction models M1 to M6 of M. Duclusaud, G. Passault, V. Padois and O. Ly, "Extended Friction
+Models for the Physics Simulation of Servo Actuators" (2025), of which the simpler ones have fewer terms.
 
 Friction never pushes: over a step :math:`h`, on an inertia :math:`J`, it takes at most what stops the joint,
 
@@ -237,7 +237,8 @@ class EffectFriction(Effect):
         load_external_stribeck: As ``load_external``, at rest and in addition [1], shape (N,).
         load_motor_quadratic: Of the motor's effort squared, at rest, where an opposite load is stronger [1/(N·m)],
             shape (N,).
-        load_external_quadratic: Of the load squared, at rest, where an opposite motor is stronger [1/(N·m)], shape (N,).
+        load_external_quadratic: Of the load squared, at rest, where an opposite motor is stronger [1/(N·m)], shape
+            (N,).
         inertia: What is to be stopped [kg·m² or kg], shape (N,): of all that moves with the joint, as felt at the place
             of the stage. Needed where no engine solves friction.
     """

@@ -62,6 +62,6 @@ _SLOPE = """
 
 
 @wp.func_native(_VALUE, _SLOPE)
-def stribeck(speed: float, exponent: float) -> float:
+def stribeck(speed: float, exponent: float) -> float:  # type: ignore[empty-body]
     r"""``exp(-speed**exponent)`` for a speed ≥ 0 as a multiple of the Stribeck velocity."""
     ...

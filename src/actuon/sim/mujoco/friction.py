@@ -20,7 +20,7 @@ load would do, the least that MuJoCo allows. By default b is 105 1/s and the sha
 
 
 def external_loads(mujoco: Any, data: Any) -> np.ndarray:
-    """What acted on each DOF in the last step beside actuators, springs and its own dry friction [N·m or N], shape (nv,).
+    """What pushed on each DOF in the last step [N·m or N], shape (nv,), beside motor, springs and its own dry friction.
 
     Gravity, Coriolis and centrifugal forces, contacts, stops and other constraints.
     """

@@ -15,9 +15,9 @@ from ..simulation import Simulation
 from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields
+from .friction import SOFTNESS, external_loads
 from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
-from .friction import SOFTNESS, external_loads
 from .servos import GAIN_FIELDS
 
 GAINS = ("actuator_gainprm", "actuator_biasprm")

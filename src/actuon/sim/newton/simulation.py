@@ -171,21 +171,14 @@ class NewtonSimulation(Simulation):
     def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
         write = column_writer(values, dofs, self._dofs(robots, dofs), getattr(self.model, _PROPERTIES[name]))
 
-        def tell() -> None:
+        def hand_over() -> None:
             write()
             self._tell_of_joints()
 
-        return tell
+        return hand_over
 
     def sharpen_friction(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
-        soften = self._physics.sharpen_friction(self._dofs(robots, dofs), self.dt)
-        self._tell_of_joints()
-
-        def give_back() -> None:
-            soften()
-            self._tell_of_joints()
-
-        return give_back
+        return self._physics.sharpen_friction(self._dofs(robots, dofs), self.dt, self._tell_of_joints)
 
     def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None] | None:
         return self._physics.load_reader(loads)

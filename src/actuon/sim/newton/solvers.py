@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import warp as wp
 
 from ...errors import SimulationError
-from ...kernel.types import Floats, Ints
-from ..mujoco.friction import SOFTNESS, external_loads
+from ..mujoco.friction import SOFTNESS
+from .loads import load_reader
 
 SolverLike: TypeAlias = "str | Callable[[Any], Any]"
 """A name, a class of solver, or a function that makes a solver of a ``newton.Model``."""
@@ -20,30 +21,6 @@ _INTEGRATORS = ("euler", "implicitfast", "rk4")
 
 _FRICTION = {"dof_solref": "solreffriction", "dof_solimp": "solimpfriction"}
 """What Newton's models call MuJoCo's fields of the softness of dry friction."""
-
-Table: Any = wp.array2d(dtype=wp.float32)
-Numbers: Any = wp.array2d(dtype=wp.int32)
-
-
-@wp.kernel
-def _loads(constraint: Table, bias: Table, dofs: Numbers, loads: Floats):
-    """Loads with the dry friction of the joints themselves."""
-    world, i = wp.tid()
-    if dofs[world, i] >= 0:
-        loads[dofs[world, i]] = constraint[world, i] - bias[world, i]
-
-
-@wp.kernel
-def _without_own(
-    num_equality: Ints, num_friction: Ints, kinds: Numbers, ids: Numbers, forces: Table, kind: int, dofs: Numbers,
-    loads: Floats,
-):  # fmt: skip
-    """Take the dry friction of the joints themselves off."""
-    world, row = wp.tid()
-    if row < num_equality[world] + num_friction[world] and kinds[world, row] == kind:
-        dof = dofs[world, ids[world, row]]
-        if dof >= 0:
-            wp.atomic_sub(loads, dof, forces[world, row])
 
 
 class Physics:
@@ -81,8 +58,12 @@ class Physics:
         """What else than the state, the targets and the efforts the next step depends on."""
         return []
 
-    def sharpen_friction(self, dofs: np.ndarray, dt: float) -> Callable[[], None]:
-        """Let dry friction of these DOFs of the model hold firmly. Returns what makes it as soft again as it was."""
+    def sharpen_friction(self, dofs: np.ndarray, dt: float, tell: Callable[[], None]) -> Callable[[], None]:
+        """Let dry friction of these DOFs of the model hold firmly, and ``tell`` the solver.
+
+        Returns:
+            What makes it as soft again as it was.
+        """
         return lambda: None
 
     def load_reader(self, loads: wp.array) -> Callable[[], None] | None:
@@ -144,7 +125,6 @@ class MujocoPhysics(Physics):
             raise SimulationError("solver: use_mujoco_cpu steps one environment only; leave it off for several")
         mujoco, _ = solver.import_mujoco()
         self._joint_kind = int(mujoco.mjtTrn.mjTRN_JOINT)
-        self._friction_kind = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
         # A state that diverged must be seen, not silently replaced by the first one. MuJoCo Warp does not do that.
         solver.mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         self._driven, self._direct = self._actuators()
@@ -195,44 +175,24 @@ class MujocoPhysics(Physics):
         direct = getattr(getattr(control, "mujoco", None), "ctrl", None)
         return [data.qacc_warmstart, data.act, *([direct] if direct is not None else [])]
 
-    def sharpen_friction(self, dofs: np.ndarray, dt: float) -> Callable[[], None]:
+    def sharpen_friction(self, dofs: np.ndarray, dt: float, tell: Callable[[], None]) -> Callable[[], None]:
         own = getattr(self.model, "mujoco", None)
-        arrays = {name: getattr(own, _FRICTION[name], None) for name in SOFTNESS}
-        kept = {name: array.numpy().copy() for name, array in arrays.items() if array is not None}
-        for name, values in kept.items():
-            firm = values.copy()
-            firm[dofs] = SOFTNESS[name](dt)
-            arrays[name].assign(firm)  # type: ignore[union-attr]
+        found = {name: getattr(own, _FRICTION[name], None) for name in SOFTNESS}
+        arrays = {name: array for name, array in found.items() if array is not None}
+        kept = {name: array.numpy()[dofs] for name, array in arrays.items()}
 
-        def give_back() -> None:
-            for name, values in kept.items():
-                now = arrays[name].numpy()  # type: ignore[union-attr]
-                now[dofs] = values[dofs]
-                arrays[name].assign(now)  # type: ignore[union-attr]
+        def put(values: Mapping[str, Any]) -> None:
+            for name, array in arrays.items():
+                numbers = array.numpy().copy()
+                numbers[dofs] = values[name]
+                array.assign(numbers)
+            tell()
 
-        return give_back
+        put({name: firm(dt) for name, firm in SOFTNESS.items()})
+        return functools.partial(put, kept)
 
     def load_reader(self, loads: wp.array) -> Callable[[], None]:
-        of_newton, solver = self.solver.mjc_dof_to_newton_dof, self.solver
-        if not solver.use_mujoco_cpu:
-            efc, data = solver.mjw_data.efc, solver.mjw_data
-            inputs = [data.qfrc_constraint, data.qfrc_bias, of_newton]
-            own = [data.ne, data.nf, efc.type, efc.id, efc.force, self._friction_kind, of_newton]
-            rows = efc.force.shape
-
-            def read() -> None:
-                wp.launch(_loads, of_newton.shape, inputs, [loads], device=loads.device)
-                wp.launch(_without_own, rows, own, [loads], device=loads.device)
-
-            return read
-        at, shown = of_newton.numpy()[0], loads.numpy()
-        mujoco, _ = solver.import_mujoco()
-        has = at >= 0
-
-        def read_native() -> None:
-            shown[at[has]] = external_loads(mujoco, solver.mj_data)[has]
-
-        return read_native
+        return load_reader(self.solver, loads)
 
     def can_have_stops(self) -> np.ndarray:
         return self._stops
