@@ -51,6 +51,30 @@ def torque_speed(effort, q, qd, speeds, efforts):
     return np.clip(effort, bounds.min(axis=0), bounds.max(axis=0))
 
 
+def friction_budget(
+    effort, load, qd, *, dynamic, static=None, stribeck_velocity=0.0, stribeck_exponent=2.0, load_motor=0.0,
+    load_external=0.0, load_motor_stribeck=0.0, load_external_stribeck=0.0, load_motor_quadratic=0.0,
+    load_external_quadratic=0.0,
+):  # fmt: skip
+    """The most that dry friction can hold: models M1 to M6 of Duclusaud et al. (2025)."""
+    more = 0.0 if static is None else static - dynamic
+    more = more + np.abs(load_external_stribeck * load - load_motor_stribeck * effort)
+    weaker = np.where(np.abs(load) < np.abs(effort), load_external_quadratic * load**2, 0.0)
+    stronger = np.where(np.abs(load) > np.abs(effort), load_motor_quadratic * effort**2, 0.0)
+    more = more + np.where(load * effort < 0.0, weaker + stronger, 0.0)
+    fall = np.exp(-(np.abs(qd / np.maximum(stribeck_velocity, 1e-9)) ** stribeck_exponent))
+    return dynamic + np.abs(load_external * load - load_motor * effort) + fall * more
+
+
+def friction(effort, load, qd, dt, *, inertia, viscous, **values):
+    """The effort that is left, by the velocity after an implicit step: at rest, or sliding against the budget."""
+    budget = friction_budget(effort, load, qd, **values)
+    push = effort + load + inertia * qd / dt
+    sliding = np.sign(push) * np.maximum(np.abs(push) - budget, 0.0)
+    after = sliding / (inertia / dt + viscous)
+    return inertia * (after - qd) / dt - load
+
+
 CLAMPS = {
     "ClampingMaxEffort": max_effort,
     "ClampingDCMotor": dc_motor,

@@ -170,10 +170,11 @@ class NewtonSimulation(Simulation):
 
     def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
         write = column_writer(values, dofs, self._dofs(robots, dofs), getattr(self.model, _PROPERTIES[name]))
+        of_forces = self._newton.ModelFlags.JOINT_DOF_FORCE_PROPERTIES  # not of inertias, which take ten times as long
 
         def hand_over() -> None:
             write()
-            self._tell_of_joints()
+            self.solver.notify_model_changed(of_forces)
 
         return hand_over
 
