@@ -36,6 +36,7 @@ from .components.effects.current_loop import (
     EffectCurrentLoop as EffectCurrentLoop,
 )
 from .components.effects.effect import Effect as Effect
+from .components.effects.friction import EffectFriction as EffectFriction, FrictionEffectConfig as FrictionEffectConfig
 from .components.effects.noise import (
     EffectNoise as EffectNoise,
     NoiseEffectConfig as NoiseEffectConfig,
@@ -48,7 +49,6 @@ from .components.limits.battery import (
     BatteryClampingConfig as BatteryClampingConfig,
     ClampingBattery as ClampingBattery,
 )
-from .components.effects.friction import EffectFriction as EffectFriction, FrictionEffectConfig as FrictionEffectConfig
 from .components.limits.clamping import Clamping as Clamping
 from .components.limits.dc_motor import (
     ClampingDCMotor as ClampingDCMotor,

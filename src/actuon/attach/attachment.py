@@ -20,9 +20,9 @@ from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
+from .engine_friction import EngineFriction
 from .engine_inertia import hand_over_inertia
 from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
-from .engine_friction import EngineFriction
 from .remembering import Remembering, to_change
 from .telemetry import Telemetry, make_telemetry
 
