@@ -10,7 +10,7 @@ import warp as wp
 
 from .actuator_config import ActuatorConfig, Part, built
 from .actuator_state import ActuatorState
-from .arrays import index_array, read_array, read_optional
+from .arrays import index_array, read_array, read_custom, read_feedforward, read_optional
 from .components.component import Component
 from .components.controllers.controller import Controller
 from .components.delay import Delay
@@ -21,7 +21,7 @@ from .components.sensors.sensor import Sensor
 from .components.transmissions.transmission import Transmission
 from .declare.config import Config
 from .declare.registry import ComponentKind
-from .errors import MissingArrayError, ParameterError, StateError, StructureError, listed
+from .errors import ParameterError, StateError, StructureError, listed
 from .held_control import held_state, holding_of, runner_of
 from .kernel.arguments import arguments
 from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
@@ -132,8 +132,11 @@ class Actuator:
             component.in_engine = bool(in_engine)
         self._check_stages()
         self._holding = holding_of(self._stages, described.control_every)
-        names = (name for component in self._stages for name in component.stage().custom_inputs)
-        self._custom_inputs = tuple(dict.fromkeys(names))
+        self._custom_inputs: dict[str, str | None] = {}  # and who cannot do without, where there is one
+        for component in self._stages:
+            for name in component.stage().custom_inputs:
+                asking = None if name in component.OPTIONAL_INPUTS else type(component).__name__
+                self._custom_inputs[name] = self._custom_inputs.get(name) or asking
 
         self.state_pos_attr = state_pos_attr
         self.state_vel_attr = state_vel_attr
@@ -284,7 +287,7 @@ class Actuator:
     @property
     def custom_inputs(self) -> tuple[str, ...]:
         """Names of arrays in the simulation's control that stages read beside targets and feedforward."""
-        return self._custom_inputs
+        return tuple(self._custom_inputs)
 
     State = ActuatorState
 
@@ -347,8 +350,8 @@ class Actuator:
             read_array(sim_state, self.state_vel_attr, "sim_state"),
             read_array(sim_control, self.control_target_pos_attr, "sim_control"),
             read_array(sim_control, self.control_target_vel_attr, "sim_control"),
-            self._read_feedforward(sim_control),
-            *(self._read_custom(sim_control, name) for name in self._custom_inputs),
+            read_feedforward(sim_control, self.control_feedforward_attr, "joint_act"),
+            *(read_custom(sim_control, name, asking) for name, asking in self._custom_inputs.items()),
             read_array(sim_control, self.control_output_attr, "sim_control"),
             read_array(sim_control, self.control_computed_output_attr, "sim_control")
             if self.control_computed_output_attr
@@ -365,27 +368,6 @@ class Actuator:
         if signal == LIMITED_BY:  # a function of names was asked for it too, whether or not its author knows it
             return read_optional(sim_control, name)
         return read_array(sim_control, name, "sim_control")
-
-    def _read_feedforward(self, sim_control: object) -> Any:
-        """The feedforward; the default name may be absent, one that was asked for may only be None."""
-        name = self.control_feedforward_attr
-        if name is None:
-            return None
-        value = read_optional(sim_control, name)
-        if value is None and name != "joint_act":
-            there = name in sim_control if isinstance(sim_control, Mapping) else hasattr(sim_control, name)
-            return None if there else read_array(sim_control, name, "sim_control")
-        return value
-
-    def _read_custom(self, sim_control: object, name: str) -> Any:
-        value = read_optional(sim_control, name)
-        asking = [c for c in self._stages if name in c.stage().custom_inputs and name not in c.OPTIONAL_INPUTS]
-        if value is None and asking:
-            raise MissingArrayError(
-                f"sim_control ({type(sim_control).__name__}) has no array '{name}', which {type(asking[0]).__name__} "
-                "takes as an input beside targets; set it, one number for each entry of the velocities"
-            )
-        return value
 
     def kernel_source(self) -> str:
         """The Python source of the kernel that a step with the controller launches. Only where `is_fused`."""

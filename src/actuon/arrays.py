@@ -201,5 +201,27 @@ def read_optional(source: Any, name: str) -> Any:
     return value
 
 
+def read_feedforward(source: Any, name: str | None, default: str) -> Any:
+    """The feedforward; the ``default`` name may be absent, one that was asked for may only be None."""
+    if name is None:
+        return None
+    value = read_optional(source, name)
+    if value is None and name != default:
+        there = name in source if isinstance(source, Mapping) else hasattr(source, name)
+        return None if there else read_array(source, name, "sim_control")
+    return value
+
+
+def read_custom(source: Any, name: str, asking: str | None) -> Any:
+    """An input beside targets, which ``asking`` cannot do without; None where it is absent and nobody is asking."""
+    value = read_optional(source, name)
+    if value is None and asking is not None:
+        raise MissingArrayError(
+            f"sim_control ({type(source).__name__}) has no array '{name}', which {asking} takes as an input beside "
+            "targets; set it, one number for each entry of the velocities"
+        )
+    return value
+
+
 def _name(dtype: Any) -> str:
     return getattr(dtype, "__name__", str(dtype))
