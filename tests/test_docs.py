@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import logging
 import re
 from pathlib import Path
 
@@ -25,7 +26,12 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     path = tmp_path / f"page_{page.stem}.py"
     path.write_text("\n".join(CODE.findall(page.read_text())))
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    log = logging.getLogger("actuon.actuators")
+    level = log.level
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    finally:
+        log.setLevel(level)
 
 
 def configs():
