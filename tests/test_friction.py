@@ -353,6 +353,27 @@ def test_published_parameter_files(bam_file):
         np.testing.assert_allclose(bench.sim["dry"].numpy(), expected, rtol=1e-4, atol=1e-9, err_msg=model)
 
 
+def test_a_published_servo_as_an_actuator(bam_file):
+    """Voltage less back-EMF over the resistance gives the effort, as its authors have it; friction takes its share."""
+    servo = actuon.load_bam(bam_file({**OTHERS, **XL330["m1"], "model": "m1"}))
+    servo = dataclasses.replace(servo, friction=dataclasses.replace(servo.friction, inertia=0.01))
+    electric = {"torque_constant": servo.torque_constant, "resistance": servo.resistance, "bus_voltage": 5.0}
+    config = servo.config(actuon.ServoPWMControlConfig(kp=2.0, **electric), bus_voltage=5.0)
+    builder = actuon.ActuatorBuilder()
+    builder.add(config, 0)
+    (actuator,) = builder.finalize()
+    sim = {name: np.zeros(1, np.float32) for name in ("joint_q", "joint_target_qd", "joint_f", *INPUTS)}
+    sim |= {"joint_target_q": np.float32([0.3]), "joint_qd": np.float32([2.0])}
+    state = actuator.state()
+    actuator.step(sim, sim, state, state, dt=DT)
+    effort = 0.366 * (2.0 * 0.3 * 5.0 - 0.366 * 2.0) / 2.81
+    values = {"dynamic": 0.0128, "viscous": 0.00366, "inertia": 0.01}
+    np.testing.assert_allclose(sim["joint_f"], oracle.friction(effort, 0.0, 2.0, DT, **values), rtol=1e-5)
+    without = dataclasses.replace(servo, resistance=None).config(actuon.PDControlConfig(1.0, 0.0))
+    assert not without.clamping
+    assert without.transmission.reflected_inertia == np.float32(0.00181).astype(float).round(8)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

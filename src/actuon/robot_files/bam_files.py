@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..actuator_config import ActuatorConfig
 from ..components.effects.friction import FrictionEffectConfig
+from ..components.limits.voltage import VoltageClampingConfig
+from ..components.transmissions.gear import GearTransmissionConfig
+from ..declare.config import Config
 from ..errors import ParameterError, RobotFileError, listed, shown
 from ..files import read_text
 from ..typing import PathLike
@@ -61,6 +65,19 @@ class BamMotor:
     """By which the bench read its angle wrong [rad]."""
     command_delay: float
     """Between a command and its effect [s]."""
+
+    def config(self, controller: Config, bus_voltage: float = math.inf) -> ActuatorConfig:
+        """The motor behind a controller: its limits by voltage, its friction, and its rotor, for an engine's armature.
+
+        Args:
+            controller: Such as a `ServoPWMControlConfig` with the same torque constant and resistance.
+            bus_voltage: Of the supply [V]. inf, and a file without a resistance: no limit.
+        """
+        limits = []
+        if self.resistance is not None:
+            limits.append(VoltageClampingConfig(self.torque_constant, self.resistance, bus_voltage))
+        rotor = GearTransmissionConfig(ratio=1.0, reflected_inertia=self.armature)
+        return ActuatorConfig(controller, limits, transmission=rotor, effects=[self.friction])
 
 
 def load_bam(path: PathLike) -> BamMotor:
