@@ -95,6 +95,19 @@ def test_targets_of_velocity_alone_and_limits_of_the_group(arm):
         assert simulation.models[1].nu == 3
 
 
+def test_an_added_drive_has_the_limits_of_its_environment(arm):
+    with MujocoSimulation(arm(), num_envs=12) as simulation:
+        robots = Articulation("r")
+        limits = robots.get_dof_max_efforts().numpy() * np.linspace(0.5, 1.0, 12)[:, None]
+        limits[3, 2] = 4.0
+        robots.set_dof_max_efforts(limits)
+        before = robots.get_dof_max_efforts().numpy()
+        with ActuatorGroups(robots, {"all": implicit("a", "c")}):
+            np.testing.assert_array_equal(robots.get_dof_max_efforts().numpy(), before)
+            simulation.step()
+        np.testing.assert_array_equal(robots.get_dof_max_efforts().numpy(), before)
+
+
 def test_the_model_is_bare_again_when_the_last_one_closes(arm):
     with MujocoSimulation(arm()) as simulation:
         robots = Articulation("r")

@@ -52,10 +52,17 @@ def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.i
         "ctrllimited": False,
         "forcelimited": False,
     }
-    if np.isfinite([lower, upper]).any():
-        most = float(np.finfo(np.float32).max)
-        fields |= {"forcelimited": True, "forcerange": np.clip([lower, upper], -most, most)}
+    limited, bounds = force_range(lower, upper)
+    if limited:
+        fields |= {"forcelimited": True, "forcerange": bounds}
     return NewActuator(dof, "_drive", fields)
+
+
+def force_range(lower: float, upper: float) -> tuple[bool, np.ndarray]:
+    """``forcelimited`` and ``forcerange`` of a drive that pushes from ``lower`` to ``upper`` [N·m or N]."""
+    most = float(np.finfo(np.float32).max)
+    limited = bool(np.isfinite([lower, upper]).any())
+    return limited, np.clip([lower, upper], -most, most) if limited else np.zeros(2)
 
 
 def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -> tuple[Any, Drives]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import SimulationError
-from .added_drives import copy_values, new_drive, with_actuators
+from .added_drives import copy_values, force_range, new_drive, with_actuators
 from .drives import Drives
-from .properties import ModelProperties
+from .limits import ACTUATOR_FIELDS
+from .properties import LIMITS, ModelProperties
 from .servos import GAIN_FIELDS, is_loud
 
 _log = logging.getLogger("actuon.sim")
@@ -81,6 +82,8 @@ class GrowingModel(ModelProperties):
         assert self._spec is not None
         model, drives = self._fields.model, self._drives
         bare, _ = self._bare or (model, drives)
+        envs = range(self.num_envs if any(name in self._fields.rows for name in LIMITS) else 0)
+        own = [self._limits.effort_range(self._fields.view(env), np.array(dofs)) for env in envs]
         lower, upper, _ = self._limits.effort_range(model, np.array(dofs))
         before = [new_drive(self._mujoco, dof) for dof in drives.added_dofs]
         new = [new_drive(self._mujoco, *place) for place in zip(dofs, lower, upper, strict=True)]
@@ -94,6 +97,14 @@ class GrowingModel(ModelProperties):
         copy_values(model, grown)
         self._bare = self._bare or (model, drives)
         self._take_model(grown, its_drives)
+        if own:
+            self._limit_each(grown.nactuator - len(new), own)
+
+    def _limit_each(self, first: int, ranges: Sequence[Sequence[Any]]) -> None:
+        """Give actuators from ``first`` on lowest and highest efforts [N·m or N], for each environment."""
+        for env, model in self._fields.to_change(ACTUATOR_FIELDS, range(self.num_envs), alike=False):
+            for i, place in enumerate(zip(*ranges[env][:2], strict=True), start=first):
+                model.actuator_forcelimited[i], model.actuator_forcerange[i] = force_range(*place)
 
     def _shrink(self) -> None:
         """Take added drives away, once nobody needs any."""
