@@ -358,6 +358,11 @@ def test_what_is_no_robot_is_called_what_it_is(name, file, match, tmp_path, comp
     assert match in complaint(name, file, *options)
 
 
+@pytest.mark.parametrize("folder", [".", ".."])
+def test_a_folder_is_no_robot(folder, complaint):
+    assert complaint("init", folder) == f"actuon: '{folder}' is a directory; must be a file"
+
+
 def test_a_usd_file_without_joints_is_refused(tmp_path, complaint):
     stage = Usd.Stage.CreateNew(str(tmp_path / "cup.usda"))
     stage.SetDefaultPrim(stage.DefinePrim("/Cup", "Xform"))

@@ -91,13 +91,14 @@ def init(
     from .own_drives import read_own_drives
     from .starting_yaml import save_starting_yaml
 
-    output = output or robot.with_name(f"{robot.stem}.actuon.yaml")
+    output = output or robot.parent / f"{robot.stem}.actuon.yaml"
     _check_yaml(output)
     _check_new(output, force)
     found = read_own_drives(robot, root)
     groups = save_starting_yaml(robot, found, output)
     count = sum(len(group.joints) for group in groups)
-    print(f"wrote {len(groups)} entries for {count} of {len(found.joints)} joints to {output}")
+    entries = "1 entry" if len(groups) == 1 else f"{len(groups)} entries"
+    print(f"wrote {entries} for {count} of {len(found.joints)} joints to {output}")
     to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
     if to_set:
         print(f"to be set: kp and kd of {', '.join(to_set)}")
