@@ -203,6 +203,14 @@ def test_an_mjcf_robot_is_the_same_in_both_engines(name):
     np.testing.assert_allclose(logs[0], logs[1], atol=2e-4)
 
 
+def test_limits_of_motors_and_servos_in_mjcf(tmp_path):
+    text = MOTORS.replace('joint="turn"', 'joint="turn" gear="2" ctrlrange="-3 2"')
+    text = text.replace('joint="swing"', 'joint="swing" forcerange="-5 5"')
+    (tmp_path / "limited.xml").write_text(text)
+    with NewtonSimulation(tmp_path / "limited.xml"):
+        assert Articulation("/cart").get_dof_max_efforts().numpy()[0, 1:].tolist() == [6.0, 5.0]
+
+
 def test_joints_of_one_body_in_mjcf(motors):
     """Newton makes one joint of them, those that slide first."""
     with NewtonSimulation(motors, num_envs=2) as simulation:

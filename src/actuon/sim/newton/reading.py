@@ -16,6 +16,9 @@ from ...errors import MissingExtraError, RobotFileError
 from ...files import check_readable
 from ...robot_files.names import shortest_endings
 from ...typing import PathLike
+from ..mujoco.drives import Drives
+from ..mujoco.limits import Limits
+from ..mujoco.names import joint_name
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -154,6 +157,7 @@ def _read_mjcf(newton: Any, path: Path) -> RobotFile:
             "MujocoSimulation"
         )
     _start_at_home(spec, bodies, builder)
+    _limit_efforts(mujoco, spec, bodies, builder)
     robots = []
     for label, members in _articulations(builder):
         links = [builder.joint_child[j] for j in members]
@@ -214,6 +218,23 @@ def _start_at_home(spec: Any, bodies: list[_Body], builder: Any) -> None:
             builder.joint_q[start : start + 7] = [x, y, z, qx, qy, qz, qw]
         for i, (_, at, reference) in enumerate(bodies[child].dofs):
             builder.joint_q[start + i] = builder.joint_target_q[start + i] = home[at] - reference
+
+
+def _limit_efforts(mujoco: Any, spec: Any, bodies: list[_Body], builder: Any) -> None:
+    """Give joints the limits of the motors and servos on them, which Newton reads as theirs alone. Where MuJoCo cannot
+    compile the file, limits are those that Newton reads."""
+    try:
+        model = spec.copy().compile()
+    except ValueError:
+        return
+    limits = Limits(mujoco, Drives(mujoco, model))
+    places = {joint_name(model, joint): int(model.jnt_dofadr[joint]) for joint in range(model.njnt)}
+    for joint, child in enumerate(builder.joint_child):
+        names = [name for name, *_ in bodies[child].dofs]
+        dofs = np.array([places[name] for name in names if name in places], dtype=np.int64)
+        if len(dofs) == len(names):
+            for i, limit in enumerate(limits.effort_limits(model, dofs), start=builder.joint_qd_start[joint]):
+                builder.joint_effort_limit[i] = min(builder.joint_effort_limit[i], float(limit))
 
 
 def _articulations(builder: Any) -> list[tuple[str, list[int]]]:
