@@ -302,3 +302,20 @@ def test_a_file_that_is_gone_is_told(arm):
         with pytest.raises(ValueError, match=r"no drive can be added: .*arm.xml' cannot be read again"):
             ActuatorGroups(Articulation("/r"), {"a": implicit("a")})
         simulation.step()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "what"),
+    [
+        ('name="c"', 'name="d"', "joint 'c' is 'd'"),
+        ('<joint name="a" axis="0 1 0" armature="0.1"/>', "", "njnt"),
+        ('<motor joint="b"/>', "", "nactuator"),
+    ],
+)
+def test_a_file_that_has_changed_is_told(arm, before, now, what):
+    path = arm(actuators='<motor joint="b"/>', keys="")
+    with MujocoSimulation(path) as simulation:
+        path.write_text(path.read_text().replace(before, now))
+        with pytest.raises(ValueError, match=rf"no drive .* has changed since \(.*{what}.*\); make"):
+            ActuatorGroups(Articulation("/r"), {"c": implicit("c")})
+        simulation.step()

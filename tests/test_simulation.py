@@ -291,7 +291,7 @@ def test_paths_and_patterns():
         ]
         with pytest.raises(ValueError, match="no robot at '/World/envs/env_.*/Robot'.*/World/envs/env_0/base"):
             Articulation("/World/envs/env_.*/Robot")
-        with pytest.raises(ValueError, match="no regex"):
+        with pytest.raises(ValueError, match="nor a valid regex"):
             Articulation("(")
         with pytest.raises(ValueError, match="got none"):
             Articulation([])

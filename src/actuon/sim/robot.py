@@ -85,6 +85,6 @@ def _matching(robots: Sequence[Robot], pattern: str) -> list[int]:
     except re.error as error:
         known = [robot.path for robot in robots]
         raise SimulationError(
-            f"'{pattern}' is no robot, and no regex: {error}; {listed(pattern, known, 'robots')}"
+            f"'{pattern}' is not the path of a robot, nor a valid regex: {error}; {listed(pattern, known, 'robots')}"
         ) from error
     return [i for i, robot in enumerate(robots) if any(regex.fullmatch(name) for name in robot.names)]

@@ -84,18 +84,26 @@ def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewAc
     try:
         _add(mujoco, spec, model, actuators)
         grown = spec.compile()
+    except SimulationError:
+        raise
     except (ValueError, RuntimeError, mujoco.FatalError, mujoco.UnexpectedError) as error:
         raise SimulationError(f"no drive can be added to the model: {' '.join(str(error).split())}") from error
     sizes = ("nq", "nv", "na", "nbody", "njnt", "ngeom", "nsite", "ntendon", "neq", "nsensor", "nkey")
     changed = [name for name in sizes if getattr(grown, name) != getattr(model, name)]
-    if changed or grown.nactuator != model.nactuator + len(actuators):
-        raise SimulationError(
-            "no drive can be added to the model: what it was made from has changed since "
-            f"({', '.join(changed or ['nactuator'])}); make the simulation anew"
-        )
+    if grown.nactuator != model.nactuator + len(actuators):
+        changed.append("nactuator")
+    if changed:
+        raise _has_changed(", ".join(changed))
     drives = Drives(mujoco, grown, range(model.nactuator, grown.nactuator))
     copy_values(model, grown)
     return grown, drives
+
+
+def _has_changed(what: str) -> SimulationError:
+    return SimulationError(
+        f"no drive can be added to the model: what it was made from has changed since ({what}); make the simulation "
+        "anew"
+    )
 
 
 def _add(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -> None:
@@ -109,7 +117,11 @@ def _add(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -
     inputs = 0
     for new in actuators:
         joint = int(model.dof_jntid[new.dof])
-        target = joint_name(model, joint)
+        if joint not in joints:
+            raise _has_changed("njnt")
+        target, now = joint_name(model, joint), joints[joint].name
+        if now != model.joint(joint).name:
+            raise _has_changed(f"joint '{target}' is '{now}'")
         joints[joint].name = target  # one without a name has that by which it is called here
         name = f"{target}{new.suffix}"
         while name in taken:
