@@ -163,7 +163,7 @@ BAD = {
     "no path": ({"robotPath": ""}, r"robotPath: got ''; must be the path or name"),
     "no text": ({"robotPath": 3}, r"robotPath: got 3; must be"),
     "no robot": ({"robotPath": "/lefft"}, r"no robot at '/lefft'.*Did you mean '/left'"),
-    "no regex": ({"robotPath": "(("}, "no regex"),
+    "no regex": ({"robotPath": "(("}, "nor a valid regex"),
     "negative step": ({"autoStepPrePhysics": False, "stepDt": -0.1}, r"stepDt: got -0.1; must be finite and ≥ 0"),
     "endless step": ({"autoStepPrePhysics": False, "stepDt": float("nan")}, "stepDt: got nan"),
     "too few": (

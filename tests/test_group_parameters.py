@@ -170,7 +170,7 @@ def test_gear_ratio_puts_limits_on_the_motors_side():
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={".*_hip": 1.0}), "joint 'left_knee' has no value"),
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={".*": 1.0, "left.*": 2.0}), "matches '.*' and 'left"),
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={".*": 1.0, "elbow": 2.0}), "'elbow' matches no joint"),
-        (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={"(": 1.0}), "no regex"),
+        (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={"(": 1.0}), "not a valid regex"),
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness=-1.0), "stiffness: got -1"),
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness={".*": math.nan}), "got nan"),
         (IdealPDActuatorCfg(joint_names_expr=[".*"], stiffness=[1.0, 2.0]), "must be a number"),

@@ -107,7 +107,7 @@ def matching(where: str, pattern: Any, names: Sequence[str]) -> list[str]:
     try:
         regex = re.compile(pattern)
     except (re.error, TypeError) as error:
-        raise ParameterError(f"{where}: {pattern!r} is no regex: {error}") from error
+        raise ParameterError(f"{where}: {pattern!r} is not a valid regex: {error}") from error
     found = [name for name in names if regex.fullmatch(name)]
     if not found:
         raise ParameterError(f"{where}: '{pattern}' matches no joint; {listed(str(pattern), names, 'joints')}")
