@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 
 import warp as wp
 
-from . import chains, first_use, groups, networks, robots, sizes
+from . import chains, first_use, groups, motors, networks, robots, sizes
 from .runner import Table, machine, use_avx2
 
 PARTS: dict[str, Callable[[float], Sequence[Table]]] = {
     "groups": groups.measure_groups,
     "chains": chains.measure_chains,
     "sizes": sizes.measure_sizes,
+    "motors": motors.measure_motors,
     "networks": networks.measure_networks,
     "robots": robots.measure_robots,
     "first_use": first_use.measure_first_use,
