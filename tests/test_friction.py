@@ -61,8 +61,13 @@ class Bench:
         return np.array(velocities)
 
 
-def draw(rng, n):
-    return {name: rng.uniform(*bounds, n).astype(np.float32) for name, bounds in RANGES.items()}
+COULOMB = ("dynamic", "viscous", "inertia")
+TERMS = {"coulomb": COULOMB, "stribeck": (*COULOMB, "static", "stribeck_velocity"), "everything": tuple(RANGES)}
+"""Parameters that are given: each of these has a law of its own."""
+
+
+def draw(rng, n, terms="everything"):
+    return {name: rng.uniform(*RANGES[name], n).astype(np.float32) for name in TERMS[terms]}
 
 
 def draw_inputs(rng, n):
@@ -72,10 +77,11 @@ def draw_inputs(rng, n):
     return inputs.astype(np.float32)
 
 
-def test_as_the_oracle_fused_and_staged():
+@pytest.mark.parametrize("terms", TERMS)
+def test_as_the_oracle_fused_and_staged(terms):
     rng = np.random.default_rng(1)
     n = 333
-    values = draw(rng, n)
+    values = draw(rng, n, terms)
     bench = Bench(actuon.EffectFriction(**values), n)
     assert bench.actuator.is_fused()
     staged = Bench(actuon.EffectFriction(**values), n)
@@ -87,20 +93,39 @@ def test_as_the_oracle_fused_and_staged():
         left = bench.left(effort, load, qd, dt)
         expected = oracle.friction(*np.float64([effort, load, qd]), dt, **exact)
         size = np.abs(effort) + np.abs(load) + np.abs(values["inertia"] * qd / dt)
-        assert (np.abs(left - expected) < 2e-6 * size + 1e-6).all()
+        assert (np.abs(left - expected) < 4e-6 * size + 2e-6).all()
         np.testing.assert_array_equal(staged.left(effort, load, qd, dt), left)
         budget = {name: exact[name] for name in exact if name not in ("inertia", "viscous")}
         expected = oracle.friction_budget(*np.float64([effort, load, qd]), **budget)
-        np.testing.assert_allclose(bench.sim["dry"].numpy(), expected, rtol=2e-6)
+        np.testing.assert_allclose(bench.sim["dry"].numpy(), expected, rtol=4e-6)
         np.testing.assert_array_equal(bench.sim["wet"].numpy(), values["viscous"])
         stuck += np.count_nonzero(np.abs(qd + dt * (left + load) / values["inertia"]) < 1e-6)
-    assert 50 < stuck < 600
+    assert 10 < stuck < 600
 
 
-def test_gradients():
+def test_a_load_may_come_and_go():
+    """Without the array there is none, and the kernel knows it; with it, friction holds against it again."""
+    values = {"dynamic": 1.0, "viscous": 0.1, "inertia": 0.1}
+    bench = Bench(actuon.EffectFriction(**values), 5)
+    load = bench.sim.pop("joint_load")
+    load.fill_(3.0)
+    zero = np.zeros(5, np.float32)
+    for given, held in ((None, 0.0), (load, 3.0), (None, 0.0)):
+        bench.sim.pop("joint_load", None)
+        if given is not None:
+            bench.sim["joint_load"] = given
+        bench.sim["joint_qd"].assign(zero + 0.5)
+        bench.sim["joint_f"].zero_()
+        bench.actuator.step(bench.sim, bench.sim, dt=DT)
+        expected = oracle.friction(zero, zero + held, zero + 0.5, DT, **values)
+        np.testing.assert_allclose(bench.sim["joint_f"].numpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("terms", TERMS)
+def test_gradients(terms):
     rng = np.random.default_rng(2)
     n = 60
-    values = draw(rng, n)
+    values = draw(rng, n, terms)
     component = actuon.EffectFriction(**values)
     bench = Bench(component, n, requires_grad=True)
     inputs = draw_inputs(rng, n)
@@ -344,7 +369,7 @@ def test_published_parameter_files(bam_file):
         )
     for model, loaded in motors.items():
         given = {name: value for name, value in dataclasses.asdict(loaded.friction).items() if value is not None}
-        everything = {name: given.get(name, 0.0) for name in RANGES if name != "inertia"}
+        everything = dict.fromkeys(RANGES, 0.0) | {"stribeck_exponent": 2.0, "inertia": None} | given
         if "static" not in given:
             everything["static"] = given["dynamic"]
         bench = Bench(actuon.EffectFriction(**everything), n, in_engine=True)

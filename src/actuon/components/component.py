@@ -23,7 +23,7 @@ from ..declare.parameter import Field
 from ..declare.registry import ComponentKind, register_actuator_component, snake_case
 from ..errors import ArrayError, ParameterError, StateError, StructureError
 from ..kernel.alone import Given, run_alone
-from ..kernel.structure import Stage
+from ..kernel.structure import Stage, without
 from ..typing import DeviceLike
 from .describing import is_device_array, shown, signature as call_signature
 from .state import State
@@ -296,8 +296,8 @@ class Component:
                 )
 
     def stage(self) -> Stage:
-        """The component as a kernel sees it."""
-        return self._declared_stage()
+        """The component as a kernel sees it: parameters that are left out are zeros in its text."""
+        return without(self._declared_stage(), [name for name, value in self._values.items() if value is None])
 
     def is_fused(self) -> bool:
         """Whether the component runs inside the actuator's one kernel: it has a law, and no kernel that replaces it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..arrays import DoubleArray, flat, is_double, is_read_only
 from ..errors import ArrayError
 from .alone import parameter_values, ring_values, state_values
 from .arguments import Role
-from .structure import CONTROL_DT, DIRECT, Structure, Write, sources
+from .structure import CONTROL_DT, DIRECT, SIGNALS, Stage, Structure, Write, custom_signal, sources
 from .types import Flavour
 
 OUTPUT, COMPUTED = "output", "computed_output"
@@ -118,9 +118,14 @@ class Chain:
             return Role.SIGNAL, slot
         return Role.WRITE, self.slots.index(slot) - len(self.sources)
 
-    def structure(self, flavour: Flavour) -> Structure:
-        """What picks this chain's kernel."""
-        stages = [component.stage() for component in self.components]
+    def structure(self, flavour: Flavour, absent: Collection[str] = ()) -> Structure:
+        """What picks this chain's kernel.
+
+        Args:
+            flavour: How it touches memory.
+            absent: Those of the `optional` signals for which there is no array.
+        """
+        stages = [_without_inputs(component.stage(), absent) for component in self.components]
         writes = self.writes
         if self.holding is not None:
             at = self.holding.position
@@ -129,6 +134,14 @@ class Chain:
                 stages[at] = dataclasses.replace(stages[at], time_step=CONTROL_DT)
         given = tuple((name, DIRECT) for name in self.taken_from_state)
         return Structure(tuple(stages), writes, flavour, given)
+
+    @functools.cached_property
+    def optional(self) -> frozenset[str]:
+        """Signals from arrays of the simulation that all stages can do without."""
+        stages = [component.stage() for component in self.components]
+        custom = [name for name in self.sources if name not in SIGNALS]
+        needed = {name for stage in stages for name in stage.asks if name not in dict(stage.defaults)}
+        return frozenset(name for name in custom if name not in needed)
 
     @property
     def taken_from_state(self) -> Mapping[str, str]:
@@ -207,3 +220,8 @@ class Chain:
         if doubles is not None and double is not None:
             doubles[slot] = double
         return array
+
+
+def _without_inputs(stage: Stage, absent: Collection[str]) -> Stage:
+    inputs = tuple(name for name in stage.custom_inputs if custom_signal(name) not in absent)
+    return stage if inputs == stage.custom_inputs else dataclasses.replace(stage, custom_inputs=inputs)

@@ -76,7 +76,8 @@ class _Plan:
         )
         self._flavour = Flavour.BLOCK if in_blocks else Flavour.SCALAR
         self._dt = dt
-        built = program(chain.structure(self._flavour))
+        absent = [slot for slot in chain.optional if signals[slot] is None]
+        built = program(chain.structure(self._flavour, absent))
         inputs = argument_values(built.arguments, values)
         parallel = not chain.accesses["effort"].repeats
         self._bound = BoundProgram(built, chain.num_actuators, chain.device, inputs, parallel)
@@ -106,6 +107,8 @@ class _Plan:
         return recording_tape() is None
 
     def _bind(self, slot: int, value: Any) -> bool:
+        if self._chain.slots[slot] in self._chain.optional and (value is None) != (self._seen[slot][0] is None):
+            return False
         look, seen = _watch(value)
         if not self._moves_only(slot, look, seen):
             array = self._signal(self._chain.slots[slot], value)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import itertools
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -218,6 +219,16 @@ class Stage:
                         f"'{written[spelled]}' and '{name}' would both be '{spelled}' in a kernel; rename one"
                     )
                 written[spelled] = name
+
+
+def without(stage: Stage, absent: Sequence[str]) -> Stage:
+    """The same stage with parameters per DOF that are left out: they are zeros that the compiler knows."""
+    names = tuple(name for name in stage.params if name in absent)
+    if not names:
+        return stage
+    zeros = tuple((name, 0 if name in stage.integers else 0.0) for name in names)
+    left = tuple(name for name in stage.params if name not in names)
+    return dataclasses.replace(stage, params=left, defaults=(*stage.defaults, *zeros))
 
 
 def returned_counts(law: Any) -> list[int]:

@@ -74,7 +74,7 @@ class ActuatorEntry:
             own = [part.at_place(place, places) if isinstance(part, Config) else part for part in stages]
         except ActuonError as error:
             raise RobotFileError(f"{self.name}: {error}") from error
-        return ActuatorConfig(stages=own)
+        return ActuatorConfig(stages=own, control_every=self.actuator.control_every)
 
 
 def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list[tuple[ActuatorEntry, list[str]]]:

@@ -45,7 +45,7 @@ from ...kernel.structure import Stage, custom_signal
 from ...typing import ArrayLike, DeviceLike
 from ..component import limit
 from .effect import Effect
-from .stribeck import stribeck
+from .stribeck import gaussian, stribeck
 
 SHORTEST = wp.constant(1e-9)
 """A time step [s] below this is taken as this."""
@@ -87,7 +87,9 @@ class FrictionEffectConfig(Config):
         "rad/s", "Speed at which the part of dry friction that is there at rest has fallen to 1/e.",
         default=0.0, minimum=0.0,
     )  # fmt: skip
-    stribeck_exponent: float = param("1", "How sharply it falls around that speed.", default=2.0, above=0.0)
+    stribeck_exponent: float | None = param(
+        "1", "How sharply it falls around that speed. Default: 2.", default=None, optional=True, above=0.0
+    )
     load_motor: float | None = _load("1", "Share of the motor's effort that rubs.")
     load_external: float | None = _load("1", "Share of the external load that rubs.")
     load_motor_stribeck: float | None = _load("1", "As load_motor, at rest and in addition.")
@@ -141,7 +143,8 @@ def friction_budget(
     load_external_quadratic: float,
 ):
     """The most that dry friction can hold [N·m]."""
-    at_rest = stribeck(wp.abs(qd) / wp.max(stribeck_velocity, SLOWEST), stribeck_exponent)
+    exponent = wp.where(stribeck_exponent > 0.0, stribeck_exponent, 2.0)
+    at_rest = stribeck(wp.abs(qd) / wp.max(stribeck_velocity, SLOWEST), exponent)
     squared = wp.where(
         wp.abs(load) < wp.abs(effort),
         load_external_quadratic * load * load,
@@ -150,6 +153,63 @@ def friction_budget(
     quadratic = wp.where((load < 0.0) != (effort < 0.0), squared, 0.0)
     more = wp.max(static - dynamic, 0.0) + wp.abs(load_external_stribeck * load - load_motor_stribeck * effort)
     return dynamic + wp.abs(load_external * load - load_motor * effort) + at_rest * (more + quadratic)
+
+
+@wp.func
+def at_stage(load: float, gear_ratio: float):
+    """A load of the joint at the place of the stage [N·m]. No division where the compiler knows that there is none."""
+    return wp.where(load == 0.0, 0.0, load / gear_ratio)
+
+
+@wp.func
+def left_of(effort: float, load: float, budget: float, qd: float, dt: float, viscous: float, inertia: float):
+    """What friction leaves of an effort [N·m]."""
+    step = wp.max(dt, SHORTEST)
+    beside = load + inertia * qd * (1.0 / step)
+    drive = effort + beside
+    dry = limit(drive, -budget, budget)
+    brake = viscous * step
+    taken = dry + (drive - dry) * (brake / (inertia + brake))
+    return wp.where(wp.abs(drive) <= budget, -beside, effort - taken)
+
+
+@wp.func
+def coulomb_law(
+    effort: float,
+    qd: float,
+    dt: float,
+    custom_joint_load: float,
+    gear_ratio: float,
+    dry_friction: float,
+    viscous_friction: float,
+    dynamic: float,
+    viscous: float,
+    inertia: float,
+):
+    """Where nothing is more at rest, and nothing depends on the load."""
+    left = left_of(effort, at_stage(custom_joint_load, gear_ratio), dynamic, qd, dt, viscous, inertia)
+    return left, dry_friction + gear_ratio * dynamic, viscous_friction + gear_ratio * gear_ratio * viscous
+
+
+@wp.func
+def stribeck_law(
+    effort: float,
+    qd: float,
+    dt: float,
+    custom_joint_load: float,
+    gear_ratio: float,
+    dry_friction: float,
+    viscous_friction: float,
+    dynamic: float,
+    viscous: float,
+    static: float,
+    stribeck_velocity: float,
+    inertia: float,
+):
+    """Where nothing depends on the load, and the exponent is 2."""
+    budget = dynamic + gaussian(qd / wp.max(stribeck_velocity, SLOWEST)) * wp.max(static - dynamic, 0.0)
+    left = left_of(effort, at_stage(custom_joint_load, gear_ratio), budget, qd, dt, viscous, inertia)
+    return left, dry_friction + gear_ratio * budget, viscous_friction + gear_ratio * gear_ratio * viscous
 
 
 @wp.func
@@ -174,19 +234,13 @@ def friction_law(
     load_external_quadratic: float,
     inertia: float,
 ):
-    load = custom_joint_load / gear_ratio
+    load = at_stage(custom_joint_load, gear_ratio)
     budget = friction_budget(
         effort, load, qd, dynamic, static, stribeck_velocity, stribeck_exponent, load_motor, load_external,
         load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
     )  # fmt: skip
-    step = wp.max(dt, SHORTEST)
-    beside = load + inertia * qd * (1.0 / step)
-    drive = effort + beside
-    dry = limit(drive, -budget, budget)
-    taken = dry + (drive - dry) * (viscous * step / (inertia + viscous * step))
-    left = wp.where(wp.abs(drive) <= budget, -beside, effort - taken)
-    dry_sum = dry_friction + gear_ratio * budget
-    return left, dry_sum, viscous_friction + gear_ratio * gear_ratio * viscous
+    left = left_of(effort, load, budget, qd, dt, viscous, inertia)
+    return left, dry_friction + gear_ratio * budget, viscous_friction + gear_ratio * gear_ratio * viscous
 
 
 @wp.func
@@ -209,7 +263,7 @@ def friction_in_engine_law(
     load_motor_quadratic: float,
     load_external_quadratic: float,
 ):
-    load = custom_joint_load / gear_ratio
+    load = at_stage(custom_joint_load, gear_ratio)
     budget = friction_budget(
         effort, load, qd, dynamic, static, stribeck_velocity, stribeck_exponent, load_motor, load_external,
         load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
@@ -230,7 +284,7 @@ class EffectFriction(Effect):
         viscous: Friction that grows with speed [N·m·s/rad or N·s/m], shape (N,).
         static: Dry friction of a joint at rest [N·m or N], shape (N,). Default: as ``dynamic``.
         stribeck_velocity: Speed at which what is more at rest has fallen to 1/e [rad/s or m/s], shape (N,).
-        stribeck_exponent: How sharply it falls [1], shape (N,).
+        stribeck_exponent: How sharply it falls [1], shape (N,). Default: 2.
         load_motor: Share of the motor's effort that rubs [1], shape (N,).
         load_external: Share of the external load that rubs [1], shape (N,).
         load_motor_stribeck: As ``load_motor``, at rest and in addition [1], shape (N,).
@@ -257,7 +311,7 @@ class EffectFriction(Effect):
         viscous: ArrayLike = 0.0,
         static: ArrayLike | None = None,
         stribeck_velocity: ArrayLike = 0.0,
-        stribeck_exponent: ArrayLike = 2.0,
+        stribeck_exponent: ArrayLike | None = None,
         load_motor: ArrayLike | None = None,
         load_external: ArrayLike | None = None,
         load_motor_stribeck: ArrayLike | None = None,
@@ -282,13 +336,18 @@ class EffectFriction(Effect):
         )
 
     def stage(self) -> Stage:
-        """The component as a kernel sees it. An engine need not tell loads on which nothing depends."""
+        """The component as a kernel sees it: its law without the terms that are left out.
+
+        An engine need not tell loads on which nothing depends.
+        """
         stage = super().stage()
-        if not self.in_engine:
-            return stage
         depends_on_load = any(self._values[name] is not None for name in LOAD_PARAMETERS)
-        inputs = stage.custom_inputs if depends_on_load else ()
-        return dataclasses.replace(stage, law=friction_in_engine_law, custom_inputs=inputs)
+        if self.in_engine:
+            inputs = stage.custom_inputs if depends_on_load else ()
+            return dataclasses.replace(stage, law=friction_in_engine_law, custom_inputs=inputs)
+        if depends_on_load or self._values["stribeck_exponent"] is not None:
+            return stage
+        return dataclasses.replace(stage, law=coulomb_law if self._values["static"] is None else stribeck_law)
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         if not self.in_engine and self._values["inertia"] is None:

@@ -61,9 +61,10 @@ class GearTransmissionConfig(Config):
     reflected_inertia: float = param(
         "kg·m²", "The same at the joint, rotor_inertia·ratio²; give one of the two.", default=0.0, minimum=0.0
     )
-    smoothing_velocity: float = param(
-        "rad/s", "Motor speed from which losses count in full; at rest there are none.", default=1.0, above=0.0
-    )
+    smoothing_velocity: float | None = param(
+        "rad/s", "Motor speed from which losses count in full; at rest there are none. Default: 1.", default=None,
+        optional=True, above=0.0,
+    )  # fmt: skip
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
@@ -84,19 +85,24 @@ class GearTransmissionConfig(Config):
 
 
 @wp.func
-def passed_on(
+def losses(
     motor_velocity: float,
-    effort: float,
+    power: float,
     efficiency: float,
     backdrive_efficiency: float,
     smoothing_velocity: float,
 ):
-    """Effort at the joint by what it were without loss, for efforts counted as the motor's speed is."""
+    """Effort at the joint by what it were without loss, as a numerator and a denominator.
+
+    Driving, it is 1 + s·(η − 1); driven, 1 + s·(1/η_b − 1), which is (η_b + s·(1 − η_b))/η_b.
+    """
     forward = wp.max(efficiency, LEAST_EFFICIENCY)
     back = wp.where(backdrive_efficiency > 0.0, wp.max(backdrive_efficiency, LEAST_EFFICIENCY), forward)
-    full = wp.where(effort * motor_velocity > 0.0, forward, 1.0 / back)
-    threshold = wp.max(smoothing_velocity, SLOWEST)
-    return 1.0 + wp.min(wp.abs(motor_velocity), threshold) / threshold * (full - 1.0)
+    threshold = wp.where(smoothing_velocity > 0.0, wp.max(smoothing_velocity, SLOWEST), 1.0)
+    share = wp.min(wp.abs(motor_velocity), threshold) / threshold
+    is_driving = power > 0.0
+    above = wp.where(is_driving, 1.0 + share * (forward - 1.0), back + share * (1.0 - back))
+    return above, wp.where(is_driving, 1.0, back)
 
 
 @wp.func
@@ -111,9 +117,8 @@ def gear_law(
     smoothing_velocity: float,
 ):
     velocity = ratio * qd
-    ideal = effort / ratio
-    share = passed_on(velocity, ideal, efficiency, backdrive_efficiency, smoothing_velocity)
-    return ratio * q, velocity, ideal / share, velocity, gear_ratio * wp.abs(ratio)
+    above, below = losses(velocity, effort * qd, efficiency, backdrive_efficiency, smoothing_velocity)
+    return ratio * q, velocity, effort * below / (ratio * above), velocity, gear_ratio * wp.abs(ratio)
 
 
 @wp.func
@@ -125,8 +130,9 @@ def gear_closing_law(
     backdrive_efficiency: float,
     smoothing_velocity: float,
 ):
-    share = passed_on(ratio * qd, effort, efficiency, backdrive_efficiency, smoothing_velocity)
-    return ratio * effort * share, effort
+    velocity = ratio * qd
+    above, below = losses(velocity, effort * velocity, efficiency, backdrive_efficiency, smoothing_velocity)
+    return ratio * effort * (above / below), effort
 
 
 class TransmissionGear(Transmission):
@@ -141,7 +147,7 @@ class TransmissionGear(Transmission):
             the motor. Default: as ``efficiency``.
         rotor_inertia: Inertia of the rotor, at the motor [kg·m²], shape (N,).
         reflected_inertia: The same at the joint [kg·m²], shape (N,); instead of ``rotor_inertia``.
-        smoothing_velocity: Motor speed from which losses count in full [rad/s], shape (N,).
+        smoothing_velocity: Motor speed from which losses count in full [rad/s], shape (N,). Default: 1.
     """
 
     config = GearTransmissionConfig
@@ -158,7 +164,7 @@ class TransmissionGear(Transmission):
         backdrive_efficiency: ArrayLike | None = None,
         rotor_inertia: ArrayLike = 0.0,
         reflected_inertia: ArrayLike = 0.0,
-        smoothing_velocity: ArrayLike = 1.0,
+        smoothing_velocity: ArrayLike | None = None,
     ):
         super().__init__(ratio, efficiency, backdrive_efficiency, rotor_inertia, reflected_inertia, smoothing_velocity)
 
