@@ -419,3 +419,13 @@ def test_newton_builders_arguments(tmp_path):
     builder.add_actuator(actuon.ControllerPD, index=10**6, kp=1.0)
     with pytest.raises(ValueError, match="DOF 1000000: the model has 3 DOFs"):
         builder.finalize(device="cpu")
+
+
+def test_joints_without_a_limit_have_none_in_newton():
+    with NewtonSimulation(actuon.assets.quadruped_mjcf):
+        robots = Articulation("base")
+        robots.set_dof_max_efforts(np.inf, dof_indices=[0])
+        assert np.isinf(robots.get_dof_max_efforts().numpy()[0, 0])
+        assert np.isinf(robots.get_dof_max_velocities().numpy()).all()
+        with pytest.raises(actuon.SimulationError, match="gains: got -1.0; must be ≥ 0"):
+            robots.set_dof_gains(-1.0)

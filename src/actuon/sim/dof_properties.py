@@ -146,6 +146,8 @@ class DofProperties(Selection):
             now[:, dofs] if given is None else self.numbers(name, given, shape)
             for name, given, now in zip(("stiffnesses", "dampings"), (stiffnesses, dampings), before, strict=True)
         ]
+        if any((numbers < 0.0).any() for numbers in values):
+            raise SimulationError(f"gains: got {min(numbers.min() for numbers in values)}; must be ≥ 0")
         self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
 
     @property

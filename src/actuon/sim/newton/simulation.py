@@ -57,7 +57,7 @@ class NewtonSimulation(Simulation):
         nconmax: Most contact points in an environment, of MuJoCo Warp. Default: Newton's estimate.
     """
 
-    no_limit = 1.0e9
+    no_limit = 1.0e6
 
     def __init__(
         self,
