@@ -127,17 +127,6 @@ class Delay(Component):
         """Return a new, empty ring for ``num_actuators`` DOFs."""
         return Delay.State(self.buf_depth, len(COMMANDS), num_actuators, wp.get_device(device), self.requires_grad)
 
-    def run(
-        self,
-        given: Mapping[str, Given],
-        results: Mapping[str, wp.array],
-        current_state: Any,
-        next_state: Any,
-        dt: float | None,
-    ) -> None:
-        """Run this stage alone: what arrives now into ``results``, what is given now into ``next_state``."""
-        run_alone(self, given, results, current_state, next_state, dt)
-
     def get_delayed_targets(
         self,
         target_pos: Any,

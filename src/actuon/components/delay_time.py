@@ -16,7 +16,6 @@ repeated. DOFs with the same seed and stream are late together, as on one bus.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,7 +26,6 @@ from ..declare.config import Config
 from ..declare.parameter import param
 from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError
-from ..kernel.alone import Given, run_alone
 from ..kernel.structure import COMMANDS, FEEDBACK, Ring, Stage
 from ..kernel.types import Bools, Floats
 from ..typing import DeviceLike
@@ -244,17 +242,6 @@ class DelayTime(Component):
         """Return a new, empty ring for ``num_actuators`` DOFs."""
         columns = len(self._signals)
         return _TimedRing(self._depth, columns, num_actuators, wp.get_device(device), self.requires_grad)
-
-    def run(
-        self,
-        given: Mapping[str, Given],
-        results: Mapping[str, wp.array],
-        current_state: Any,
-        next_state: Any,
-        dt: float | None,
-    ) -> None:
-        """Run this stage alone: what arrives now into ``results``, what is given now into ``next_state``."""
-        run_alone(self, given, results, current_state, next_state, dt)
 
 
 class DelayInterpolated(DelayTime):
