@@ -126,6 +126,20 @@ def test_gradients_through_what_is_held(staged, rng, monkeypatch):
         np.testing.assert_allclose(parameters["controller", name], expected, rtol=2e-3, atol=1e-3)
 
 
+def test_what_is_held_is_the_effort_of_the_controller(rng):
+    """And not what a stage after it left of that, one DOF at a time as in lanes."""
+    steps = [random_signals(N, rng) for _ in range(7)]
+
+    def lagging(kp=20.0, **options):
+        stages = [actuon.ControllerPD(kp, 1.0), actuon.EffectCurrentLoop(0.03)]
+        return rollout(actuon.Actuator(range(N), stages=stages, control_every=K, **options), steps, DT)
+
+    in_lanes = lagging()
+    np.testing.assert_array_equal(lagging(requires_grad=True), in_lanes)
+    scattered = wp.full(2 * N, 20.0, dtype=wp.float32)[::2]
+    np.testing.assert_array_equal(lagging(scattered), in_lanes)
+
+
 def test_gradients_of_two_steps_from_one_state_add_up(rng):
     """Both are steps in which the controller does not run, so that its integral is only carried on."""
     actuator = actuon.Actuator([0], actuon.ControllerPID(1.0, 2.0, 0.0), requires_grad=True, control_every=2)

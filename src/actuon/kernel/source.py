@@ -246,8 +246,8 @@ class _Writer:
                 value = (self._sensed if write.sensed else self._signals)[write.signal]
                 if value.is_lane or position is not None:
                     inner = _Value(self._at(value), is_lane=True)
-                    name = "computed" if position is not None and write.scattered else write.signal
-                    value = self._keep(inner, self._new(name))
+                    then = "computed" if write.scattered else f"{write.signal}_then"
+                    value = self._keep(inner, self._new(write.signal if position is None else then))
                 self._written[place] = value
 
     def _look_back(self, position: int, stage: Stage, label: str) -> None:
