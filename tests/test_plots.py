@@ -12,10 +12,10 @@ import warp as wp
 from command_line import command
 
 import actuon
-from actuon.tools.pictures import Inputs, draw_sections, sections_of
+from actuon.tools.pictures import Inputs, draw_records, draw_sections, sections_of
 from actuon.tools.plot_kinds import Subject
 from actuon.tools.plots import pyplot
-from actuon.tools.records import read_record
+from actuon.tools.records import Record, read_record
 from actuon.tools.trials import (
     Conditions,
     effort_response,
@@ -251,6 +251,31 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
     ]:
         assert match in complaint("plot", *arguments, "-o", "x.png")
     assert not (tmp_path / "x.png").exists()
+
+
+def test_a_motor_without_a_transmission_leaves_its_side_of_the_picture_blank(record):
+    geared = [entry.actuator for entry in actuon.load_actuators(record / "full.yaml")]
+    subjects = [Subject("a.yaml", "knee", geared[0]), Subject("a.yaml", "hip", dc_motor())]
+    run = read_record(record / "run.npz")
+    figure = draw_sections(sections_of(Inputs(subjects, [run]), ["envelope"], Conditions()))
+    blank = [axis for part in figure.subfigs for axis in part.axes if not axis.axison]
+    assert [[text.get_text() for text in axis.texts] for axis in blank] == [["no transmission"]]
+    assert not blank[0].lines
+    assert blank[0].get_legend() is None
+    pyplot().close(figure)
+
+
+def test_a_record_says_what_is_dashed_and_tells_joints_apart(record):
+    run = read_record(record / "run.npz")
+    names = [f"joint{i}" for i in range(14)]
+    wide = {name: np.repeat(run.series[name][:, :, :1], 14, axis=2) for name in run.series if name != "time"}
+    figure = draw_records([Record("many", names, {"time": run.series["time"]} | wide)])
+    first = figure.axes[0]
+    assert first.get_ylabel() == "position [rad or m]\ndashed: position target"
+    assert [text.get_text() for text in first.get_legend().get_texts()] == names
+    assert len({line.get_color() for line in first.lines}) == 14
+    assert [text.get_text() for text in figure.axes[-1].texts] == ["at no time"]
+    pyplot().close(figure)
 
 
 def test_axes_have_the_units_of_the_joint_and_compared_motors_a_legend():

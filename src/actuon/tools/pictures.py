@@ -254,6 +254,9 @@ def _draw_panel(kind: Kind, axes: list[Any], compared: list[tuple[Subject, Any]]
     for i, (subject, measured) in enumerate(compared):
         kind.draw(axes, subject, measured, f"C{i}", subject.source if len(compared) > 1 else "")
     for axis in axes:
+        if not axis.has_data():
+            axis.set_axis_off()
+            axis.text(0.5, 0.5, kind.blank, ha="center", transform=axis.transAxes, fontsize=8)
         handles, labels = axis.get_legend_handles_labels()
         unique = dict(zip(labels, handles, strict=True))
         if unique:
@@ -269,25 +272,37 @@ def draw_records(records: Sequence[Record]) -> Any:
     width = max(6.4, 5.5 * len(records))
     figure, axes = plt.subplots(rows, len(records), figsize=(width, 1.9 * rows), layout="constrained", squeeze=False)
     for column, record in enumerate(records):
-        axes[0, column].set_title(record.title, fontsize=9)
         for axis, names in zip(axes[:, column], shown, strict=False):
             for name, style in zip(names, ("-", "--"), strict=False):
                 _draw_series(axis, record, name, style)
+            first, *dashed = (name.replace("_", " ") for name in names if name in record.series or name == names[0])
             unit = (UNITS | _POSITION)[names[0]]
-            label_axes(axis, "time [s]", f"{names[0].replace('_', ' ')} [{unit}]")
+            text = "\n".join([f"{first} [{unit}]", *(f"dashed: {name}" for name in dashed)])
+            label_axes(axis, "time [s]", text)
         if "limited_by" in record.series:
             _draw_limits(axes[-1, column], record)
         lines = axes[0, column].get_lines()[: len(record.dof_names)]
-        axes[0, column].legend(lines, record.dof_names, fontsize=5, ncols=3)
+        place = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.02, 1.0, 0.1), "mode": "expand", "ncols": 4}
+        axes[0, column].legend(lines, record.dof_names, title=record.title, fontsize=6, title_fontsize=9, **place)
     return figure
 
 
 def _draw_series(axis: Any, record: Record, name: str, style: str) -> None:
     if name not in record.series:
         return
-    for i in range(len(record.dof_names)):
+    colours = _colours(len(record.dof_names))
+    for i, colour in enumerate(colours):
         values = record.series[name][:, 0, i]
-        axis.plot(record.series["time"], values, style, color=f"C{i % 10}", linewidth=1)
+        axis.plot(record.series["time"], values, style, color=colour, linewidth=1)
+
+
+def _colours(count: int) -> list[Any]:
+    """As many colours, no two alike."""
+    maps = pyplot().colormaps
+    for name in ("tab10", "tab20"):
+        if count <= len(maps[name].colors):
+            return list(maps[name].colors[:count])
+    return list(maps["turbo"](np.linspace(0.0, 1.0, count)))
 
 
 def _draw_limits(axis: Any, record: Record) -> None:
@@ -303,3 +318,5 @@ def _draw_limits(axis: Any, record: Record) -> None:
     axis.tick_params(axis="y", labelsize=5)
     if axis.get_legend_handles_labels()[0]:
         axis.legend(fontsize=6)
+    else:
+        axis.text(0.5, 0.5, "at no time", ha="center", va="center", transform=axis.transAxes, fontsize=8)

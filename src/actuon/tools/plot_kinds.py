@@ -63,6 +63,8 @@ class Kind(abc.ABC):
     title: ClassVar[str]
     nothing: ClassVar[str]
     """Why there is nothing to draw, where `measure` gives None."""
+    blank: ClassVar[str] = ""
+    """What to write where a subject has nothing to show in one of its axes."""
 
     def __init__(self, conditions: Conditions, records: list[Record]):
         self.conditions, self.records = conditions, records
@@ -85,6 +87,7 @@ class EnvelopeKind(Kind):
 
     title = "torque-speed envelope"
     nothing = "no stage limits the effort"
+    blank = "no transmission"
 
     def measure(self, subject: Subject) -> Envelope | None:
         runs = [run for record in self.records for run in record.planes(subject.joints)]
@@ -101,7 +104,6 @@ class EnvelopeKind(Kind):
         sides = [(measured, subject.length, subject.force, ""), (measured.motor, "rad", "N·m", "motor ")]
         for axis, (side, length, force, of) in zip(axes, sides, strict=False):
             if side is None:
-                axis.text(0.5, 0.5, "no transmission", ha="center", transform=axis.transAxes, fontsize=8)
                 continue
             axis.fill_between(side.velocity, side.least, side.most, color=colour, alpha=0.15)
             for values, text in ((side.least, None), (side.most, label)):
@@ -114,7 +116,7 @@ class EnvelopeKind(Kind):
                 spots = {"markersize": 2, "color": f"C{number + 6}", "label": record.title}
                 seen = np.abs(run.velocity) <= measured.velocity[-1]
                 axes[0].plot(run.velocity[seen], run.effort[seen], ".", **spots)
-                if len(axes) > 1 and run.motor_velocity is not None and run.motor_effort is not None:
+                if measured.motor is not None and run.motor_velocity is not None and run.motor_effort is not None:
                     axes[1].plot(run.motor_velocity[seen], run.motor_effort[seen], ".", **spots)
 
 
