@@ -116,6 +116,7 @@ def test_numbers_as_people_write_them(tmp_path):
         ("kp: 1e3, ", "", r"needs 'kp'"),
         ("kp: 1e3", "stiffness: 1e3", "unknown parameter 'stiffness'.*kp, kd"),
         ("type: pd", "type: pdd", "got type 'pdd'.*Did you mean 'pd'"),
+        ("type: max_effort", "type: effort", "got type 'effort'.*Did you mean 'max_effort'"),
         ("type: pd, ", "", "needs a 'type'"),
         ("type: max_effort", "type: pd", r"legs\.clamping\[0\]: got type 'pd'; types: .*max_effort"),
         ("    controller: {type: pd, kp: 1e3, kd: 1}\n", "", "needs 'controller'"),

@@ -72,7 +72,7 @@ def listed(name: str, known: Iterable[str], what: str) -> str:
     """The end of a message about an unknown ``name``: what there is, and what may have been meant."""
     known = list(known)
     shown = ", ".join(known[:20]) + (f", and {len(known) - 20} more" if len(known) > 20 else "")
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(name, known, n=1) or [each for each in known if name and name in each]
     return f"{what}: {shown or 'none'}" + (f". Did you mean '{close[0]}'?" if close else "")
 
 
