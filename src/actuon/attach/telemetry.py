@@ -38,7 +38,7 @@ UNITS = {
 """Of what telemetry and records hold, by name. Signals of other names have the unit that their stage says."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Telemetry:
     """What the actuators did in the last step, each of shape (N, D); zero on DOFs without an actuator."""
 
@@ -57,6 +57,11 @@ class Telemetry:
     signals: Mapping[str, np.ndarray]
     """What stages of the chains offer, such as a motor's current, by name; NaN on DOFs without it, and before the first
     step."""
+
+    def __repr__(self) -> str:
+        robots, dofs = self.applied_effort.shape
+        signals = f"; signals: {', '.join(self.signals)}" if self.signals else ""
+        return f"<Telemetry of {robots} × {dofs} efforts, {self.clipped.sum()} of them clipped{signals}>"
 
     @property
     def mechanical_power(self) -> np.ndarray:
