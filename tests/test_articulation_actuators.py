@@ -128,6 +128,7 @@ def test_a_reset_robot_has_forgotten_its_commands():
         actuators.reset([1])
         simulation.refresh()
         actuators.step_actuators(simulation.dt)
+        assert repr(actuators.telemetry()) == "<Telemetry of 2 × 7 efforts, 0 of them clipped>"
         wanted = actuators.telemetry().computed_effort[:, 0]
         assert wanted[0] > 0.0  # still the old command
         assert wanted[1] < 0.0  # nothing to remember: the new one
@@ -419,7 +420,7 @@ def test_a_robot_without_actuators_gets_an_empty_set_and_the_log_says_so(tmp_pat
     shutil.copy(ARM, tmp_path)
     with MujocoSimulation(tmp_path / "arm.xml"):
         assert ArticulationActuators("/link0").actuators == []
-    assert f"no actuon.yaml beside '{tmp_path / 'arm.xml'}'. Write some with add_actuator()" in caplog.messages[-1]
+    assert f"no actuon.yaml beside '{tmp_path / 'arm.xml'}'. Write a YAML with 'actuon init'" in caplog.messages[-1]
     assert len(caplog.messages) == 2
 
 

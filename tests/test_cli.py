@@ -256,6 +256,16 @@ def save_with_actuators(path, xml, gains):
     return path
 
 
+def test_run_says_that_a_robot_fell_because_there_is_no_floor(tmp_path):
+    robot = """<mujoco> <option timestep="0.01"/> <worldbody> <body name="base"> <freejoint/> <geom size="0.1"/>
+      <body> <joint name="hip" axis="0 1 0"/> <geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/> </body>
+    </body> FLOOR </worldbody> </mujoco>"""
+    for floor, falls in (("", True), ('<geom type="plane" size="0 0 1" pos="0 0 -0.5"/>', False)):
+        save_with_actuators(tmp_path / "robot.xml", robot.replace("FLOOR", floor), {"hip": (1.0, 0.1, 5.0)})
+        out = command("run", tmp_path / "robot.xml", "--seconds", 1.2, "-o", tmp_path)
+        assert ("it fell by more than 5 m: is there a floor in its file?" in out) == falls
+
+
 def test_run_shows_what_there_is_when_a_run_diverges(tmp_path):
     gains = {"shoulder": (20.0, 1.0, 5.0), "elbow": (20.0, 1.0, 5.0), "wrist": (100.0, 1.0, 0.05)}
     save_with_actuators(tmp_path / "robot.xml", UNSTABLE, gains)
@@ -431,9 +441,10 @@ def test_a_folder_whose_name_is_not_utf8(file, tmp_path, complaint, monkeypatch)
 def test_errors_speak_of_commands(file, tmp_path, complaint):
     shutil.copy(ASSETS / "arm.xml", tmp_path)
     error = complaint("run", "arm.xml")
-    assert "no actuon.yaml beside 'arm.xml'. Write one with  actuon init, or a USD file with  actuon author" in error
+    assert "no actuon.yaml beside 'arm.xml'. Write a YAML with 'actuon init', or a USD file with" in error
     actuon.save_actuators("a.yaml", actuon.export_actuators(file))
     assert complaint("author", file, "a.yaml", "-o", "b.usda").endswith("already; --overwrite replaces it")
+    assert complaint("run", "a.yaml").endswith("must be one of .xml, .urdf, .mjb, .usda, .usd, .usdc, .usdz")
     assert "--root: there is no prim '/Robo'" in complaint("inspect", file, "--root", "/Robo")
     neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(tmp_path / "n.pt"))
     actuon.save_actuators("n.yaml", [actuon.ActuatorEntry("a", "knee", neural)])

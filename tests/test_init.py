@@ -144,11 +144,16 @@ def test_a_robot_with_motors_only_is_to_be_given_gains(name, driven, joints, tmp
         simulation.step(2)
         assert not actuators.telemetry().applied_effort.any()
     assert "kp and kd are 0" in command("check", path, code=1)
+    inspected = command("inspect", path)
+    assert "! kp and kd are 0" in inspected
+    assert "✓ nothing else is wrong" in inspected
 
 
 def test_a_robot_that_only_a_tendon_moves_is_refused(tmp_path, complaint):
     path = copied(public("robotiq_2f85"), tmp_path)
-    assert "has no joint for an actuator: moved by 'fingers_actuator' through a tendon" in complaint("init", path)
+    error = complaint("init", path)
+    assert "has no joint for an actuator: moved by 'fingers_actuator' through a tendon" in error
+    assert "Articulation.set_tendon_targets() moves it as it is" in error
 
 
 def test_each_value_says_where_it_comes_from(tmp_path):

@@ -171,8 +171,8 @@ def without_actuators(articulation: Articulation) -> str:
     beside = f"beside '{source}'" if source else "beside a model without a file"
     yaml = f"no actuon.yaml {beside}" if path is None else f"none for its joints in '{path}'"
     return (
-        f"'{articulation.paths[0]}' has no actuators: no NewtonActuator prim, and {yaml}. Write some with "
-        "add_actuator(), or use ArticulationActuators.from_actuators()"
+        f"'{articulation.paths[0]}' has no actuators: no NewtonActuator prim, and {yaml}. Write a YAML with "
+        "'actuon init', prims with add_actuator(), or use ArticulationActuators.from_actuators()"
     )
 
 

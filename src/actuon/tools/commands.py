@@ -19,6 +19,7 @@ from actuon.files import check_folder
 
 from .messages import complain, in_commands
 from .tables import (
+    counted,
     make_console,
     print_entries,
     print_motor,
@@ -97,8 +98,7 @@ def init(
     found = read_own_drives(robot, root)
     groups = save_starting_yaml(robot, found, output)
     count = sum(len(group.joints) for group in groups)
-    entries = "1 entry" if len(groups) == 1 else f"{len(groups)} entries"
-    print(f"wrote {entries} for {count} of {len(found.joints)} joints to {output}")
+    print(f"wrote {counted(len(groups))} for {count} of {len(found.joints)} joints to {output}")
     to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
     if to_set:
         print(f"to be set: kp and kd of {', '.join(to_set)}")
@@ -118,7 +118,7 @@ def inspect(
     Of an actuon.yaml, every entry. Of a robot without actuators in or beside its file, the engine's own drives. The
     exit code is 1 where something is wrong, and 2 where the file cannot be read.
     """
-    from .robot_report import inspect_file
+    from .robot_report import inspect_file, without_gains
     from .yaml_report import YamlReport
 
     report = inspect_file(robot, root, allow_torch)
@@ -129,7 +129,7 @@ def inspect(
         console = make_console()
         show = print_entries if isinstance(report, YamlReport) else print_report
         show(console, robot, report)
-        print_problems(console, problems, getattr(report, "notes", ()))
+        print_problems(console, problems, [*getattr(report, "notes", ()), *without_gains(report)])
     if problems:
         raise typer.Exit(1)
 
@@ -296,7 +296,7 @@ def export(
     _check_new(output, force)
     found = actuators_of(robot, root, allow_torch)
     actuon.save_actuators(output, found.entries)
-    print(f"wrote {len(found.entries)} entries to {output}{found.origin and ', '}{found.origin}")
+    print(f"wrote {counted(len(found.entries))} to {output}{found.origin and ', '}{found.origin}")
 
 
 @app.command()

@@ -8,8 +8,8 @@ import sys
 _IN_COMMANDS = {
     "pass allow_unsafe_torch_checkpoints=True, or --allow-torch on the command line": "allow it with --allow-torch",
     "overwrite_existing=True, or --overwrite, replaces it": "--overwrite replaces it",
-    "Write some with add_actuator(), or use ArticulationActuators.from_actuators()": (
-        "Write one with  actuon init, or a USD file with  actuon author"
+    "Write a YAML with 'actuon init', prims with add_actuator(), or use ArticulationActuators.from_actuators()": (
+        "Write a YAML with 'actuon init', or a USD file with 'actuon author'"
     ),
     "name the robot's root:": "name the robot's root with --root:",
 }

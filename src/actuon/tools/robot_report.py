@@ -152,6 +152,11 @@ def _as_init(found: OwnDrives) -> RobotReport:
 
 def problems_of(report: Report | YamlReport) -> list[str]:
     """What is wrong, and controllers that were left without gains."""
+    return [*report.problems, *without_gains(report)]
+
+
+def without_gains(report: Report | YamlReport) -> list[str]:
+    """Controllers that were left without gains, in one sentence; empty where there are none."""
     named = (
         [(entry.name, entry.chain) for entry in report.entries]
         if isinstance(report, YamlReport)
@@ -163,8 +168,7 @@ def problems_of(report: Report | YamlReport) -> list[str]:
             gains = [value.value for value in part.values if value.name in ("kp", "kd", "const_effort")]
             if part.name == "ControllerPD" and not any(gains):
                 idle.append(name)
-    unset = [f"kp and kd are 0, so that no target is followed: {', '.join(idle)}"] if idle else []
-    return [*report.problems, *unset]
+    return [f"kp and kd are 0, so that no target is followed: {', '.join(idle)}"] if idle else []
 
 
 def sliding(entry: ActuatorEntry, joints: list[OwnJoint]) -> bool:

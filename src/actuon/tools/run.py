@@ -104,7 +104,7 @@ def engine_for(robot: Path, engine: str | None) -> tuple[str, Path]:
     """The engine, and the file of the robot that it reads: the one given, or the one of the same name beside it."""
     if engine is not None and engine not in ENGINES:
         raise RobotFileError(f"--engine: got '{engine}'; must be one of {', '.join(ENGINES)}")
-    check_readable(robot, [ending for endings in FORMATS.values() for ending in endings])
+    check_readable(robot, list(dict.fromkeys(ending for endings in FORMATS.values() for ending in endings)))
     natural = next(name for name, endings in FORMATS.items() if robot.suffix.lower() in endings)
     engine = engine or natural
     reads_it = robot.suffix.lower() in FORMATS[engine]

@@ -117,7 +117,12 @@ def save_starting_yaml(robot: Path, found: OwnDrives, path: Path) -> list[Group]
     groups = grouped(found)
     if not groups:
         reasons = "; ".join(dict.fromkeys(joint.why_not for joint in found.joints))
-        raise RobotFileError(f"'{robot}' has no joint for an actuator: {reasons}")
+        advice = (
+            ". Articulation.set_tendon_targets() moves it as it is; for actuators in its place, write an actuon.yaml "
+            "for all joints of the tendon"
+        )
+        has_tendon = "through a tendon" in reasons
+        raise RobotFileError(f"'{robot}' has no joint for an actuator: {reasons}{advice if has_tendon else ''}")
     with replacing(path) as partial:
         partial.write_text(_text(robot, found, groups), encoding="utf-8", newline="\n")
         match_joints(load_actuators(partial), [joint.name for joint in found.joints])

@@ -20,11 +20,19 @@ from actuon.motors.catalogue import CatalogueMotor
 
 from .run import Joint, JointSummary, Run, summary
 
+FELL = 5.0
+"""How far a robot falls only where nothing is below it [m]."""
+
 
 def make_console() -> Console:
     """A console that cuts nothing off where its output goes to a file."""
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return Console(width=200 if piped else None)
+
+
+def counted(entries: int) -> str:
+    """How many entries of a YAML."""
+    return "1 entry" if entries == 1 else f"{entries} entries"
 
 
 def print_report(console: Console, robot: Path, report: Any) -> None:
@@ -47,7 +55,7 @@ def print_report(console: Console, robot: Path, report: Any) -> None:
 
 def print_entries(console: Console, path: Path, report: Any) -> None:
     """Print what an ``actuon.yaml`` says, entry by entry, with the joints that each is for."""
-    console.print(f"{escape(str(path))}: {len(report.entries)} entries", highlight=False)
+    console.print(f"{escape(str(path))}: {counted(len(report.entries))}", highlight=False)
     rows = [("\n".join((f"{entry.name}:", *entry.joints)), entry.chain, True) for entry in report.entries]
     _print_parts(console, "entry: joints", rows)
 
@@ -133,13 +141,13 @@ def print_motor(console: Console, motor: CatalogueMotor) -> None:
 
 def print_problems(console: Console, problems: Iterable[str], notes: Iterable[str] = ()) -> None:
     """Print what is wrong, or that nothing is, and what else is to be known."""
-    for note in notes:
+    problems, noted = list(problems), list(notes)
+    for note in noted:
         console.print(Text(f"! {note}", style="yellow"))
-    problems = list(problems)
     for problem in problems:
         console.print(Text(f"✗ {problem}", style="red"))
     if not problems:
-        console.print(Text("✓ nothing is wrong", style="green"))
+        console.print(Text("✓ nothing else is wrong" if noted else "✓ nothing is wrong", style="green"))
 
 
 def print_runs(console: Console, title: str, runs: list[Run]) -> None:
@@ -160,6 +168,11 @@ def print_runs(console: Console, title: str, runs: list[Run]) -> None:
             end, highest = run.heights[-1].mean(), run.heights.max()
             text = f"root body at {end:.3f} m at the end, {highest:.3f} m at most, tilted by {tilt:.0f}°"
             console.print(f"{run.title}: {text}", highlight=False)
+    whole = [run for run in runs if run.problem is None and not run.is_fixed_base]
+    if any(run.heights[0].max() - run.heights[-1].min() > FELL for run in whole):
+        advice = "Else run a scene.xml that includes it and has one, with an actuon.yaml beside that"
+        text = f"! it fell by more than {FELL:g} m: is there a floor in its file? {advice}"
+        console.print(Text(text, style="yellow"))
 
 
 def _runs_table(title: str, runs: list[Run], summaries: list[dict[str, JointSummary]]) -> Table:
