@@ -99,6 +99,18 @@ def test_figures_of_a_motor_can_be_replaced_in_yaml(tmp_path):
     assert own == expected.actuator(pd)
 
 
+@pytest.mark.parametrize("name", ["unitree-go2", "ak80-9"])  # without and with a gear of its own
+def test_a_transmission_of_an_entry_stands_between_joint_and_motor(tmp_path, name):
+    more = """
+    transmission: {type: linkage, joint_positions: [-2.0, 0.0], motor_positions: [-3.0, 0.0]}
+    clamping: [{type: max_effort, max_effort: 3.0}]
+"""
+    motor = actuon.find_motor(name).datasheet.stages()
+    rod = actuon.LinkageTransmissionConfig([-2.0, 0.0], [-3.0, 0.0])
+    expected = [rod, *motor, actuon.MaxEffortClampingConfig(3.0)]
+    assert load(tmp_path, name, more).stages[1:] == expected
+
+
 def test_a_motor_among_stages_in_yaml(tmp_path):
     path = tmp_path / "stages.yaml"
     path.write_text("""

@@ -202,7 +202,7 @@ def written_stages(where: str, group: Mapping[str, Any]) -> Iterator[tuple[str, 
                 yield f"stages[{i}].{key}", kinds[key], values
         return
     for kind in ComponentKind:
-        if kind is ComponentKind.TRANSMISSION and group.get(_MOTOR) is not None:
+        if kind is ComponentKind.CLAMPING and group.get(_MOTOR) is not None:
             yield from _motor_stages(where, _MOTOR, group[_MOTOR])
         values = group.get(kind.key)
         if values is None and kind is not ComponentKind.CONTROLLER:
