@@ -225,6 +225,49 @@ def test_friction_on_both_sides_of_a_gear():
     np.testing.assert_allclose(sim["joint_f"], [(after_joint - 0.6) * (1 - damping[1]), 0.0], rtol=1e-5)
 
 
+def test_a_load_behind_a_gear_that_turns_the_other_way(rng):
+    """A motor that is mounted the other way round does the same."""
+    given = {name: rng.normal(size=8).astype(np.float32) for name in INPUTS}
+    names = ("joint_q", "joint_target_q", "joint_target_qd", "joint_f", "dry")
+    found = []
+    for ratio in (6.0, -6.0):
+        friction = actuon.EffectFriction(0.05, 0.001, load_motor=0.1, load_external=0.2, inertia=0.003)
+        stages = [actuon.ControllerPD(0.0, 0.0), actuon.TransmissionGear(ratio), friction]
+        actuator = actuon.Actuator(range(8), stages=stages, control_signal_attrs={"dry_friction": "dry"})
+        sim = given | {name: np.zeros(8, np.float32) for name in names}
+        actuator.step(sim, sim, dt=DT)
+        found.append((sim["joint_f"], sim["dry"]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+    assert (found[1][1] > 0.0).all()
+
+
+@pytest.mark.parametrize("in_engine", [False, True])
+@pytest.mark.parametrize("gear", [1.0, -4.0])
+def test_a_motor_behind_a_spring_stands_where_friction_holds_it(gear, in_engine):
+    """Against the force of the spring, which an engine cannot know; the joint has no friction of it."""
+    springs = [
+        actuon.TransmissionSeriesElastic(stiffness=100.0, motor_inertia=0.01, damping=0.1),
+        actuon.TransmissionBacklash(gap=0.002, stiffness=100.0, motor_inertia=0.01, damping=0.1),
+    ]
+    for spring, force in zip(springs, (0.5, 0.4), strict=True):
+        friction = actuon.EffectFriction(dynamic=0.6 / abs(gear), inertia=0.01 / gear**2)
+        stages = [actuon.ControllerPD(0.0, 0.0), spring, actuon.TransmissionGear(gear), friction]
+        actuator = actuon.Actuator([0], stages=stages, in_engine=in_engine)
+        assert "dry_friction" not in actuator.signals
+        sim = {name: np.zeros(1, np.float32) for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")}
+        state, efforts = actuator.state(), []
+        for step in range(400):
+            sim["joint_qd"][:] = 0.0001 / DT if 1 <= step <= 50 else 0.0
+            sim["joint_f"] = np.zeros(1, np.float32)
+            actuator.step(sim, sim, state, state, dt=DT)
+            sim["joint_q"] += DT * sim["joint_qd"]
+            efforts.append(float(sim["joint_f"][0]))
+        np.testing.assert_allclose(efforts[-1], -force, rtol=2e-2)
+        np.testing.assert_allclose(efforts[100:], efforts[-1], rtol=1e-5)
+    with pytest.raises(actuon.StructureError, match="needs inertia .* on the motor's side of the spring"):
+        actuon.Actuator([0], stages=[actuon.ControllerPD(0.0, 0.0), springs[0], actuon.EffectFriction(0.1)])
+
+
 def test_in_an_engine_the_effort_is_handed_on():
     rng = np.random.default_rng(4)
     n = 40

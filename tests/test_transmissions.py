@@ -82,7 +82,7 @@ class Geared:
         low, high = (np.clip(stall * (side - share), -most, most) for side in (-1, 1))
         motor_effort = np.clip(motor_effort, low, high)
         effort = motor_effort * v["ratio"] * outer * gear(velocity, motor_effort, *losses)
-        ratio = np.abs(outer * v["ratio"])
+        ratio = outer * v["ratio"]
         return effort, {"motor_velocity": velocity, "gear_ratio": ratio, "motor_effort": motor_effort}
 
 
@@ -299,7 +299,7 @@ def test_a_linkage_is_smooth_and_its_effort_the_derivative_of_its_position(rng):
             q.astype(np.float64), *(np.array(c) * s for c, s in zip(TABLE.values(), (1, sign), strict=True))
         )
         np.testing.assert_allclose(offered["motor_position"], motor, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(offered["gear_ratio"], np.abs(ratio), rtol=1e-5)
+        np.testing.assert_allclose(offered["gear_ratio"], ratio, rtol=1e-5)
         np.testing.assert_allclose(offered["motor_velocity"], ratio * signals["joint_qd"], rtol=1e-5)
         np.testing.assert_allclose(
             effort * signals["joint_qd"], offered["motor_effort"] * offered["motor_velocity"], rtol=1e-5, atol=1e-6

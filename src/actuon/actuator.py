@@ -128,8 +128,11 @@ class Actuator:
         )
         self._control_every = described.control_every
         self._stages = tuple(built(part) for part in described.stages)
+        is_apart = False
         for component in self._stages:
-            component.in_engine = bool(in_engine)
+            component.is_apart = is_apart
+            component.in_engine = bool(in_engine) and not is_apart
+            is_apart = is_apart or (isinstance(component, Transmission) and "gear_ratio" not in component.OUTPUTS)
         self._check_stages()
         self._holding = holding_of(self._stages, described.control_every)
         self._custom_inputs: dict[str, str | None] = {}  # and who cannot do without, where there is one

@@ -34,6 +34,8 @@ UNITS = {
     "dry_friction": "N·m or N",
     "viscous_friction": "N·m·s/rad or N·s/m",
     "spring_deflection": "rad or m",
+    "spring_load": "N·m or N",
+    "gap_offset": "rad or m",
 }
 """Of what telemetry and records hold, by name. Signals of other names have the unit that their stage says."""
 

@@ -70,6 +70,8 @@ class Component:
     """Whether parameters and states get gradients. Set by `Actuator`."""
     in_engine: bool = False
     """Whether an engine solves dry friction, and is to get what stages offer of it. Set by `Actuator`."""
+    is_apart: bool = False
+    """Whether a transmission without a ``gear_ratio``, such as a spring, is before it. Set by `Actuator`."""
 
     State = State
     if TYPE_CHECKING:

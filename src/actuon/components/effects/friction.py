@@ -188,7 +188,7 @@ def coulomb_law(
 ):
     """Where nothing is more at rest, and nothing depends on the load."""
     left = left_of(effort, at_stage(custom_joint_load, gear_ratio), dynamic, qd, dt, viscous, inertia)
-    return left, dry_friction + gear_ratio * dynamic, viscous_friction + gear_ratio * gear_ratio * viscous
+    return left, dry_friction + wp.abs(gear_ratio) * dynamic, viscous_friction + gear_ratio * gear_ratio * viscous
 
 
 @wp.func
@@ -209,7 +209,7 @@ def stribeck_law(
     """Where nothing depends on the load, and the exponent is 2."""
     budget = dynamic + gaussian(qd / wp.max(stribeck_velocity, SLOWEST)) * wp.max(static - dynamic, 0.0)
     left = left_of(effort, at_stage(custom_joint_load, gear_ratio), budget, qd, dt, viscous, inertia)
-    return left, dry_friction + gear_ratio * budget, viscous_friction + gear_ratio * gear_ratio * viscous
+    return left, dry_friction + wp.abs(gear_ratio) * budget, viscous_friction + gear_ratio * gear_ratio * viscous
 
 
 @wp.func
@@ -240,7 +240,7 @@ def friction_law(
         load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
     )  # fmt: skip
     left = left_of(effort, load, budget, qd, dt, viscous, inertia)
-    return left, dry_friction + gear_ratio * budget, viscous_friction + gear_ratio * gear_ratio * viscous
+    return left, dry_friction + wp.abs(gear_ratio) * budget, viscous_friction + gear_ratio * gear_ratio * viscous
 
 
 @wp.func
@@ -268,8 +268,41 @@ def friction_in_engine_law(
         effort, load, qd, dynamic, static, stribeck_velocity, stribeck_exponent, load_motor, load_external,
         load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
     )  # fmt: skip
-    dry_sum = dry_friction + gear_ratio * budget
+    dry_sum = dry_friction + wp.abs(gear_ratio) * budget
     return effort, dry_sum, viscous_friction + gear_ratio * gear_ratio * viscous
+
+
+@wp.func
+def friction_apart_law(
+    effort: float,
+    qd: float,
+    dt: float,
+    spring_load: float,
+    gear_ratio: float,
+    dynamic: float,
+    viscous: float,
+    static: float,
+    stribeck_velocity: float,
+    stribeck_exponent: float,
+    load_motor: float,
+    load_external: float,
+    load_motor_stribeck: float,
+    load_external_stribeck: float,
+    load_motor_quadratic: float,
+    load_external_quadratic: float,
+    inertia: float,
+):
+    """Behind a spring, whose force is the load, and of which the joint feels nothing but that force."""
+    load = at_stage(spring_load, gear_ratio)
+    budget = friction_budget(
+        effort, load, qd, dynamic, static, stribeck_velocity, stribeck_exponent, load_motor, load_external,
+        load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
+    )  # fmt: skip
+    step = wp.max(dt, SHORTEST)
+    beside = load + inertia * qd * (1.0 / step)
+    dry = limit(effort + beside, -budget, budget)
+    slowing = viscous * qd * (inertia / (inertia + viscous * step))
+    return wp.where(wp.abs(effort + beside) <= budget, -beside, effort - dry - slowing)
 
 
 class EffectFriction(Effect):
@@ -278,6 +311,9 @@ class EffectFriction(Effect):
     It offers ``dry_friction`` [N·m], its budget, and ``viscous_friction`` [N·m·s/rad], both at the joint; those of
     several stages add up. An external load is read from the array ``joint_load`` [N·m] of the simulation's control,
     where there is one.
+
+    Behind a spring, a gap or a coupling of joints, the joint does not feel it as friction of its own: it offers
+    nothing, no engine solves it, and its load is the force of the spring.
 
     Args:
         dynamic: Dry friction of a joint that moves [N·m or N], shape (N,).
@@ -301,7 +337,8 @@ class EffectFriction(Effect):
     law = friction_law
     OUTPUTS = ("dry_friction", "viscous_friction")
     OPTIONAL_SIGNALS = MappingProxyType(
-        {"gear_ratio": 1.0, "dry_friction": 0.0, "viscous_friction": 0.0, custom_signal(JOINT_LOAD): 0.0}
+        {"gear_ratio": 1.0}
+        | dict.fromkeys(("dry_friction", "viscous_friction", "spring_load", custom_signal(JOINT_LOAD)), 0.0)
     )
     OPTIONAL_INPUTS = (JOINT_LOAD,)
 
@@ -341,6 +378,8 @@ class EffectFriction(Effect):
         An engine need not tell loads on which nothing depends.
         """
         stage = super().stage()
+        if self.is_apart:
+            return dataclasses.replace(stage, law=friction_apart_law, outputs=(), custom_inputs=())
         depends_on_load = any(self._values[name] is not None for name in LOAD_PARAMETERS)
         if self.in_engine:
             inputs = stage.custom_inputs if depends_on_load else ()
@@ -351,8 +390,9 @@ class EffectFriction(Effect):
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         if not self.in_engine and self._values["inertia"] is None:
+            which = "on the motor's side of the spring or coupling" if self.is_apart else "that moves with the joint"
             raise StructureError(
-                "EffectFriction: needs inertia [kg·m²], of all that moves with the joint, since no engine solves "
-                "friction here: friction takes at most what stops it within a step"
+                f"EffectFriction: needs inertia [kg·m²], of all {which}, since no engine solves friction here: "
+                "friction takes at most what stops it within a step"
             )
         super().finalize(device, num_actuators)

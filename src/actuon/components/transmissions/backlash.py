@@ -16,6 +16,7 @@ potential of the teeth is convex. After it, stages see the position and velocity
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import warp as wp
 
@@ -23,7 +24,6 @@ from ...declare.config import Config
 from ...declare.parameter import param
 from ...typing import ArrayLike
 from ..numerics import SHORTEST
-from .series_elastic import elastic_law
 from .transmission import Transmission
 
 
@@ -37,6 +37,29 @@ class BacklashTransmissionConfig(Config):
     stiffness: float = param("N·m/rad", "Stiffness of the teeth.", above=0.0)
     motor_inertia: float = param("kg·m²", "Inertia on the motor's side of the gap.", above=0.0)
     damping: float = param("N·m·s/rad", "Damping of the teeth while they touch.", default=0.0, minimum=0.0)
+
+
+@wp.func
+def backlash_law(
+    q: float,
+    qd: float,
+    effort: float,
+    dt: float,
+    gear_ratio: float,
+    motor_position: float,
+    motor_speed: float,
+    is_running: float,
+    gap: float,
+    stiffness: float,
+    damping: float,
+):
+    position = wp.where(is_running > 0.0, motor_position, q)
+    speed = wp.where(is_running > 0.0, motor_speed, qd)
+    offset = position - q - qd * dt
+    side = wp.where(offset < 0.0, -1.0, 1.0)
+    depth = side * offset - 0.5 * gap
+    force = side * wp.where(depth > 0.0, wp.max(stiffness * depth - damping * side * qd, 0.0), 0.0)
+    return position, speed, effort, position - q, speed, -gear_ratio * force
 
 
 @wp.func
@@ -70,8 +93,8 @@ def backlash_closing_law(
 
 
 class TransmissionBacklash(Transmission):
-    """Play between motor and joint. Offers ``gap_offset`` [rad] of the motor from the middle, and ``motor_velocity``
-    [rad/s].
+    """Play between motor and joint. Offers ``gap_offset`` [rad] of the motor from the middle, ``motor_velocity``
+    [rad/s] and ``spring_load`` [N·m], what the teeth would do to a motor that stood still, at the joint.
 
     The motor starts in the middle of the gap, at the joint's velocity. Its inertia is in here: it must not be part of
     the joint's armature too.
@@ -84,11 +107,12 @@ class TransmissionBacklash(Transmission):
     """
 
     config = BacklashTransmissionConfig
-    law = elastic_law
+    law = backlash_law
     closing_law = backlash_closing_law
     STATES = ("motor_position", "motor_speed", "is_running")
     CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
-    OUTPUTS = ("gap_offset", "motor_velocity")
+    OUTPUTS = ("gap_offset", "motor_velocity", "spring_load")
+    OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
 
     def __init__(self, gap: ArrayLike, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
         super().__init__(gap, stiffness, motor_inertia, damping)

@@ -118,7 +118,7 @@ def gear_law(
 ):
     velocity = ratio * qd
     above, below = losses(velocity, effort * qd, efficiency, backdrive_efficiency, smoothing_velocity)
-    return ratio * q, velocity, effort * below / (ratio * above), velocity, gear_ratio * wp.abs(ratio)
+    return ratio * q, velocity, effort * below / (ratio * above), velocity, gear_ratio * ratio
 
 
 @wp.func

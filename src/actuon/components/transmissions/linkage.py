@@ -114,7 +114,7 @@ def linkage_law(
 ):
     position, ratio = linkage_at(q, joint_positions, motor_positions)
     velocity = ratio * qd
-    return position, velocity, effort / ratio, velocity, gear_ratio * wp.abs(ratio)
+    return position, velocity, effort / ratio, velocity, gear_ratio * ratio
 
 
 @wp.func

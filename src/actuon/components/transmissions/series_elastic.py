@@ -12,6 +12,7 @@ stages see the position and velocity of the motor. Source: Pratt and Williamson,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import warp as wp
 
@@ -42,13 +43,18 @@ def elastic_law(
     q: float,
     qd: float,
     effort: float,
+    dt: float,
+    gear_ratio: float,
     motor_position: float,
     motor_speed: float,
     is_running: float,
+    stiffness: float,
+    damping: float,
 ):
     position = wp.where(is_running > 0.0, motor_position, q)
     speed = wp.where(is_running > 0.0, motor_speed, qd)
-    return position, speed, effort, position - q, speed
+    force = stiffness * (position - q - 0.5 * qd * dt) - damping * qd
+    return position, speed, effort, position - q, speed, -gear_ratio * force
 
 
 @wp.func
@@ -105,7 +111,9 @@ def elastic_closing_law(
 
 
 class TransmissionSeriesElastic(Transmission):
-    """Spring and damper between motor and joint. Offers ``spring_deflection`` [rad] and ``motor_velocity`` [rad/s].
+    """Spring and damper between motor and joint. Offers ``spring_deflection`` [rad], ``motor_velocity``
+    [rad/s] and ``spring_load`` [N·m], what the spring would do to a motor that stood still,
+    at the joint.
 
     The motor starts at the joint's position and velocity. Its inertia is in here: it must not be part of the joint's
     armature too.
@@ -121,7 +129,8 @@ class TransmissionSeriesElastic(Transmission):
     closing_law = elastic_closing_law
     STATES = ("motor_position", "motor_speed", "is_running")
     CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
-    OUTPUTS = ("spring_deflection", "motor_velocity")
+    OUTPUTS = ("spring_deflection", "motor_velocity", "spring_load")
+    OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
 
     def __init__(self, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
         super().__init__(stiffness, motor_inertia, damping)
