@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -95,10 +96,11 @@ class Selection:
         """
         if hasattr(values, "detach"):
             values = values.detach().cpu()
-        numbers = values.numpy() if hasattr(values, "numpy") else values
+        numbers: Any = values.numpy() if hasattr(values, "numpy") else values
         try:
-            with np.errstate(over="ignore"):
-                numbers = np.asarray(numbers, dtype=np.float32)
+            if not (isinstance(numbers, np.ndarray) and numbers.dtype == np.float32):
+                with np.errstate(over="ignore"):
+                    numbers = np.asarray(numbers, dtype=np.float32)
             if numbers.shape != shape:
                 numbers = np.broadcast_to(numbers, shape)
         except (TypeError, ValueError) as error:
