@@ -127,6 +127,18 @@ def test_the_frequency_response_of_a_pd_is_of_second_order():
     np.testing.assert_allclose(found, expected, rtol=0.02, atol=2e-3)
 
 
+def test_frequencies_at_which_a_joint_without_damping_only_swings_are_left_out():
+    undamped = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 0.0))
+    response = frequency_response(undamped, Conditions(inertia=0.1), np.array([0.5, 5.0, 20.0]))
+    assert np.abs(response[0]) == pytest.approx(1 / (1 - (np.pi / 10.0) ** 2), rel=0.1)
+    assert np.isnan(response[1:]).all()
+    (section,) = sections_of(Inputs([Subject("a.yaml", "hip", undamped)]), ["frequency"], Conditions(inertia=0.1))
+    figure = draw_sections([section])
+    legend = figure.subfigs[0].axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["(does not settle)"]
+    pyplot().close(figure)
+
+
 def test_the_effort_of_a_current_loop_is_late_by_first_order():
     lag = 0.02
     config = actuon.ActuatorConfig(

@@ -158,7 +158,7 @@ class FrequencyKind(Kind):
         position = frequency_response(subject.actuator, self.conditions, at)
         effort = effort_response(subject.actuator, self.conditions, at)
         gain, phase = np.abs(effort), np.degrees(np.angle(effort))
-        follows = np.nanmax(np.abs(position), initial=0.0) > 0.0
+        follows = bool(np.any(position != 0.0))
         is_late = np.ptp(gain) > 0.05 * gain.max() or np.abs(phase).max() > 2.0  # friction alone only takes a share
         return (at, position if follows else None, effort if is_late else None) if follows or is_late else None
 
@@ -172,9 +172,12 @@ class FrequencyKind(Kind):
             if response is None or not pair:
                 continue
             known = np.isfinite(response)
+            text = label if known.all() else f"{label} (does not settle)".strip()
             with np.errstate(divide="ignore"):
-                pair[0].semilogx(at[known], 20.0 * np.log10(np.abs(response[known])), color=colour, label=label)
+                pair[0].semilogx(at[known], 20.0 * np.log10(np.abs(response[known])), color=colour, label=text)
             pair[1].semilogx(at[known], np.degrees(np.unwrap(np.angle(response[known]))), color=colour)
+            for axis in pair:
+                axis.set_xlim(at[0], at[-1])
             pair[0].axhline(-3.0, color="0.6", linewidth=0.5)
             label_axes(pair[0], f"frequency [Hz] ({moved if of == 'position' else 'at rest'})", f"gain of {of} [dB]")
             label_axes(pair[1], "frequency [Hz]", f"phase of {of} [°]")

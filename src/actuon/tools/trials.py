@@ -256,13 +256,25 @@ def frequencies(conditions: Conditions) -> np.ndarray:
     return np.geomspace(0.5, min(100.0, 0.2 / conditions.dt), 49)
 
 
+_SEEN = 1e-3
+"""Share of the target's amplitude below which a motion does not count."""
+
+
 def frequency_response(config: ActuatorConfig, conditions: Conditions, at: np.ndarray) -> np.ndarray:
-    """Position by target position, complex [1], of the joint at frequencies ``at`` [Hz], shape (F,)."""
+    """Position by target position, complex [1], of the joint at frequencies ``at`` [Hz], shape (F,).
+
+    NaN where it diverges, or where a swing of its own outweighs what the target makes it do, as without damping.
+    """
     trial = Trial(config, len(at), conditions, motor_only=False)
     omega, dt = 2 * np.pi * at, conditions.dt
     steps = _steps_for(at, dt)
     position, _ = trial.move(lambda time: conditions.step * np.sin(omega * time), steps, dt)
-    return _fitted(position, omega, dt) / conditions.step
+    found = _fitted(position, omega, dt) / conditions.step
+    half = position[len(position) // 2 :] / conditions.step
+    with np.errstate(invalid="ignore", over="ignore"):
+        alternating = np.sqrt(2.0) * np.std(half, axis=0)
+        own = np.sqrt(np.maximum(alternating**2 - np.abs(found) ** 2, 0.0))
+        return np.where(own > np.maximum(np.abs(found), _SEEN), np.nan, found)
 
 
 def effort_response(config: ActuatorConfig, conditions: Conditions, at: np.ndarray) -> np.ndarray:
