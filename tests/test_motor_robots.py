@@ -205,3 +205,18 @@ def test_a_trip_is_said_once_with_joint_and_time(simulation, caplog):
     robots.reset([1])
     simulation.step()
     np.testing.assert_array_equal(robots.telemetry().applied_effort[:, 1], [0.0, 5.0, 0.0])
+
+
+def test_noise_and_lags_are_not_limits(simulation):
+    """They change efforts, and clip none; an effort beyond the limit beside them is clipped, by it."""
+    clamps = [actuon.MaxEffortClampingConfig(5.0)]
+    effects = [actuon.NoiseEffectConfig(noise=0.1), actuon.CurrentLoopEffectConfig(0.01)]
+    free = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 0.0), effects=effects)
+    limited = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 0.0), clamps, effects=effects)
+    robots = actuon.ArticulationActuators.from_actuators("robot", [(free, "hip"), (limited, "knee")])
+    robots.articulation.set_dof_position_targets(np.array([[0.3, 0.3], [0.3, 0.3], [0.3, 3.0]]))
+    simulation.step()
+    told = robots.telemetry()
+    assert (told.computed_effort != told.applied_effort).all()
+    assert told.clipped.tolist() == [[False, False], [False, False], [False, True]]
+    assert told.limited_by[2].tolist() == ["", "ClampingMaxEffort"]

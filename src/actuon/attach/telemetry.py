@@ -121,15 +121,20 @@ def make_telemetry(
         bounds: Lowest and highest effort that the engine lets through, each of shape (N, D). None: any.
     """
     with np.errstate(invalid="ignore"):  # infinity less infinity, which is told elsewhere
-        clipped = np.abs(computed - applied) > CLIPPED * np.abs(computed)
+        differs = np.abs(computed - applied) > CLIPPED * np.abs(computed)
+    clipped = differs.copy()
     limited_by = np.full(applied.shape, "", dtype=object)
     positions = signals.pop(LIMITED_BY, None)
-    if positions is not None:
-        flat, numbers = limited_by.reshape(-1), positions.reshape(-1)
-        for actuator in actuators:
-            at = actuator.effort_indices.numpy()
+    for actuator in actuators:
+        at = actuator.effort_indices.numpy()
+        if LIMITED_BY in actuator.control_signal_attrs and positions is not None:
+            numbers = positions.reshape(-1)[at]
             for position, stage in enumerate(actuator.stages):
-                flat[at[numbers[at] == position]] = type(stage).__name__
+                limited_by.reshape(-1)[at[numbers == position]] = type(stage).__name__
+        elif any(stage.stage().limits for stage in actuator.stages):
+            continue
+        clipped.reshape(-1)[at] = limited_by.reshape(-1)[at] != ""
     if bounds is not None:
-        limited_by[clipped & ((applied <= bounds[0]) | (applied >= bounds[1]))] = ENGINE
+        by_engine = differs & ((applied <= bounds[0]) | (applied >= bounds[1]))
+        limited_by[by_engine], clipped[by_engine] = ENGINE, True
     return Telemetry(dof_names, velocity, computed, applied, clipped, limited_by, signals)
