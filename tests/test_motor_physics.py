@@ -203,6 +203,13 @@ def test_a_quantised_encoder_is_unbiased(rng):
     np.testing.assert_allclose(error.std(), resolution / np.sqrt(12), rtol=0.02)
 
 
+def test_steps_of_an_encoder_too_fine_for_32_bits_change_nothing():
+    q = np.array([0.3, 1.7, -2.0, 3e4], np.float32)
+    for resolution in (1e-30, 1e-13, 1e-12, 1e-9):
+        bench = Bench(4, actuon.SensorEncoder(resolution), actuon.ControllerPD(1.0, 0.0))
+        np.testing.assert_allclose(-bench.step(0.001, joint_q=q), q, rtol=1e-6)
+
+
 def test_noise_is_the_same_again_and_of_its_own_for_each_dof():
     n, steps = 300, 40
     bench = Bench(n, FREE, actuon.EffectNoise(noise=0.5, bias=0.2, seed=11))

@@ -19,6 +19,8 @@ from ...typing import ArrayLike
 from .sensor import Sensor
 
 FINEST = wp.constant(1e-12)
+MOST_STEPS = wp.constant(8388608.0)
+"""From 2²³ steps on, a number of 32 bits has no fractions to round off."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,9 @@ class EncoderSensorConfig(Config):
 
 @wp.func
 def rounded_to(x: float, resolution: float):
-    """``x`` as a whole number of steps; as it is where they are zero."""
-    return wp.where(resolution > 0.0, resolution * wp.round(x / wp.max(resolution, FINEST)), x)
+    """``x`` as a whole number of steps; as it is where they are zero, or too fine for 32 bits."""
+    steps = x / wp.max(resolution, FINEST)
+    return wp.where(resolution > FINEST and wp.abs(steps) < MOST_STEPS, resolution * wp.round(steps), x)
 
 
 @wp.func_grad(rounded_to)
