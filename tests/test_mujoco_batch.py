@@ -439,3 +439,14 @@ def test_arrays_are_given_away_again_only_when_nobody_holds_them():
         for _ in range(20):
             robots.get_dof_positions()
         assert torch.equal(tensor, kept)
+
+
+def test_errors_say_what_was_meant_and_what_was_got():
+    with MujocoSimulation(QUADRUPED, num_envs=MANY):
+        with pytest.raises(SimulationError, match="Did you mean 'base'"):
+            Articulation("bas")
+        robots = Articulation("base")
+        with pytest.raises(SimulationError, match="has no tendon"):
+            robots.set_tendon_targets(0.1)
+        with pytest.raises(SimulationError, match=rf"got shape \(3, 5\); must fit the shape \({MANY}, 12\)"):
+            robots.set_dof_position_targets(np.zeros((3, 5)))

@@ -52,10 +52,17 @@ class MotorDatasheet:
             was taken.
     """
 
-    def __init__(self, at: Side | Mapping[str, Side], *, tolerance: float = 0.1, **figures: Unpack[Figures]):
+    def __init__(
+        self, at: Side | Mapping[str, Side] | None = None, *, tolerance: float = 0.1, **figures: Unpack[Figures]
+    ):
         if not isinstance(tolerance, (int, float)) or not 0.0 <= tolerance < 1.0:
             raise ParameterError(f"MotorDatasheet.tolerance: got {tolerance!r}; must be ≥ 0 and < 1")
         self.tolerance = float(tolerance)
+        if at is None:
+            raise ParameterError(
+                "MotorDatasheet: needs at, the side that the figures are printed for: 'joint', behind the gear, or "
+                "'motor', or where each figure is"
+            )
         _check_at(at)
         self._at: Side | Mapping[str, Side] = at if isinstance(at, str) else MappingProxyType(dict(at))
         self._given: dict[str, _Given] = {}

@@ -65,7 +65,8 @@ def find_robots(robots: Sequence[Robot], paths: str | Sequence[str]) -> list[int
     Raises:
         SimulationError: There is no such robot.
     """
-    known = [robot.path for robot in robots]
+    alone = dict.fromkeys(robot.names[-1] for robot in robots)
+    known = [*alone, *(robot.path for robot in robots)]
     found: dict[int, None] = {}
     if not isinstance(paths, (str, Sequence)) or not all(isinstance(pattern, str) for pattern in paths):
         raise SimulationError(f"paths: got {paths!r}; must be the path of a robot, a regex, or a list of these")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..errors import SimulationError
+from ..errors import SimulationError, shown
 from ..typing import ArrayLike, IdsLike
 from .buffers import Buffers
 from .ids import ids_to_write, read_ids
@@ -104,7 +104,8 @@ class Selection:
             if numbers.shape != shape:
                 numbers = np.broadcast_to(numbers, shape)
         except (TypeError, ValueError) as error:
-            raise SimulationError(f"{name}: got {values!r}; must fit the shape {shape}") from error
+            got = f"shape {numbers.shape}" if isinstance(numbers, np.ndarray) else shown(values)
+            raise SimulationError(f"{name}: got {got}; must fit the shape {shape}") from error
         if finite and not np.isfinite(numbers).all():
             raise SimulationError(f"{name}: got NaN or infinity; must be finite, in 32 bits too")
         return np.ascontiguousarray(numbers)

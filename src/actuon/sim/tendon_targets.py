@@ -49,6 +49,8 @@ class TendonTargets(Selection):
             tendon_indices: Which tendons, by number or name. Default: all.
         """
         self.simulation.check_open()
+        if not self.get_tendon_names():
+            raise SimulationError(f"'{self.paths[0]}' has no tendon with a position servo that a target could be for")
         rows = ids_to_write("indices", indices, len(self.robot_ids))
         columns = ids_to_write("tendon_indices", self._tendons(tendon_indices), len(self.get_tendon_names()))
         numbers = self.numbers("lengths", lengths, (len(rows), len(columns)))
