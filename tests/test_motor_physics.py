@@ -210,6 +210,26 @@ def test_steps_of_an_encoder_too_fine_for_32_bits_change_nothing():
         np.testing.assert_allclose(-bench.step(0.001, joint_q=q), q, rtol=1e-6)
 
 
+def test_a_broken_state_is_not_hidden_in_a_gap():
+    bench = Bench(2, FREE, actuon.TransmissionBacklash(0.1, 100.0, 0.01))
+    bench.step(0.001)
+    assert np.isnan(bench.step(0.001, joint_q=[np.nan, 0.0])).tolist() == [True, False]
+    assert np.isnan(bench.step(0.001, joint_q=0.0)).tolist() == [True, False]
+
+
+def test_what_a_limit_offers_must_stand_before_who_uses_it():
+    motor = actuon.VoltageClampingConfig(0.1, 0.2)
+    servo = actuon.ServoPWMControlConfig(1.0, 1.0, 1.0, 12.0)
+    battery = actuon.BatteryClampingConfig(24.0)
+    with pytest.raises(actuon.StructureError, match="ClampingBattery stands after ClampingVoltage.*supply_voltage"):
+        Bench(1, FREE, motor, battery)
+    with pytest.raises(actuon.StructureError, match="ClampingHeat stands after ClampingVoltage.*its temperature"):
+        Bench(1, FREE, motor, actuon.HeatClampingConfig(**HEAT))
+    with pytest.raises(actuon.StructureError, match="ClampingBattery stands after ControllerServoPWM"):
+        actuon.Actuator([0], servo, clamping=[battery])
+    Bench(1, battery, servo)
+
+
 def test_noise_is_the_same_again_and_of_its_own_for_each_dof():
     n, steps = 300, 40
     bench = Bench(n, FREE, actuon.EffectNoise(noise=0.5, bias=0.2, seed=11))

@@ -16,7 +16,7 @@ from .components.controllers.controller import Controller
 from .components.delay import Delay
 from .components.delay_time import DelayTime
 from .components.effects.effect import Effect
-from .components.limits.clamping import Clamping
+from .components.limits.clamping import Clamping, check_limits_first
 from .components.sensors.sensor import Sensor
 from .components.transmissions.transmission import Transmission
 from .declare.config import Config
@@ -172,6 +172,7 @@ class Actuator:
         check_order(stages, SIGNALS)
         if not any("effort" in stage.returns for _, stage in stages):
             raise StructureError("the chain has no controller: no stage makes an effort")
+        check_limits_first(self._stages)
 
     def _check_names(self) -> None:
         for name in (self.state_pos_attr, self.state_vel_attr, self.control_output_attr):

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import warp as wp
 
 from ...declare.registry import ComponentKind
+from ...errors import StructureError
 from ...kernel.alone import Given, run_alone
 from ..component import Component
 
@@ -69,3 +70,23 @@ class Clamping(Component):
             return
         q, qd, forces = given["q"], given["qd"], results["effort"]
         self.modify_forces(given["effort"].array, forces, q.array, qd.array, q.indices, qd.indices, forces.device)
+
+
+def check_limits_first(components: Sequence[Component]) -> None:
+    """Refuse limits after a stage that would use what they offer, and could do without: it would be left out.
+
+    Raises:
+        StructureError: Names both, and the signal.
+    """
+    known: set[str] = set()
+    for i, component in enumerate(components):
+        stage = component.stage()
+        wanted = (set(dict(stage.defaults)) & set(stage.law.input_types)) - known if stage.law is not None else set()
+        for later in components[i + 1 :]:
+            late = sorted(wanted & set(later.stage().outputs)) if isinstance(later, Clamping) else []
+            if late:
+                raise StructureError(
+                    f"{type(later).__name__} stands after {type(component).__name__}, which would not see its "
+                    f"{late[0]}; list it before"
+                )
+        known |= set(stage.outputs)

@@ -40,6 +40,12 @@ class BacklashTransmissionConfig(Config):
 
 
 @wp.func
+def pushing(depth: float, force: float):
+    """The force of teeth that are so deep in each other: they do not pull. NaN stays NaN."""
+    return wp.where(depth <= 0.0 or force < 0.0, 0.0, force)
+
+
+@wp.func
 def backlash_law(
     q: float,
     qd: float,
@@ -58,7 +64,7 @@ def backlash_law(
     offset = position - q - qd * dt
     side = wp.where(offset < 0.0, -1.0, 1.0)
     depth = side * offset - 0.5 * gap
-    force = side * wp.where(depth > 0.0, wp.max(stiffness * depth - damping * side * qd, 0.0), 0.0)
+    force = side * pushing(depth, stiffness * depth - damping * side * qd)
     return position, speed, effort, position - q, speed, -gear_ratio * force
 
 
@@ -87,7 +93,7 @@ def backlash_closing_law(
     inertial = motor_inertia / t
     pressed = inertial * (stiffness * t * depth + damping * (depth - depth_before))
     force = pressed / (inertial + damping + stiffness * t) / t
-    touching = side * wp.where(depth > 0.0, wp.max(force, 0.0), 0.0)
+    touching = side * pushing(depth, force)
     speed = free_speed - touching * t / motor_inertia
     return touching, position + speed * t, speed, 1.0
 
