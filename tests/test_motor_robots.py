@@ -205,6 +205,10 @@ def test_a_trip_is_said_once_with_joint_and_time(simulation, caplog):
     robots.reset([1])
     simulation.step()
     np.testing.assert_array_equal(robots.telemetry().applied_effort[:, 1], [0.0, 5.0, 0.0])
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "actuon.actuators"):
+        simulation.step(60)
+    assert [record.getMessage().count(path) for record in caplog.records] == [1]  # again, and it alone
 
 
 def test_noise_and_lags_are_not_limits(simulation):

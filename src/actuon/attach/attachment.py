@@ -299,8 +299,6 @@ class Attachment(Remembering, Uncopyable):
             with to_change(array) as numbers:
                 numbers[rows] = value
         everyone = len(rows) == len(self.articulation)
-        if everyone and self._trips is not None:
-            self._trips.forget()
         for state, robots in zip(self._states, self._robot_of, strict=True):
             if state is not None:
                 mask = None if everyone else wp.array(np.isin(robots, rows), device=self._effort.device)

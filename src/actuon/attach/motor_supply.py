@@ -54,7 +54,7 @@ def _has_battery(actuator: Actuator) -> bool:
 
 
 class Trips:
-    """Says once for each joint that its motor has tripped: which, of which robot, when, and how hot it was.
+    """Says once for each motor that it has tripped: of which joint and robot, when, and how hot it was.
 
     Args:
         articulation: The robots.
@@ -65,19 +65,17 @@ class Trips:
     def __init__(self, articulation: Articulation, tripped: wp.array, temperature: wp.array | None):
         self._articulation = articulation
         self._tripped, self._temperature = tripped, temperature
-        self._said: set[int] = set()
+        self._said = np.zeros(tripped.shape, dtype=bool)
 
     def look(self) -> None:
         """Say what is new."""
         flags = self._tripped.numpy() > 0.0
-        if np.count_nonzero(flags) == 0:
+        new, self._said = flags & ~self._said, flags  # one that was reset is said again
+        if np.count_nonzero(new) == 0:
             return
         robots = self._articulation
-        for column in np.flatnonzero(flags.any(axis=0)):
-            if column in self._said:
-                continue
-            self._said.add(int(column))
-            (rows,) = np.nonzero(flags[:, column])
+        for column in np.flatnonzero(new.any(axis=0)):
+            (rows,) = np.nonzero(new[:, column])
             others = f", and of {len(rows) - 1} more" if len(rows) > 1 else ""
             hot = "" if self._temperature is None else f" at {self._temperature.numpy()[rows[0], column]:.4g} °C"
             _log.warning(
@@ -88,7 +86,3 @@ class Trips:
                 others,
                 hot,
             )
-
-    def forget(self) -> None:
-        """Say it again when it happens again: all robots were reset."""
-        self._said.clear()
