@@ -79,7 +79,6 @@ def test_shared_steps_equal_those_of_one_thread(threads):
 
 def test_more_threads_than_cores(threads, monkeypatch):
     monkeypatch.setenv("ACTUON_NUM_THREADS", "4")
-    monkeypatch.setattr(actuon.threads, "_pool", None)
     np.testing.assert_array_equal(run(5000, 5, 100), alone(5000, 5, 100))
 
 
@@ -242,3 +241,28 @@ def test_fresh_tensors_at_each_step_are_bound_where_they_lie():
     short = dict(fresh, joint_q=torch.zeros(n - 1))
     with pytest.raises(ValueError, match="joint_q"):
         actuator.step(short, short, states[0], states[0], dt=0.01)
+
+
+def test_what_a_task_raises_is_raised_when_all_are_done():
+    done = []
+
+    def fails():
+        raise RuntimeError("broken")
+
+    for tasks in ([lambda: done.append(1), fails], [fails, lambda: done.append(2)]):
+        with pytest.raises(RuntimeError, match="broken"):
+            actuon.threads.run_together(tasks)
+    assert done == [1, 2]
+    actuon.threads.run_together([lambda: done.append(3), lambda: done.append(4)])
+    assert sorted(done) == [1, 2, 3, 4]
+
+
+def test_tasks_within_tasks_and_beside_each_other():
+    """Where threads are in use already, work is done by who brings it."""
+    seen = []
+
+    def within():
+        actuon.threads.run_together([lambda: seen.append("a"), lambda: seen.append("b")])
+
+    in_threads([lambda: actuon.threads.run_together([within, within, within]) for _ in range(4)])
+    assert (seen.count("a"), seen.count("b")) == (12, 12)
