@@ -74,14 +74,14 @@ def stribeck(speed: float, exponent: float) -> float:  # type: ignore[empty-body
 def gaussian(x: float):
     """``exp(-x²)`` within 3e-6 of itself: a series for a small part of the exponent, squared five times."""
     r = wp.min(x * x, FARTHEST) * (1.0 / 32.0)
-    p = 1.0 - r * (1.0 / 8.0)
-    p = 1.0 - r * (1.0 / 7.0) * p
-    p = 1.0 - r * (1.0 / 6.0) * p
-    p = 1.0 - r * (1.0 / 5.0) * p
-    p = 1.0 - r * (1.0 / 4.0) * p
-    p = 1.0 - r * (1.0 / 3.0) * p
-    p = 1.0 - r * (1.0 / 2.0) * p
-    p = 1.0 - r * p
+    p = r * (1.0 / 40320.0) - 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r - 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r - 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r - 1.0
+    p = p * r + 1.0
     p = p * p
     p = p * p
     p = p * p
