@@ -5,12 +5,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import actuon
 
 ASSETS = actuon.assets.FOLDER
 PUBLIC = Path(__file__).parents[2] / "shared" / "data" / "robots"
 
 
-def robot_files(ending):
-    """Public robots with this ending; none where they are not there."""
-    return sorted(PUBLIC.glob(f"*{ending}"))
+ROBOTS = (
+    "agility_cassie",
+    "franka_emika_panda",
+    "kinova_gen3",
+    "robotiq_2f85",
+    "shadow_hand",
+    "unitree_g1",
+    "unitree_go2",
+    "unitree_h1",
+    "universal_robots_ur5e",
+)
+"""Those of them that tests name."""
+
+
+def public_robot(name):
+    """The MJCF file of a public robot; skips the test where it is not there."""
+    path = PUBLIC / f"{name}.xml"
+    if not path.is_file():
+        pytest.skip("the public robots are not here")
+    return path

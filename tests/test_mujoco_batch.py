@@ -12,7 +12,7 @@ import textwrap
 import numpy as np
 import pytest
 import warp as wp
-from paths import ASSETS, robot_files
+from paths import ASSETS, ROBOTS, public_robot
 
 from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
 from actuon.sim.mujoco import batch as batches, loop
@@ -53,9 +53,10 @@ def check_plain(simulation, plain, steps):
         np.testing.assert_array_equal(state_of(model, data), simulation._batch.states[env], err_msg=f"env {env}")
 
 
-@pytest.mark.parametrize("path", [QUADRUPED, ARM, *robot_files(".xml")], ids=lambda p: p.stem)
-def test_bits_of_plain_mj_step(path, rng):
+@pytest.mark.parametrize("name", ["quadruped", "arm", *ROBOTS])
+def test_bits_of_plain_mj_step(name, rng):
     """Warm starts, contacts and activations included, on shipped and public robots."""
+    path = public_robot(name) if name in ROBOTS else ASSETS / f"{name}.xml"
     with MujocoSimulation(path, num_envs=MANY) as simulation:
         plain = shaken(simulation, rng)
         for _ in range(10):
@@ -64,17 +65,17 @@ def test_bits_of_plain_mj_step(path, rng):
         check_plain(simulation, plain, 25)
 
 
-@pytest.mark.parametrize("how", ["one thread", "guarded", "threads", "few"])
+@pytest.mark.parametrize("how", ["one thread", "guarded", "threads", "few", "few in threads"])
 def test_all_ways_give_the_same_bits(how, rng, monkeypatch):
     if how == "guarded":
         monkeypatch.setattr(batches, "mujoco_functions", lambda: None)
-    monkeypatch.setattr(batches, "_WORTH_SHARING", 0.0 if how == "threads" else 1e9)
+    monkeypatch.setattr(batches, "_WORTH_SHARING", 0.0 if "threads" in how else 1e9)
     monkeypatch.setenv("ACTUON_NUM_THREADS", "3")
-    with MujocoSimulation(QUADRUPED, num_envs=batches.FEW if how == "few" else MANY) as simulation:
+    with MujocoSimulation(QUADRUPED, num_envs=batches.FEW if "few" in how else MANY) as simulation:
         plain = shaken(simulation, rng)
-        simulation.step(4)
-        simulation.step(6)
-        assert len(simulation._batch._runs) == {"threads": 3, "guarded": 0}.get(how, 1)
+        for steps in (4, 2, 4):
+            simulation.step(steps)
+        assert len(simulation._batch._runs) == {"threads": 3, "few in threads": 3, "guarded": 0}.get(how, 1)
         check_plain(simulation, plain, 10)
 
 
@@ -115,10 +116,8 @@ def test_what_is_written_into_data_counts(rng):
 
 @pytest.mark.parametrize("robot", ["quadruped", "unitree_g1"])
 def test_environments_that_differ_are_those_of_models_of_their_own(robot, rng):
-    paths = {path.stem: path for path in (QUADRUPED, *robot_files(".xml"))}
-    if robot not in paths:
-        pytest.skip("the public robots are not here")
-    with MujocoSimulation(paths[robot], num_envs=MANY) as simulation:
+    path = QUADRUPED if robot == "quadruped" else public_robot(robot)
+    with MujocoSimulation(path, num_envs=MANY) as simulation:
         robots = Articulation([found.path for found in simulation.robots])
         ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
         before = simulation.dof_property("armature", ids)
@@ -142,10 +141,10 @@ def test_environments_that_differ_are_those_of_models_of_their_own(robot, rng):
         check_plain(simulation, plain, 20)
 
 
-def test_environments_that_differ_take_little_memory():
+@pytest.mark.parametrize("robot", ["quadruped", "unitree_g1"])
+def test_environments_that_differ_take_little_memory(robot):
     """Rows of what differs, not a model each."""
-    paths = {path.stem: path for path in robot_files(".xml")}
-    path = paths.get("unitree_g1", QUADRUPED)
+    path = QUADRUPED if robot == "quadruped" else public_robot(robot)
     with MujocoSimulation(path, num_envs=64) as simulation:
         robots = Articulation([found.path for found in simulation.robots])
         ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)

@@ -139,7 +139,7 @@ class Remembering(abc.ABC):
 
     def _rows_of(self, env_ids: np.ndarray) -> np.ndarray:
         """Which robots stand in these environments, bool of shape (N,)."""
-        return np.isin([robot.env for robot in self.articulation.robots], env_ids)
+        return np.isin(self.articulation.env_ids, env_ids)
 
 
 @contextlib.contextmanager

@@ -34,6 +34,11 @@ class Selection:
         """What the simulation knows about each robot."""
         return [self.simulation.robots[i] for i in self.robot_ids]
 
+    @functools.cached_property
+    def env_ids(self) -> np.ndarray:
+        """Environment of each robot, shape (N,)."""
+        return np.array([robot.env for robot in self.robots])
+
     def __len__(self) -> int:
         return len(self.robot_ids)
 

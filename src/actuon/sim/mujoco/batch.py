@@ -21,7 +21,7 @@ _WORTH_SHARING = 2.0e-4
 """Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
 
 FEW = 8
-"""So few environments have an ``MjData`` each from the start, and are stepped by one thread."""
+"""So few environments have an ``MjData`` each from the start."""
 
 _AMPLE = 2**20
 """Memory [bytes] that must be left in an ``MjData``, beside four times what was ever used, for steps not guarded."""
@@ -64,7 +64,7 @@ class Batch:
         self._workers: list[tuple[Any, Any]] = [(model, mujoco.MjData(model))]
         self._version = self._workers_version = -1
         self._runs: list[Any] = []
-        self._work = 0.0
+        self._work = self._last = 0.0
         self._is_tried = False
         self.failures = 0
         """How many environments were not finite, or huge, when last looked at."""
@@ -179,7 +179,7 @@ class Batch:
                     self._mujoco.mj_resetData(self._fields.model, self.own[env])
                 self._mujoco.mj_setState(self._fields.model, self.own[env], self.states[env], self._signature)
         self.forward(envs)
-        self.show()
+        self.show(envs)
 
     def forward(self, envs: Iterable[int]) -> None:
         """Bring what an ``MjData`` shows up to date with positions and velocities that were written."""
@@ -198,22 +198,18 @@ class Batch:
         else:
             self._run(0)
 
-    def show(self) -> None:
-        """Let actuators see the state and the efforts of all environments."""
+    def show(self, envs: Any = slice(None)) -> None:
+        """Let actuators see state, efforts and targets of environments, and look at the state of all."""
         with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
             for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
-                self._rows[kind][...] = self.block(name)
-        self.show_targets()
-        moving = self.states[:, self._starts["qpos"].start : self._starts["qvel"].stop]
-        self.failures = int(np.count_nonzero(~(np.abs(moving) <= HUGE).all(axis=1)))
-
-    def show_targets(self) -> None:
-        """Let actuators see the controls of servos as targets."""
+                self._rows[kind][envs] = self.block(name)[envs]
         controls = self.block("ctrl")
         by_address = {rows.ctypes.data: rows for rows in self._rows.values()}
         for target in self._targets:
-            clipped = np.clip(controls[:, target.control], target.low, target.high)
-            by_address[target.rows][:, target.dof] = (clipped - target.offset) / target.scale
+            clipped = np.clip(controls[envs, target.control], target.low, target.high)
+            by_address[target.rows][envs, target.dof] = (clipped - target.offset) / target.scale
+        moving = self.states[:, self._starts["qpos"].start : self._starts["qvel"].stop]
+        self.failures = int(np.count_nonzero(~(np.abs(moving) <= HUGE).all(axis=1)))
 
     def advance(self, steps: int) -> None:
         """Advance all environments. One that is not finite, or huge, after a step goes no further."""
@@ -262,7 +258,7 @@ class Batch:
         """Run the compiled loop: with no steps, read what is in the ``MjData`` of environments that have one."""
         plan = self._plan
         threads = 1
-        if steps * self._work > _WORTH_SHARING and self.num_envs > FEW:
+        if steps * self._work > _WORTH_SHARING:
             threads = min(available_threads(), self.num_envs)
         if threads > len(self._runs) or self._version != self._fields.version:
             self._make_runs(max(threads, len(self._runs)))
@@ -271,8 +267,9 @@ class Batch:
         if threads == 1:
             start = time.perf_counter()
             self._runs[0]()
-            if steps:
-                self._work = (time.perf_counter() - start) / steps
+            if steps:  # one that was held up by others on the machine says nothing
+                taken = (time.perf_counter() - start) / steps
+                self._work, self._last = min(taken, self._last), taken
         else:
             run_together(self._runs[:threads])
         self.failures = plan.failures
