@@ -93,14 +93,15 @@ def test_as_the_oracle_fused_and_staged(terms):
         left = bench.left(effort, load, qd, dt)
         expected = oracle.friction(*np.float64([effort, load, qd]), dt, **exact)
         size = np.abs(effort) + np.abs(load) + np.abs(values["inertia"] * qd / dt)
-        assert (np.abs(left - expected) < 4e-6 * size + 2e-6).all()
+        rounding = 2.0 if terms == "stribeck" else 1.0  # a Gaussian within 3e-6
+        assert (np.abs(left - expected) < rounding * (2e-6 * size + 1e-6)).all()
         np.testing.assert_array_equal(staged.left(effort, load, qd, dt), left)
         budget = {name: exact[name] for name in exact if name not in ("inertia", "viscous")}
         expected = oracle.friction_budget(*np.float64([effort, load, qd]), **budget)
-        np.testing.assert_allclose(bench.sim["dry"].numpy(), expected, rtol=4e-6)
+        np.testing.assert_allclose(bench.sim["dry"].numpy(), expected, rtol=rounding * 2e-6)
         np.testing.assert_array_equal(bench.sim["wet"].numpy(), values["viscous"])
         stuck += np.count_nonzero(np.abs(qd + dt * (left + load) / values["inertia"]) < 1e-6)
-    assert 10 < stuck < 600
+    assert (20 if terms == "coulomb" else 50) < stuck < 600
 
 
 def test_a_load_may_come_and_go():
