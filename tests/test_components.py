@@ -252,3 +252,14 @@ def test_components_show_their_values():
     assert repr(actuator.controller) == "ControllerPD(kp=40.0, kd=[0.0, 1.0, 2.0, … 9 values], const_effort=None)"
     assert repr(actuator.delay) == "Delay(delay_steps=1, max_delay=4)"
     assert repr(actuon.ClampingMaxEffort(wp.zeros(0))) == "ClampingMaxEffort(max_effort=[])"
+
+
+def test_a_jump_in_a_table_is_passed_at_its_far_end():
+    """However narrow it is, down to the least numbers that there are."""
+    for width in (1.4e-45, 1e-30, 1e-13):
+        clamp = actuon.ClampingPositionBased([-width, 0.0], [1.0, 3.0])
+        q = np.array([-1.0, -width, 0.0, 1.0], np.float32)
+        source, target = wp.full(4, 1e9, dtype=wp.float32), wp.zeros(4, dtype=wp.float32)
+        indices = wp.array(np.arange(4), dtype=wp.uint32)
+        clamp.modify_forces(source, target, wp.array(q), wp.array(q), indices, indices)
+        np.testing.assert_array_equal(target.numpy(), [1.0, 1.0, 3.0, 3.0])

@@ -83,7 +83,9 @@ def looked_up(q: float, positions: Floats, values: Floats):
     right = wp.min(left + 1, positions.shape[0] - 1)
     start = positions[left]
     width = positions[right] - start
-    along = limit(q - start, 0.0, width) / wp.where(width > NARROWEST, width, 1.0)
+    slope = limit(q - start, 0.0, width) / wp.where(width > NARROWEST, width, 1.0)
+    jump = wp.where(q <= start, 0.0, wp.where(q > start, 1.0, q))  # NaN stays NaN
+    along = wp.where(width > NARROWEST, slope, jump)
     return values[left] + along * (values[right] - values[left])
 
 
