@@ -273,13 +273,15 @@ def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str,
     if isinstance(solver, str):
         name, kind = _SERVED[solver]
         try:
-            made = getattr(newton.solvers, name)(model, **(options if solver == "mujoco" else {}))
+            with np.errstate(invalid="ignore"):  # it casts arrays that nobody has filled yet
+                made = getattr(newton.solvers, name)(model, **(options if solver == "mujoco" else {}))
         except (ValueError, RuntimeError, NotImplementedError) as error:
             raise SimulationError(f"{name} cannot step this robot: {' '.join(str(error).split())}") from error
         return kind(newton, made)
     if isinstance(solver, type) and issubclass(solver, newton.solvers.SolverBase):
         _kind_of(newton, solver)
-    made = solver(model)
+    with np.errstate(invalid="ignore"):
+        made = solver(model)
     if not isinstance(made, newton.solvers.SolverBase):
         raise SimulationError(f"solver: its function returned {type(made).__name__}; must return a solver of Newton")
     if made.model is not model:
