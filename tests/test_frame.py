@@ -43,11 +43,13 @@ ORDER = [
     "graph",
     "newton",
     "lab",
+    "fit",
 ]
 ORDER += ["__init__", "tools"]
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
+HEAVY += ("scipy", "cmaes", "pyarrow")
 
 
 def room(path):

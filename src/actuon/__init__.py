@@ -125,6 +125,7 @@ from .errors import (
     ActuonError as ActuonError,
     ArrayError as ArrayError,
     ArrayTypeError as ArrayTypeError,
+    LogError as LogError,
     MissingArrayError as MissingArrayError,
     MissingExtraError as MissingExtraError,
     ParameterError as ParameterError,

@@ -11,6 +11,7 @@
     ├── StateError              ValueError                a missing, foreign or wrongly masked state
     ├── StructureError          ValueError, TypeError     a component that cannot be run as it is written
     ├── RobotFileError          ValueError                a robot file that cannot be read, or holds bad values
+    ├── LogError                ValueError                a log of a real robot that cannot be read or used
     ├── SimulationError         ValueError                no such robot, a closed simulation, NaN in its state
     └── MissingExtraError       ImportError               an optional dependency that is not installed
 """
@@ -53,6 +54,10 @@ class StructureError(ActuonError, ValueError, TypeError):
 
 class RobotFileError(ActuonError, ValueError):
     """A robot file cannot be read or written, or holds values that are not allowed."""
+
+
+class LogError(ActuonError, ValueError):
+    """A log of a real robot cannot be read, or does not hold what is needed."""
 
 
 class SimulationError(ActuonError, ValueError):

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One file format per module: files to a `Table`."""

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The content of a file, decompressed, no longer than it may be."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+from ....errors import LogError
+from ....files import where_not_utf8
+
+LARGEST = 1 << 30
+"""Bytes of a file of text, decompressed."""
+
+
+def read_content(path: Path) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark, decompressed where it ends in ``.gz``.
+
+    Raises:
+        LogError: It cannot be read, is cut off, too large, or not UTF-8.
+    """
+    try:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+    except EOFError as error:
+        raise LogError(f"'{path}' is cut off: the compressed data has no end; copy or record it again") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise LogError(f"'{path}' is not a valid gzip file: {error}") from error
+    except FileNotFoundError as error:
+        raise LogError(f"'{path}' does not exist") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in its name
+        raise LogError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > LARGEST:
+        raise LogError(f"'{path}' has more than {LARGEST >> 20} MiB of text; cut it, or write it as .npz or .parquet")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise LogError(f"'{path}' is not UTF-8 text: {where_not_utf8(data)}; save it as UTF-8") from error
+
+
+def setting(text: str) -> float | str:
+    """A number where ``text`` is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

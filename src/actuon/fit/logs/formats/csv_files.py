@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CSV: a header, a row per sample. Lines before it that start with ``#`` may hold settings: ``# mass: 0.49``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from ....errors import LogError, shown
+from ..table import Table
+from .content import read_content, setting
+
+_DELIMITERS = ",;\t"
+_BOOLEANS = {"true": "1", "false": "0"}
+
+
+def read_csv(path: Path) -> Table:
+    """The columns of a ``.csv`` or ``.csv.gz`` file.
+
+    Raises:
+        LogError: It cannot be read, has no header, or a row has too many or too few cells.
+    """
+    text = read_content(path)
+    settings, start, first = _settings(text)
+    body = text[start:]
+    end = body.find("\n")
+    header_line = body if end < 0 else body[:end]
+    if not header_line.strip():
+        raise LogError(f"'{path}' is empty; must hold a header and a row per sample")
+    delimiter = max(_DELIMITERS, key=header_line.count)
+    header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter))]
+    _check_header(path, first, header)
+    if end < 0 or not body[end:].strip():
+        raise LogError(f"'{path}' has a header and no samples")
+    rest, findings = body[end + 1 :], []
+    if delimiter == ";" and "," in rest:
+        rest = rest.replace(",", ".")
+        findings.append("numbers are written with a decimal comma")
+    values = _quickly(rest, delimiter, len(header))
+    if values is not None:
+        columns = dict(zip(header, values.T, strict=True))
+        rows: range | list[int] = range(first + 1, first + 1 + len(values))
+    else:
+        columns, rows, cut = _carefully(path, rest, delimiter, header, first + 1)
+        if cut:
+            findings.append(f"line {cut} is cut off and is left out")
+    return Table(str(path), columns, "line", rows, settings, tuple(findings))
+
+
+def _settings(text: str) -> tuple[dict[str, float | str], int, int]:
+    """What the comments before the header say, where the header starts, and its line."""
+    settings: dict[str, float | str] = {}
+    start, line = 0, 1
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        content = text[start:end].strip()
+        if content and not content.startswith("#"):
+            break
+        name, colon, value = content.lstrip("# ").partition(":")
+        if colon:
+            settings[name.strip()] = setting(value.strip())
+        start, line = end + 1, line + 1
+    return settings, start, line
+
+
+def _check_header(path: Path, line: int, header: list[str]) -> None:
+    for i, name in enumerate(header):
+        if not name and i + 1 < len(header) and i > 0:
+            raise LogError(f"'{path}', line {line}: column {i + 1} has no name")
+        if name and name in header[:i]:
+            raise LogError(f"'{path}', line {line}: two columns are called '{name}'; names must differ")
+    if all(_is_number(name) for name in header if name):
+        raise LogError(f"'{path}', line {line}: got the numbers {shown(header)}; the first line must name the columns")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _quickly(body: str, delimiter: str, count: int) -> np.ndarray | None:
+    """All cells, shape (T, C), where they are all numbers and no line is empty; None otherwise."""
+    if "\n\n" in body or "\r\n\r\n" in body or body.startswith(("\n", "\r")):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            values = np.loadtxt(io.StringIO(body), delimiter=delimiter, ndmin=2, comments=None)
+    except (ValueError, UserWarning):
+        return None
+    return values if values.shape[1] == count else None
+
+
+def _carefully(
+    path: Path, body: str, delimiter: str, header: list[str], line: int
+) -> tuple[dict[str, np.ndarray], list[int], int]:
+    """Columns, the line of each row, and the line of a last row that was not written to its end, or 0."""
+    reader = csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
+    cells: list[list[str]] = []
+    rows: list[int] = []
+    short = short_cells = 0
+    try:
+        for row in reader:
+            if not any(cell.strip() for cell in row):
+                continue
+            at = line + reader.line_num - 1
+            if short:
+                raise _wrong_length(path, short, len(header), short_cells)
+            if len(row) > len(header):
+                raise _wrong_length(path, at, len(header), len(row))
+            if len(row) < len(header):
+                short, short_cells = at, len(row)
+                continue
+            cells.append(row)
+            rows.append(at)
+    except csv.Error as error:
+        raise LogError(f"'{path}', line {line + reader.line_num - 1}: is not a valid CSV file: {error}") from error
+    if not cells:
+        raise _wrong_length(path, short, len(header), short_cells) if short else LogError(f"'{path}' has no samples")
+    return {name: _column([row[i] for row in cells]) for i, name in enumerate(header)}, rows, short
+
+
+def _wrong_length(path: Path, line: int, expected: int, got: int) -> LogError:
+    return LogError(f"'{path}', line {line}: got {got} cells; must be {expected}, one for each column")
+
+
+def _column(cells: list[str]) -> np.ndarray:
+    written = [cell.strip() for cell in cells]
+    try:
+        return np.array([_BOOLEANS.get(cell.lower(), cell) or "nan" for cell in written], dtype=np.float64)
+    except ValueError:
+        return np.array(written)

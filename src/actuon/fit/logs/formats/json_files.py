@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON as BAM's benches write it: settings, and ``entries``, one object of values by name per sample."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....errors import LogError, listed, shown
+from ..table import Table
+from .content import read_content
+
+ENTRIES = "entries"
+
+
+def read_json(path: Path) -> Table:
+    """The entries and settings of a ``.json`` or ``.json.gz`` file.
+
+    Raises:
+        LogError: It cannot be read, is cut off, or an entry lacks a value that the first one has.
+    """
+    text = read_content(path)
+    if not text.strip():
+        raise LogError(f"'{path}' is empty; must hold an object with '{ENTRIES}'")
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        is_cut = not text[error.pos :].strip() or "Unterminated" in error.msg
+        what = "is cut off" if is_cut else "is not a valid JSON file"
+        raise LogError(f"'{path}', line {error.lineno}, column {error.colno}: {what}: {error.msg}") from error
+    except RecursionError as error:
+        raise LogError(f"'{path}' is not a log: lists and objects are too deep inside each other") from error
+    found = {ENTRIES: found} if isinstance(found, list) else found
+    if not isinstance(found, dict):
+        raise LogError(f"'{path}': got {shown(found)}; must be an object with '{ENTRIES}', a list of samples")
+    if ENTRIES not in found:
+        raise LogError(f"'{path}' has no '{ENTRIES}', a list of samples; {listed(ENTRIES, found, 'keys')}")
+    entries = found.pop(ENTRIES)
+    if not isinstance(entries, list) or not entries:
+        raise LogError(f"'{path}': {ENTRIES}: got {shown(entries)}; must be a list of samples, at least one")
+    settings = {name: value for name, value in found.items() if isinstance(value, (int, float, str))}
+    return Table(str(path), _columns(path, entries), "entry", range(1, len(entries) + 1), settings)
+
+
+def _columns(path: Path, entries: list[Any]) -> dict[str, np.ndarray]:
+    for i, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise LogError(f"'{path}', entry {i + 1}: got {shown(entry)}; must be an object of values by name")
+    names = list(entries[0])
+    for i, entry in enumerate(entries):
+        for name in names:
+            if name not in entry:
+                raise LogError(f"'{path}', entry {i + 1} has no '{name}', which the first has")
+    return {name: _column([entry[name] for entry in entries]) for name in names}
+
+
+def _column(values: list[Any]) -> np.ndarray:
+    try:
+        return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        return np.array([str(value) for value in values])

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Log` and `JointLog`: what was recorded of a real robot, in SI units and radians."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...errors import LogError, listed, shown
+
+SERIES = ("position", "command", "velocity", "effort_command", "enabled", "supply")
+"""Fields of `JointLog` that hold a value per sample."""
+HELD = ("command", "effort_command", "enabled", "velocity_command")
+"""Quantities that keep their value until the next sample. Others are measured, and change between two samples."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointLog:
+    """One joint in one log: arrays of shape (T,) on the log's clock.
+
+    Args:
+        name: What the log calls the joint, or the mapping does.
+        position: Measured [rad].
+        command: Target position [rad].
+        velocity: As logged [rad/s].
+        effort_command: Commanded torque [N·m].
+        enabled: Whether the motor was switched on, as booleans. None: always.
+        supply: Of the motor [V].
+        extra: Other quantities by name: ``effort`` [N·m], ``velocity_command`` [rad/s], ``current`` [A],
+            ``voltage`` [V], ``temperature`` [°C] and ``load`` (duty), the last four as logged where no unit is stated.
+        units: The unit in which each quantity stood in the file, by its name.
+    """
+
+    name: str
+    position: np.ndarray
+    command: np.ndarray | None = None
+    velocity: np.ndarray | None = None
+    effort_command: np.ndarray | None = None
+    enabled: np.ndarray | None = None
+    supply: np.ndarray | None = None
+    extra: Mapping[str, np.ndarray] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    def quantities(self) -> dict[str, np.ndarray]:
+        """All that was logged of the joint, by name."""
+        own = {name: getattr(self, name) for name in SERIES}
+        return {name: values for name, values in own.items() if values is not None} | dict(self.extra)
+
+    def replaced(self, values: Mapping[str, np.ndarray]) -> JointLog:
+        """The joint with other values, by the names of quantities."""
+        own = {name: array for name, array in values.items() if name in SERIES}
+        extra = {name: array for name, array in values.items() if name not in SERIES}
+        return dataclasses.replace(self, **own, extra={**self.extra, **extra})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """One run of a robot, or of a joint on a bench.
+
+    Args:
+        path: Of its file.
+        time: Of each sample [s], shape (T,), increasing; steps may be uneven.
+        joints: What was logged of each.
+        settings: What the file says of the run, such as ``mass``, ``length``, ``kp`` and ``motor``.
+        findings: What was noticed in the file and done about it, in sentences.
+    """
+
+    path: str
+    time: np.ndarray
+    joints: tuple[JointLog, ...]
+    settings: Mapping[str, float | str] = field(default_factory=dict)
+    findings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def duration(self) -> float:
+        """From the first sample to the last [s]."""
+        return float(self.time[-1] - self.time[0])
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """In the order of ``joints``."""
+        return tuple(joint.name for joint in self.joints)
+
+    def joint(self, name: str) -> JointLog:
+        """What was logged of one joint.
+
+        Raises:
+            LogError: There is no such joint.
+        """
+        for joint in self.joints:
+            if joint.name == name:
+                return joint
+        raise LogError(f"'{self.path}' has no joint {shown(name)}; {listed(str(name), self.joint_names, 'joints')}")
+
+    def window(self, start: float, stop: float) -> Log:
+        """The samples with ``start <= time < stop``. The clock stays that of the log.
+
+        Args:
+            start: [s].
+            stop: [s].
+
+        Raises:
+            LogError: Fewer than two samples are inside.
+        """
+        rows = slice(*np.searchsorted(self.time, (start, stop)).tolist())
+        if len(self.time[rows]) < 2:
+            raise LogError(
+                f"'{self.path}': the window from {start:g} s to {stop:g} s holds {len(self.time[rows])} samples; must "
+                f"hold at least 2 of the log's, which lasts from {self.time[0]:g} s to {self.time[-1]:g} s"
+            )
+        return self._at(rows)
+
+    def split_windows(self, seconds: float) -> list[Log]:
+        """Windows one after another, each of ``seconds``. What remains at the end is left out.
+
+        Args:
+            seconds: Length of a window [s], at most that of the log.
+        """
+        if not (math.isfinite(seconds) and seconds > 0.0):
+            raise LogError(f"windows: got {shown(seconds)} s; must be greater than 0")
+        step = float(np.median(np.diff(self.time)))
+        count = math.floor((self.duration + 1.01 * step) / seconds)
+        if count == 0:
+            raise LogError(f"'{self.path}' lasts {self.duration:g} s; windows of {seconds:g} s do not fit")
+        starts = self.time[0] + seconds * np.arange(count + 1)
+        return [self.window(start, stop) for start, stop in itertools.pairwise(starts)]
+
+    def resampled(self, dt: float) -> Log:
+        """The log at a fixed step. Commands keep their last value, measurements are interpolated linearly.
+
+        Args:
+            dt: The step [s].
+        """
+        if not (math.isfinite(dt) and dt > 0.0):
+            raise LogError(f"resampling: got a step of {shown(dt)} s; must be greater than 0")
+        count = math.floor(self.duration / dt * (1.0 + 1e-12)) + 1
+        time = self.time[0] + dt * np.arange(count)
+        last = np.clip(np.searchsorted(self.time, time * (1.0 + 1e-15), side="right") - 1, 0, None)
+
+        def at(name: str, values: np.ndarray) -> np.ndarray:
+            return values[last] if name in HELD else np.interp(time, self.time, values)
+
+        joints = (
+            joint.replaced({name: at(name, values) for name, values in joint.quantities().items()})
+            for joint in self.joints
+        )
+        return dataclasses.replace(self, time=time, joints=tuple(joints))
+
+    def _at(self, rows: slice) -> Log:
+        joints = (
+            joint.replaced({name: values[rows] for name, values in joint.quantities().items()}) for joint in self.joints
+        )
+        return dataclasses.replace(self, time=self.time[rows], joints=tuple(joints))
