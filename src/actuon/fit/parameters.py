@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a fit may change: one number of a chain, by its path, with its range and scale.
+
+A path is the place of a stage and the name of a parameter: ``controller.kp``, ``friction.viscous``. The place is the
+kind of the stage where the chain has one of it, or its type in YAML.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..actuator_config import ActuatorConfig, part_kind
+from ..declare.config import Config
+from ..declare.parameter import Field
+from ..declare.registry import by_config
+from ..errors import ParameterError, listed
+
+LINEAR, LOG = "linear", "log"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that a fit looks for.
+
+    Args:
+        path: Which one: ``friction.viscous``.
+        low: Smallest value.
+        high: Largest value.
+        start: Where to begin. Default: the middle, on its scale.
+        scale: ``"linear"``, or ``"log"`` for numbers > 0 of which the order of magnitude is looked for.
+        also: Paths of others that get the same value.
+        above: Path of one that this is added to: what is looked for is by how much it is more, and never less.
+        times: Name of a setting of the logs by which it is multiplied, such as the gain in a servo's firmware.
+    """
+
+    path: str
+    low: float
+    high: float
+    start: float | None = None
+    scale: str = LINEAR
+    also: tuple[str, ...] = ()
+    above: str = ""
+    times: str = ""
+
+    def __post_init__(self) -> None:
+        if self.scale not in (LINEAR, LOG):
+            raise ParameterError(f"{self.path}: scale: got {self.scale!r}; must be {LINEAR!r} or {LOG!r}")
+        finite = math.isfinite(self.low) and math.isfinite(self.high)
+        if not finite or not self.low < self.high or (self.scale == LOG and self.low <= 0.0):
+            least = "0 < low < high" if self.scale == LOG else "low < high"
+            raise ParameterError(f"{self.path}: range: got {self.low} to {self.high}; must be finite, {least}")
+        if self.start is None:
+            middle = math.sqrt(self.low * self.high) if self.scale == LOG else 0.5 * (self.low + self.high)
+            object.__setattr__(self, "start", middle)
+        elif not self.low <= self.start <= self.high:
+            raise ParameterError(f"{self.path}: start: got {self.start}; must be from {self.low:g} to {self.high:g}")
+
+    def to_unit(self, value: np.ndarray) -> np.ndarray:
+        """Values as shares of the range, 0 to 1."""
+        if self.scale == LOG:
+            return np.log(np.asarray(value) / self.low) / math.log(self.high / self.low)
+        return (np.asarray(value) - self.low) / (self.high - self.low)
+
+    def from_unit(self, share: np.ndarray) -> np.ndarray:
+        """Shares of the range, 0 to 1, as values."""
+        share = np.clip(share, 0.0, 1.0)
+        if self.scale == LOG:
+            return self.low * np.exp(share * math.log(self.high / self.low))
+        return self.low + share * (self.high - self.low)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a path leads to in a chain."""
+
+    stage: int
+    """Position of the stage."""
+    name: str
+    """Of the parameter."""
+    declared: Field
+
+
+def stage_names(actuator: ActuatorConfig) -> list[tuple[str, ...]]:
+    """By what names paths may call each stage: its kind, and its type in YAML, where they are its alone."""
+    names = []
+    for part in actuator.stages:
+        kind = part_kind(part)
+        own = [kind.value] if kind is not None else []
+        if isinstance(part, Config):
+            own.append(by_config(part).type_name)
+        names.append(tuple(own))
+    flat = [name for own in names for name in set(own)]
+    return [tuple(name for name in own if flat.count(name) == 1) for own in names]
+
+
+def place_of(actuator: ActuatorConfig, path: str) -> Place:
+    """Find what a path means.
+
+    Raises:
+        ParameterError: The chain has no such stage or parameter; lists those that it has.
+    """
+    stage_name, _, name = path.partition(".")
+    names = stage_names(actuator)
+    for position, own in enumerate(names):
+        if stage_name in own:
+            part = actuator.stages[position]
+            assert isinstance(part, Config)
+            declared = part.declared()
+            if name not in declared:
+                raise ParameterError(f"{path}: {listed(name, declared, f'parameters of {stage_name}')}")
+            return Place(position, name, declared[name])
+    raise ParameterError(f"{path}: {listed(stage_name, [own[-1] for own in names if own], 'stages')}")
+
+
+def value_at(actuator: ActuatorConfig, path: str) -> float | None:
+    """The number at a path; None where it is left out."""
+    place = place_of(actuator, path)
+    value: float | None = getattr(actuator.stages[place.stage], place.name)
+    return value
+
+
+def with_values(actuator: ActuatorConfig, values: dict[str, float]) -> ActuatorConfig:
+    """The chain with other numbers at some paths, checked together."""
+    by_stage: dict[int, dict[str, float]] = {}
+    for path, value in values.items():
+        place = place_of(actuator, path)
+        by_stage.setdefault(place.stage, {})[place.name] = int(value) if place.declared.integer else float(value)
+    stages = list(actuator.stages)
+    for position, own in by_stage.items():
+        stages[position] = dataclasses.replace(stages[position], **own)  # type: ignore[type-var]
+    return ActuatorConfig(stages=stages, control_every=actuator.control_every)
+
+
+def to_unit(parameters: Sequence[Parameter], values: np.ndarray) -> np.ndarray:
+    """Values, shape (..., P), as shares of their ranges."""
+    columns = [p.to_unit(values[..., i]) for i, p in enumerate(parameters)]
+    return np.stack(columns, axis=-1) if columns else np.zeros(values.shape)
+
+
+def from_unit(parameters: Sequence[Parameter], shares: np.ndarray) -> np.ndarray:
+    """Shares of ranges, shape (..., P), as values."""
+    columns = [p.from_unit(shares[..., i]) for i, p in enumerate(parameters)]
+    return np.stack(columns, axis=-1) if columns else np.zeros(shares.shape)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Candidates × runs of one joint with a known load, as DOFs of few actuators: one kernel for a step of all."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...actuator import Actuator
+from ...actuator_config import built
+from ...components.component import Component
+from ...components.controllers.controller import Controller
+from ...components.sensors.encoder import SensorEncoder
+from ...components.transmissions.transmission import Transmission
+from ...declare.registry import ComponentKind
+from ...errors import ParameterError
+from ...threads import available_threads, run_together
+from ..models import Model, setting_of
+from ..parameters import place_of
+from .load_stage import KnownLoad, MotorSwitch
+
+CHUNK = 64
+"""Steps that are captured as one graph: at a few hundred trials, a call from Python would count."""
+TRIALS_PER_THREAD = 512
+"""Fewest trials worth a CPU thread of their own."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What a batch must know of the runs, each with R entries."""
+
+    tables: Sequence[np.ndarray]
+    """By `run_table`."""
+    starts: np.ndarray
+    """Position [rad] and velocity [rad/s], shape (R, 2), as measured."""
+    inertias: np.ndarray
+    """Of the loads [kg·m²]."""
+    gravities: np.ndarray
+    """Of the loads [N·m]."""
+    settings: Sequence[Any]
+    """Of the logs."""
+
+
+class LoadBatch:
+    """Trials of one model, numbered run by run: trial ``r * C + c`` is candidate c in run r.
+
+    Args:
+        model: The model.
+        candidates: How many there are at once, C.
+        runs: The runs.
+        dt: Time step [s].
+        device: Where to run.
+    """
+
+    def __init__(self, model: Model, candidates: int, runs: Runs, dt: float, device: wp.Device):
+        self._model, self._candidates, self._runs, self._dt = model, candidates, runs, dt
+        self._steps = max(len(table) for table in runs.tables)
+        times = model.times()
+        self._factors = {
+            path: np.array([setting_of(settings, name, path) for settings in runs.settings])
+            for path, name in times.items()
+        }
+        trials = candidates * len(runs.tables)
+        threads = max(1, min(available_threads(), trials // TRIALS_PER_THREAD)) if device.is_cpu else 1
+        bounds = [trials * i // threads for i in range(threads + 1)]
+        self._shards = [_Shard(model, runs, candidates, slice(a, b), dt, device) for a, b in itertools.pairwise(bounds)]
+
+    def run(self, candidates: np.ndarray) -> np.ndarray:
+        """Mean absolute error of the position [rad], shape (C, R).
+
+        Args:
+            candidates: Values of the free parameters, shape (C, P).
+        """
+        self._write(candidates)
+        for shard in self._shards:
+            shard.capture()
+        chunks = -(-self._steps // CHUNK)
+        run_together([lambda shard=shard: shard.replay(chunks) for shard in self._shards])
+        errors = np.concatenate([shard.errors() for shard in self._shards])
+        return errors.reshape(-1, self._candidates).T
+
+    def trace(self, candidates: np.ndarray) -> np.ndarray:
+        """Positions as the encoder shows them [rad], from the start on, shape (C, R, steps + 1)."""
+        self._write(candidates)
+        rows = [np.concatenate([shard.shown() for shard in self._shards])]
+        for _ in range(self._steps):
+            for shard in self._shards:
+                shard.step()
+            rows.append(np.concatenate([shard.shown() for shard in self._shards]))
+        return np.stack(rows, axis=-1).reshape(len(self._runs.tables), self._candidates, -1).swapaxes(0, 1)
+
+    def _write(self, candidates: np.ndarray) -> None:
+        values = {}
+        for path, own in self._model.written(candidates).items():
+            factor = self._factors.get(path, np.ones(len(self._runs.tables)))
+            values[path] = np.outer(factor, own).ravel()
+        for shard in self._shards:
+            shard.write(values)
+
+
+class _Shard:
+    """A range of the trials, as one actuator."""
+
+    def __init__(self, model: Model, runs: Runs, candidates: int, part: slice, dt: float, device: wp.Device):
+        self._part, self._dt, self._device = part, dt, device
+        run_of = np.repeat(np.arange(len(runs.tables)), candidates)[part]
+        self._start = runs.starts[run_of]
+        self._inertia = runs.inertias[run_of]
+        lengths = np.array([len(table) for table in runs.tables])
+        first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        self._load = KnownLoad(
+            np.concatenate(runs.tables),
+            inertia=self._inertia,
+            gravity=runs.gravities[run_of],
+            first_row=first[run_of],
+            last_row=lengths[run_of] - 1,
+        )
+        config = model.config(np.array([p.high if _is_lag(model, p.path) else p.start for p in model.parameters]), {name: 1.0 for name in model.times().values()})
+        parts = [built(part) for part in config.stages]
+        self._chain = parts
+        self._places = {path: place_of(config, path) for path in model.written(model.start[None])}
+        stages: list[Component] = [self._load]
+        is_switched = any((table[:, 2] == 0.0).any() for table in runs.tables)
+        for stage in parts:
+            stages.append(stage)
+            if is_switched and isinstance(stage, Controller):
+                stages.append(MotorSwitch())
+        n = len(run_of)
+        self._arrays = {
+            name: wp.zeros(n, dtype=wp.float32, device=device)
+            for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+        }
+        self._actuator = Actuator(
+            wp.array(np.arange(n), dtype=wp.uint32, device=device),
+            stages=stages,
+            control_signal_attrs={"next_q": "joint_q", "next_qd": "joint_qd"},
+            control_every=config.control_every,
+            accumulate=False,
+            in_engine=True,
+        )
+        self._state = self._actuator.state()
+        self._graph: Any = None
+
+    def write(self, values: dict[str, np.ndarray]) -> None:
+        """Put the numbers of all trials into the chain, and go back to the start."""
+        for path, place in self._places.items():
+            array = getattr(self._chain[place.stage], place.name)
+            array.assign(values[path][self._part].astype(np.float32))
+        bias = sum(s.bias.numpy() for s in self._chain if isinstance(s, SensorEncoder))
+        self._bias = np.broadcast_to(np.asarray(bias, np.float32), self._inertia.shape)
+        self._load.bias.assign(np.ascontiguousarray(self._bias))
+        self._load.inertia.assign((self._inertia + _armature(self._chain)).astype(np.float32))
+        self._state.reset()
+        self._arrays["joint_q"].assign((self._start[:, 0] - self._bias).astype(np.float32))
+        self._arrays["joint_qd"].assign(self._start[:, 1].astype(np.float32))
+
+    def step(self) -> None:
+        self._actuator.step(self._arrays, self._arrays, self._state, self._state, self._dt)
+
+    def replay(self, chunks: int) -> None:
+        """Take `CHUNK` steps so many times."""
+        for _ in range(chunks):
+            wp.capture_launch(self._graph)
+
+    def capture(self) -> None:
+        """Capture `CHUNK` steps. One thread alone may do that at a time."""
+        if self._graph is None:
+            with wp.ScopedCapture(device=self._device) as capture:
+                for _ in range(CHUNK):
+                    self.step()
+            self._graph = capture.graph
+
+    def errors(self) -> np.ndarray:
+        """Mean absolute error of each trial [rad]."""
+        return self._state.stages[0].error.numpy().copy()
+
+    def shown(self) -> np.ndarray:
+        """Positions as the encoder shows them [rad]."""
+        return self._arrays["joint_q"].numpy() + self._bias
+
+
+def _is_lag(model: Model, path: str) -> bool:
+    """Whether a parameter is a time for which a ring needs room."""
+    return place_of(model.actuator, path).name == "delay"
+
+
+def _armature(chain: Sequence[Component]) -> np.ndarray | float:
+    """What the stages bring of inertia at the joint [kg·m²], shape (N,)."""
+    total: Any = 0.0
+    ratio: Any = 1.0
+    for stage in chain:
+        inertia = stage.engine_armature()
+        if inertia is not None:
+            if ratio is None:
+                raise ParameterError(f"{type(stage).__name__}: its inertia is behind a transmission whose ratio varies")
+            total = total + inertia * ratio**2
+        if isinstance(stage, Transmission):
+            own = stage.constant_ratio()
+            ratio = ratio * own if ratio is not None and own is not None else None
+    return total

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""A joint with a known load as a stage of the chain that drives it: so a step of both is one kernel.
+
+.. math::
+    J\,\frac{v' - v}{h} = \tau + \tau_e - f - b\,v', \qquad q' = q + h\,v', \qquad
+    \tau_e = -m g l \sin q
+
+with the effort :math:`\tau` of the chain, its viscous friction :math:`b`, and a dry friction :math:`f` of at most
+:math:`F`, both as its friction stages offer them to an engine. The joint stands still after the step where
+:math:`|\tau + \tau_e + J v/h| \le F`. :math:`J` is the inertia of the load and the motor.
+
+The stage is the first of the chain. Its law gives the commands of this step, out of a table of all runs, and the load
+that load-dependent friction asks for. Its closing law is the last of all laws: it gets the effort at the joint.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...components.component import Component, limit
+from ...components.effects.friction import JOINT_LOAD
+from ...components.numerics import SHORTEST
+from ...declare.config import Config
+from ...declare.parameter import param
+from ...kernel.structure import Stage, custom_signal
+from ...kernel.types import Floats
+from ...typing import ArrayLike, DeviceLike
+
+COLUMNS = ("command", "effort_command", "enabled", "supply", "position", "weight")
+"""Of the table, by step. ``position`` is the one measured after the step, ``weight`` that of its error in the mean,
+``supply`` below 0 where it is not known."""
+
+WIDTH = wp.constant(len(COLUMNS))
+
+
+@dataclass(frozen=True)
+class KnownLoadConfig(Config):
+    """A pendulum, or an inertia alone, and where its run is in the table."""
+
+    inertia: float = param("kg·m²", "Of the load and the motor, at the joint.", above=0.0)
+    gravity: float = param("N·m", "Mass times gravity times length.", default=0.0)
+    bias: float = param("rad", "What the encoder shows more than the position.", default=0.0)
+    first_row: int = param("1", "Row of the table at which the run begins.", default=0, minimum=0, integer=True)
+    last_row: int = param("1", "Row at which it ends, counted from there.", default=0, minimum=0, integer=True)
+
+
+@wp.func
+def load_law(q: float, row: float, gravity: float, first_row: int, last_row: int, table: Floats):
+    at = (first_row + wp.min(int(row), last_row)) * WIDTH
+    return (
+        table[at],
+        table[at + 1],
+        table[at + 2],
+        table[at + 3],
+        table[at + 4],
+        table[at + 5],
+        -gravity * wp.sin(q),
+        row + 1.0,
+    )
+
+
+@wp.func
+def load_closing_law(
+    q: float,
+    qd: float,
+    effort: float,
+    dt: float,
+    custom_joint_load: float,
+    dry_friction: float,
+    viscous_friction: float,
+    measured: float,
+    weight: float,
+    inertia: float,
+    bias: float,
+    error: float,
+):
+    step = wp.max(dt, SHORTEST)
+    drive = effort + custom_joint_load + inertia * qd / step
+    moving = drive - limit(drive, -dry_friction, dry_friction)
+    speed = moving * step / (inertia + viscous_friction * step)
+    position = q + speed * step
+    return effort, position, speed, error + weight * wp.abs(position + bias - measured)
+
+
+class KnownLoad(Component):
+    """The joint that a chain drives, with a known load. Gives its position and velocity after the step as ``next_q``
+    and ``next_qd``, and sums up the error of the position.
+
+    Args:
+        table: `COLUMNS` of all steps of all runs, shape (rows, columns), or as one row.
+        inertia: Of load and motor [kg·m²], shape (N,).
+        gravity: Mass times gravity times length [N·m], shape (N,).
+        bias: What the encoder shows more than the position [rad], shape (N,).
+        first_row: Where the run of each DOF begins in the table, int32 of shape (N,).
+        last_row: Its last row, counted from there, int32 of shape (N,). What it says is held afterwards.
+    """
+
+    config = KnownLoadConfig
+    law = load_law
+    closing_law = load_closing_law
+    STATES = ("row", "error")
+    CLOSING_STATES = ("error",)
+    OUTPUTS = ("motor_enabled", "supply_voltage", "measured", "weight", custom_signal(JOINT_LOAD))
+    CLOSING_OUTPUTS = ("next_q", "next_qd")
+    OPTIONAL_SIGNALS = MappingProxyType({"dry_friction": 0.0, "viscous_friction": 0.0})
+    _returns = ("target_q", "feedforward")
+
+    def __init__(
+        self,
+        table: np.ndarray,
+        inertia: ArrayLike,
+        gravity: ArrayLike = 0.0,
+        bias: ArrayLike = 0.0,
+        first_row: ArrayLike = 0,
+        last_row: ArrayLike = 0,
+    ):
+        super().__init__(inertia, gravity, bias, first_row, last_row)
+        self._rows = np.ascontiguousarray(table, np.float32).ravel()
+
+    def finalize(self, device: DeviceLike, num_actuators: int) -> None:
+        """Bring parameters and the table onto ``device``. Called by `Actuator`."""
+        super().finalize(device, num_actuators)
+        self._table = wp.array(self._rows, dtype=wp.float32, device=device)
+
+    @classmethod
+    def _declared_stage(cls) -> Stage:
+        return dataclasses.replace(super()._declared_stage(), tables=("table",))
+
+    def arguments(self) -> dict[str, Any]:
+        """What a kernel gets, by name."""
+        return super().arguments() | {"table": self._table}
+
+
+@wp.func
+def switch_law(effort: float, motor_enabled: float):
+    return effort * motor_enabled
+
+
+class MotorSwitch(Component):
+    """No effort while the log says that the motor is switched off: its winding is open."""
+
+    law = switch_law
