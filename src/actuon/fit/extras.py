@@ -18,4 +18,4 @@ def need(module: str, extra: str = "fit", purpose: str = "fitting") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtraError(module.partition('.')[0], extra, purpose) from error
+        raise MissingExtraError(module.partition(".")[0], extra, purpose) from error

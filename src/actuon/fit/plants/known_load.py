@@ -13,7 +13,7 @@ import warp as wp
 
 from ...errors import ParameterError
 from ...typing import DeviceLike
-from ..logs.log import Log
+from ..logs import Log
 from ..models import Model, setting_of
 from .load_batch import LoadBatch, Runs
 from .plant import Scales
@@ -116,7 +116,9 @@ class KnownLoadPlant:
     def residuals(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Simulated less measured position [rad] at the samples: R arrays of shape (C, T, 1)."""
         paths = self._batch(models, len(candidates[0])).trace(candidates[0])
-        return [self._at_samples(log, paths[:, run]) - log.joints[0].position[:, None] for run, log in enumerate(self._logs)]
+        return [
+            self._at_samples(log, paths[:, run]) - log.joints[0].position[:, None] for run, log in enumerate(self._logs)
+        ]
 
     def _at_samples(self, log: Log, paths: np.ndarray) -> np.ndarray:
         """Positions at each step, shape (C, steps + 1), at the samples of a log: shape (C, T, 1)."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from ...components.component import Component
 from ...components.controllers.controller import Controller
 from ...components.sensors.encoder import SensorEncoder
 from ...components.transmissions.transmission import Transmission
-from ...declare.registry import ComponentKind
 from ...errors import ParameterError
 from ...threads import available_threads, run_together
 from ..models import Model, setting_of
@@ -80,7 +80,7 @@ class LoadBatch:
         for shard in self._shards:
             shard.capture()
         chunks = -(-self._steps // CHUNK)
-        run_together([lambda shard=shard: shard.replay(chunks) for shard in self._shards])
+        run_together([functools.partial(shard.replay, chunks) for shard in self._shards])
         errors = np.concatenate([shard.errors() for shard in self._shards])
         return errors.reshape(-1, self._candidates).T
 
@@ -120,7 +120,10 @@ class _Shard:
             first_row=first[run_of],
             last_row=lengths[run_of] - 1,
         )
-        config = model.config(np.array([p.high if _is_lag(model, p.path) else p.start for p in model.parameters]), {name: 1.0 for name in model.times().values()})
+        config = model.config(
+            np.array([p.high if _is_lag(model, p.path) else p.start for p in model.parameters]),
+            dict.fromkeys(model.times().values(), 1.0),
+        )
         parts = [built(part) for part in config.stages]
         self._chain = parts
         self._places = {path: place_of(config, path) for path in model.written(model.start[None])}
@@ -143,7 +146,9 @@ class _Shard:
             accumulate=False,
             in_engine=True,
         )
-        self._state = self._actuator.state()
+        state = self._actuator.state()
+        assert state is not None  # the row and the error are states of the load
+        self._state = state
         self._graph: Any = None
 
     def write(self, values: dict[str, np.ndarray]) -> None:

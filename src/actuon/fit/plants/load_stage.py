@@ -32,9 +32,8 @@ from ...kernel.structure import Stage, custom_signal
 from ...kernel.types import Floats
 from ...typing import ArrayLike, DeviceLike
 
-COLUMNS = ("command", "effort_command", "enabled", "supply", "position", "weight")
-"""Of the table, by step. ``position`` is the one measured after the step, ``weight`` that of its error in the mean,
-``supply`` below 0 where it is not known."""
+COLUMNS = ("command", "effort_command", "enabled", "position", "weight")
+"""Of the table, by step. ``position`` is the one measured after the step, ``weight`` that of its error in the mean."""
 
 WIDTH = wp.constant(len(COLUMNS))
 
@@ -58,8 +57,7 @@ def load_law(q: float, row: float, gravity: float, first_row: int, last_row: int
         table[at + 1],
         table[at + 2],
         table[at + 3],
-        table[at + 4],
-        table[at + 5],
+        wp.where(int(row) > last_row, 0.0, table[at + 4]),
         -gravity * wp.sin(q),
         row + 1.0,
     )
@@ -106,7 +104,7 @@ class KnownLoad(Component):
     closing_law = load_closing_law
     STATES = ("row", "error")
     CLOSING_STATES = ("error",)
-    OUTPUTS = ("motor_enabled", "supply_voltage", "measured", "weight", custom_signal(JOINT_LOAD))
+    OUTPUTS = ("motor_enabled", "measured", "weight", custom_signal(JOINT_LOAD))
     CLOSING_OUTPUTS = ("next_q", "next_qd")
     OPTIONAL_SIGNALS = MappingProxyType({"dry_friction": 0.0, "viscous_friction": 0.0})
     _returns = ("target_q", "feedforward")

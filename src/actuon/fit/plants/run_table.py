@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..logs.log import Log
+from ..logs import Log
 from .load_stage import COLUMNS
 
 _WINDOW = 0.025
@@ -32,7 +32,6 @@ def run_table(log: Log, dt: float) -> np.ndarray:
     if joint.effort_command is not None:
         columns["effort_command"][:] = joint.effort_command[held]
     columns["enabled"][:] = 1.0 if joint.enabled is None else joint.enabled[held]
-    columns["supply"][:] = -1.0 if joint.supply is None else np.interp(before, log.time, joint.supply)
     columns["position"][:] = np.interp(after, log.time, joint.position)
     nearest = np.clip(np.rint((log.time[1:] - log.time[0]) / dt).astype(int) - 1, 0, steps - 1)
     columns["weight"][:] = np.bincount(nearest, minlength=steps) / len(log.time)
