@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .units import UNITS
+from .units import CLOCKS, spelled
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ _CLOCK = ("time", "t", "timestamp", "timestamps", "stamp", "time stamp")
 
 _NAMES: dict[str, list[str]] = {
     "time": [*_CLOCK, *_both_orders(_CLOCK, [*_MEASURED, *_POSITION])],
-    "command_time": _both_orders(_CLOCK, _COMMANDED),
+    "command_time": ["command time", *_both_orders(_CLOCK, _COMMANDED)],
     "position": [*_POSITION, *_both_orders(_MEASURED, _POSITION), *(f"current {word}" for word in _POSITION)],
     "command": [*_COMMANDED, *_both_orders(_COMMANDED, _POSITION)],
     "velocity": [*_VELOCITY, *_both_orders(_MEASURED, _VELOCITY), *(f"current {word}" for word in _VELOCITY)],
@@ -66,33 +66,43 @@ _NAMES: dict[str, list[str]] = {
     "enabled": ["enabled", "enable", "torque enable", "torque enabled"],
 }
 _MEANING = {tuple(name.split()): quantity for quantity, names in _NAMES.items() for name in names}
-_MEANING |= {(of, *words): q for of in _OF_WHAT for words, q in list(_MEANING.items()) if q not in ("time",)}
+_MEANING |= {(of, *words): q for of in _OF_WHAT for words, q in list(_MEANING.items()) if q not in CLOCKS}
 _LONGEST = max(map(len, _MEANING))
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_BRACKETED_UNIT = re.compile(r"\s*[\[(]\s*([^\[\]()]*[^\[\]()\d\s][^\[\]()]*)[\])]\s*$")
+_BRACKETED_UNIT = re.compile(r"\s*[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
 _TRAILING_UNIT = re.compile(
-    r"[_ .](deg|degrees?|rad|radians?|ms|us|ns|sec|seconds|rpm|dps|rad_?ps|rad_s|deg_s|nm|ma|mv)$", re.IGNORECASE
+    r"[_ .](deg|degrees?|rad|radians?|ms|us|ns|s|sec|seconds?|rpm|dps|rad_?ps|rad_s|deg_s|nm|ma|mv|counts?/\d+)$",
+    re.IGNORECASE,
 )
 _BETWEEN = "_/.-: []"
 
 
 def recognise(name: str) -> Column | None:
     """What a column means by its name: a quantity before or after a joint, and perhaps a unit at its end."""
-    bare, unit = name, None
     for pattern in (_BRACKETED_UNIT, _TRAILING_UNIT):
         found = pattern.search(name)
         if found:
-            bare, unit = name[: found.start()], re.sub(r"(?<=rad|deg)_s$", "/s", found[1])
-            break
-    if unit is None and re.fullmatch(r"(t|time|timestamp)[_ ]s", name, re.IGNORECASE):
-        bare, unit = name[:-2], "s"
-    tokens = list(_TOKEN.finditer(bare))
+            column = _without_unit(name[: found.start()])
+            unit = spelled(column.quantity, found[1]) if column else None
+            if column and unit and (found[1].lower() != "s" or column.quantity in CLOCKS or pattern is _BRACKETED_UNIT):
+                return Column(name, column.quantity, column.joint, unit)
+    column = _without_unit(name)
+    return Column(name, column.quantity, column.joint) if column else None
+
+
+def _without_unit(name: str) -> Column | None:
+    """What a name means that says no unit. A slash parts the quantity from the joint, whatever that is called."""
+    kind, slash, joint = name.partition("/")
+    quantity = _MEANING.get(tuple(token[0].lower() for token in _TOKEN.finditer(kind)))
+    if slash and quantity and quantity not in CLOCKS:
+        return Column(name, quantity, joint)
+    tokens = list(_TOKEN.finditer(name))
     words = [token[0].lower() for token in tokens]
     for count in range(min(_LONGEST, len(words)), 0, -1):
-        for quantity, joint in (
-            (_MEANING.get(tuple(words[:count])), bare[tokens[count - 1].end() :]),
-            (_MEANING.get(tuple(words[-count:])), bare[: tokens[-count].start()]),
-        ):
-            if quantity and (quantity not in ("time", "command_time") or not joint.strip(_BETWEEN)):
-                return Column(name, quantity, joint.strip(_BETWEEN), unit if UNITS[quantity] else None)
+        before = _MEANING.get(tuple(words[:count])), name[tokens[count - 1].end() :]
+        after = _MEANING.get(tuple(words[-count:])), name[: tokens[-count].start()]
+        for quantity, rest in (before, after):
+            joint = rest.strip(_BETWEEN)
+            if quantity and not (joint and quantity in CLOCKS):
+                return Column(name, quantity, joint)
     return None

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...errors import LogError, listed, shown
+from .describing import describe
 
 SERIES = ("position", "command", "velocity", "effort_command", "enabled", "supply")
 """Fields of `JointLog` that hold a value per sample."""
+UNNAMED = "joint"
+"""The name of a joint where the log has one and does not name it."""
 HELD = ("command", "effort_command", "enabled", "velocity_command")
 """Quantities that keep their value until the next sample. Others are measured, and change between two samples."""
 
@@ -75,6 +78,19 @@ class Log:
     joints: tuple[JointLog, ...]
     settings: Mapping[str, float | str] = field(default_factory=dict)
     findings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.time.ndim != 1 or len(self.time) < 2 or not np.all(np.diff(self.time) > 0.0):
+            raise LogError(f"'{self.path}': time must be an array of at least 2 increasing numbers")
+        if not self.joints or len(set(self.joint_names)) < len(self.joints):
+            raise LogError(f"'{self.path}': got the joints {shown(self.joint_names)}; must be at least one, each once")
+        for joint in self.joints:
+            for name, values in joint.quantities().items():
+                if values.shape != self.time.shape:
+                    raise LogError(
+                        f"'{self.path}': {name} of '{joint.name}' has the shape {values.shape}; must be "
+                        f"{self.time.shape}"
+                    )
 
     def __len__(self) -> int:
         return len(self.time)
@@ -143,7 +159,7 @@ class Log:
             raise LogError(f"resampling: got a step of {shown(dt)} s; must be greater than 0")
         count = math.floor(self.duration / dt * (1.0 + 1e-12)) + 1
         time = self.time[0] + dt * np.arange(count)
-        last = np.clip(np.searchsorted(self.time, time * (1.0 + 1e-15), side="right") - 1, 0, None)
+        last = np.clip(np.searchsorted(self.time, time + 1e-6 * dt, side="right") - 1, 0, None)
 
         def at(name: str, values: np.ndarray) -> np.ndarray:
             return values[last] if name in HELD else np.interp(time, self.time, values)
@@ -153,6 +169,10 @@ class Log:
             for joint in self.joints
         )
         return dataclasses.replace(self, time=time, joints=tuple(joints))
+
+    def describe(self) -> str:
+        """What the log holds, as text: a row per joint, its settings, and what was found and done."""
+        return describe(self)
 
     def _at(self, rows: slice) -> Log:
         joints = (

@@ -28,8 +28,9 @@ from ...bounded_yaml import read_yaml
 from ...errors import LogError, listed, shown
 from ...typing import PathLike
 from .columns import Column, recognise
+from .log import UNNAMED
 from .table import Table
-from .units import QUANTITIES, factor
+from .units import NEEDED, QUANTITIES, SHARED, checked
 
 _KEYS = ("columns", "joints", "units", "rate", "settings")
 _COLUMN_KEYS = ("quantity", "joint", "unit", "sign", "scale", "offset")
@@ -79,11 +80,15 @@ class ColumnMapping:
             _settings(f"{where}: settings", values.get("settings") or {}),
         )
 
-    def meanings(self, table: Table) -> list[Column]:
+    def meanings(self, table: Table, findings: list[str]) -> list[Column]:
         """The columns of a log that mean something.
 
+        Args:
+            table: The log as it stands in its file.
+            findings: Told of what is not read because another column means the same.
+
         Raises:
-            LogError: The log lacks a column, or two mean the same.
+            LogError: The log lacks a column, or two that are needed mean the same.
         """
         if self.columns:
             found = [column for name, column in self.columns.items() for column in _found(name, column, table)]
@@ -91,16 +96,23 @@ class ColumnMapping:
             found = [column for name in table.columns if (column := recognise(name))]
         meant: dict[tuple[str, str], Column] = {}
         for column in found:
-            joint, unit = self.joints.get(column.joint, column.joint), column.unit or self.units.get(column.quantity)
-            column = dataclasses.replace(column, joint=joint, unit=unit)
-            other = meant.setdefault((column.quantity, joint), column)
-            if other is not column:
-                of = f" of the joint '{joint}'" if joint else ""
-                raise LogError(
-                    f"'{table.path}': the columns '{other.name}' and '{column.name}' are both the {column.quantity}"
-                    f"{of}; say in a mapping which one to read"
-                )
+            column = self._completed(column)
+            other = meant.setdefault((column.quantity, column.joint), column)
+            if other is column:
+                continue
+            of = f" of '{column.joint}'" if column.joint else ""
+            both = f"'{other.name}' and '{column.name}' are both the {column.quantity}{of}"
+            if column.quantity in NEEDED or self.columns:
+                raise LogError(f"'{table.path}': the columns {both}; state in a mapping which one to read")
+            findings.append(f"{both}; the first is read")
         return list(meant.values())
+
+    def _completed(self, column: Column) -> Column:
+        """The column with the joint's other name, and the unit of its quantity."""
+        joint = column.joint
+        if joint or column.quantity not in SHARED:
+            joint = self.joints.get(joint or UNNAMED, joint)
+        return dataclasses.replace(column, joint=joint, unit=column.unit or self.units.get(column.quantity))
 
 
 def _found(name: str, column: Column, table: Table) -> list[Column]:
@@ -139,7 +151,7 @@ def _column(where: str, name: str, said: Any) -> Column:
 
 
 def _unit(where: str, quantity: str, unit: Any) -> str:
-    return factor(where, quantity, _text(f"{where}: unit", unit))[0]
+    return checked(where, quantity, _text(f"{where}: unit", unit))
 
 
 def _names(where: str, values: dict[str, Any]) -> dict[str, Any]:

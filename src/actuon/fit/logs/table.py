@@ -18,9 +18,9 @@ class Table:
     Args:
         path: Of the file.
         columns: float64 of shape (T,), NaN where a cell is empty; or text, where not all cells are numbers.
-        settings: What the file says besides.
         row_name: What a row is called in the file.
         rows: The number of each row in the file, as people count them.
+        settings: What the file says besides.
         findings: What was noticed while reading.
     """
 
@@ -31,25 +31,26 @@ class Table:
     settings: Mapping[str, float | str] = field(default_factory=dict)
     findings: tuple[str, ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def row(self, row: int) -> str:
+        """What a row is called in the file, such as ``"line 17"``."""
+        return f"{self.row_name} {self.rows[row]}"
 
-    def at(self, row: int, column: str | None = None) -> str:
+    def at(self, row: int, column: str) -> str:
         """Where in the file a cell is, in words."""
-        place = f"'{self.path}', {self.row_name} {self.rows[row]}"
-        return place if column is None else f"{place}, column '{column}'"
+        return f"'{self.path}', {self.row(row)}, column '{column}'"
 
     def numbers(self, column: str) -> np.ndarray:
-        """A column as float64.
+        """A column as float64, shape (T,).
 
         Raises:
             LogError: A cell is not a number; says which.
         """
         values = self.columns[column]
-        if values.dtype.kind != "f":
-            for row, text in enumerate(values):
-                try:
-                    float(text or "nan")
-                except ValueError:
-                    raise LogError(f"{self.at(row, column)}: got {shown(str(text))}; must be a number") from None
-        return values
+        if values.dtype.kind == "f":
+            return values
+        for row, text in enumerate(values):
+            try:
+                float(text or "nan")
+            except ValueError:
+                raise LogError(f"{self.at(row, column)}: got {shown(str(text))}; must be a number") from None
+        return np.array([text or "nan" for text in values], dtype=np.float64)

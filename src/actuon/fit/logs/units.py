@@ -8,18 +8,31 @@ import re
 
 from ...errors import LogError, listed
 
-_ANGLE = {"rad": 1.0, "mrad": 1e-3, "deg": math.pi / 180.0, "turn": math.tau, "m": 1.0, "mm": 1e-3}
-_SPEED = {
-    "rad/s": 1.0,
-    "deg/s": math.pi / 180.0,
-    "rpm": math.tau / 60.0,
-    "turn/s": math.tau,
-    "m/s": 1.0,
-    "mm/s": 1e-3,
+RAW = "raw"
+"""The unit of numbers that are kept as they were logged."""
+_DEGREE = math.pi / 180.0
+_ANGLE = {
+    "rad": (1.0, "rad"),
+    "mrad": (1e-3, "rad"),
+    "deg": (_DEGREE, "rad"),
+    "turn": (math.tau, "rad"),
+    "m": (1.0, "m"),
+    "mm": (1e-3, "m"),
 }
-_EFFORT = {"N·m": 1.0, "mN·m": 1e-3, "N": 1.0}
-_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-UNITS: dict[str, dict[str, float]] = {
+_SPEED = {
+    "rad/s": (1.0, "rad/s"),
+    "mrad/s": (1e-3, "rad/s"),
+    "deg/s": (_DEGREE, "rad/s"),
+    "rpm": (math.tau / 60.0, "rad/s"),
+    "turn/s": (math.tau, "rad/s"),
+    "m/s": (1.0, "m/s"),
+    "mm/s": (1e-3, "m/s"),
+}
+_EFFORT = {"N·m": (1.0, "N·m"), "mN·m": (1e-3, "N·m"), "N": (1.0, "N")}
+_TIME = {"s": (1.0, "s"), "ms": (1e-3, "s"), "us": (1e-6, "s"), "ns": (1e-9, "s")}
+_VOLTAGE = {"V": (1.0, "V"), "mV": (1e-3, "V")}
+_RAW = {RAW: (1.0, RAW)}
+UNITS: dict[str, dict[str, tuple[float, str]]] = {
     "time": _TIME,
     "command_time": _TIME,
     "position": _ANGLE,
@@ -28,20 +41,22 @@ UNITS: dict[str, dict[str, float]] = {
     "velocity_command": _SPEED,
     "effort": _EFFORT,
     "effort_command": _EFFORT,
-    "current": {"A": 1.0, "mA": 1e-3},
-    "supply": {"V": 1.0, "mV": 1e-3},
-    "voltage": {"V": 1.0, "mV": 1e-3},
-    "temperature": {"°C": 1.0},
-    "load": {"1": 1.0, "%": 0.01},
-    "enabled": {},
+    "enabled": {"bool": (1.0, "bool")},
+    "supply": _VOLTAGE,
+    "voltage": _RAW | _VOLTAGE,
+    "current": _RAW | {"A": (1.0, "A"), "mA": (1e-3, "A")},
+    "temperature": _RAW | {"°C": (1.0, "°C")},
+    "load": _RAW | {"fraction": (1.0, "fraction"), "%": (0.01, "fraction")},
 }
-"""Units of each quantity, SI first, and what one of them is in SI."""
+"""By quantity, its units, what one of each is in SI, and that unit. The first is taken where nothing says another."""
 QUANTITIES = tuple(UNITS)
 CLOCKS = ("time", "command_time")
+ANGLES = ("position", "command")
+NEEDED = (*CLOCKS, *ANGLES, "velocity", "effort_command", "enabled")
+"""Quantities of which every cell must be a number. Others are left out where one is not."""
 SHARED = ("supply", "voltage", "temperature", "enabled")
 """Quantities that may be logged once for all joints."""
-AS_LOGGED = "as logged"
-_COUNTS = re.compile(r"counts?/(\d+)(/s)?")
+_COUNTS = re.compile(r"counts?/([1-9]\d{0,9})(/s)?")
 _OTHER_SPELLINGS = {
     "degree": "deg",
     "degrees": "deg",
@@ -54,13 +69,18 @@ _OTHER_SPELLINGS = {
     "°/s": "deg/s",
     "dps": "deg/s",
     "radps": "rad/s",
+    "rad_ps": "rad/s",
+    "rad_s": "rad/s",
+    "deg_s": "deg/s",
     "rev/s": "turn/s",
     "nm": "N·m",
     "n m": "N·m",
     "n*m": "N·m",
     "n·m": "N·m",
+    "n.m": "N·m",
     "mnm": "mN·m",
     "sec": "s",
+    "second": "s",
     "seconds": "s",
     "msec": "ms",
     "µs": "us",
@@ -68,6 +88,7 @@ _OTHER_SPELLINGS = {
     "usec": "us",
     "nsec": "ns",
     "c": "°C",
+    "degc": "°C",
     "ma": "mA",
     "a": "A",
     "v": "V",
@@ -77,8 +98,18 @@ _OTHER_SPELLINGS = {
 }
 
 
-def factor(where: str, quantity: str, unit: str) -> tuple[str, float]:
-    """The usual spelling of a unit, and what one of it is in SI.
+def spelled(quantity: str, unit: str) -> str | None:
+    """A unit as `UNITS` spells it; None where the quantity has no such unit."""
+    known = UNITS[quantity]
+    name = unit.strip()
+    name = name if name in known else _OTHER_SPELLINGS.get(name.lower(), name)
+    counts = _COUNTS.fullmatch(name)
+    is_counts = counts is not None and known is (_SPEED if counts[2] else _ANGLE)
+    return name if name in known or is_counts else None
+
+
+def checked(where: str, quantity: str, unit: str) -> str:
+    """A unit as `UNITS` spells it.
 
     Args:
         where: Start of the message of an error.
@@ -88,18 +119,25 @@ def factor(where: str, quantity: str, unit: str) -> tuple[str, float]:
     Raises:
         LogError: The quantity has no such unit.
     """
-    known = UNITS[quantity]
-    name = unit.strip()
-    name = name if name in known else _OTHER_SPELLINGS.get(name.lower(), name)
-    if name in known:
-        return name, known[name]
-    counts = _COUNTS.fullmatch(name)
-    if counts and int(counts[1]) > 0 and known is (_SPEED if counts[2] else _ANGLE):
-        return name, math.tau / int(counts[1])
-    allowed = [*known, *({"rad": ["count/4096"], "rad/s": ["count/4096/s"]}.get(next(iter(known), ""), []))]
-    raise LogError(f"{where}: {quantity} has no unit '{unit}'; {listed(unit, allowed, 'units')}")
+    name = spelled(quantity, unit)
+    if name is None:
+        counts = {"rad": ["count/4096"], "rad/s": ["count/4096/s"]}.get(default(quantity), [])
+        known = [*UNITS[quantity], *counts]
+        raise LogError(f"{where}: {quantity} has no unit '{unit}'; {listed(unit, known, 'units')}")
+    return name
 
 
-def si(quantity: str) -> str:
-    """The unit in which a `Log` holds a quantity."""
-    return next(iter(UNITS[quantity]), "")
+def factor(quantity: str, unit: str) -> float:
+    """What one of a unit, as `UNITS` spells it, is in SI."""
+    counts = _COUNTS.fullmatch(unit)
+    return math.tau / int(counts[1]) if counts else UNITS[quantity][unit][0]
+
+
+def default(quantity: str) -> str:
+    """The unit where nothing says another."""
+    return next(iter(UNITS[quantity]))
+
+
+def held_in(quantity: str, unit: str) -> str:
+    """The unit in which a `Log` holds a quantity that stood in the file in ``unit``."""
+    return UNITS[quantity][default(quantity) if _COUNTS.fullmatch(unit) else unit][1]

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import gzip
+import json
+import math
 import zlib
 from pathlib import Path
+from typing import TypeGuard
 
 from ....errors import LogError
 from ....files import where_not_utf8
@@ -40,8 +43,16 @@ def read_content(path: Path) -> str:
 
 
 def setting(text: str) -> float | str:
-    """A number where ``text`` is one."""
+    """A number or text, as JSON writes them, or text without quotes."""
     try:
-        return float(text)
-    except ValueError:
+        value = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
         return text
+    return value if is_setting(value) else text
+
+
+def is_setting(value: object) -> TypeGuard[float | str]:
+    """Whether a log can keep a value as a setting: text, or a finite number."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return math.isfinite(value)
+    return isinstance(value, str)

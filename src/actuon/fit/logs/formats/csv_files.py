@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import warnings
 from pathlib import Path
 
@@ -27,16 +28,20 @@ def read_csv(path: Path) -> Table:
     text = read_content(path)
     settings, start, first = _settings(text)
     body = text[start:]
-    end = body.find("\n")
-    header_line = body if end < 0 else body[:end]
-    if not header_line.strip():
+    if not body.strip():
         raise LogError(f"'{path}' is empty; must hold a header and a row per sample")
-    delimiter = max(_DELIMITERS, key=header_line.count)
-    header = [name.strip() for name in next(csv.reader([header_line], delimiter=delimiter))]
+    lines = io.StringIO(body)
+    delimiter = max(_DELIMITERS, key=body.partition("\n")[0].count)
+    reader = csv.reader(lines, delimiter=delimiter)
+    try:
+        header = [name.strip() for name in next(reader)]
+    except csv.Error as error:
+        raise LogError(f"'{path}', line {first}: is not a valid CSV file: {error}") from error
     _check_header(path, first, header)
-    if end < 0 or not body[end:].strip():
+    first += reader.line_num - 1
+    rest, findings = lines.read(), []
+    if not rest.strip():
         raise LogError(f"'{path}' has a header and no samples")
-    rest, findings = body[end + 1 :], []
     if delimiter == ";" and "," in rest:
         rest = rest.replace(",", ".")
         findings.append("numbers are written with a decimal comma")
@@ -61,9 +66,9 @@ def _settings(text: str) -> tuple[dict[str, float | str], int, int]:
         content = text[start:end].strip()
         if content and not content.startswith("#"):
             break
-        name, colon, value = content.lstrip("# ").partition(":")
-        if colon:
-            settings[name.strip()] = setting(value.strip())
+        found = re.fullmatch(r'#\s*("(?:[^"\\]|\\.)*"|[^":]+?)\s*:\s*(.+)', content)
+        if found:
+            settings[str(setting(found[1]) if found[1].startswith('"') else found[1])] = setting(found[2])
         start, line = end + 1, line + 1
     return settings, start, line
 

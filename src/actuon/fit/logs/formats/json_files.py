@@ -12,7 +12,7 @@ import numpy as np
 
 from ....errors import LogError, listed, shown
 from ..table import Table
-from .content import read_content
+from .content import is_setting, read_content
 
 ENTRIES = "entries"
 
@@ -42,8 +42,10 @@ def read_json(path: Path) -> Table:
     entries = found.pop(ENTRIES)
     if not isinstance(entries, list) or not entries:
         raise LogError(f"'{path}': {ENTRIES}: got {shown(entries)}; must be a list of samples, at least one")
-    settings = {name: value for name, value in found.items() if isinstance(value, (int, float, str))}
-    return Table(str(path), _columns(path, entries), "entry", range(1, len(entries) + 1), settings)
+    settings = {name: value for name, value in found.items() if is_setting(value)}
+    others = [name for name in found if name not in settings]
+    findings = (f"settings that are not used: {', '.join(others)}",) if others else ()
+    return Table(str(path), _columns(path, entries), "entry", range(1, len(entries) + 1), settings, findings)
 
 
 def _columns(path: Path, entries: list[Any]) -> dict[str, np.ndarray]:

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What looks wrong in a log, in words. Nothing is changed here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .log import JointLog, Log
+
+_GAP = 5.0
+"""Steps of the usual length, from which on a step is a gap."""
+_UNEVEN = 0.1
+"""Of the usual step; more is said."""
+_STALE = 0.1
+"""Share of samples that repeat the one before while the joint moves; more is said."""
+_FURTHEST = 2.0
+"""Lags of positions behind commands that are looked for [s]."""
+
+
+def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[str]:
+    """Missing samples, and uneven steps.
+
+    Args:
+        time: Of the samples [s], shape (T,).
+        row: What a sample is called in the file.
+    """
+    steps = np.diff(time)
+    usual = float(np.median(steps))
+    missing = np.flatnonzero(steps > _GAP * usual)
+    if len(missing):
+        worst = int(missing[np.argmax(steps[missing])])
+        yield (
+            f"time: {len(missing)} gap{'s' if len(missing) > 1 else ''}, the longest of {steps[worst]:.3g} s after "
+            f"{time[worst]:.4g} s ({row(worst)})"
+        )
+    low, high = np.quantile(steps, (0.01, 0.99))
+    if high - low > _UNEVEN * usual:
+        yield f"time: uneven steps, {1e3 * low:.3g} to {1e3 * high:.3g} ms, mostly {1e3 * usual:.3g} ms"
+
+
+def look_at(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
+    """What is odd about one joint.
+
+    Args:
+        log: Its log.
+        joint: Of the log.
+        row: What a sample is called in the file.
+    """
+    if np.ptp(joint.position) == 0.0:
+        yield f"{joint.name}: does not move, the position is {joint.position[0]:.4g} in all samples"
+        return
+    yield from _spikes(joint, row)
+    if joint.velocity is not None:
+        change = _smooth(np.gradient(joint.position, log.time))
+        if _correlation(change, _smooth(joint.velocity)) < -0.8:
+            yield f"{joint.name}: velocity and position have opposite signs; state the 'sign' of one"
+    rows = _longest_enabled(joint)
+    if joint.command is not None and np.ptp(joint.command[rows]) == 0.0:
+        yield f"{joint.name}: the command is {joint.command[rows][0]:.4g} all the time"
+
+
+def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
+    """Single positions far from those before and after them, which are alike."""
+    position = joint.position
+    if len(position) < 20:
+        return
+    before, after = np.diff(position)[:-1], np.diff(position)[1:]
+    usual = np.quantile(np.abs(np.diff(position)), 0.99) + 1e-9
+    found = np.flatnonzero((np.minimum(np.abs(before), np.abs(after)) > 20.0 * usual) & (before * after < 0.0))
+    if len(found):
+        worst = int(found[np.argmax(np.abs(before[found]))])
+        yield (
+            f"{joint.name}: {len(found)} position{'s' if len(found) > 1 else ''} far from those around, by up to "
+            f"{abs(before[worst]):.3g} rad ({row(worst + 1)})"
+        )
+
+
+def _is_stale(joint: JointLog) -> bool:
+    """Whether positions repeat between samples in which the joint moves by several of its smallest steps."""
+    position = joint.position
+    change = np.abs(np.diff(position))
+    moved = change[change > 0.0]
+    if len(position) < 20 or not len(moved):
+        return False
+    travel = np.abs(position[4:] - position[:-4])
+    is_moving = np.minimum(travel[:-5], travel[5:]) > 12.0 * np.quantile(moved, 0.01)
+    repeats = change[4:-4] == 0.0
+    return bool(is_moving.sum() >= 20 and repeats[is_moving].mean() > _STALE)
+
+
+@dataclass(frozen=True)
+class _Following:
+    """How a position follows its command."""
+
+    joint: str
+    lag: float
+    """By which it comes later [s]; NaN where nobody can tell."""
+    alike: float
+    """Correlation when it is shifted by the lag."""
+    at_once: float
+    """Correlation when it is not."""
+    drift: float
+    """By how much the lag is greater in the second half than in the first [s]; NaN where nobody can tell."""
+
+
+def together(log: Log) -> Iterator[str]:
+    """What several joints show: repeated readings, and whether positions go where commands do, and when.
+
+    Args:
+        log: Of those joints.
+    """
+    stale = [joint.name for joint in log.joints if _is_stale(joint)]
+    if stale:
+        yield f"{', '.join(stale)}: positions repeat while the joint moves: read more often than the sensor gives new ones"
+    found = [each for joint in log.joints if (each := _follow(log, joint))]
+    opposite = [each for each in found if -each.at_once > max(0.5, 0.85 * each.alike)]
+    if opposite:
+        yield (
+            f"{', '.join(each.joint for each in opposite)}: position and command have opposite signs (correlation "
+            f"{opposite[0].at_once:.2f}); state the 'sign' of one in a mapping"
+        )
+        return
+    step = float(np.median(np.diff(log.time)))
+    lags = [each.lag for each in found if math.isfinite(each.lag)]
+    if lags and min(lags) < -max(2.5 * step, 0.01):
+        yield f"positions come {-min(lags):.3g} s before their commands: the two are on different clocks"
+    elif lags and min(lags) > max(10.0 * step, 0.25):
+        yield (
+            f"positions follow commands {min(lags):.3g} s later, {min(lags) / step:.0f} samples: the joint is slow, or "
+            "the two are on different clocks"
+        )
+    drifts = np.array([each.drift for each in found if math.isfinite(each.drift)])
+    if len(drifts) and np.abs(drifts).min() > max(5.0 * step, 0.1) and np.ptp(np.sign(drifts)) == 0.0:
+        when = "later" if drifts[0] > 0.0 else "earlier"
+        yield (
+            f"positions follow commands {abs(np.median(drifts)):.3g} s {when} in the second half than in the first: "
+            "the two are on clocks of different speed"
+        )
+
+
+def _follow(log: Log, joint: JointLog) -> _Following | None:
+    rows = _longest_enabled(joint)
+    if joint.command is None or len(log.time[rows]) < 50:
+        return None
+    time, position, command = log.time[rows], joint.position[rows], joint.command[rows]
+    if np.ptp(command) == 0.0 or np.ptp(position) == 0.0:
+        return None
+    half = len(time) // 2
+    first, _, _ = _lag(time[:half], command[:half], position[:half])
+    second, _, _ = _lag(time[half:], command[half:], position[half:])
+    lag, alike, at_once = _lag(time, command, position)
+    return _Following(joint.name, lag, alike, at_once, second - first)
+
+
+def _longest_enabled(joint: JointLog) -> slice:
+    if joint.enabled is None or joint.enabled.all():
+        return slice(None)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], joint.enabled.astype(int), [0]])))
+    starts, stops = edges[::2], edges[1::2]
+    if not len(starts):
+        return slice(0)
+    longest = int(np.argmax(stops - starts))
+    return slice(int(starts[longest]), int(stops[longest]))
+
+
+def _lag(time: np.ndarray, command: np.ndarray, position: np.ndarray) -> tuple[float, float, float]:
+    """By how much the position comes after the command [s], how alike they are then, and how alike without it.
+
+    The lag is NaN where a shift does not make them much more alike: friction makes late what it makes different, too.
+    """
+    count = min(len(time), 1 << 15)
+    even = np.linspace(time[0], time[-1], count)
+    first, second = (np.interp(even, time, values) for values in (command, position))
+    first, second = first - first.mean(), second - second.mean()
+    scale = float(np.linalg.norm(first) * np.linalg.norm(second))
+    if scale == 0.0:
+        return math.nan, 0.0, 0.0
+    step = float(even[1] - even[0])
+    padded = 2 * count
+    products = np.fft.irfft(np.fft.rfft(second, padded) * np.conj(np.fft.rfft(first, padded)), padded) / scale
+    furthest = min(count // 4, int(_FURTHEST / step))
+    shifts = np.concatenate([np.arange(furthest + 1), np.arange(-furthest, 0)])
+    best = int(np.argmax(products[shifts]))
+    alike, at_once = float(products[shifts[best]]), float(products[0])
+    is_sure = alike > 0.9 and 1.0 - at_once > 2.0 * (1.0 - alike)
+    return float(shifts[best] * step) if is_sure else math.nan, alike, at_once
+
+
+def _correlation(first: np.ndarray, second: np.ndarray) -> float:
+    if not len(first) or not (first.std() > 0.0 and second.std() > 0.0):
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def _smooth(values: np.ndarray) -> np.ndarray:
+    return np.convolve(values, np.full(9, 1.0 / 9.0), mode="valid") if len(values) >= 20 else np.array([])

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NPZ: arrays by name, a value per sample, or one per sample and joint, with the joints' names beside them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ....errors import LogError, shown
+from ..columns import recognise
+from ..table import Table
+from .content import is_setting
+
+NAMES = ("dof_names", "joint_names", "names", "joints")
+"""Arrays that hold the names of joints, in the order of columns of other arrays."""
+SETTINGS = "settings"
+"""Text in JSON."""
+
+
+def read_npz(path: Path) -> Table:
+    """The arrays of a ``.npz`` file. One of shape (T, D) is a column for each joint, of (T, N, D) for N robots each.
+
+    Raises:
+        LogError: It cannot be read, is cut off, or its arrays do not belong together.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as contents:
+            arrays = {name: contents[name] for name in contents.files}
+    except FileNotFoundError as error:
+        raise LogError(f"'{path}' does not exist") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise LogError(f"'{path}' is cut off, or not a valid .npz file: {error}") from error
+    except (OSError, ValueError, KeyError, AttributeError, NotImplementedError) as error:
+        raise LogError(f"'{path}' is not a valid .npz file: {' '.join(str(error).split())[:200]}") from error
+    settings: dict[str, float | str] = {}
+    names: list[str] = []
+    series: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if name in NAMES and array.ndim == 1 and array.dtype.kind in "US":
+            names = [str(each) for each in array.astype(str)]
+        elif array.ndim == 0:
+            settings |= _settings(name, array)
+        else:
+            series[name] = array
+    count = _samples(path, series)
+    columns: dict[str, np.ndarray] = {}
+    unused = []
+    for name, array in series.items():
+        if len(array) == count and array.ndim <= 3:
+            columns |= {column: _plain(values) for column, values in _columns(path, name, array, names)}
+        elif recognise(name):
+            raise LogError(f"'{path}': '{name}' has the shape {array.shape}; must be ({count}, …), a value per sample")
+        else:
+            unused.append(name)
+    findings = (f"arrays that are not used: {', '.join(unused)}",) if unused else ()
+    return Table(str(path), columns, "sample", range(1, count + 1), settings, findings)
+
+
+def _settings(name: str, array: np.ndarray) -> dict[str, float | str]:
+    value = array.item()
+    if name == SETTINGS and isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except json.JSONDecodeError:
+            found = None
+        if isinstance(found, dict):
+            return {key: each for key, each in found.items() if is_setting(each)}
+    return {name: value} if is_setting(value) else {}
+
+
+def _samples(path: Path, series: dict[str, np.ndarray]) -> int:
+    """How many samples there are: as the time has, or most arrays."""
+    for name, array in series.items():
+        column = recognise(name)
+        if column and column.quantity == "time":
+            return len(array)
+    lengths = Counter(len(array) for array in series.values())
+    if not lengths or not lengths.most_common(1)[0][0]:
+        raise LogError(f"'{path}' is empty; must hold arrays with a value per sample")
+    return lengths.most_common(1)[0][0]
+
+
+def _columns(path: Path, name: str, array: np.ndarray, names: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+    if array.ndim == 1:
+        yield name, array
+        return
+    dofs = array.shape[-1]
+    if names and len(names) != dofs:
+        raise LogError(
+            f"'{path}': '{name}' has the shape {array.shape}, and there are {len(names)} joints: {shown(names)}"
+        )
+    joints = names or ([str(dof) for dof in range(dofs)] if dofs > 1 else [""])
+    robots = array[:, None] if array.ndim == 2 else array
+    for robot in range(robots.shape[1]):
+        for dof, joint in enumerate(joints):
+            place = f"{robot}/{joint}" if robots.shape[1] > 1 else joint
+            yield (f"{name}/{place}" if place else name), robots[:, robot, dof]
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """Numbers as float64; others as text."""
+    return values.astype(np.float64) if values.dtype.kind in "fiub" else values.astype(str)

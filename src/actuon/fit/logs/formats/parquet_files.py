@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parquet, by pyarrow. Settings are in the metadata of the file, as text in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....errors import LogError, MissingExtraError
+from ..table import Table
+from .content import is_setting
+from .npz_files import SETTINGS
+
+
+def parquet() -> Any:
+    """The package that reads and writes Parquet files.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "parquet", "reading and writing Parquet files") from error
+    return pyarrow.parquet
+
+
+def read_parquet(path: Path) -> Table:
+    """The columns of a ``.parquet`` file.
+
+    Raises:
+        LogError: It cannot be read, or is not a Parquet file.
+    """
+    reader = parquet()
+    try:
+        with path.open("rb") as stream:
+            found = reader.read_table(stream)
+    except FileNotFoundError as error:
+        raise LogError(f"'{path}' does not exist") from error
+    except Exception as error:  # pyarrow has a tree of its own
+        raise LogError(f"'{path}' is not a valid Parquet file: {' '.join(str(error).split())[:200]}") from error
+    columns = {}
+    for name, column in zip(found.column_names, found.columns, strict=True):
+        if name in columns:
+            raise LogError(f"'{path}': two columns are called '{name}'; names must differ")
+        columns[name] = _plain(column)
+    if not found.num_rows or not columns:
+        raise LogError(f"'{path}' is empty; must hold a row per sample")
+    metadata = (found.schema.metadata or {}).get(SETTINGS.encode())
+    settings = json.loads(metadata) if metadata else {}
+    settings = {name: value for name, value in settings.items() if is_setting(value)}
+    return Table(str(path), columns, "row", range(1, found.num_rows + 1), settings)
+
+
+def _plain(column: Any) -> np.ndarray:
+    """Numbers, and dates as whole nanoseconds, as float64; others as text."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return column.to_numpy().astype("int64").astype(np.float64)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+    return np.array(["" if value is None else str(value) for value in column.to_pylist()])

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Angles that jump by a turn, where the encoder or the driver starts again."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .log import JointLog
+from .table import Table
+
+
+def unwrap_turns(joint: JointLog, time: np.ndarray, table: Table, rows: np.ndarray, findings: list[str]) -> JointLog:
+    """The joint with a position that goes on where it passed the end of a turn, and commands on the same turns."""
+    position = joint.position
+    jumps = _jumps(position, time)
+    if not len(jumps):
+        return joint
+    findings.append(
+        f"{joint.name}: the position jumps by a turn {_times(len(jumps))} (first: {table.row(rows[jumps[0] + 1])}), "
+        "and is unwrapped"
+    )
+    unwrapped = np.unwrap(position)
+    if joint.command is None:
+        return joint.replaced({"position": unwrapped})
+    command = np.unwrap(joint.command) if len(_jumps(joint.command, time)) else joint.command
+    turns = np.round((unwrapped - command) / math.tau)
+    if len(np.unique(turns)) > 1 and command is joint.command:
+        return joint.replaced({"position": unwrapped, "command": command + math.tau * turns})
+    return joint.replaced({"position": unwrapped, "command": command + math.tau * float(np.median(turns))})
+
+
+def _jumps(angle: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """The samples after which an angle that stays within one turn jumps from one end of it to the other."""
+    if not math.pi < np.ptp(angle) < 1.001 * math.tau:
+        return np.array([], dtype=int)
+    steps, change = np.diff(time), np.abs(np.diff(angle))
+    found: np.ndarray = np.flatnonzero((change > 0.75 * math.tau) & (steps < 5.0 * np.median(steps)))
+    return found
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
