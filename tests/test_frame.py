@@ -32,6 +32,7 @@ ORDER = [
     "actuator_config",
     "motors",
     "held_control",
+    "tangent",
     "actuator",
     "shared_battery",
     "builder",

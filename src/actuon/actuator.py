@@ -26,9 +26,10 @@ from .held_control import held_state, holding_of, runner_of
 from .kernel.arguments import arguments
 from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
 from .kernel.source import kernel_source
-from .kernel.structure import LIMITED_BY, SIGNALS, check_order, custom_signal
+from .kernel.structure import LIMITED_BY, SIGNALS, TANGENT, check_order, custom_signal
 from .kernel.types import Flavour
 from .newton_parts import NewtonPart
+from .tangent import why_no_slopes
 from .typing import IndexLike, PathLike
 
 _Part = TypeVar("_Part", bound=Component)
@@ -66,8 +67,10 @@ class Actuator:
         sensors: What the controller sees of position and velocity, in this order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_signal_attrs: Names of arrays in the simulation's control that signals of stages are written to, by the
-            name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array.
-            ``"limited_by"`` gets the position of the last stage that limited the effort, or -1.
+            name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array,
+            or to None for none. ``"limited_by"`` gets the position of the last stage that limited the effort, or -1;
+            ``"effort_slope_q"`` and ``"effort_slope_qd"`` get the derivatives of the effort by position and velocity
+            of the joint, ``"effort_min"`` and ``"effort_max"`` what the limits would let through.
         drive: What Newton calls the controller: the same as ``controller``.
         control_every: The controller runs at every k-th step, the first after a reset included, with k times ``dt``;
             what it gives is held in between. All other stages run at every step.
@@ -98,7 +101,7 @@ class Actuator:
         effects: Sequence[Effect | Config] | None = None,
         sensors: Sequence[Sensor | Config] | None = None,
         stages: Sequence[Part] | None = None,
-        control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
+        control_signal_attrs: Mapping[str, str] | Callable[[str], str | None] | None = None,
         drive: Controller | Config | NewtonPart | None = None,
         control_every: int = 1,
         in_engine: bool = False,
@@ -149,7 +152,8 @@ class Actuator:
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
         if callable(control_signal_attrs):
-            control_signal_attrs = {signal: control_signal_attrs(signal) for signal in self._offered()}
+            asked = {signal: control_signal_attrs(signal) for signal in self._offered()}
+            control_signal_attrs = {signal: attr for signal, attr in asked.items() if attr is not None}
         self.control_signal_attrs = dict(control_signal_attrs or {})
         self._check_names()
 
@@ -284,9 +288,14 @@ class Actuator:
         return tuple(dict.fromkeys(names))
 
     def _offered(self) -> tuple[str, ...]:
-        """All that can be written: signals of stages, and which of them limited the effort."""
+        """All that can be written: signals of stages, which of them limited the effort, and its tangent."""
         has_limits = any(component.stage().limits for component in self._stages)
-        return (*self.signals, LIMITED_BY) if has_limits else self.signals
+        tangent = () if self.why_no_slopes() else TANGENT
+        return (*self.signals, *((LIMITED_BY,) if has_limits else ()), *tangent)
+
+    def why_no_slopes(self) -> str:
+        """Why slopes of the effort cannot be had as signals; empty where they can."""
+        return why_no_slopes(self._stages, self.requires_grad)
 
     @property
     def custom_inputs(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from . import access_block, access_scalar, ring, types
 from .arguments import Argument, arguments
 from .source import kernel_source
 from .structure import Structure
+from .tangent_source import parts_of_laws
 from .types import Flavour, module_options
 
 
@@ -59,5 +60,5 @@ def _namespace(structure: Structure) -> dict[str, Any]:
         if stage.ring is not None:
             names[f"{label}_lag_law"] = stage.ring.law
         if stage.network is not None:
-            names[f"{label}_network"] = stage.network.build(in_blocks)
-    return names
+            names[f"{label}_network"] = stage.network.build(in_blocks, structure.has_slopes)
+    return names | (parts_of_laws(structure) if structure.has_slopes else {})

@@ -8,24 +8,14 @@ network) and opened again after it.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from .arguments import Argument, Role, array_name
+from .lanes import Lanes, Value, indented
 from .ring_source import ring_footer, ring_header
-from .structure import CLIPPED, DIRECT, FEEDBACK, LIMITED_BY, Stage, Structure
+from .structure import CLIPPED, CONTROL_DT, DIRECT, FEEDBACK, LIMITED_BY, Stage, Structure
+from .tangent_source import Tangent
 from .types import Flavour
 
 _TAKEN = ("base", "block", "cell", "count", "dt", "first", "in_place", "j", "n", "thread", "unused", "wp")
-
-
-@dataclass
-class _Value:
-    """A number of each DOF: a local vector of lanes, or a variable of the lane at hand."""
-
-    name: str
-    is_lane: bool = False
 
 
 def kernel_source(structure: Structure, signature: tuple[Argument, ...]) -> str:
@@ -34,32 +24,27 @@ def kernel_source(structure: Structure, signature: tuple[Argument, ...]) -> str:
     return _Writer(structure, signature).text()
 
 
-def indented(lines: list[str], by: int = 1) -> list[str]:
-    """``lines``, moved to the right by levels."""
-    return [" " * 4 * by + line for line in lines]
-
-
 class _Writer:
     def __init__(self, structure: Structure, signature: tuple[Argument, ...]):
         self._structure = structure
         self._signature = signature
         self._in_blocks = structure.flavour is Flavour.BLOCK
         self._name_of = {(argument.role, argument.key): argument.name for argument in signature}
-        self._taken = {*_TAKEN, *self._name_of.values()}
-        self._lines: list[str] = []
-        self._lane: list[str] = []
-        self._segments = 0
-        self._signals: dict[str, _Value] = {}
-        self._sensed: dict[str, _Value] = {}
-        self._before: list[dict[str, _Value]] = []
+        self._lanes = Lanes(self._in_blocks, (*_TAKEN, *self._name_of.values()))
+        self._tangent = Tangent(self._lanes, structure)
+        self._signals: dict[str, Value] = {}
+        self._sensed: dict[str, Value] = {}
+        self._before: list[dict[str, Value]] = []
         """Position and velocity before each stage, for its closing law."""
         self._closed: set[str] = set()
         """Signals that closing laws have given."""
-        self._written: dict[int, _Value] = {}
+        self._written: dict[int, Value] = {}
         self._loaded: dict[tuple[int, str], str] = {}
         """What states are called, by position of their stage and name."""
-        self._states: list[tuple[str, _Value]] = []
-        self._rings: list[tuple[str, tuple[_Value, ...], _Value]] = []
+        self._from_networks: dict[int, Value] = {}
+        """What networks gave, by position of their stage."""
+        self._states: list[tuple[str, Value]] = []
+        self._rings: list[tuple[str, tuple[Value, ...], Value]] = []
         """For each ring: the label of its stage, the signals to remember, and how far back one may look then."""
 
     def text(self) -> str:
@@ -94,12 +79,12 @@ class _Writer:
         structure = self._structure
         for signal in structure.reads:
             array, through = array_name(signal), structure.sources[signal]
-            name = self._new(signal)
+            name = self._lanes.new(signal)
             read = f"load({array}, base, count)"
             if through != DIRECT:
                 read = f"gather({array}, {through}_indices, {through}_offset, base, count)"
-            self._lines.append(f"{name} = {read}")
-            self._signals[signal] = _Value(name)
+            self._lanes.lines.append(f"{name} = {read}")
+            self._signals[signal] = self._tangent.seeded(signal, Value(name))
         self._sensed = {name: self._signals[name] for name in FEEDBACK if name in self._signals}
         if any(write.signal == LIMITED_BY for write in structure.writes):
             self._start_blaming()
@@ -115,54 +100,27 @@ class _Writer:
         for position, stage, label in reversed(list(structure.labelled())):
             if stage.closing_law is not None:
                 self._call(position, stage, label, stage.closing_law, f"{label}_closing")
+        self._tangent.finish(self._signals)
         self._take(None)
         self._close()
-        return self._lines + (self._block_writes() if self._in_blocks else self._scalar_writes())
+        return self._lanes.lines + (self._block_writes() if self._in_blocks else self._scalar_writes())
 
     def _start_blaming(self) -> None:
         """So far nothing limited the effort."""
-        name = self._new(LIMITED_BY)
-        self._lines.append(f"{name} = FloatBlock(-1.0)" if self._in_blocks else f"{name} = float(-1.0)")
-        self._signals[LIMITED_BY] = _Value(name)
+        name = self._lanes.new(LIMITED_BY)
+        self._lanes.lines.append(f"{name} = FloatBlock(-1.0)" if self._in_blocks else f"{name} = float(-1.0)")
+        self._signals[LIMITED_BY] = Value(name)
 
-    def _new(self, name: str) -> str:
-        """A name that nothing else has."""
-        names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
-        free = next(candidate for candidate in names if candidate not in self._taken)
-        self._taken.add(free)
-        return free
-
-    def _view(self, stage: Stage) -> dict[str, _Value]:
+    def _view(self, stage: Stage) -> dict[str, Value]:
         """The signals as a stage sees them."""
         return self._signals | self._sensed if stage.sensed else self._signals
 
-    def _at(self, value: _Value) -> str:
-        """A value inside the loop over lanes."""
-        return f"{value.name}[j]" if self._in_blocks and not value.is_lane else value.name
-
-    def _keep(self, value: _Value, name: str) -> _Value:
-        """Keep a value of this lane beyond the loop."""
-        if not self._in_blocks:
-            if value.name != name:
-                self._lane.append(f"{name} = {value.name}")
-            return _Value(name)
-        self._lines.append(f"{name} = FloatBlock()")
-        self._lane.append(f"{name}[j] = {value.name}")
-        return _Value(name)
-
     def _close(self, position: int | None = None) -> None:
         """End the loop over lanes. Signals that were made in it stay, where a stage from ``position`` on needs them."""
-        needed = self._needed_from(position) if position is not None else ()
-        kept: dict[str, _Value] = {}
-        for signals in (self._signals, self._sensed, *self._before):
-            for signal, value in signals.items():
-                if value.is_lane and signal in needed:
-                    kept[value.name] = kept.get(value.name) or self._keep(value, self._new(signal))
-                    signals[signal] = kept[value.name]
-        if self._lane:
-            self._lines += ["for j in range(LANES):", *indented(self._lane)] if self._in_blocks else self._lane
-        self._lane = []
-        self._segments += 1
+        self._tangent.keep_bounds(self._signals)
+        tables = (self._signals, self._sensed, *self._before)
+        self._lanes.close(tables, self._needed_from(position) if position is not None else ())
+        self._tangent.take_bounds(self._signals)
 
     def _needed_from(self, position: int) -> set[str]:
         stages = self._structure.stages
@@ -180,53 +138,59 @@ class _Writer:
             returns, outputs, states = ("effort",), stage.closing_outputs, stage.closing_states
         given = {
             **{name: str(value) for name, value in stage.defaults},
-            **{name: self._at(value) for name, value in view.items()},
+            **{name: self._lanes.at(value) for name, value in view.items()},
             "dt": stage.time_step,
             **self._parameters(position, stage, label),
             **self._load_states(position, stage),
         }
-        arguments = ", ".join(given[name] for name in law.input_types)  # type: ignore[attr-defined]
+        arguments = {name: given[name] for name in law.input_types}  # type: ignore[attr-defined]
+        if stage.network is not None:
+            view = view | {stage.network.output: self._from_networks[position]}
+        held_still = stage.time_step == CONTROL_DT
+        slopes = {} if held_still else self._tangent.slopes_of(law, called, arguments, view, (*returns, *outputs))
+        self._tangent.bound(stage, called, arguments, len((*returns, *outputs, *states)), closing)
         results = {name: self._lane_name(name) for name in (*returns, *outputs)}
-        new = {name: self._new(f"{name}_next") for name in states}
+        new = {name: self._lanes.new(f"{name}_next") for name in states}
         blamed = stage.limits and not closing and LIMITED_BY in self._signals
-        before = self._new("unlimited") if blamed else ""
+        before = self._lanes.new("unlimited") if blamed else ""
         if blamed:
-            self._lane.append(f"{before} = {given['effort']}")
-        self._lane.append(f"{', '.join((*results.values(), *new.values()))} = {called}_law({arguments})")
+            self._lanes.loop.append(f"{before} = {given['effort']}")
+        self._lanes.loop.append(
+            f"{', '.join((*results.values(), *new.values()))} = {called}_law({', '.join(arguments.values())})"
+        )
         if blamed:
             missing = f"wp.abs({before} - {results['effort']}) > {CLIPPED} * wp.abs({before})"
-            name, until_now = self._lane_name(LIMITED_BY), self._at(self._signals[LIMITED_BY])
-            self._lane.append(f"{name} = wp.where({missing}, {float(position)}, {until_now})")
-            self._signals[LIMITED_BY] = _Value(name, is_lane=self._in_blocks)
+            name, until_now = self._lane_name(LIMITED_BY), self._lanes.at(self._signals[LIMITED_BY])
+            self._lanes.loop.append(f"{name} = wp.where({missing}, {float(position)}, {until_now})")
+            self._signals[LIMITED_BY] = Value(name, is_lane=self._in_blocks)
         for signal, name in results.items():
             held = self._sensed if stage.sensed and not closing and signal in FEEDBACK else self._signals
             if signal not in self._closed:
-                held[signal] = _Value(name, is_lane=self._in_blocks)
+                held[signal] = Value(name, self._in_blocks, slopes.get(signal, (None, None)))
         self._closed |= {*outputs} if closing else set()
         for name, local in new.items():
-            kept = self._keep(_Value(local, is_lane=True), self._new(f"{name}_new"))
+            kept = self._lanes.keep(Value(local, is_lane=True), self._lanes.new(f"{name}_new"))
             self._states.append((self._name_of[Role.STATE_OUT, (position, name)], kept))
 
     def _lane_name(self, signal: str) -> str:
         """What a signal is called in the lane at hand. The effort is written over; others may be asked for again."""
         if not self._in_blocks:
-            return "effort" if signal == "effort" else self._new(signal)
-        name = f"{signal}_j" if not self._segments else f"{signal}_j{self._segments}"
-        return name if signal == "effort" else self._new(name)
+            return "effort" if signal == "effort" else self._lanes.new(signal)
+        name = f"{signal}_j" if not self._lanes.closed_loops else f"{signal}_j{self._lanes.closed_loops}"
+        return name if signal == "effort" else self._lanes.new(name)
 
     def _parameters(self, position: int, stage: Stage, label: str) -> dict[str, str]:
         """Load the parameters of a stage, once, and return how its laws call them."""
         names = {}
         for name in stage.read_params:
             local = f"{self._name_of[Role.PARAMETER, (position, name)]}_"
-            if local not in self._taken:
-                self._taken.add(local)
+            if self._lanes.is_new(local):
                 load = "load_int" if name in stage.integers else "load"
-                self._lines.append(f"{local} = {load}({label}_{name}, base, count)")
-            names[name] = self._at(_Value(local))
+                self._lanes.lines.append(f"{local} = {load}({label}_{name}, base, count)")
+            names[name] = self._lanes.at(Value(local))
         names |= {name: f"{label}_{name}" for name in stage.tables}
         if stage.network is not None:
-            names[stage.network.output] = self._at(_Value(f"{label}_{stage.network.output}"))
+            names[stage.network.output] = self._lanes.at(self._from_networks[position])
         return names
 
     def _load_states(self, position: int, stage: Stage) -> dict[str, str]:
@@ -234,9 +198,11 @@ class _Writer:
         names = {}
         for name in stage.states:
             if (position, name) not in self._loaded:
-                local = self._loaded[position, name] = self._new(name)
-                self._lines.append(f"{local} = load({self._name_of[Role.STATE_IN, (position, name)]}, base, count)")
-            names[name] = self._at(_Value(self._loaded[position, name]))
+                local = self._loaded[position, name] = self._lanes.new(name)
+                self._lanes.lines.append(
+                    f"{local} = load({self._name_of[Role.STATE_IN, (position, name)]}, base, count)"
+                )
+            names[name] = self._lanes.at(Value(self._loaded[position, name]))
         return names
 
     def _take(self, position: int | None) -> None:
@@ -245,9 +211,9 @@ class _Writer:
             if write.after == position:
                 value = (self._sensed if write.sensed else self._signals)[write.signal]
                 if value.is_lane or position is not None:
-                    inner = _Value(self._at(value), is_lane=True)
+                    inner = Value(self._lanes.at(value), is_lane=True)
                     then = "computed" if write.scattered else f"{write.signal}_then"
-                    value = self._keep(inner, self._new(write.signal if position is None else then))
+                    value = self._lanes.keep(inner, self._lanes.new(write.signal if position is None else then))
                 self._written[place] = value
 
     def _look_back(self, position: int, stage: Stage, label: str) -> None:
@@ -256,81 +222,79 @@ class _Writer:
         ring = stage.ring
         assert ring is not None
         signals = self._sensed if stage.sensed else self._signals
-        lag, pushes, row, common = (self._new(f"{label}_{name}") for name in ("lag", "pushes", "row", "common"))
+        lag, pushes, row, common = (self._lanes.new(f"{label}_{name}") for name in ("lag", "pushes", "row", "common"))
         share = self._find_lag(position, stage, label, lag)
-        self._lines.append(f"{pushes} = load_pushes({label}_pushes_in, {label}_filled, {label}_rows - 1, base, count)")
-        new_pushes = self._new(f"{label}_pushes_new")
-        back, may_look = self._at(_Value(lag)), self._at(_Value(pushes))
+        self._lanes.lines.append(
+            f"{pushes} = load_pushes({label}_pushes_in, {label}_filled, {label}_rows - 1, base, count)"
+        )
+        new_pushes = self._lanes.new(f"{label}_pushes_new")
+        back, may_look = self._lanes.at(Value(lag)), self._lanes.at(Value(pushes))
         texts = {
             row: f"late_row({back}, {may_look}, {label}_newest, {label}_rows)",
             new_pushes: f"wp.min({may_look} + 1, {label}_rows - 1)",
         }
         before = None
         if ring.blends:
-            before = self._new(f"{label}_row_before")
+            before = self._lanes.new(f"{label}_row_before")
             texts[before] = f"late_row({back} + 1, {may_look}, {label}_newest, {label}_rows)"
-        self._for_lanes(texts, "IntBlock")
-        self._lines.append(f"{common} = common_row({row})")
+        self._lanes.for_lanes(texts, "IntBlock")
+        self._lanes.lines.append(f"{common} = common_row({row})")
         columns = len(ring.signals)
         now = tuple(signals[signal] for signal in ring.signals)
         for column, signal in enumerate(ring.signals):
             where = f"{now[column].name}, {column}, {columns}, n, base, count"
-            late = self._new(f"{signal}_late")
-            self._lines.append(f"{late} = ring_read({label}_ring_in, {row}, {common}, {where})")
+            late = self._lanes.new(f"{signal}_late")
+            self._lanes.lines.append(f"{late} = ring_read({label}_ring_in, {row}, {common}, {where})")
             if before is not None:
-                older, blended = self._new(f"{signal}_older"), self._new(f"{signal}_blended")
+                older, blended = self._lanes.new(f"{signal}_older"), self._lanes.new(f"{signal}_blended")
                 read = f"ring_read({label}_ring_in, {before}, common_row({before}), {where})"
-                self._lines.append(f"{older} = {read}")
-                near, far, part = (self._at(_Value(name)) for name in (late, older, share))
-                self._for_lanes({blended: f"{near} + {part} * ({far} - {near})"}, "FloatBlock")
+                self._lanes.lines.append(f"{older} = {read}")
+                near, far, part = (self._lanes.at(Value(name)) for name in (late, older, share))
+                self._lanes.for_lanes({blended: f"{near} + {part} * ({far} - {near})"}, "FloatBlock")
                 late = blended
-            signals[signal] = _Value(late)
-        self._rings.append((label, now, _Value(new_pushes)))
+            slopes = self._tangent.slopes_now(signal, now[column], row, share if ring.blends else "")
+            signals[signal] = Value(late, slopes=slopes)
+        self._rings.append((label, now, Value(new_pushes)))
 
     def _find_lag(self, position: int, stage: Stage, label: str, lag: str) -> str:
         """Load or compute how many steps ago, as ``lag``; returns what the share of the step before is called."""
         ring = stage.ring
         assert ring is not None
         if ring.law is None:
-            self._lines.append(f"{lag} = load_int({label}_{ring.lag}, base, count)")
+            self._lanes.lines.append(f"{lag} = load_int({label}_{ring.lag}, base, count)")
             return ""
         given = {"dt": "dt", **self._parameters(position, stage, label), **self._load_states(position, stage)}
         arguments = ", ".join(given[name] for name in ring.law.input_types)
-        share = self._new(f"{label}_share")
-        new = {name: self._new(f"{name}_new") for name in stage.states}
-        local = {name: self._new(f"{name}_j") for name in (lag, share, *new.values())}
+        share = self._lanes.new(f"{label}_share")
+        new = {name: self._lanes.new(f"{name}_new") for name in stage.states}
+        local = {name: self._lanes.new(f"{name}_j") for name in (lag, share, *new.values())}
         call = f"{', '.join(local.values())} = {label}_lag_law({arguments})"
         if self._in_blocks:
-            self._lines += [f"{lag} = IntBlock()", *(f"{name} = FloatBlock()" for name in (share, *new.values()))]
+            self._lanes.lines += [f"{lag} = IntBlock()", *(f"{name} = FloatBlock()" for name in (share, *new.values()))]
             kept = [f"{name}[j] = {inner}" for name, inner in local.items()]
-            self._lines += ["for j in range(LANES):", *indented([call, *kept])]
+            self._lanes.lines += ["for j in range(LANES):", *indented([call, *kept])]
         else:
-            self._lines += [call, *(f"{name} = {inner}" for name, inner in local.items())]
+            self._lanes.lines += [call, *(f"{name} = {inner}" for name, inner in local.items())]
         for name, kept_as in new.items():
-            self._states.append((self._name_of[Role.STATE_OUT, (position, name)], _Value(kept_as)))
+            self._states.append((self._name_of[Role.STATE_OUT, (position, name)], Value(kept_as)))
         return share
-
-    def _for_lanes(self, texts: Mapping[str, str], block: str) -> None:
-        """Compute local vectors, by name, from the text for one lane."""
-        if self._in_blocks:
-            self._lines += [f"{name} = {block}()" for name in texts]
-            self._lines += ["for j in range(LANES):", *(f"    {name}[j] = {text}" for name, text in texts.items())]
-        else:
-            self._lines += [f"{name} = {text}" for name, text in texts.items()]
 
     def _run_network(self, position: int, stage: Stage, label: str) -> None:
         """Give the inputs of a network to its function, which works on whole blocks."""
         network = stage.network
         assert network is not None
-        view = {name: self._at(value) for name, value in self._view(stage).items()}
+        view = {name: self._lanes.at(value) for name, value in self._view(stage).items()}
         inputs = [
-            self._keep(_Value(text.format(**view), is_lane=True), self._new(f"{label}_input"))
+            self._lanes.keep(Value(text.format(**view), is_lane=True), self._lanes.new(f"{label}_input"))
             for text in network.inputs
         ]
         self._close(position)
         states = [f"{label}_{name}_{side}" for name in stage.wide_states for side in ("in", "out")]
         given = ", ".join([f"{label}_weights", *(value.name for value in inputs), *states, "n", "base", "count"])
-        self._lines.append(f"{label}_{network.output} = {label}_network({given})")
+        output = f"{label}_{network.output}"
+        self._lanes.lines.append(f"{output} = {label}_network({given})")
+        slopes = self._tangent.slopes_of_network(output, network, self._view(stage))
+        self._from_networks[position] = Value(output, slopes=slopes)
 
     def _block_writes(self) -> list[str]:
         """What a block of lanes writes: signals, new states, rings."""

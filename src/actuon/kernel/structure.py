@@ -38,6 +38,16 @@ CLIPPED = 1e-6
 LIMITED_BY = "limited_by"
 """A signal that the kernel makes itself: position of the last stage that limited the effort, or -1."""
 
+SLOPES = ("effort_slope_q", "effort_slope_qd")
+"""Signals that the kernel makes itself: derivatives of the effort by position [N·m/rad or N/m] and by velocity
+[N·m·s/rad or N·s/m] of the joint, with commands, past values and states held still."""
+
+BOUNDS = ("effort_min", "effort_max")
+"""Signals that the kernel makes itself: what limits let through at this state [N·m or N]; infinite without one."""
+
+TANGENT = (*SLOPES, *BOUNDS)
+"""Signals that cost time, and are made where they are asked for by name."""
+
 CONTROL_DT = "control_dt"
 """The time from one run of the controller to the next, where it does not run at every step."""
 
@@ -67,7 +77,9 @@ class Network:
     """A function over blocks of DOFs that a law gets a signal from."""
 
     build: Any
-    """Called with whether the kernel works in blocks, returns the Warp function."""
+    """Called with whether the kernel works in blocks, and whether it wants slopes, returns the Warp function. With
+    slopes that gives a vector: the output of each lane, then its derivative by each input, one input after the other.
+    """
     inputs: tuple[str, ...]
     """Its inputs, each an expression of signals in braces, such as ``"{target_q} - {q}"``."""
     output: str
@@ -293,6 +305,11 @@ class Structure:
         """Those of `TIME_STEPS` that laws get."""
         asked = {stage.time_step for stage in self.stages if "dt" in stage.asks}
         return tuple(name for name in TIME_STEPS if name in asked)
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether slopes of the effort are written."""
+        return any(write.signal in SLOPES for write in self.writes)
 
     @property
     def has_rings(self) -> bool:

@@ -94,23 +94,27 @@ def _erf(x: np.ndarray) -> np.ndarray:
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
-_GELU_TANH = "::tanhf(0.79788456f * (z + 0.044715f * z * z * z))"
+_GELU_TANH = "t_tanh(0.79788456f * (z + 0.044715f * z * z * z))"
 
 _FUNCTIONS = {
     "identity": _Function("z", "1.0f", lambda x, a: x),
-    "relu": _Function("t_pick(z < 0.0f, T{{}}, z)", "(z > 0.0f ? 1.0f : 0.0f)", lambda x, a: np.maximum(x, 0.0)),
-    "leaky_relu": _Function(
-        "t_pick(z > 0.0f, z, {a} * z)", "(z > 0.0f ? 1.0f : {a})", lambda x, a: np.where(x > 0, x, a * x)
+    "relu": _Function(
+        "t_pick(z < 0.0f, T{{}}, z)", "t_pick(z > 0.0f, 1.0f - T{{}}, T{{}})", lambda x, a: np.maximum(x, 0.0)
     ),
-    "elu": _Function("t_pick(z > 0.0f, z, {a} * (t_exp(z) - 1.0f))", "(z > 0.0f ? 1.0f : y + {a})", _elu),
+    "leaky_relu": _Function(
+        "t_pick(z > 0.0f, z, {a} * z)",
+        "t_pick(z > 0.0f, 1.0f - T{{}}, {a} - T{{}})",
+        lambda x, a: np.where(x > 0, x, a * x),
+    ),
+    "elu": _Function("t_pick(z > 0.0f, z, {a} * (t_exp(z) - 1.0f))", "t_pick(z > 0.0f, 1.0f - T{{}}, y + {a})", _elu),
     "selu": _Function(
         f"{SELU_SCALE}f * t_pick(z > 0.0f, z, {SELU_ALPHA}f * (t_exp(z) - 1.0f))",
-        f"(z > 0.0f ? {SELU_SCALE}f : y + {SELU_SCALE * SELU_ALPHA}f)",
+        f"t_pick(z > 0.0f, {SELU_SCALE}f - T{{{{}}}}, y + {SELU_SCALE * SELU_ALPHA}f)",
         lambda x, a: SELU_SCALE * _elu(x, SELU_ALPHA),
     ),
     "gelu": _Function(
         "0.5f * z * (1.0f + t_erf(z * 0.70710678f))",
-        "(0.5f * (1.0f + ::erff(z * 0.70710678f)) + z * 0.39894228f * ::expf(-0.5f * z * z))",
+        "(0.5f * (1.0f + t_erf(z * 0.70710678f)) + z * 0.39894228f * t_exp(-0.5f * z * z))",
         lambda x, a: 0.5 * x * (1.0 + _erf(x / math.sqrt(2.0))),
     ),
     "gelu_tanh": _Function(
@@ -155,9 +159,9 @@ def value_text(activation: Activation, z: str) -> str:
 def slope_text(activation: Activation) -> str:
     """C++ of the activation's slope at ``z``, where its value is ``y``."""
     if activation.name == "clamp":
-        inside = [f"z > {_number(activation.parameter)}"] if activation.is_bounded_below else []
-        inside += [f"z < {_number(activation.upper)}"] if activation.is_bounded_above else []
-        return f"({' && '.join(inside) or 'true'} ? 1.0f : 0.0f)"
+        inside = [f"(z > {_number(activation.parameter)})"] if activation.is_bounded_below else []
+        inside += [f"(z < {_number(activation.upper)})"] if activation.is_bounded_above else []
+        return f"t_pick({' & '.join(inside)}, 1.0f - T{{}}, T{{}})" if inside else "1.0f"
     return _FUNCTIONS[activation.name].slope.format(a=_number(activation.parameter))
 
 

@@ -21,8 +21,10 @@ import numpy as np
 import warp as wp
 
 from ..kernel.types import LANES, FloatBlock, Floats
-from .activations import GATE_MATH, SCALAR_MATH, VECTOR_MATH, slope_text, value_text
+from .activations import GATE_MATH, SCALAR_MATH, VECTOR_MATH, value_text
+from .adjoint_code import dense_adjoint, history_adjoint, recurrent_adjoint
 from .model import Activation, Network
+from .slope_code import mlp_slopes, recurrent_slopes
 
 _GROUP = """
 #if defined(__AVX512F__)
@@ -195,103 +197,48 @@ class _Writer:
         return SCALAR_MATH + GATE_MATH + now + _SCALAR_ACCESS + self.inputs()
 
     def block(self) -> str:
-        text = _GROUP + VECTOR_MATH + GATE_MATH + f"wp::vec_t<{LANES}, wp::float32> effort;\n"
+        keep = f"__builtin_memcpy(found.c + g, &y{len(self.dense)}[0], 4 * GROUP);\n"
+        return self._in_groups(self.forward(keep=False) + self.save(), 1, keep)
+
+    def _in_groups(self, evaluate: str, values: int, keep: str) -> str:
+        """A block of lanes, group by group: ``values`` numbers of each lane."""
+        text = _GROUP + VECTOR_MATH + GATE_MATH + f"wp::vec_t<{LANES * values}, wp::float32> found;\n"
         text += f"for (int g = 0; g < {LANES} && g < count; g += GROUP) {{\n" + _BLOCK_ACCESS
         for signal, _, _ in self._inputs():
             text += f"T now_{signal}; __builtin_memcpy(&now_{signal}, {signal}.c + g, 4 * GROUP);\n"
-        text += self.inputs() + self.forward(keep=False) + self.save()
-        return text + f"__builtin_memcpy(effort.c + g, &y{len(self.dense)}[0], 4 * GROUP);\n}}\nreturn effort;\n"
+        return text + self.inputs() + evaluate + keep + "}\nreturn found;\n"
+
+    def scalar_slopes(self) -> str:
+        """The output, then its derivative by each signal."""
+        text = self._scalar_start() + self._forward_and_back()
+        text += f"wp::vec_t<{1 + len(self.histories)}, wp::float32> found;\n"
+        return text + "".join(f"found.c[{i}] = {name};\n" for i, name in enumerate(self._found())) + "return found;\n"
+
+    def block_slopes(self) -> str:
+        """The output of each lane, then for each signal its derivatives."""
+        kept = enumerate(self._found())
+        return self._in_groups(
+            self._forward_and_back(),
+            1 + len(self.histories),
+            "".join(f"__builtin_memcpy(found.c + {i * LANES} + g, &{name}, 4 * GROUP);\n" for i, name in kept),
+        )
+
+    def _found(self) -> list[str]:
+        return [f"y{len(self.dense)}[0]", *(f"slope{i}" for i in range(len(self.histories)))]
+
+    def _forward_and_back(self) -> str:
+        text = self.forward(keep=True) + self.save()
+        if self.kind == "mlp":
+            return text + mlp_slopes(self.dense, [m for m, step in enumerate(self.steps) if step == 0], len(self.steps))
+        return text + recurrent_slopes(self.kind, self.recurrent, self.dense)
 
     def adjoint(self) -> str:
         """Recompute forwards, keeping what the chain rule needs, then go backwards to signals and old state."""
-        text = self._scalar_start() + self.forward(keep=True) + _GRADIENT_ACCESS
-        last = len(self.dense)
-        text += f"float d{last}[1]; d{last}[0] = adj_ret;\n"
-        text += "const float* end = w;\n"
-        for index, (outputs, inputs, activation) in reversed(list(enumerate(self.dense, start=1))):
-            text += self._dense_adjoint(index, inputs, outputs, activation)
-        return text + (self._history_adjoint() if self.kind == "mlp" else self._recurrent_adjoint())
-
-    def _dense_adjoint(self, index: int, inputs: int, outputs: int, activation: Activation) -> str:
-        size = outputs * (inputs + 1)
-        full, rest = divmod(outputs, 4)
-        text = f"float d{index - 1}[{inputs}]; for (int i = 0; i < {inputs}; ++i) d{index - 1}[i] = 0.0f;\n"
-        text += f"end -= {size};\n"
-        text += f"{{ const float* v = end; for (int k = 0; k < {outputs};) {{\n"
-        text += f"const int rows = k < {4 * full} ? 4 : {max(rest, 1)};\n"
-        text += f"for (int r = 0; r < rows; ++r) {{ float z = z{index}[k + r], y = y{index}[k + r]; (void)z; (void)y;\n"
-        text += f"const float dz = d{index}[k + r] * {slope_text(activation)};\n"
-        text += f"for (int i = 0; i < {inputs}; ++i) d{index - 1}[i] += v[rows + i * rows + r] * dz; }}\n"
-        text += f"v += rows * ({inputs} + 1); k += rows; }} }}\n"
-        return text
-
-    def _history_adjoint(self) -> str:
-        text = ""
-        for signal, past, at in self._inputs():
-            text += f"for (int m = 0; m < {len(self.steps)}; ++m) "
-            if self.history:
-                text += f"if (row_of[m] >= 0) grad_add({past}_in, row_of[m], d0[{at} + m]); else "
-            text += f"adj_{signal} += d0[{at} + m];\n"
-            if self.history:
-                text += f"adj_{signal} += grad_get({past}_out, 0);\n"
-                text += f"for (int r = 1; r < {self.history}; ++r) "
-                text += f"grad_add({past}_in, r - 1, grad_get({past}_out, r));\n"
-        return text
-
-    def _recurrent_adjoint(self) -> str:
-        lstm = self.kind == "lstm"
-        gates = 4 if lstm else 3
-        text = ""
-        upper = "d0"
-        for layer in reversed(range(len(self.recurrent))):
-            rows, inputs = self.recurrent[layer]
-            hidden, start = rows // gates, self._first_row(layer)
-            size = hidden * (4 + gates * (inputs + hidden))
-            text += f"float dx{layer}[{inputs}]; for (int i = 0; i < {inputs}; ++i) dx{layer}[i] = 0.0f;\n"
-            text += f"float dh{layer}[{hidden}]; for (int i = 0; i < {hidden}; ++i) dh{layer}[i] = 0.0f;\n"
-            text += f"end -= {size};\n{{ const float* v = end;\n"
-            text += f"for (int k = 0; k < {hidden}; ++k, v += {size // hidden}) {{\n"
-            text += f"const float dnh = {upper}[k] + grad_get(hidden_out, {start} + k);\n"
-            if lstm:
-                text += (
-                    f"const float i_ = gi{layer}[k], f_ = gf{layer}[k], g_ = gg{layer}[k], o_ = go{layer}[k];\n"
-                    f"const float tc = ::tanhf(nc{layer}[k]);\n"
-                    f"const float dnc = grad_get(cell_out, {start} + k) + dnh * o_ * (1.0f - tc * tc);\n"
-                    f"const float ds0 = dnc * g_ * i_ * (1.0f - i_), ds1 = dnc * c{layer}[k] * f_ * (1.0f - f_);\n"
-                    "const float ds2 = dnc * i_ * (1.0f - g_ * g_), ds3 = dnh * tc * o_ * (1.0f - o_);\n"
-                    f"grad_add(cell_in, {start} + k, dnc * f_);\n"
-                )
-                at_x = at_h = list(enumerate(("ds0", "ds1", "ds2", "ds3")))
-            else:
-                text += (
-                    f"const float r_ = gr{layer}[k], z_ = gz{layer}[k], n_ = gn{layer}[k], q_ = gq{layer}[k];\n"
-                    "const float dn = dnh * (1.0f - z_) * (1.0f - n_ * n_);\n"
-                    f"const float ds1 = dnh * (h{layer}[k] - n_) * z_ * (1.0f - z_);\n"
-                    "const float ds0 = dn * q_ * r_ * (1.0f - r_);\n"
-                    "const float ds2 = dn, ds3 = dn * r_;\n"
-                    f"dh{layer}[k] += dnh * z_;\n"
-                )
-                at_x, at_h = list(enumerate(("ds0", "ds1", "ds2"))), list(enumerate(("ds0", "ds1", "ds3")))
-            for count, target, terms, offset in (
-                (inputs, f"dx{layer}", at_x, "4"),
-                (hidden, f"dh{layer}", at_h, f"4 + {gates * inputs}"),
-            ):
-                total = " + ".join(f"v[{offset} + i * {gates} + {j}] * {name}" for j, name in terms)
-                text += f"for (int i = 0; i < {count}; ++i) {target}[i] += {total};\n"
-            text += "} }\n"
-            text += f"for (int k = 0; k < {hidden}; ++k) grad_add(hidden_in, {start} + k, dh{layer}[k]);\n"
-            upper = f"dx{layer}"
-        return text + "".join(f"adj_{signal} += dx0[{at}];\n" for signal, _, at in self._inputs())
-
-
-_GRADIENT_ACCESS = """
-auto grad_get = [&](wp::array_t<wp::float32>& a, int row) -> float {
-    return a.grad ? a.grad[(size_t)row * n + base] : 0.0f;
-};
-auto grad_add = [&](wp::array_t<wp::float32>& a, int row, float value) {
-    if (a.grad) a.grad[(size_t)row * n + base] += value;
-};
-"""
+        text = self._scalar_start() + self.forward(keep=True) + dense_adjoint(self.dense)
+        if self.kind == "mlp":
+            return text + history_adjoint(list(self._inputs()), len(self.steps), self.history)
+        starts = [self._first_row(layer) for layer in range(len(self.recurrent))]
+        return text + recurrent_adjoint(self.kind, self.recurrent, starts, list(self._inputs()))
 
 
 _SCALAR_ACCESS = """
@@ -337,13 +284,14 @@ class NetworkCode:
     is_centred: bool = False
     """Whether the weights begin with a number for each signal that is taken off it."""
 
-    def __call__(self, in_blocks: bool) -> Any:
-        return functions(self)["block" if in_blocks else "scalar"]
+    def __call__(self, in_blocks: bool, with_slopes: bool = False) -> Any:
+        name = "block" if in_blocks else "scalar"
+        return functions(self)[f"{name}_slopes" if with_slopes else name]
 
 
 @functools.cache
 def functions(code: NetworkCode) -> dict[str, Any]:
-    """Build the Warp functions of a network: ``scalar`` with its adjoint, and ``block``.
+    """Build the Warp functions of a network: ``scalar`` with its adjoint, ``block``, and both with slopes.
 
     An adjoint replays ``scalar`` for its value; then ``value`` stands in, which writes no state.
     """
@@ -370,6 +318,14 @@ def {name}_value({signature("float")}) -> float: ...
 def {name}_scalar({signature("float")}) -> float: ...
 
 
+@wp.func_native(block_slopes_text)
+def {name}_block_slopes({signature("FloatBlock")}) -> BlockSlopes: ...
+
+
+@wp.func_native(scalar_slopes_text)
+def {name}_scalar_slopes({signature("float")}) -> ScalarSlopes: ...
+
+
 @wp.func_replay({name}_scalar)
 def {name}_replay({signature("float")}):
     return {name}_value({arguments})
@@ -379,5 +335,9 @@ def {name}_replay({signature("float")}):
     namespace: dict[str, Any] = {"wp": wp, "Floats": Floats, "FloatBlock": FloatBlock, "__name__": __name__}
     namespace |= {"block_text": writer.block(), "value_text": writer.scalar(saves=False)}
     namespace |= {"scalar_text": writer.scalar(), "adjoint_text": writer.adjoint()}
+    namespace |= {"block_slopes_text": writer.block_slopes(), "scalar_slopes_text": writer.scalar_slopes()}
+    parts = 1 + len(signals)
+    namespace |= {"BlockSlopes": wp.types.vector(LANES * parts, wp.float32)}
+    namespace |= {"ScalarSlopes": wp.types.vector(parts, wp.float32)}
     exec(compile(source, filename, "exec", dont_inherit=True), namespace)
-    return {flavour: namespace[f"{name}_{flavour}"] for flavour in ("block", "scalar")}
+    return {kind: namespace[f"{name}_{kind}"] for kind in ("block", "scalar", "block_slopes", "scalar_slopes")}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of a kernel that work on numbers of each DOF: in blocks of lanes, in a loop over them; else one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
+
+Slopes = tuple["Value | None", "Value | None"]
+"""Derivatives of a number by position and velocity of the joint; None where that is zero, or not asked for."""
+
+
+@dataclass
+class Value:
+    """A number of each DOF: a local vector of lanes, or a variable of the lane at hand."""
+
+    name: str
+    is_lane: bool = False
+    slopes: Slopes = (None, None)
+
+
+def constant(text: str, slopes: Slopes = (None, None)) -> Value:
+    """A number that is the same for all DOFs."""
+    return Value(text, is_lane=True, slopes=slopes)
+
+
+def indented(lines: list[str], by: int = 1) -> list[str]:
+    """``lines``, moved to the right by levels."""
+    return [" " * 4 * by + line for line in lines]
+
+
+class Lanes:
+    """Lines that are written so far, and the loop over lanes that is open.
+
+    Args:
+        in_blocks: Whether a kernel's thread works on blocks of lanes.
+        taken: Names that variables must not have.
+    """
+
+    def __init__(self, in_blocks: bool, taken: Iterable[str]):
+        self.in_blocks = in_blocks
+        self.lines: list[str] = []
+        """All that stands before the open loop."""
+        self.loop: list[str] = []
+        """What stands in it."""
+        self.closed_loops = 0
+        self._taken = {*taken}
+
+    def new(self, name: str) -> str:
+        """A name that nothing else has."""
+        names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
+        free = next(candidate for candidate in names if candidate not in self._taken)
+        self._taken.add(free)
+        return free
+
+    def is_new(self, name: str) -> bool:
+        """Whether nothing has this name; from now on something has."""
+        if name in self._taken:
+            return False
+        self._taken.add(name)
+        return True
+
+    def at(self, value: Value) -> str:
+        """A value inside the loop over lanes."""
+        return f"{value.name}[j]" if self.in_blocks and not value.is_lane else value.name
+
+    def variable(self, name: str, text: str) -> Value:
+        """A new variable of the lane at hand."""
+        made = self.new(name)
+        self.loop.append(f"{made} = {text}")
+        return Value(made, is_lane=self.in_blocks)
+
+    def keep(self, value: Value, name: str) -> Value:
+        """Keep a value of this lane beyond the loop."""
+        if not self.in_blocks:
+            if value.name != name:
+                self.loop.append(f"{name} = {value.name}")
+            return Value(name)
+        self.lines.append(f"{name} = FloatBlock()")
+        self.loop.append(f"{name}[j] = {value.name}")
+        return Value(name)
+
+    def close(self, tables: Iterable[MutableMapping[str, Value]] = (), needed: Iterable[str] = ()) -> None:
+        """End the loop.
+
+        Args:
+            tables: Signals by name. What was made in the loop is replaced there by what is kept beyond it.
+            needed: The signals to keep.
+        """
+        kept: dict[str, Value] = {}
+        for signals in tables:
+            for signal in [name for name in signals if name in needed]:
+                signals[signal] = self._kept(signal, signals[signal], kept)
+        if self.loop:
+            self.lines += ["for j in range(LANES):", *indented(self.loop)] if self.in_blocks else self.loop
+        self.loop = []
+        self.closed_loops += 1
+
+    def _kept(self, signal: str, value: Value, kept: dict[str, Value]) -> Value:
+        if not value.is_lane or value.name[0].isdigit():
+            return value
+        if value.name not in kept:
+            sides = zip(("slope_q", "slope_qd"), value.slopes, strict=True)
+            slopes = [None if s is None else self._kept(f"{signal}_{side}", s, kept) for side, s in sides]
+            made = self.keep(value, self.new(signal))
+            kept[value.name] = dataclasses.replace(made, slopes=(slopes[0], slopes[1]))
+        return kept[value.name]
+
+    def for_lanes(self, texts: Mapping[str, str], block: str) -> None:
+        """Compute local vectors, by name, from the text for one lane, outside the open loop."""
+        if self.in_blocks:
+            self.lines += [f"{name} = {block}()" for name in texts]
+            self.lines += ["for j in range(LANES):", *(f"    {name}[j] = {text}" for name, text in texts.items())]
+        else:
+            self.lines += [f"{name} = {text}" for name, text in texts.items()]
