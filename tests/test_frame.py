@@ -31,6 +31,7 @@ ORDER = [
     "actuator_state",
     "actuator_config",
     "motors",
+    "actuator_stages",
     "held_control",
     "tangent",
     "actuator",

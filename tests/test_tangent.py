@@ -136,7 +136,7 @@ def assert_slopes(actuator, stages, rng, tmp_path):
 @pytest.mark.parametrize("name", CHAINS)
 def test_slopes_are_those_of_a_tape(name, rng, tmp_path):
     attrs = SLOPES | BOUNDS
-    actuator = actuon.Actuator(range(N), stages=stages_of(name), accumulate=False, control_signal_attrs=attrs)
+    actuator = actuon.Actuator(range(N), stages=stages_of(name), accumulate=False, control_tangent_attrs=attrs)
     sim = assert_slopes(actuator, stages_of(name), rng, tmp_path)
     lowest, highest, effort = (sim[key].numpy() for key in ("lowest", "highest", "joint_f"))
     assert (lowest <= highest).all()
@@ -162,7 +162,7 @@ def test_slopes_are_differences(rng):
     """Of a chain that tapes and slopes could get wrong in the same way."""
     chain = "gear"
     attrs = SLOPES | BOUNDS
-    actuator = actuon.Actuator(range(N), stages=stages_of(chain), accumulate=False, control_signal_attrs=attrs)
+    actuator = actuon.Actuator(range(N), stages=stages_of(chain), accumulate=False, control_tangent_attrs=attrs)
     arrays = random_arrays(rng)
 
     def effort(**moved):
@@ -184,7 +184,7 @@ def test_one_dof_per_thread_gives_the_same(rng):
     arrays = random_arrays(rng)
     found = []
     for strided in (False, True):
-        actuator = actuon.Actuator(range(N), stages=stages_of("gear"), accumulate=False, control_signal_attrs=attrs)
+        actuator = actuon.Actuator(range(N), stages=stages_of("gear"), accumulate=False, control_tangent_attrs=attrs)
         sim = with_results(arrays)
         if strided:
             wide = {key: np.repeat(value.numpy()[:, None], 2, axis=1) for key, value in sim.items()}
@@ -199,7 +199,7 @@ def test_a_law_of_ones_own_has_slopes(rng, tmp_path):
     def stages():
         return [actuon.ControllerPD(30.0, 0.8), ClampingSoft(10.0)]
 
-    actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_signal_attrs=SLOPES)
+    actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_tangent_attrs=SLOPES)
     assert_slopes(actuator, stages(), rng, tmp_path)
 
 
@@ -211,7 +211,7 @@ def test_a_controller_that_is_held_is_a_constant(rng):
         clamping=[motor],
         accumulate=False,
         control_every=2,
-        control_signal_attrs=SLOPES,
+        control_tangent_attrs=SLOPES,
     )
     states, _ = warmed_up(actuator, rng)
     slopes = []
@@ -229,9 +229,9 @@ def test_chains_without_slopes_say_why():
     coupled = actuon.TransmissionCoupled([[1.0, 1.0], [1.0, -1.0]], [0, 1])
     actuator = actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled)
     assert "TransmissionCoupled brings kernels of its own" in actuator.why_no_slopes()
-    with pytest.raises(actuon.ParameterError, match="no stage offers a signal 'effort_slope_q'"):
+    with pytest.raises(actuon.StructureError, match="has no slopes: TransmissionCoupled brings"):
         actuon.Actuator(
-            [0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled, control_signal_attrs={"effort_slope_q": "a"}
+            [0, 1], actuon.ControllerPD(1.0, 1.0), transmission=coupled, control_tangent_attrs={"effort_slope_q": "a"}
         )
     taped = actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), requires_grad=True)
     assert "requires_grad=True" in taped.why_no_slopes()
@@ -247,5 +247,5 @@ def test_published_networks(file, rng, tmp_path):
     def stages():
         return [kind(NETWORKS / file), actuon.ClampingDCMotor(60.0, 30.0, 30.0)]
 
-    actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_signal_attrs=SLOPES)
+    actuator = actuon.Actuator(range(N), stages=stages(), accumulate=False, control_tangent_attrs=SLOPES)
     assert_slopes(actuator, stages(), rng, tmp_path)

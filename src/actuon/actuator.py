@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import warp as wp
 
 from .actuator_config import ActuatorConfig, Part, built
+from .actuator_stages import ActuatorStages
 from .actuator_state import ActuatorState
 from .arrays import index_array, read_array, read_custom, read_feedforward, read_optional
 from .components.component import Component
@@ -20,7 +21,6 @@ from .components.limits.clamping import Clamping, check_limits_first
 from .components.sensors.sensor import Sensor
 from .components.transmissions.transmission import Transmission
 from .declare.config import Config
-from .declare.registry import ComponentKind
 from .errors import ParameterError, StateError, StructureError, listed
 from .held_control import held_state, holding_of, runner_of
 from .kernel.arguments import arguments
@@ -35,7 +35,7 @@ from .typing import IndexLike, PathLike
 _Part = TypeVar("_Part", bound=Component)
 
 
-class Actuator:
+class Actuator(ActuatorStages):
     """Sensors → delay → controller → transmission → clamping → effects, for N DOFs at once.
 
     Where every component has a law, a step is one kernel launch. The effort is *added* to the output array: the caller
@@ -67,10 +67,11 @@ class Actuator:
         sensors: What the controller sees of position and velocity, in this order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_signal_attrs: Names of arrays in the simulation's control that signals of stages are written to, by the
-            name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array,
-            or to None for none. ``"limited_by"`` gets the position of the last stage that limited the effort, or -1;
-            ``"effort_slope_q"`` and ``"effort_slope_qd"`` get the derivatives of the effort by position and velocity
-            of the joint, ``"effort_min"`` and ``"effort_max"`` what the limits would let through.
+            name of the signal; at ``effort_indices``. Or a function from the name of each signal to that of its array.
+            ``"limited_by"`` gets the position of the last stage that limited the effort, or -1.
+        control_tangent_attrs: The same for what takes time, and is made only here: ``"effort_slope_q"`` and
+            ``"effort_slope_qd"``, the derivatives of the effort by position and velocity of the joint, and
+            ``"effort_min"`` and ``"effort_max"``, what the limits would let through.
         drive: What Newton calls the controller: the same as ``controller``.
         control_every: The controller runs at every k-th step, the first after a reset included, with k times ``dt``;
             what it gives is held in between. All other stages run at every step.
@@ -101,7 +102,8 @@ class Actuator:
         effects: Sequence[Effect | Config] | None = None,
         sensors: Sequence[Sensor | Config] | None = None,
         stages: Sequence[Part] | None = None,
-        control_signal_attrs: Mapping[str, str] | Callable[[str], str | None] | None = None,
+        control_signal_attrs: Mapping[str, str] | Callable[[str], str] | None = None,
+        control_tangent_attrs: Mapping[str, str] | None = None,
         drive: Controller | Config | NewtonPart | None = None,
         control_every: int = 1,
         in_engine: bool = False,
@@ -151,10 +153,13 @@ class Actuator:
         self.control_feedforward_attr = control_feedforward_attr
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
+        why_not = why_no_slopes(self._stages, requires_grad)
+        if control_tangent_attrs and why_not:
+            raise StructureError(f"control_tangent_attrs: the chain has no slopes: {why_not}")
         if callable(control_signal_attrs):
-            asked = {signal: control_signal_attrs(signal) for signal in self._offered()}
-            control_signal_attrs = {signal: attr for signal, attr in asked.items() if attr is not None}
-        self.control_signal_attrs = dict(control_signal_attrs or {})
+            asked = (signal for signal in self._offered() if signal not in TANGENT)
+            control_signal_attrs = {signal: control_signal_attrs(signal) for signal in asked}
+        self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_tangent_attrs or {})}
         self._check_names()
 
         for component in self._stages:
@@ -229,72 +234,17 @@ class Actuator:
         )
 
     @property
-    def stages(self) -> tuple[Component, ...]:
-        """All components, in the order in which they act. Their parameters are live; they themselves stay."""
-        return self._stages
-
-    @property
     def control_every(self) -> int:
         """The controller runs at every k-th step."""
         return self._control_every
 
-    @property
-    def controller(self) -> Controller:
-        """What makes effort out of commands."""
-        controllers = self._of_kind(Controller)
-        if not controllers:
-            raise StructureError("the chain has no controller; see actuator.stages")
-        return controllers[0]
-
-    @property
-    def drive(self) -> Controller:
-        """What Newton calls the controller."""
-        return self.controller
-
-    @property
-    def delay(self) -> Delay | DelayTime | None:
-        """What holds commands back; None in a chain without one."""
-        found = (stage for stage in self._stages if stage.kind is ComponentKind.DELAY)
-        return next(found, None)  # type: ignore[return-value]
-
-    @property
-    def transmission(self) -> Transmission | None:
-        """What stands between motor and joint; None in a chain without one."""
-        return next(iter(self._of_kind(Transmission)), None)
-
-    @property
-    def clamping(self) -> tuple[Clamping, ...]:
-        """What limits the effort, in order."""
-        return self._of_kind(Clamping)
-
-    @property
-    def effects(self) -> tuple[Effect, ...]:
-        """What is lost or late on the way, in order."""
-        return self._of_kind(Effect)
-
-    @property
-    def sensors(self) -> tuple[Sensor, ...]:
-        """What the controller sees of the joint, in order."""
-        return self._of_kind(Sensor)
-
-    def _of_kind(self, kind: type[_Part]) -> tuple[_Part, ...]:
-        return tuple(component for component in self._stages if isinstance(component, kind))
-
-    @property
-    def signals(self) -> tuple[str, ...]:
-        """Signals that stages offer beside the effort, such as a motor's current, in their order."""
-        stages = [component.stage() for component in self._stages]
-        names = (name for stage in stages for name in (*stage.outputs, *stage.closing_outputs))
-        return tuple(dict.fromkeys(names))
-
     def _offered(self) -> tuple[str, ...]:
         """All that can be written: signals of stages, which of them limited the effort, and its tangent."""
-        has_limits = any(component.stage().limits for component in self._stages)
-        tangent = () if self.why_no_slopes() else TANGENT
-        return (*self.signals, *((LIMITED_BY,) if has_limits else ()), *tangent)
+        limited_by = [LIMITED_BY for component in self._stages if component.stage().limits][:1]
+        return (*self.signals, *limited_by, *(() if self.why_no_slopes() else TANGENT))
 
     def why_no_slopes(self) -> str:
-        """Why slopes of the effort cannot be had as signals; empty where they can."""
+        """Why slopes of the effort cannot be had; empty where they can."""
         return why_no_slopes(self._stages, self.requires_grad)
 
     @property
@@ -388,7 +338,7 @@ class Actuator:
             raise StructureError("the chain is not fused: a component brings kernels of its own")
         flavour = Flavour.GRAD if self.requires_grad else Flavour.BLOCK if self.device.is_cpu else Flavour.SCALAR
         structure = self._chain.structure(flavour)
-        return kernel_source(structure, arguments(structure))
+        return kernel_source(structure, arguments(structure))[0]
 
     def _check_state(self, name: str, state: ActuatorState | None) -> None:
         if state is None:

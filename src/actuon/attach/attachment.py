@@ -15,7 +15,6 @@ import warp as wp
 
 from ..actuator import Actuator
 from ..errors import ParameterError, SimulationError, listed
-from ..kernel.structure import TANGENT
 from ..sim import Articulation, Event, Subscription
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
@@ -36,9 +35,9 @@ STREAM = "stream"
 _serial = itertools.count()
 
 
-def signal_attr(name: str) -> str | None:
-    """What the array is called to which actuators write a signal of their stages; None where none is wanted."""
-    return None if name in TANGENT else f"signal_{name}"
+def signal_attr(name: str) -> str:
+    """What the array is called to which actuators write a signal of their stages."""
+    return f"signal_{name}"
 
 
 class Attachment(Remembering, Uncopyable):

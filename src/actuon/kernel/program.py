@@ -15,7 +15,6 @@ from . import access_block, access_scalar, ring, types
 from .arguments import Argument, arguments
 from .source import kernel_source
 from .structure import Structure
-from .tangent_source import parts_of_laws
 from .types import Flavour, module_options
 
 
@@ -32,10 +31,10 @@ class Program:
 def program(structure: Structure) -> Program:
     """Return the kernel for ``structure``."""
     signature = arguments(structure)
-    source = kernel_source(structure, signature)
+    source, functions = kernel_source(structure, signature)
     filename = f"<actuon {hashlib.sha256(source.encode()).hexdigest()[:16]}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    namespace = _namespace(structure)
+    namespace = _namespace(structure) | functions
     exec(compile(source, filename, "exec"), namespace)
     kernel = wp.kernel(
         namespace["actuator_step"],
@@ -61,4 +60,4 @@ def _namespace(structure: Structure) -> dict[str, Any]:
             names[f"{label}_lag_law"] = stage.ring.law
         if stage.network is not None:
             names[f"{label}_network"] = stage.network.build(in_blocks, structure.has_slopes)
-    return names | (parts_of_laws(structure) if structure.has_slopes else {})
+    return names

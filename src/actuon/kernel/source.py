@@ -8,6 +8,8 @@ network) and opened again after it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .arguments import Argument, Role, array_name
 from .lanes import Lanes, Value, indented
 from .ring_source import ring_footer, ring_header
@@ -18,10 +20,15 @@ from .types import Flavour
 _TAKEN = ("base", "block", "cell", "count", "dt", "first", "in_place", "j", "n", "thread", "unused", "wp")
 
 
-def kernel_source(structure: Structure, signature: tuple[Argument, ...]) -> str:
-    """Write the kernel for ``structure`` with the arguments ``signature``."""
+def kernel_source(structure: Structure, signature: tuple[Argument, ...]) -> tuple[str, dict[str, Any]]:
+    """Write the kernel for ``structure`` with the arguments ``signature``.
+
+    Returns:
+        Its text, and functions that this refers to beside the laws, by name.
+    """
     structure.check()
-    return _Writer(structure, signature).text()
+    writer = _Writer(structure, signature)
+    return writer.text(), writer.functions
 
 
 class _Writer:
@@ -46,6 +53,11 @@ class _Writer:
         self._states: list[tuple[str, Value]] = []
         self._rings: list[tuple[str, tuple[Value, ...], Value]] = []
         """For each ring: the label of its stage, the signals to remember, and how far back one may look then."""
+
+    @property
+    def functions(self) -> dict[str, Any]:
+        """What the text refers to beside the laws."""
+        return self._tangent.functions
 
     def text(self) -> str:
         body = self._body()

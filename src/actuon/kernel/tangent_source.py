@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tangent of a chain, in its kernel: derivatives of the effort by position and velocity, and what limits allow.
 
-Each signal carries its two slopes from law to law, by the chain rule; `wp.grad` gives the partial derivatives of a law.
-Commands, past values and states are constants. The lowest and highest effort are what laws from the first limit on make
-of efforts that are far too large.
+Each signal carries its two slopes from law to law, by the chain rule (see `forward_mode`). Commands, past values and
+states are constants. The lowest and highest effort are what laws from the first limit on make of efforts that are far
+too large.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import linecache
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import warp as wp
 
+from .forward_mode import SIDES, NotUnderstood, sloped
 from .lanes import Lanes, Slopes, Value, constant
-from .structure import BOUNDS, SLOPES, Network, Stage, Structure
+from .structure import BOUNDS, SLOPES, Network, Stage, Structure, returned_counts
 
 HUGE = 1e20
 """An effort that every limit clips [N·m or N]."""
@@ -31,18 +33,14 @@ SEEDS = {
 """Slopes of position and velocity themselves."""
 
 
-def part_name(called: str, signal: str) -> str:
-    """What the function is called in a kernel that gives one of the signals that a law returns."""
-    return f"{called}_{signal}_alone"
-
-
 @functools.cache
-def part_of_law(law: Any, place: int, count: int) -> Any:
+def part_of_law(law: Any, place: int) -> Any:
     """A Warp function that returns one of the values of a law: `wp.grad` sums over all that a function returns.
 
     It takes an array as its address and its length: `wp.grad` returns no arrays.
     """
-    returned = [f"value{i}" for i in range(count)]
+    counts = returned_counts(law)
+    returned = [f"value{i}" for i in range(max(counts, default=1))]
     key = f"{law.key}_value{place}"
     given, made = [], []
     for i, (name, kind) in enumerate(law.input_types.items()):
@@ -64,21 +62,6 @@ def part_of_law(law: Any, place: int, count: int) -> Any:
     return wp.func(namespace[key])
 
 
-def parts_of_laws(structure: Structure) -> dict[str, Any]:
-    """What the text of a kernel with slopes refers to beside the laws, by name."""
-    parts: dict[str, Any] = {}
-    for _, stage, label in structure.labelled():
-        laws = {
-            label: (stage.law, (*stage.returns, *stage.outputs), stage.law_states),
-            f"{label}_closing": (stage.closing_law, ("effort", *stage.closing_outputs), stage.closing_states),
-        }
-        for called, (law, signals, states) in laws.items():
-            if law is not None:
-                count = len(signals) + len(states)
-                parts |= {part_name(called, s): part_of_law(law, i, count) for i, s in enumerate(signals)}
-    return parts
-
-
 class Tangent:
     """Writes it, law by law, beside the laws themselves.
 
@@ -94,6 +77,8 @@ class Tangent:
         self.has_bounds = not written.isdisjoint(BOUNDS)
         self._asked = {"effort", *(name for stage in structure.stages for name in stage.asks)}
         self._bounds: tuple[Value, Value] | None = None
+        self.functions: dict[str, Any] = {}
+        """What the lines refer to beside the laws, by name."""
 
     def seeded(self, signal: str, value: Value) -> Value:
         """A signal of the simulation, with its slopes."""
@@ -109,11 +94,41 @@ class Tangent:
             called: What it is called.
             arguments: What it gets, as texts for one lane, by the name of the argument.
             values: Those of them that have slopes.
-            signals: What it gives.
+            signals: What it gives, before its states.
         """
-        sloped = {name: values[name].slopes for name in arguments if name in values and any(values[name].slopes)}
-        if not self.has_slopes or not sloped:
+        if not self.has_slopes:
             return {}
+        slopes = {name: values[name].slopes for name in arguments if name in values}
+        given = tuple((name, side) for name, by in slopes.items() for side in (0, 1) if by[side] is not None)
+        if not given:
+            return {}
+        try:
+            function = sloped(law, given)
+        except NotUnderstood:
+            return self._by_grad(law, called, arguments, slopes, signals)
+        name = f"{called}_slopes"
+        self.functions[name] = function.function
+        made = [
+            [self._lanes.new(f"{signal}_slope_{side}") for side in SIDES]
+            for signal in (*signals, *["state"] * (len(function.returned) - len(signals)))
+        ]
+        texts = [*arguments.values(), *(self._lanes.at(_there(slopes[name][side])) for name, side in given)]
+        self._lanes.loop.append(f"{', '.join(itertools.chain(*made))} = {name}({', '.join(texts)})")
+        found: dict[str, Slopes] = {}
+        for signal, names, has in zip(signals, made, function.returned, strict=False):
+            by = [Value(names[side], self._lanes.in_blocks) if has[side] else None for side in (0, 1)]
+            found[signal] = by[0], by[1]
+        return found
+
+    def _by_grad(
+        self,
+        law: Any,
+        called: str,
+        arguments: Mapping[str, str],
+        slopes: Mapping[str, Slopes],
+        signals: Sequence[str],
+    ) -> dict[str, Slopes]:
+        """The same by `wp.grad`, for laws that are not written in plain statements on numbers."""
         names, given = [], []
         for name, kind in law.input_types.items():
             text = arguments[name]
@@ -121,13 +136,13 @@ class Tangent:
             names += [f"{name}_at", f"{name}_length"] if is_array else [name]
             given += [f"{text}.ptr", f"{text}.shape[0]"] if is_array else [text]
         found = {}
-        for signal in signals:
+        for place, signal in enumerate(signals):
             if signal in self._asked:
+                alone = f"{called}_{signal}_alone"
+                self.functions[alone] = part_of_law(law, place)
                 partial = {name: self._lanes.new(f"{signal}_by_{name}") for name in names}
-                call = f"wp.grad({part_name(called, signal)})({', '.join(given)})"
-                self._lanes.loop.append(f"{', '.join(partial.values())} = {call}")
-                chained = {name: (partial[name], slopes) for name, slopes in sloped.items()}
-                found[signal] = self.sums(signal, list(chained.values()))
+                self._lanes.loop.append(f"{', '.join(partial.values())} = wp.grad({alone})({', '.join(given)})")
+                found[signal] = self._sums(signal, [(partial[name], by) for name, by in slopes.items()])
         return found
 
     def slopes_now(self, signal: str, now: Value, row: str, share: str) -> Slopes:
@@ -174,7 +189,7 @@ class Tangent:
             found.append(Value(made) if terms else None)
         return found[0], found[1]
 
-    def sums(self, signal: str, terms: Sequence[tuple[str, Slopes]]) -> Slopes:
+    def _sums(self, signal: str, terms: Sequence[tuple[str, Slopes]]) -> Slopes:
         """Slopes of a signal: of factors, each times the slopes of what it is the derivative by."""
         sides: list[Value | None] = []
         for side, name in enumerate(("slope_q", "slope_qd")):
@@ -230,3 +245,8 @@ class Tangent:
             upper = f"wp.where({highest} > {UNLIMITED}, wp.inf, {highest})"
             signals[BOUNDS[0]] = self._lanes.variable(BOUNDS[0], lower)
             signals[BOUNDS[1]] = self._lanes.variable(BOUNDS[1], upper)
+
+
+def _there(value: Value | None) -> Value:
+    assert value is not None
+    return value

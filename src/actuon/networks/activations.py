@@ -135,7 +135,7 @@ _FUNCTIONS = {
     ),
     "softsign": _Function(
         "z / (1.0f + t_abs(z))",
-        "(1.0f / ((1.0f + t_abs(z)) * (1.0f + t_abs(z))))",
+        "((1.0f - t_abs(y)) * (1.0f - t_abs(y)))",
         lambda x, a: x / (1.0 + np.abs(x)),
     ),
 }

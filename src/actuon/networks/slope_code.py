@@ -57,43 +57,49 @@ def recurrent_slopes(
 def _dense(index: int, inputs: Sequence[int], width: int, outputs: int, activation: Activation) -> str:
     """From ``d`` of a dense layer's outputs to ``d`` of its inputs; ``end`` points behind its weights.
 
+    Four inputs at a time: each derivative by an output is loaded once for four sums.
+
     Args:
         index: Of the layer, from 1.
         inputs: Which of its inputs. All of them are a loop.
         width: How many it has.
-        outputs: How many outputs it has.
+        outputs: How many outputs it has, packed by rows of four.
         activation: Of its outputs.
     """
+    here, below = f"d{index}", f"d{index - 1}"
+    text = f"T {below}[{max(len(inputs), 1)}];\nend -= {outputs * (width + 1)};\n"
+    text += f"for (int k = 0; k < {outputs}; ++k) {{ T z = z{index}[k], y = y{index}[k]; (void)z; (void)y; "
+    text += f"{here}[k] = {here}[k] * {slope_text(activation)}; }}\n"
     full, rest = divmod(outputs, 4)
-    everything = len(inputs) == width
-    count = len(inputs)
-    text = f"T d{index - 1}[{max(count, 1)}]; for (int i = 0; i < {count}; ++i) d{index - 1}[i] = T{{}};\n"
-    text += f"end -= {outputs * (width + 1)};\n{{ const float* v = end;\n"
 
-    def rows(number: int, first: str) -> str:
-        slopes = "".join(
-            f"T z = z{index}[{first} + {r}], y = y{index}[{first} + {r}]; (void)z; (void)y; "
-            f"dz{r} = d{index}[{first} + {r}] * {slope_text(activation)}; }} {{ "
-            for r in range(number)
-        )
-        declared = ", ".join(f"dz{r}" for r in range(number))
-        sums = "".join(f"sum = t_fma(u[{r}] - T{{}}, dz{r}, sum); " for r in range(number))
+    def sums(places: Sequence[str], to: str) -> str:
+        def adds(rows: int, first: str) -> str:
+            lines = ""
+            for r in range(rows):
+                lines += f"{{ T x = {here}[{first} + {r}]; "
+                lines += "".join(
+                    f"s{i} = t_fma(v[{rows} * ({p}) + {r}] - T{{}}, x, s{i}); " for i, p in enumerate(places)
+                )
+                lines += "}\n"
+            return f"{{ v += {rows};\n{lines}v += {rows * width}; }}\n"
 
-        def adds(to: str, place: str) -> str:
-            last = f"d{index - 1}[{to}]"
-            return f"{{ const float* u = v + {number} * ({place} + 1); T sum = {last}; {sums}{last} = sum; }}\n"
+        text = f"{{ T {', '.join(f's{i} = T{{}}' for i in range(len(places)))}; const float* v = end;\n"
+        if full:
+            text += f"for (int k = 0; k < {4 * full}; k += 4) {adds(4, 'k')}"
+        if rest:
+            text += adds(rest, str(4 * full))
+        return text + "".join(f"{below}[{to} + {i}] = s{i}; " for i in range(len(places))) + "}\n"
 
-        if everything:
-            body = f"for (int i = 0; i < {width}; ++i) " + adds("i", "i")
-        else:
-            body = "".join(adds(str(to), str(place)) for to, place in enumerate(inputs))
-        return f"T {declared}; {{ {slopes}}}\n{body}v += {number * (width + 1)};\n"
-
-    if full:
-        text += f"for (int k = 0; k < {4 * full}; k += 4) {{ {rows(4, 'k')} }}\n"
-    if rest:
-        text += f"{{ {rows(rest, str(4 * full))} }}\n"
-    return text + "}\n"
+    if len(inputs) < width:
+        for start in range(0, len(inputs), 4):
+            text += sums([str(place) for place in inputs[start : start + 4]], str(start))
+        return text
+    if width >= 4:
+        text += f"for (int i = 0; i < {width - width % 4}; i += 4) " + sums([f"i + {n}" for n in range(4)], "i")
+    if width % 4:
+        start = width - width % 4
+        text += sums([str(place) for place in range(start, width)], str(start))
+    return text
 
 
 def _recurrent(kind: str, layer: int, inputs: int, hidden: int, upper: str) -> str:

@@ -21,7 +21,6 @@ from actuon.components.transmissions.coupled import TransmissionCoupled
 from actuon.declare.config import Config
 from actuon.declare.registry import ComponentKind, class_of
 from actuon.errors import ParameterError, StructureError
-from actuon.kernel.structure import TANGENT
 
 UNLIMITED = 1e7
 """An effort above this [N·m or N] is taken as not limited."""
@@ -110,7 +109,7 @@ class Trial:
             range(count),
             stages=parts,
             control_computed_output_attr=_COMPUTED,
-            control_signal_attrs=lambda name: None if name in TANGENT else name,
+            control_signal_attrs=lambda name: name,
             accumulate=False,
             control_every=1 if motor_only else config.control_every,
         )
