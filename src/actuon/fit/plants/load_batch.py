@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
@@ -13,19 +14,22 @@ import numpy as np
 import warp as wp
 
 from ...actuator import Actuator
-from ...actuator_config import built
+from ...actuator_config import ActuatorConfig, built
 from ...components.component import Component
 from ...components.controllers.controller import Controller
+from ...components.delay_time import DelayInterpolated
 from ...components.sensors.encoder import SensorEncoder
+from ...components.transmissions.gear import TransmissionGear
 from ...components.transmissions.transmission import Transmission
 from ...errors import ParameterError
 from ...threads import available_threads, run_together
 from ..models import Model, setting_of
 from ..parameters import place_of
-from .load_stage import KnownLoad, MotorSwitch
+from .load_stage import COLUMNS, KnownLoad, MotorSwitch
 
 CHUNK = 64
 """Steps that are captured as one graph: at a few hundred trials, a call from Python would count."""
+_INERTIAS = ("rotor_inertia", "reflected_inertia")
 TRIALS_PER_THREAD = 512
 """Fewest trials worth a CPU thread of their own."""
 
@@ -120,20 +124,21 @@ class _Shard:
             first_row=first[run_of],
             last_row=lengths[run_of] - 1,
         )
-        config = model.config(
-            np.array([p.high if _is_lag(model, p.path) else p.start for p in model.parameters]),
-            dict.fromkeys(model.times().values(), 1.0),
-        )
-        parts = [built(part) for part in config.stages]
-        self._chain = parts
+        begin = np.array([p.high if _is_lag(model, p.path) else p.start for p in model.parameters])
+        config = model.config(begin, dict.fromkeys(model.times().values(), 1.0))
+        self._chain = [built(part) for part in config.stages]
         self._places = {path: place_of(config, path) for path in model.written(model.start[None])}
+        self._delay, others = self._split(config)
+        n = len(run_of)
+        is_switched = any((table[:, COLUMNS.index("enabled")] == 0.0).any() for table in runs.tables)
         stages: list[Component] = [self._load]
-        is_switched = any((table[:, 2] == 0.0).any() for table in runs.tables)
-        for stage in parts:
+        for stage in others:
             stages.append(stage)
             if is_switched and isinstance(stage, Controller):
                 stages.append(MotorSwitch())
-        n = len(run_of)
+        for stage in self._chain:
+            if stage not in stages:
+                stage.finalize(device, n)
         self._arrays = {
             name: wp.zeros(n, dtype=wp.float32, device=device)
             for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
@@ -151,6 +156,18 @@ class _Shard:
         self._state = state
         self._graph: Any = None
 
+    def _split(self, config: ActuatorConfig) -> tuple[DelayInterpolated | None, list[Component]]:
+        """The delay that the load does itself, and the stages that are left without it and without gears that do
+        nothing but bring inertia."""
+        delay, others = None, []
+        for position, (part, stage) in enumerate(zip(config.stages, self._chain, strict=True)):
+            free = {place.name for place in self._places.values() if place.stage == position}
+            if isinstance(stage, DelayInterpolated) and _is_plain(part, free, ("delay", "shortest_dt")):
+                delay = stage
+            elif not isinstance(stage, TransmissionGear) or not _is_plain(part, free, _INERTIAS):
+                others.append(stage)
+        return delay, others
+
     def write(self, values: dict[str, np.ndarray]) -> None:
         """Put the numbers of all trials into the chain, and go back to the start."""
         for path, place in self._places.items():
@@ -160,6 +177,8 @@ class _Shard:
         self._bias = np.broadcast_to(np.asarray(bias, np.float32), self._inertia.shape)
         self._load.bias.assign(np.ascontiguousarray(self._bias))
         self._load.inertia.assign((self._inertia + _armature(self._chain)).astype(np.float32))
+        if self._delay is not None:
+            self._load.delay.assign(self._delay.delay)
         self._state.reset()
         self._arrays["joint_q"].assign((self._start[:, 0] - self._bias).astype(np.float32))
         self._arrays["joint_qd"].assign(self._start[:, 1].astype(np.float32))
@@ -192,6 +211,13 @@ class _Shard:
 def _is_lag(model: Model, path: str) -> bool:
     """Whether a parameter is a time for which a ring needs room."""
     return place_of(model.actuator, path).name == "delay"
+
+
+def _is_plain(part: Any, free: set[str], besides: Sequence[str]) -> bool:
+    """Whether a config says nothing but ``besides``, and nothing else of it is free."""
+    plain = {"ratio": 1.0} | {field.name: field.default for field in dataclasses.fields(part) if field.name != "ratio"}
+    said = {name for name, value in plain.items() if name in part.declared() and getattr(part, name) != value}
+    return said | free <= set(besides)
 
 
 def _armature(chain: Sequence[Component]) -> np.ndarray | float:
