@@ -69,12 +69,14 @@ def test_a_servo_with_every_term_of_friction_moves_as_in_numpy():
         "servo",
         actuator,
         (
-            Parameter("controller.kp", 0.1, 1.0, start=kp, times="kp"),
+            Parameter("controller.kp", 0.1, 1.0, start=kp),
             Parameter("delay.delay", 0.0, 0.02, start=delay),
             Parameter("transmission.reflected_inertia", 1e-4, 1e-2, start=armature),
             Parameter("encoder.bias", -0.1, 0.1, start=bias),
             Parameter("friction.static", 1e-3, 0.1, start=0.02, above="friction.dynamic"),
         ),
+        times={"controller.kp": "kp"},
+        settings={"kp": 1.0},
     )
 
     def law(target, q, v):

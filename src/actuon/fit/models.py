@@ -23,16 +23,22 @@ class Model:
         name: What to call it.
         actuator: The chain; numbers that are not free stay as they are.
         parameters: What is free.
-        settings: What the logs' settings are for the numbers in ``actuator`` that a parameter with ``times`` stands
-            for: a gain of 2 per unit of a firmware's gain is 400 in a chain whose setting is 200.
+        times: Paths of numbers that grow with a setting of the log, such as the gain of a servo's firmware, and the
+            name of the setting. Free or not, they are those at the model's own ``settings``; in a log with twice the
+            setting they are twice as large.
+        settings: The settings for which the numbers of the chain are, as far as ``times`` asks for them.
     """
 
     name: str
     actuator: ActuatorConfig
     parameters: tuple[Parameter, ...]
+    times: Mapping[str, str] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for path, name in self.times.items():
+            place_of(self.actuator, path)
+            setting_of(self.settings, name, path)
         paths = self.paths
         for path in paths:
             if paths.count(path) > 1:
@@ -51,20 +57,23 @@ class Model:
         """Where to begin, shape (P,)."""
         return np.array([parameter.start for parameter in self.parameters], dtype=float)
 
-    def times(self) -> dict[str, str]:
-        """Paths whose numbers are those of a candidate times a setting of the log, and the name of the setting."""
-        return {path: p.times for p in self.parameters if p.times for path in (p.path, *p.also)}
+    def factors(self, settings: Mapping[str, Any]) -> dict[str, float]:
+        """By what numbers are multiplied in a log with these settings, by path."""
+        return {
+            path: setting_of(settings, name, path) / setting_of(self.settings, name, path)
+            for path, name in self.times.items()
+        }
 
     def written(self, candidates: np.ndarray) -> dict[str, np.ndarray]:
         """What candidates put into the chain: by path, one number for each of them, shape (C,).
 
-        A plant multiplies those in `times` by the setting of the log.
+        Those that grow with a setting are there too, free or not; a plant multiplies them by the `factors` of the log.
 
         Args:
             candidates: Values of the free parameters, shape (C, P).
         """
         own = {p.path: np.asarray(candidates[:, i], float) for i, p in enumerate(self.parameters)}
-        values: dict[str, np.ndarray] = {}
+        values = {path: np.full(len(candidates), value_at(self.actuator, path)) for path in self.times}
         for parameter in self.parameters:
             value = own[parameter.path]
             if parameter.above:
@@ -73,17 +82,16 @@ class Model:
             values |= dict.fromkeys((parameter.path, *parameter.also), value)
         return values
 
-    def config(self, candidate: np.ndarray, settings: Mapping[str, float] | None = None) -> ActuatorConfig:
+    def config(self, candidate: np.ndarray, settings: Mapping[str, Any] | None = None) -> ActuatorConfig:
         """The chain with the values of one candidate.
 
         Args:
             candidate: Values of the free parameters, shape (P,).
-            settings: For which settings of a log. Default: those of the model.
+            settings: Of a log, by which some numbers are multiplied. Default: the model's own.
         """
         values = {path: float(value[0]) for path, value in self.written(np.asarray(candidate, float)[None]).items()}
-        known = self.settings if settings is None else settings
-        for path, name in self.times().items():
-            values[path] *= setting_of(known, name, path)
+        for path, factor in ({} if settings is None else self.factors(settings)).items():
+            values[path] *= factor
         return with_values(self.actuator, values)
 
     def fixed(self, path: str, value: float) -> Model:

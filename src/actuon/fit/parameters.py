@@ -35,7 +35,6 @@ class Parameter:
         scale: ``"linear"``, or ``"log"`` for numbers > 0 of which the order of magnitude is looked for.
         also: Paths of others that get the same value.
         above: Path of one that this is added to: what is looked for is by how much it is more, and never less.
-        times: Name of a setting of the logs by which it is multiplied, such as the gain in a servo's firmware.
     """
 
     path: str
@@ -45,7 +44,6 @@ class Parameter:
     scale: str = LINEAR
     also: tuple[str, ...] = ()
     above: str = ""
-    times: str = ""
 
     def __post_init__(self) -> None:
         if self.scale not in (LINEAR, LOG):

@@ -23,7 +23,7 @@ from ...components.transmissions.gear import TransmissionGear
 from ...components.transmissions.transmission import Transmission
 from ...errors import ParameterError
 from ...threads import available_threads, run_together
-from ..models import Model, setting_of
+from ..models import Model
 from ..parameters import place_of
 from .load_stage import COLUMNS, KnownLoad, MotorSwitch
 
@@ -64,11 +64,8 @@ class LoadBatch:
     def __init__(self, model: Model, candidates: int, runs: Runs, dt: float, device: wp.Device):
         self._model, self._candidates, self._runs, self._dt = model, candidates, runs, dt
         self._steps = max(len(table) for table in runs.tables)
-        times = model.times()
-        self._factors = {
-            path: np.array([setting_of(settings, name, path) for settings in runs.settings])
-            for path, name in times.items()
-        }
+        factors = [model.factors(settings) for settings in runs.settings]
+        self._factors = {path: np.array([own[path] for own in factors]) for path in model.times}
         trials = candidates * len(runs.tables)
         threads = max(1, min(available_threads(), trials // TRIALS_PER_THREAD)) if device.is_cpu else 1
         bounds = [trials * i // threads for i in range(threads + 1)]
@@ -125,7 +122,7 @@ class _Shard:
             last_row=lengths[run_of] - 1,
         )
         begin = np.array([p.high if _is_lag(model, p.path) else p.start for p in model.parameters])
-        config = model.config(begin, dict.fromkeys(model.times().values(), 1.0))
+        config = model.config(begin)
         self._chain = [built(part) for part in config.stages]
         self._places = {path: place_of(config, path) for path in model.written(model.start[None])}
         self._delay, others = self._split(config)
