@@ -21,6 +21,8 @@ from typing import Any
 
 import warp as wp
 
+from .structure import returned_counts
+
 SIDES = ("q", "qd")
 """What slopes are by: position and velocity of the joint."""
 
@@ -269,7 +271,7 @@ class _Forward:
         """The slopes of what a call returns; ``count`` values, or as many as there are."""
         if node.keywords:
             raise NotUnderstood(ast.unparse(node))
-        function = eval(ast.unparse(node.func), self._namespace)  # a name that the law itself has
+        function = self._function(node)
         name = getattr(function, "key", getattr(function, "__name__", ""))
         is_own = isinstance(function, wp.Function) and not function.is_builtin()
         slopes = [self._of(argument) for argument in node.args]
@@ -285,6 +287,10 @@ class _Forward:
         if name in _CHOSEN:
             return [self._choose(name, node.args)]
         return [self._by_grad(node, slopes)]
+
+    def _function(self, node: ast.Call) -> Any:
+        """What a call calls, by the name that the law has for it."""
+        return eval(ast.unparse(node.func), self._namespace)
 
     def _of_own(self, function: Any, node: ast.Call, slopes: Sequence[Slopes]) -> Sequence[Slopes]:
         """Of a call of another Warp function that is written in Python."""
@@ -311,10 +317,18 @@ class _Forward:
 
     def _by_grad(self, node: ast.Call, slopes: Sequence[Slopes]) -> Slopes:
         """Of a call of one value, by Warp's own derivative."""
+        function, called = self._function(node), ast.unparse(node.func)
+        if not isinstance(function, wp.Function):
+            raise NotUnderstood(ast.unparse(node))
         self._asks_warp = True
+        if not function.is_builtin():
+            if any(isinstance(kind, wp.array) for kind in function.input_types.values()):
+                raise NotUnderstood(ast.unparse(node))
+            called = self._new(f"{function.key}_alone")
+            self._namespace[called] = part_of_law(function, 0)
         values = [self._value(argument) for argument in node.args]
         partial = [self._new("partial") for _ in values]
-        self._emit(f"{', '.join(partial)} = wp.grad({ast.unparse(node.func)})({', '.join(values)})")
+        self._emit(f"{', '.join(partial)} = wp.grad({called})({', '.join(values)})")
         total: Slopes = None, None
         for by, factor in zip(slopes, partial, strict=True):
             total = self._sum(total, self._scale(by, factor))
@@ -352,3 +366,32 @@ def _times(slope: str, factor: str) -> str:
     if factor == "-1.0":
         return f"-{slope}"
     return f"{slope} * {factor}"
+
+
+@functools.cache
+def part_of_law(law: Any, place: int) -> Any:
+    """A Warp function that returns one of the values of a law: `wp.grad` sums over all that a function returns.
+
+    It takes an array as its address and its length: `wp.grad` returns no arrays.
+    """
+    counts = returned_counts(law)
+    returned = [f"value{i}" for i in range(max(counts, default=1))]
+    key = f"{law.key}_value{place}"
+    given, made = [], []
+    for i, (name, kind) in enumerate(law.input_types.items()):
+        if isinstance(kind, wp.array):
+            given.append(f"{name}_at: wp.uint64, {name}_length: int")
+            made.append(f"    {name} = wp.array(ptr={name}_at, shape=({name}_length,), dtype=type_{i})\n")
+        else:
+            given.append(f"{name}: type_{i}")
+    source = f"""def {key}({", ".join(given)}):
+{"".join(made)}    {", ".join(returned)} = law({", ".join(law.input_types)})
+    return {returned[place]}
+"""
+    filename = f"<actuon {key} of {law.module.name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace: dict[str, Any] = {"wp": wp, "law": law, "__name__": __name__}
+    kinds = (kind.dtype if isinstance(kind, wp.array) else kind for kind in law.input_types.values())
+    namespace |= {f"type_{i}": kind for i, kind in enumerate(kinds)}
+    exec(compile(source, filename, "exec", dont_inherit=True), namespace)
+    return wp.func(namespace[key])

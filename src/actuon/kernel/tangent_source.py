@@ -8,17 +8,15 @@ too large.
 
 from __future__ import annotations
 
-import functools
 import itertools
-import linecache
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import warp as wp
 
-from .forward_mode import SIDES, NotUnderstood, sloped
+from .forward_mode import SIDES, NotUnderstood, part_of_law, sloped
 from .lanes import Lanes, Slopes, Value, constant
-from .structure import BOUNDS, SLOPES, Network, Stage, Structure, returned_counts
+from .structure import BOUNDS, SLOPES, Network, Stage, Structure
 
 HUGE = 1e20
 """An effort that every limit clips [N·m or N]."""
@@ -31,35 +29,6 @@ SEEDS = {
     "qd": (None, constant("1.0")),
 }
 """Slopes of position and velocity themselves."""
-
-
-@functools.cache
-def part_of_law(law: Any, place: int) -> Any:
-    """A Warp function that returns one of the values of a law: `wp.grad` sums over all that a function returns.
-
-    It takes an array as its address and its length: `wp.grad` returns no arrays.
-    """
-    counts = returned_counts(law)
-    returned = [f"value{i}" for i in range(max(counts, default=1))]
-    key = f"{law.key}_value{place}"
-    given, made = [], []
-    for i, (name, kind) in enumerate(law.input_types.items()):
-        if isinstance(kind, wp.array):
-            given.append(f"{name}_at: wp.uint64, {name}_length: int")
-            made.append(f"    {name} = wp.array(ptr={name}_at, shape=({name}_length,), dtype=type_{i})\n")
-        else:
-            given.append(f"{name}: type_{i}")
-    source = f"""def {key}({", ".join(given)}):
-{"".join(made)}    {", ".join(returned)} = law({", ".join(law.input_types)})
-    return {returned[place]}
-"""
-    filename = f"<actuon {key} of {law.module.name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    namespace: dict[str, Any] = {"wp": wp, "law": law, "__name__": __name__}
-    kinds = (kind.dtype if isinstance(kind, wp.array) else kind for kind in law.input_types.values())
-    namespace |= {f"type_{i}": kind for i, kind in enumerate(kinds)}
-    exec(compile(source, filename, "exec", dont_inherit=True), namespace)
-    return wp.func(namespace[key])
 
 
 class Tangent:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import warp as wp
 
-from . import chains, first_use, groups, motors, networks, robots, sizes
+from . import chains, first_use, groups, motors, networks, robots, sizes, tangents
 from .runner import Table, machine, use_avx2
 
 PARTS: dict[str, Callable[[float], Sequence[Table]]] = {
@@ -23,6 +23,7 @@ PARTS: dict[str, Callable[[float], Sequence[Table]]] = {
     "chains": chains.measure_chains,
     "sizes": sizes.measure_sizes,
     "motors": motors.measure_motors,
+    "tangents": tangents.measure_tangents,
     "networks": networks.measure_networks,
     "robots": robots.measure_robots,
     "first_use": first_use.measure_first_use,

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What slopes of the effort, and what the limits let through, add to a step of the same chain."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+import actuon
+from actuon.components.component import Component
+
+from .networks import KINDS
+from .runner import TIMES_HEADER, Table, grouped, measure, one_thread
+
+DOFS = 49_152
+SLOPES = {"effort_slope_q": "by_q", "effort_slope_qd": "by_qd"}
+BOUNDS = {"effort_min": "lowest", "effort_max": "highest"}
+ASKED: dict[str, dict[str, str]] = {
+    "effort alone": {},
+    "with slopes": SLOPES,
+    "with slopes and bounds": SLOPES | BOUNDS,
+}
+
+
+def _motor() -> list[Component]:
+    return [
+        actuon.Delay(5, 5),
+        actuon.ControllerPD(30.0, 0.8),
+        actuon.ClampingDCMotor(30.0, 12.0, 15.0),
+        actuon.ClampingMaxEffort(14.0),
+    ]
+
+
+def _whole_motor() -> list[Component]:
+    return [
+        actuon.Delay(5, 5),
+        actuon.ControllerPD(30.0, 0.8),
+        actuon.TransmissionGear(6.0, 0.9, 0.8),
+        actuon.ClampingDCMotor(6.0, 60.0, 3.0),
+        actuon.EffectFriction(0.1, 0.01, 0.15, 0.2, inertia=0.01),
+    ]
+
+
+def _network(name: str) -> list[Component]:
+    import torch
+
+    kind, make = KINDS[name]
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.safetensors"
+        actuon.save_network(make(), path)
+        controller = {"mlp": actuon.ControllerNeuralMLP, "lstm": actuon.ControllerNeuralLSTM}[kind](path)
+    return [controller, actuon.ClampingMaxEffort(14.0)]
+
+
+CHAINS: dict[str, Callable[[], list[Component]]] = {
+    "delay + PD + DC motor + max effort": _motor,
+    "delay + PD + gear + DC motor + friction": _whole_motor,
+    **{f"{name} + max effort": lambda name=name: _network(name) for name in KINDS},  # type: ignore[misc]
+}
+
+
+class Tangent:
+    """A chain in place, with more or less beside its effort."""
+
+    def __init__(self, label: str, stages: list[Component], signals: dict[str, np.ndarray]):
+        self.label = label
+        n = len(signals["joint_q"])
+        attrs = ASKED[label]
+        self.actuator = actuon.Actuator(range(n), stages=stages, accumulate=False, control_tangent_attrs=attrs)
+        self.state = self.actuator.state()
+        self.sim: dict[str, Any] = {name: wp.array(array) for name, array in signals.items()}
+        self.sim |= {name: wp.zeros(n, dtype=wp.float32) for name in ("joint_f", *attrs.values())}
+
+    def step(self) -> None:
+        self.actuator.step(self.sim, self.sim, self.state, self.state, 0.005)
+
+    def first(self, moved: str = "", by: float = 0.0) -> dict[str, np.ndarray]:
+        """What the first step gives, with a signal moved."""
+        kept = {name: self.sim[name] for name in (moved,) if name}
+        self.sim |= {name: wp.array(array.numpy() + np.float32(by)) for name, array in kept.items()}
+        self.step()
+        if self.state is not None:
+            self.state.reset()
+        self.sim |= kept
+        return {name: array.numpy().astype(float) for name, array in self.sim.items()}
+
+
+def contenders(chain: str) -> list[Tangent]:
+    """Build all, and check that they give the same efforts, with slopes that are those of differences."""
+    rng = np.random.default_rng(3)
+    names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")
+    signals = {name: rng.normal(0.0, 0.3, DOFS).astype(np.float32) for name in names}
+    made = [Tangent(label, CHAINS[chain](), signals) for label in ASKED]
+    plain, found = made[0].first()["joint_f"], [tangent.first() for tangent in made[1:]]
+    for moved, slope in (("joint_q", "by_q"), ("joint_qd", "by_qd")):
+        up, down = (made[0].first(moved, by)["joint_f"] for by in (2e-3, -2e-3))
+        smooth = np.abs(up + down - 2.0 * plain) < 1e-4
+        for numbers in found:
+            same = np.array_equal(numbers["joint_f"], plain)
+            if not same or not np.allclose(numbers[slope][smooth], ((up - down) / 4e-3)[smooth], rtol=0.02, atol=0.05):
+                raise SystemExit(f"{chain}: the slopes are not those of differences: no times")
+    return made
+
+
+def measure_tangents(seconds: float) -> list[Table]:
+    rows: list[tuple[str, ...]] = []
+    with one_thread():
+        for chain in CHAINS:
+            print(f"  {DOFS} DOFs, tangent of {chain} …", file=sys.stderr, flush=True)
+            everyone = contenders(chain)
+            times = measure(everyone, DOFS, seconds)
+            for contender, own in zip(everyone, times, strict=True):
+                rows.append((chain, contender.label, *own.cells(), f"{own.loop / times[0].loop:.2f}"))
+    title = f"{grouped(DOFS)} DOFs, one thread, one launch each, in place."
+    return [Table(title, ("chain", "what", *TIMES_HEADER, "÷ effort alone"), rows)]
