@@ -11,7 +11,8 @@ import actuon
 
 ASSETS = actuon.assets.FOLDER
 PUBLIC = Path(__file__).parents[2] / "shared" / "data" / "robots"
-
+LOGS = PUBLIC.parent
+"""Folders of logs of real robots, by robot."""
 
 ROBOTS = (
     "agility_cassie",
@@ -33,3 +34,11 @@ def public_robot(name):
     if not path.is_file():
         pytest.skip("the public robots are not here")
     return path
+
+
+def public_logs(pattern):
+    """Logs of real robots, by a pattern such as ``"xl330/*.json.gz"``; skips the test where there are none."""
+    found = sorted(LOGS.glob(pattern))
+    if not found:
+        pytest.skip("the public logs are not here")
+    return found

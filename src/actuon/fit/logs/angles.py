@@ -117,8 +117,8 @@ def _find_commands(joints: Mapping[str, Joint], findings: list[str]) -> bool:
         if position.unit == "rad" and _is_close(ratio, _DEGREES):
             other = "deg"
             findings.append(
-                f"commands are in degrees ('{command.column.name}' moves 57 times as far as '{position.column.name}'), and "
-                "are turned to radians"
+                f"commands are in degrees ('{command.column.name}' moves 57 times as far as '{position.column.name}'), "
+                "and are turned to radians"
             )
             break
         if position.unit == "deg" and _is_close(ratio, 1.0 / _DEGREES):
@@ -161,12 +161,12 @@ def _find_velocities(time: np.ndarray, joints: Mapping[str, Joint], quantity: st
 def _grid(values: np.ndarray, turn: float) -> float | None:
     """The counts per turn of the encoder on whose grid the values stand, where there is one."""
     places = np.unique(np.round((values - values[0]) / turn, 9))
-    if len(places) < 10 or not np.any(values % 1.0):
+    if len(places) < 20 or not np.any(values % 1.0):
         return None
     smallest = float(np.diff(places).min())
     for counts in _GRIDS:
         off = np.abs(places * counts - np.round(places * counts))
-        if 0.7 < smallest * counts < 4.5 and np.quantile(off, 0.98) < 0.15:
+        if 0.7 < smallest * counts < 200.0 and np.quantile(off, 0.98) < 0.15:
             return counts
     return None
 

@@ -59,7 +59,9 @@ def look_at(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterator[st
         if _correlation(change, _smooth(joint.velocity)) < -0.8:
             yield f"{joint.name}: velocity and position have opposite signs; state the 'sign' of one"
     rows = _longest_enabled(joint)
-    if joint.command is not None and np.ptp(joint.command[rows]) == 0.0:
+    if not len(log.time[rows]):
+        yield f"{joint.name}: the motor is never switched on"
+    elif joint.command is not None and np.ptp(joint.command[rows]) == 0.0:
         yield f"{joint.name}: the command is {joint.command[rows][0]:.4g} all the time"
 
 
@@ -115,7 +117,7 @@ def together(log: Log) -> Iterator[str]:
     """
     stale = [joint.name for joint in log.joints if _is_stale(joint)]
     if stale:
-        yield f"{', '.join(stale)}: positions repeat while the joint moves: read more often than the sensor gives new ones"
+        yield f"{', '.join(stale)}: positions repeat while the joint moves; they are read more often than they change"
     found = [each for joint in log.joints if (each := _follow(log, joint))]
     opposite = [each for each in found if -each.at_once > max(0.5, 0.85 * each.alike)]
     if opposite:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from pathlib import Path
@@ -61,7 +62,7 @@ def _columns(path: Path, entries: list[Any]) -> dict[str, np.ndarray]:
 
 
 def _column(values: list[Any]) -> np.ndarray:
-    try:
-        return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):
-        return np.array([str(value) for value in values])
+    if all(value is None or isinstance(value, (int, float)) for value in values):
+        with contextlib.suppress(OverflowError):  # a whole number that float64 does not reach
+            return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
+    return np.array([str(value) for value in values])

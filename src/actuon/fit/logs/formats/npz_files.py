@@ -19,6 +19,8 @@ from .content import is_setting
 
 NAMES = ("dof_names", "joint_names", "names", "joints")
 """Arrays that hold the names of joints, in the order of columns of other arrays."""
+PATHS = "paths"
+"""Where the robots of a record stood."""
 SETTINGS = "settings"
 """Text in JSON."""
 
@@ -30,7 +32,7 @@ def read_npz(path: Path) -> Table:
         LogError: It cannot be read, is cut off, or its arrays do not belong together.
     """
     try:
-        with np.load(path, allow_pickle=False) as contents:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as contents:
             arrays = {name: contents[name] for name in contents.files}
     except FileNotFoundError as error:
         raise LogError(f"'{path}' does not exist") from error
@@ -44,6 +46,8 @@ def read_npz(path: Path) -> Table:
     for name, array in arrays.items():
         if name in NAMES and array.ndim == 1 and array.dtype.kind in "US":
             names = [str(each) for each in array.astype(str)]
+        elif name == PATHS and array.dtype.kind in "US":
+            continue
         elif array.ndim == 0:
             settings |= _settings(name, array)
         else:
