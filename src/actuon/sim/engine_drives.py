@@ -1,15 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only some engines have of drives and friction: bounds that differ by direction, tendons, drives that can be
-added, loads that are told."""
+added, slopes of efforts, loads that are told."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import warp as wp
 
 from ..errors import SimulationError
+
+
+class Tangent(NamedTuple):
+    """Efforts at the present state, and how they change with it, each float32 of shape (n, D)."""
+
+    effort: wp.array
+    """[N·m or N]."""
+    slope_q: wp.array
+    """By position [N·m/rad or N/m]."""
+    slope_qd: wp.array
+    """By velocity [N·m·s/rad or N·s/m]."""
+    lower: wp.array
+    """Lowest effort that limits let through [N·m or N]."""
+    upper: wp.array
+    """Highest one."""
 
 
 class EngineDrives:
@@ -45,6 +61,36 @@ class EngineDrives:
             What takes them away.
         """
         return lambda: None
+
+    @property
+    def integrator(self) -> str:
+        """How the engine integrates, such as ``"implicitfast"``; empty where it does not say."""
+        return ""
+
+    @property
+    def integrator_changed(self) -> str:
+        """The file's own integrator, where another one is used as long as slopes are held; else empty."""
+        return ""
+
+    def hold_slopes(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        """Get ready to take the slopes of efforts of these DOFs into the engine's own solve.
+
+        Returns:
+            What ends that, and gives back what was changed for it.
+
+        Raises:
+            SimulationError: The engine takes in none.
+        """
+        raise SimulationError(f"effort_mode: {type(self).__name__} takes in no slopes of efforts; use 'explicit'")
+
+    def tangent_writer(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> Callable[[], None]:
+        """Return what hands a tangent to the engine at each call, for these DOFs only, whose slopes it holds.
+
+        Slopes above zero, which would drive a motion on, count as zero. Where the effort ends beyond its bounds, the
+        step is taken again with the bound for an effort; an effort that is at its bound already follows its slope,
+        which is that of the bound. After a step ``arrays.joint_f`` holds the efforts that the engine applied.
+        """
+        raise NotImplementedError
 
     def sharpen_friction(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
         """Let dry friction of these DOFs hold as firmly as the engine can, and stop a joint within a step.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators that are added to a model: drives for joints that have a motor alone, or nothing.
+"""Actuators that are added to a model: drives for joints that have a motor alone, or nothing, and holders of slopes.
 
 A compiled model cannot grow. It is compiled anew from its `MjSpec`, with the new actuators last, and gets every value
 of the one before.
@@ -14,11 +14,23 @@ from typing import Any
 import numpy as np
 
 from ...errors import SimulationError
-from .drives import Drives
+from .drives import Drives, Slope
 from .names import joint_name
 
 _STRUCTURE = ("id", "adr", "num")
 """How fields end that say where things are, which a compiled model knows best."""
+
+_PLAIN = {
+    "gear": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    "ctrllimited": False,
+    "forcelimited": False,
+    "actlimited": False,
+    "armature": 0.0,
+    "damping": (0.0, 0.0, 0.0),
+    "delay": 0.0,
+    "nsample": 0,
+}
+"""What an added actuator is without more, whatever the model's default class says."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,8 @@ class NewActuator:
     """What its name has after that of the joint."""
     fields: Mapping[str, Any]
     """Attributes of an ``MjsActuator``, such as ``gaintype`` and ``gainprm``."""
+    holds: Slope | None = None
+    """Which slope of an effort it holds. None: it is a drive."""
 
 
 def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.inf) -> NewActuator:
@@ -49,13 +63,33 @@ def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.i
         "ctrlspec": inputs,
         "gainprm": np.zeros(mujoco.mjNGAIN),
         "biasprm": np.zeros(mujoco.mjNBIAS),
-        "ctrllimited": False,
-        "forcelimited": False,
     }
     limited, bounds = force_range(lower, upper)
     if limited:
         fields |= {"forcelimited": True, "forcerange": bounds}
     return NewActuator(dof, "_drive", fields)
+
+
+def new_slope(mujoco: Any, dof: int, slope: Slope, group: int) -> NewActuator:
+    """An actuator whose ``ctrl`` is the slope of an effort by position or velocity: it pushes with ctrl·q, or ctrl·q̇.
+
+    Args:
+        mujoco: The module.
+        dof: The DOF.
+        slope: Which of both.
+        group: A group of actuators that is not switched off.
+    """
+    gains = np.zeros(mujoco.mjNGAIN)
+    gains[1 if slope is Slope.BY_POSITION else 2] = 1.0
+    fields = {
+        "gaintype": mujoco.mjtGain.mjGAIN_AFFINE,
+        "biastype": mujoco.mjtBias.mjBIAS_NONE,
+        "dyntype": mujoco.mjtDyn.mjDYN_NONE,
+        "gainprm": gains,
+        "biasprm": np.zeros(mujoco.mjNBIAS),
+        "group": group,
+    }
+    return NewActuator(dof, f"_slope_{slope.value}", fields, slope)
 
 
 def force_range(lower: float, upper: float) -> tuple[bool, np.ndarray]:
@@ -94,7 +128,9 @@ def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewAc
         changed.append("nactuator")
     if changed:
         raise _has_changed(", ".join(changed))
-    drives = Drives(mujoco, grown, range(model.nactuator, grown.nactuator))
+    added = list(enumerate(actuators, start=model.nactuator))
+    slopes = {i: new.holds for i, new in added if new.holds is not None}
+    drives = Drives(mujoco, grown, [i for i, new in added if new.holds is None], slopes)
     copy_values(model, grown)
     return grown, drives
 
@@ -128,7 +164,7 @@ def _add(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -
             name += "_"
         taken.add(name)
         made = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=target)
-        for field, value in new.fields.items():
+        for field, value in (_PLAIN | dict(new.fields)).items():
             setattr(made, field, value)
         inputs += max(1, int(new.fields.get("ctrlspec", 1)).bit_count())
     for key in spec.keys:

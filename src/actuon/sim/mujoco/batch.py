@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import functools
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ...threads import available_threads, run_together
 from ..divergence import HUGE
 from .fields import ModelFields, field
-from .loop import Field, Target, Worker, make_plan, make_run, mujoco_functions
+from .loop import CUTS, TOLERANCE, Field, Line, Target, Worker, make_plan, make_run, mujoco_functions
 from .places import grid
 
 _WORTH_SHARING = 2.0e-4
@@ -60,6 +61,7 @@ class Batch:
         self.own: dict[int, Any] = {}
         """The ``MjData`` of environments that have one."""
         self._targets = (Target * len(targets))(*targets)
+        self._take_lines([])
         self._own_addresses = np.zeros(self.num_envs, np.uint64)
         self._workers: list[tuple[Any, Any]] = [(model, mujoco.MjData(model))]
         self._version = self._workers_version = -1
@@ -77,7 +79,21 @@ class Batch:
         for env in range(self.num_envs if self.num_envs <= FEW or self._may_sleep else 0):
             self.data(env)
 
-    def change(self, targets: list[Target]) -> None:
+    def _take_lines(self, lines: list[Line]) -> None:
+        self._lines = (Line * len(lines))(*lines)
+        self._line_places = tuple(
+            np.array([getattr(line, field[0]) for line in lines], dtype=np.int64) for field in Line._fields_
+        )
+        self.lower = np.full((self.num_envs, len(lines)), -np.inf)
+        """Lowest effort of each line, in each environment [N·m or N], shape (N, L)."""
+        self.upper = np.full((self.num_envs, len(lines)), np.inf)
+        """Highest one."""
+        self.line_of = np.full(self._fields.model.nv, -1)
+        """Which line is the effort of each DOF, or -1, shape (nv,)."""
+        self.line_of[self._line_places[0]] = np.arange(len(lines))
+        self._before = np.zeros(self.states.shape[1])
+
+    def change(self, targets: list[Target], lines: list[Line]) -> None:
         """Go on with the model that the fields share now, of the same parts but for actuators at the end.
 
         What anyone wrote into an ``MjData`` must have been read by `refresh` before.
@@ -90,6 +106,7 @@ class Batch:
             width = min(block.shape[1], values.shape[1])
             block[:, :width] = values[:, :width]
         self._targets = (Target * len(targets))(*targets)
+        self._take_lines(lines)
         self._workers, self._runs = [(model, self._mujoco.MjData(model))], []
         self._version = self._workers_version = -1
         self._is_tried = False
@@ -131,6 +148,8 @@ class Batch:
             self._rows[kind].ctypes.data for kind in ("joint_q", "joint_qd", "joint_f")
         )
         plan.num_targets, plan.targets = len(self._targets), ctypes.addressof(self._targets)
+        plan.num_lines, plan.lines = len(self._lines), ctypes.addressof(self._lines)
+        plan.lower, plan.upper = self.lower.ctypes.data, self.upper.ctypes.data
 
     def data(self, env: int) -> Any:
         """The ``MjData`` of an environment, which it has for itself from now on."""
@@ -203,6 +222,9 @@ class Batch:
         with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
             for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
                 self._rows[kind][envs] = self.block(name)[envs]
+            if len(self._lines):
+                dofs, _, _, _ = self._line_places
+                self._rows["joint_f"][grid(envs, dofs)] = self._line_efforts(self.states[envs])
         controls = self.block("ctrl")
         by_address = {rows.ctypes.data: rows for rows in self._rows.values()}
         for target in self._targets:
@@ -211,13 +233,60 @@ class Batch:
         moving = self.states[:, self._starts["qpos"].start : self._starts["qvel"].stop]
         self.failures = int(np.count_nonzero(~(np.abs(moving) <= HUGE).all(axis=1)))
 
+    def _line_efforts(self, states: np.ndarray) -> np.ndarray:
+        """Efforts of lines in states of shape (..., W) [N·m or N], shape (..., L)."""
+        dofs, coordinates, by_velocity, by_position = self._line_places
+        controls = self.part(states, "ctrl")
+        efforts = self.part(states, "qfrc_applied")[..., dofs]
+        efforts = efforts + controls[..., by_velocity] * self.part(states, "qvel")[..., dofs]
+        has = by_position >= 0
+        if has.any():
+            held = controls[..., by_position[has]] * self.part(states, "qpos")[..., coordinates[has]]
+            efforts[..., has] += held
+        return efforts
+
+    def _cut(self, env: int, before: np.ndarray, state: np.ndarray) -> bool:
+        """Whether efforts of lines ended beyond their bounds in a ``state``; they are the bounds in ``before`` then."""
+        if self.num_envs == 1 and self._is_compiled and not self._plan.exceeded:  # as its refresh has found
+            return False
+        dofs, _, by_velocity, by_position = self._line_places
+        efforts, lower, upper = self._line_efforts(state), self.lower[env], self.upper[env]
+        with np.errstate(invalid="ignore"):
+            above = efforts > upper + TOLERANCE * np.abs(upper)
+            beyond = above | (efforts < lower - TOLERANCE * np.abs(lower))
+        controls, held = self.part(before, "ctrl"), np.where(by_position >= 0, by_position, by_velocity)
+        beyond &= (controls[by_velocity] != 0.0) | (controls[held] != 0.0)
+        self.part(before, "qfrc_applied")[dofs[beyond]] = np.where(above, upper, lower)[beyond]
+        controls[by_velocity[beyond]] = controls[held[beyond]] = 0.0
+        return bool(beyond.any())
+
+    def _step(self, env: int, model: Any, data: Any, read: Callable[[], object]) -> None:
+        """Take a step through calls that raise MuJoCo's errors, and again where efforts end beyond their bounds.
+
+        Args:
+            env: The environment.
+            model: Its model.
+            data: Its ``MjData``.
+            read: What brings its row of ``states`` up to date with it.
+        """
+        mujoco, before = self._mujoco, self._before
+        if len(self._lines):
+            mujoco.mj_getState(model, data, before, self._signature)
+        mujoco.mj_step(model, data)
+        read()
+        for _ in range(CUTS if len(self._lines) else 0):
+            if not self._cut(env, before, self.states[env]):
+                return
+            mujoco.mj_setState(model, data, before, self._signature)
+            mujoco.mj_step(model, data)
+            read()
+
     def advance(self, steps: int) -> None:
         """Advance all environments. One that is not finite, or huge, after a step goes no further."""
         if self.num_envs == 1:
             model, data = self._fields.model, self.data(0)
             for _ in range(steps):
-                self._mujoco.mj_step(model, data)
-                self.refresh()
+                self._step(0, model, data, self.refresh)
                 if self.failures:
                     return
             return
@@ -242,13 +311,12 @@ class Batch:
 
     def _advance_guarded(self, steps: int) -> None:
         """Advance through calls that raise MuJoCo's errors."""
-        mujoco, signature = self._mujoco, self._signature
         try:
             for env, row in enumerate(self.states):
                 model, data = self.borrow(env)
+                read = functools.partial(self._mujoco.mj_getState, model, data, row, self._signature)
                 for _ in range(steps):
-                    mujoco.mj_step(model, data)
-                    mujoco.mj_getState(model, data, row, signature)
+                    self._step(env, model, data, read)
                     if not (np.abs(row[self._starts["qpos"].start : self._starts["qvel"].stop]) <= HUGE).all():
                         break
         finally:
@@ -262,7 +330,7 @@ class Batch:
             threads = min(available_threads(), self.num_envs)
         if threads > len(self._runs) or self._version != self._fields.version:
             self._make_runs(max(threads, len(self._runs)))
-        plan.next, plan.failures, plan.steps = 0, 0, steps
+        plan.next, plan.failures, plan.exceeded, plan.steps = 0, 0, 0, steps
         plan.chunk = max(1, self.num_envs // (16 * threads))
         if threads == 1:
             start = time.perf_counter()
@@ -294,7 +362,8 @@ class Batch:
         self._runs = []
         for model, data in self._ready_workers(count):
             into = (ctypes.c_void_p * len(rows))(*(field(model, name).ctypes.data for name in rows))
-            worker = Worker(model._address, data._address, into)
-            self._kept += [into, worker]
+            before = np.zeros(self.states.shape[1])
+            worker = Worker(model._address, data._address, into, before.ctypes.data)
+            self._kept += [into, worker, before]
             self._runs.append(make_run(self._plan, worker))
         self._version = self._fields.version

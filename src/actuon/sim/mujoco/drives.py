@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,13 @@ from .servos import Servo, is_loud, keep, put_back, read_servo, silence
 from .tendons import TendonDrive, bodies_dofs, read_tendon_drives, tendon_dofs
 
 
+class Slope(enum.Enum):
+    """What an effort changes with."""
+
+    BY_POSITION = "q"
+    BY_VELOCITY = "qd"
+
+
 class Drives:
     """The actuators of a model, by DOF.
 
@@ -20,10 +28,11 @@ class Drives:
     servos of a kind is treated as having none: nobody could say which of them a target is for. Others, such as motors
     and muscles, are not told targets.
 
-    What it knows is the structure, of the model as it was compiled: actuators may be silenced later.
+    What it knows is the structure, of the model as it was compiled: actuators may be silenced later. Actuators that
+    were added to hold the slopes of efforts are no drives.
     """
 
-    def __init__(self, mujoco: Any, model: Any, added: Sequence[int] = ()):
+    def __init__(self, mujoco: Any, model: Any, added: Sequence[int] = (), slopes: Mapping[int, Slope] | None = None):
         self._mujoco = mujoco
         self.added = frozenset(added)
         """Actuators that were added to the model. They are the servos of their joints, whatever else is there."""
@@ -35,11 +44,16 @@ class Drives:
         """DOFs with servos that cannot be told apart."""
         self.motor_gain: dict[int, float] = {}
         """Effort of a motor before its gear, per unit of ``ctrl``, by actuator."""
+        self.slopes = {slope: np.full(model.nv, -1) for slope in Slope}
+        """Where in ``ctrl`` the slope of each DOF's effort is, or -1, by what it changes with."""
         self.moves = np.zeros((model.nactuator, model.nv), dtype=bool)
         """Whether an actuator drives a DOF, on its joint or through a tendon, shape (actuators, DOFs)."""
         found: dict[int, list[Servo]] = {}
         for i in range(model.nactuator):
             dof = self._joint_dof(model, i)
+            if slopes is not None and i in slopes:
+                self.slopes[slopes[i]][dof] = int(model.actuator_ctrladr[i])
+                continue
             if dof is None:
                 self.moves[i] = self._moved_from_afar(model, i)
                 continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives for joints that have none in the model, as long as someone needs them."""
+"""Actuators that are added to a model as long as someone needs them: drives for joints that have none, and others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SimulationError
-from .added_drives import copy_values, force_range, new_drive, with_actuators
+from .added_drives import NewActuator, copy_values, force_range, new_drive, with_actuators
 from .drives import Drives
 from .limits import ACTUATOR_FIELDS
 from .properties import LIMITS, ModelProperties
@@ -21,16 +21,18 @@ _log = logging.getLogger("actuon.sim")
 
 
 class GrowingModel(ModelProperties):
-    """The part of a MuJoCo simulation that adds drives to its model, and takes them away."""
+    """The part of a MuJoCo simulation that adds actuators to its model, and takes them away."""
 
     _where: str
     """What to call the model."""
     _spec: Callable[[], Any] | None
     """What reads the `MjSpec` that the model was compiled from; None where there is none."""
     _bare: tuple[Any, Drives] | None = None
-    """The model without added drives, and its drives, while there are some."""
+    """The model without added actuators, and its drives, while there are some."""
+    _added: Sequence[NewActuator] = ()
+    """What was added, in order."""
     _users: int = 0
-    """How many need drives that were added."""
+    """How many need something that was added."""
 
     @abc.abstractmethod
     def _take_model(self, model: Any, drives: Drives) -> None:
@@ -49,7 +51,7 @@ class GrowingModel(ModelProperties):
                 "to a model from an .xml or .urdf file or an MjSpec"
             )
         if lacking:
-            self._grow(lacking)
+            self._grow_drives(lacking)
             names = ", ".join(needed[dof] for dof in lacking)
             _log.warning("%s: no drive in the model for %s; one is added, until close()", self._where, names)
         self._users += 1
@@ -78,27 +80,30 @@ class GrowingModel(ModelProperties):
                     found[int(own[dof])] = robot.dof_names[dof]
         return found
 
-    def _grow(self, dofs: list[int]) -> None:
-        assert self._spec is not None
-        model, drives = self._fields.model, self._drives
-        bare, _ = self._bare or (model, drives)
+    def _grow_drives(self, dofs: list[int]) -> None:
+        model = self._fields.model
         envs = range(self.num_envs if any(name in self._fields.rows for name in LIMITS) else 0)
         own = [self._limits.effort_range(self._fields.view(env), np.array(dofs)) for env in envs]
         lower, upper, _ = self._limits.effort_range(model, np.array(dofs))
-        before = [new_drive(self._mujoco, dof) for dof in drives.added_dofs]
-        new = [new_drive(self._mujoco, *place) for place in zip(dofs, lower, upper, strict=True)]
+        self._grow([new_drive(self._mujoco, *place) for place in zip(dofs, lower, upper, strict=True)])
+        if own:
+            self._limit_each(self._fields.model.nactuator - len(dofs), own)
+
+    def _grow(self, new: Sequence[NewActuator]) -> None:
+        """Go on with a model that has these actuators too, last. What was there keeps its place and its values."""
+        assert self._spec is not None
+        model, drives = self._fields.model, self._drives
+        bare, _ = self._bare or (model, drives)
         try:
             spec = self._spec()
         except ValueError as error:
             raise SimulationError(
                 f"no drive can be added: {self._where} cannot be read again: {' '.join(str(error).split())}"
             ) from error
-        grown, its_drives = with_actuators(self._mujoco, spec, bare, [*before, *new])
+        grown, its_drives = with_actuators(self._mujoco, spec, bare, [*self._added, *new])
         copy_values(model, grown)
-        self._bare = self._bare or (model, drives)
+        self._bare, self._added = self._bare or (model, drives), [*self._added, *new]
         self._take_model(grown, its_drives)
-        if own:
-            self._limit_each(grown.nactuator - len(new), own)
 
     def _limit_each(self, first: int, ranges: Sequence[Sequence[Any]]) -> None:
         """Give actuators from ``first`` on lowest and highest efforts [N·m or N], for each environment."""
@@ -107,12 +112,12 @@ class GrowingModel(ModelProperties):
                 model.actuator_forcelimited[i], model.actuator_forcerange[i] = force_range(*place)
 
     def _shrink(self) -> None:
-        """Take added drives away, once nobody needs any."""
+        """Take added actuators away, once nobody needs any."""
         self._users -= 1
         if self._users or self._bare is None:
             return
         model, drives = self._bare
-        self._bare = None
+        self._bare, self._added = None, ()
         copy_values(self._fields.model, model)
         self._take_model(model, drives)
 

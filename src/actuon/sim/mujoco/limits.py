@@ -7,6 +7,7 @@ servo or motor, and ``ctrlrange`` of a motor, times gain and gear. Both bounds a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,10 +50,18 @@ class Efforts:
 
 
 class Limits:
-    """What limits the efforts and targets of a model's joints of one DOF."""
+    """What limits the efforts and targets of a model's joints of one DOF.
 
-    def __init__(self, mujoco: Any, drives: Drives):
+    Args:
+        mujoco: The module.
+        drives: The model's drives.
+        lifted: DOFs at whose joints MuJoCo clips nothing, where they count more than zero times. Their limits are the
+            ranges that the model has for them, where these are not zero. Default: none.
+    """
+
+    def __init__(self, mujoco: Any, drives: Drives, lifted: Mapping[int, int] | None = None):
         self._mujoco, self._drives = mujoco, drives
+        self._lifted = {} if lifted is None else lifted
 
     def effort_range(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
         """Lowest and highest effort [N·m or N] of the model's own drives at the joint, each of shape (d,), and where
@@ -93,9 +102,14 @@ class Limits:
         servos = self._drives.servos.get(dof)
         return [servo.actuator for servo in servos] if servos else self._drives.on.get(dof, [])
 
+    def _has_joint_limit(self, model: Any, dof: int) -> bool:
+        joint = int(model.dof_jntid[dof])
+        is_lifted = self._lifted.get(dof, 0) > 0 and model.jnt_actfrcrange[joint].any()
+        return bool(model.jnt_actfrclimited[joint] or is_lifted)
+
     def _joint_range(self, model: Any, dof: int) -> Efforts:
         joint = int(model.dof_jntid[dof])
-        if not model.jnt_actfrclimited[joint]:
+        if not self._has_joint_limit(model, dof):
             return Efforts()
         return Efforts.of(model.jnt_actfrcrange[joint], f"actuatorfrcrange of joint '{model.joint(joint).name}'")
 
@@ -143,8 +157,9 @@ class Limits:
         has_limit, actuators = bool(np.isfinite(limit)), self._deciding(dof)
         single = len(actuators) == 1
         joint = int(model.dof_jntid[dof])
-        if model.jnt_actfrclimited[joint] or not single:
+        if self._has_joint_limit(model, dof) or not single:
             _write(model, JOINT_FIELDS, joint, has_limit, limit)
+            model.jnt_actfrclimited[joint] = has_limit and not self._lifted.get(dof, 0)
         for i in actuators:
             force = limit / abs(float(model.actuator_gear[i, 0])) if has_limit else limit
             _write(model, ACTUATOR_FIELDS, i, has_limit and single, force)

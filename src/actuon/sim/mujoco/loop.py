@@ -5,6 +5,9 @@ MuJoCo's C functions are called by their addresses from a kernel, so that a thre
 without the interpreter. Threads take environments from one counter. An ``MjData`` serves all environments of a thread:
 what ``mj_step`` reads is the integration state (positions, velocities, activations, warm start, controls, forces), so
 that the result is that of ``mj_step`` on an ``MjData`` of its own, to the last bit.
+
+An effort may be a line, of which MuJoCo's integrator takes the slopes into its solve. Where it ends beyond its bounds,
+the step is taken again with the effort at the bound.
 """
 
 from __future__ import annotations
@@ -52,6 +55,20 @@ class Target(ctypes.Structure):
     )
 
 
+CUTS = 3
+"""How often a step is taken again at most, since efforts of other DOFs may end beyond their bounds then."""
+
+TOLERANCE = 1.0e-3
+"""Share of a bound by which an effort may end beyond it."""
+
+
+class Line(ctypes.Structure):
+    """An effort that is a line: ``qfrc_applied`` of a DOF, and the products of two controls with its velocity and
+    position. Without the second control, which is -1 then, it is one of the velocity alone."""
+
+    _fields_ = tuple((name, _WHOLE) for name in ("dof", "coordinate", "by_velocity", "by_position"))
+
+
 class Plan(ctypes.Structure):
     """What to do in one run, for all threads."""
 
@@ -59,45 +76,88 @@ class Plan(ctypes.Structure):
         *((name, _ADDRESS) for name in _FUNCTIONS),
         ("next", _WHOLE),
         ("failures", _WHOLE),
+        ("exceeded", _WHOLE),
         ("signature", _WHOLE),
         ("width", _WHOLE),
         ("count", _WHOLE),
         ("chunk", _WHOLE),
         ("steps", _WHOLE),
+        ("cuts", _WHOLE),
         ("huge", ctypes.c_double),
+        ("tolerance", ctypes.c_double),
         *((name, _WHOLE) for name in ("nq", "nv", "at_position", "at_velocity", "at_control", "at_effort")),
-        *((name, _WHOLE) for name in ("num_fields", "num_targets")),
+        *((name, _WHOLE) for name in ("num_fields", "num_targets", "num_lines")),
         *((name, _ADDRESS) for name in ("states", "own", "position", "velocity", "effort", "fields", "targets")),
+        *((name, _ADDRESS) for name in ("lines", "lower", "upper")),
     )
 
 
 class Worker(ctypes.Structure):
-    """What a thread works with: a model, an ``MjData``, and where each field that differs lies in the model."""
+    """What a thread works with: a model, an ``MjData``, where each field that differs lies in the model, and room for
+    the state before a step."""
 
-    _fields_ = (("model", _ADDRESS), ("data", _ADDRESS), ("into", ctypes.POINTER(_ADDRESS)))
+    _fields_ = (
+        ("model", _ADDRESS),
+        ("data", _ADDRESS),
+        ("into", ctypes.POINTER(_ADDRESS)),
+        ("before", _ADDRESS),
+    )
 
 
 _LOOP = """
     struct Field { const char* rows; long long bytes; };
     struct Target { float* rows; long long width, dof, control; double scale, offset, low, high; };
+    struct Line { long long dof, coordinate, by_velocity, by_position; };
     struct Plan {
         void (*set_state)(const void*, void*, const double*, int);
         void (*get_state)(const void*, const void*, double*, int);
         void (*step)(const void*, void*);
-        long long next, failures, signature, width, count, chunk, steps;
-        double huge;
-        long long nq, nv, at_position, at_velocity, at_control, at_effort, num_fields, num_targets;
+        long long next, failures, exceeded, signature, width, count, chunk, steps, cuts;
+        double huge, tolerance;
+        long long nq, nv, at_position, at_velocity, at_control, at_effort, num_fields, num_targets, num_lines;
         double* states;
         void* const* own;
         float *position, *velocity, *effort;
         const Field* fields;
         const Target* targets;
+        const Line* lines;
+        const double *lower, *upper;
     };
-    struct Worker { const void* model; void* data; char** into; };
+    struct Worker { const void* model; void* data; char** into; double* before; };
 
     Plan& p = *(Plan*)plan;
     const Worker& w = *(const Worker*)worker;
     const int signature = (int)p.signature;
+
+    auto effort_of = [&p](const double* row, const Line& line) -> double {
+        #pragma clang fp contract(off)
+        double effort = row[p.at_effort + line.dof];
+        effort += row[p.at_control + line.by_velocity] * row[p.at_velocity + line.dof];
+        if (line.by_position >= 0)
+            effort += row[p.at_control + line.by_position] * row[p.at_position + line.coordinate];
+        return effort;
+    };
+    auto cut = [&p, &effort_of](const double* row, long long env, double* before) -> long long {
+        #pragma clang fp contract(off)
+        long long found = 0;
+        for (long long k = 0; k < p.num_lines; ++k) {
+            const Line& line = p.lines[k];
+            const double effort = effort_of(row, line);
+            const double lower = p.lower[env * p.num_lines + k], upper = p.upper[env * p.num_lines + k];
+            const bool above = effort > upper + p.tolerance * __builtin_fabs(upper);
+            if (!above && !(effort < lower - p.tolerance * __builtin_fabs(lower))) continue;
+            const bool steep = row[p.at_control + line.by_velocity] != 0.0
+                || (line.by_position >= 0 && row[p.at_control + line.by_position] != 0.0);
+            if (!steep) continue;
+            ++found;
+            if (!before) continue;
+            before[p.at_effort + line.dof] = above ? upper : lower;
+            before[p.at_control + line.by_velocity] = 0.0;
+            if (line.by_position >= 0) before[p.at_control + line.by_position] = 0.0;
+        }
+        return found;
+    };
+
     for (;;) {
         const long long first = __atomic_fetch_add(&p.next, p.chunk, __ATOMIC_RELAXED);
         if (first >= p.count) return;
@@ -115,8 +175,13 @@ _LOOP = """
             bool sound = true;
             for (long long k = 0; sound && k <= p.steps; ++k) {
                 if (k) {
-                    p.step(w.model, data);
-                    p.get_state(w.model, data, row, signature);
+                    if (p.num_lines) __builtin_memcpy(w.before, row, p.width * sizeof(double));
+                    for (long long again = 0;; ++again) {
+                        p.step(w.model, data);
+                        p.get_state(w.model, data, row, signature);
+                        if (again == p.cuts || !cut(row, env, w.before)) break;
+                        p.set_state(w.model, data, w.before, signature);
+                    }
                 }
                 for (long long i = 0; i < p.nq; ++i) sound &= __builtin_fabs(row[p.at_position + i]) <= p.huge;
                 for (long long i = 0; i < p.nv; ++i) sound &= __builtin_fabs(row[p.at_velocity + i]) <= p.huge;
@@ -125,14 +190,18 @@ _LOOP = """
 
             for (long long i = 0; i < p.nq; ++i) p.position[env * p.nq + i] = (float)(row[p.at_position + i]);
             for (long long i = 0; i < p.nv; ++i) p.velocity[env * p.nv + i] = (float)(row[p.at_velocity + i]);
-            if (!own) continue;
-            for (long long i = 0; i < p.nv; ++i) p.effort[env * p.nv + i] = (float)(row[p.at_effort + i]);
-            for (long long k = 0; k < p.num_targets; ++k) {
-                const Target& t = p.targets[k];
-                double control = row[p.at_control + t.control];
-                control = control < t.low ? t.low : (control > t.high ? t.high : control);
-                t.rows[env * t.width + t.dof] = (float)((control - t.offset) / t.scale);
+            if (own) {
+                for (long long i = 0; i < p.nv; ++i) p.effort[env * p.nv + i] = (float)(row[p.at_effort + i]);
+                for (long long k = 0; k < p.num_targets; ++k) {
+                    const Target& t = p.targets[k];
+                    double control = row[p.at_control + t.control];
+                    control = control < t.low ? t.low : (control > t.high ? t.high : control);
+                    t.rows[env * t.width + t.dof] = (float)((control - t.offset) / t.scale);
+                }
+                if (!p.steps) __atomic_fetch_add(&p.exceeded, cut(row, env, nullptr), __ATOMIC_RELAXED);
             }
+            for (long long k = 0; k < p.num_lines; ++k)
+                p.effort[env * p.nv + p.lines[k].dof] = (float)effort_of(row, p.lines[k]);
         }
     }
 """
@@ -149,7 +218,7 @@ def _run(plan: wp.uint64, worker: wp.uint64) -> None:
 
 def make_plan(functions: dict[str, int]) -> Plan:
     """A plan for MuJoCo's functions at these addresses."""
-    return Plan(**functions, huge=HUGE)
+    return Plan(**functions, huge=HUGE, cuts=CUTS, tolerance=TOLERANCE)
 
 
 def make_run(plan: Plan, worker: Worker) -> Any:

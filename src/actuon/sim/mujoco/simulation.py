@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,13 +21,13 @@ from ..simulation import STATE
 from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields
-from .growing import GrowingModel
 from .limits import Limits
 from .load import find_robots, links_of, load_model, spec_reader
 from .loop import Target
 from .names import find_keyframe, why_no_robot
 from .places import Places, as_slice, grid
 from .roots import Roots
+from .slopes import SlopeHolder
 from .tendons import TendonDrive
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _BLOCKS = {"joint_q": "qpos", "joint_qd": "qvel", "joint_f": "qfrc_applied"}
 
 
-class MujocoSimulation(GrowingModel):
+class MujocoSimulation(SlopeHolder):
     """MuJoCo with one or many copies of a model. MJCF and URDF.
 
     A robot is named by its root body: ``"/base"``, or ``"/World/envs/env_3/base"`` with several environments. Targets
@@ -72,7 +73,8 @@ class MujocoSimulation(GrowingModel):
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
         self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
-        self._limits = Limits(self._mujoco, self._drives)
+        self._lifted = Counter()
+        self._limits = Limits(self._mujoco, self._drives, self._lifted)
         widths = {"joint_q": model.nq} | dict.fromkeys(
             ("joint_qd", "joint_target_q", "joint_target_qd", "joint_f"), model.nv
         )
@@ -124,8 +126,8 @@ class MujocoSimulation(GrowingModel):
     def _take_model(self, model: Any, drives: Drives) -> None:
         self.refresh()
         self._fields.share(model)
-        self._drives, self._limits = drives, Limits(self._mujoco, drives)
-        self._batch.change(self._find_targets())
+        self._drives, self._limits = drives, Limits(self._mujoco, drives, self._lifted)
+        self._batch.change(self._find_targets(), self._lines())
         self._places.clear()
         self._start = self._state_at(self._keyframe)
         self.claims_version += 1
@@ -216,6 +218,8 @@ class MujocoSimulation(GrowingModel):
         self._rows[kind][grid(envs, columns)] = values
         if kind in _BLOCKS:
             self._batch.put(_BLOCKS[kind], envs, columns, values)
+            if kind == "joint_f":
+                self._level(envs, columns)
         else:
             self._tell(kind, envs, columns, values)
         if is_for_tendons:

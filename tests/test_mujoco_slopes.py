@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slopes of efforts in MuJoCo: taken into the solve, kept to bounds, shown as applied, and given back."""
+
+from __future__ import annotations
+
+import copy
+import logging
+
+import mujoco
+import numpy as np
+import pytest
+import warp as wp
+
+from actuon import Articulation, MujocoSimulation
+from actuon.sim import Event
+from actuon.sim.engine_drives import Tangent
+
+ROBOT = """<mujoco>{default}<option gravity="0 0 0" timestep="{dt}" integrator="{integrator}"/><worldbody>
+<body name="r"><joint name="a" axis="0 1 0" actuatorfrcrange="-40 30"/>
+<inertial pos="0.1 0 0" mass="1" diaginertia="0.01 0.01 0.01"/><body pos="0.3 0 0"><joint name="b" axis="0 1 0"/>
+<inertial pos="0.1 0 0" mass="0.5" diaginertia="0.01 0.01 0.01"/></body></body></worldbody>
+<actuator><motor name="m" joint="a"/><position joint="b" kp="20" kv="2"/></actuator>
+<keyframe><key name="home" qpos="0.1 0.2" ctrl="0.5 0.2"/></keyframe></mujoco>"""
+
+
+def spec_of(dt=0.005, integrator="Euler", default=""):
+    return mujoco.MjSpec.from_string(ROBOT.format(dt=dt, integrator=integrator, default=default))
+
+
+class HandMade:
+    """PD with slopes that are written by hand, on all DOFs of all robots."""
+
+    def __init__(self, simulation, kp=300.0, kd=30.0, most=np.inf, target=(0.6, -0.4)):
+        self.simulation, self.robots = simulation, Articulation("r", simulation)
+        self.kp, self.kd, self.most, self.target = kp, kd, most, np.float32(target)
+        shape = (len(self.robots), self.robots.num_dofs)
+        self.tangent = Tangent(*(wp.zeros(shape, dtype=wp.float32, device="cpu") for _ in range(5)))
+        rows, dofs = self.robots.robot_ids, np.arange(shape[1])
+        self.silent = simulation.silence_drives(rows, dofs)
+        self.give_back = simulation.hold_slopes(rows, dofs)
+        self.write = simulation.tangent_writer(rows, dofs, self.tangent)
+        self.subscription = simulation.subscribe(Event.PRE_STEP, self.step)
+        self.first = None
+
+    def step(self, simulation, dt):
+        simulation.refresh()
+        q, qd = (self.robots.values(kind) for kind in ("joint_q", "joint_qd"))
+        wanted = self.kp * (self.target - q) - self.kd * qd
+        effort, slope_q, slope_qd, lower, upper = (array.numpy() for array in self.tangent)
+        effort[:] = np.clip(wanted, -self.most, self.most)
+        free = effort == wanted
+        slope_q[:], slope_qd[:] = np.where(free, -self.kp, 0.0), np.where(free, -self.kd, 0.0)
+        lower[:], upper[:] = -self.most, self.most
+        self.first = effort.copy(), slope_q.copy(), slope_qd.copy(), q, qd
+        self.write()
+
+    def close(self):
+        self.subscription.cancel()
+        self.give_back()
+        self.silent()
+
+
+def fields_of(model):
+    names = [name for name in dir(model) if isinstance(getattr(model, name), np.ndarray)]
+    return {name: getattr(model, name).copy() for name in names}
+
+
+@pytest.mark.parametrize("num_envs", [1, 12])
+@pytest.mark.parametrize("integrator", ["implicitfast", "implicit", "discrete"])
+def test_efforts_shown_after_a_step_are_those_that_moved_the_joints(num_envs, integrator):
+    with MujocoSimulation(spec_of(integrator=integrator), num_envs) as simulation:
+        drive = HandMade(simulation)
+        assert simulation.integrator == integrator
+        assert not simulation.integrator_changed
+        model, data = simulation.models[0], mujoco.MjData(simulation.models[0])
+        full, bias = np.zeros((2, 2)), np.zeros(2)
+        for _ in range(40):
+            simulation.refresh()
+            data.qpos[:], data.qvel[:] = simulation.data[0].qpos, simulation.data[0].qvel
+            data.ctrl[:] = 0.0
+            mujoco.mj_forward(model, data)
+            mujoco.mj_fullM(model, data, full)
+            bias[:] = data.qfrc_bias
+            simulation.step()
+            after = simulation.data[0]
+            effort, slope_q, slope_qd, q, qd = drive.first
+            line = effort[0] + slope_qd[0] * (after.qvel - qd[0])
+            if integrator == "discrete":
+                line += slope_q[0] * (after.qpos - q[0])
+            shown = drive.robots.get_dof_efforts().numpy()
+            np.testing.assert_allclose(shown, [line] * num_envs, rtol=2e-4, atol=2e-3)
+            if integrator != "implicit":  # which adds slopes of Coriolis forces
+                moved = full @ (after.qvel - data.qvel) / simulation.dt + bias
+                np.testing.assert_allclose(shown[0], moved, rtol=1e-3, atol=2e-3)
+        drive.close()
+
+
+def test_a_stiff_drive_holds_where_an_explicit_one_diverges():
+    with MujocoSimulation(spec_of(dt=0.01), 2) as simulation:
+        drive = HandMade(simulation, kp=2000.0, kd=200.0)
+        simulation.step(200)
+        np.testing.assert_allclose(drive.robots.get_dof_positions().numpy(), [drive.target] * 2, atol=1e-4)
+        drive.close()
+
+
+@pytest.mark.parametrize("num_envs", [1, 12])
+@pytest.mark.parametrize(("dt", "own", "chosen"), [(0.002, "Euler", "implicitfast"), (0.02, "RK4", "discrete")])
+def test_an_integrator_that_ignores_slopes_is_changed_said_and_given_back(num_envs, dt, own, chosen, caplog):
+    with MujocoSimulation(spec_of(dt, own), num_envs) as simulation:
+        before, state = fields_of(simulation.models[-1]), simulation.save_state().engine
+        with caplog.at_level(logging.WARNING):
+            drive = HandMade(simulation)
+        said = f"the model: {own} ignores slopes of efforts; it is {chosen} until close()"
+        assert [record.getMessage() for record in caplog.records] == [said]
+        assert (simulation.integrator, simulation.integrator_changed) == (chosen, own)
+        simulation.step(3)
+        drive.close()
+        assert (simulation.integrator, simulation.integrator_changed) == (own, "")
+        simulation.reset()
+        np.testing.assert_array_equal(simulation.save_state().engine, state)
+        after = fields_of(simulation.models[-1])
+        for name, values in before.items():
+            np.testing.assert_array_equal(after[name], values, err_msg=name)
+
+
+def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_slopes():
+    with MujocoSimulation(spec_of("0.02", "discrete"), 3) as simulation:
+        robots = Articulation("r")
+        limits, gains = robots.get_dof_max_efforts().numpy(), [g.numpy() for g in robots.get_dof_gains()]
+        targets = robots.get_dof_position_targets().numpy()
+        drive = HandMade(simulation)
+        ids = robots.robot_ids
+        assert simulation.silent_drives(ids).all()
+        assert simulation.models[0].nu == 2 + 4
+        assert list(simulation.joint_effort_range(ids)[0][0]) == [-40.0, -np.inf]
+        np.testing.assert_array_equal(robots.get_dof_max_efforts().numpy(), limits)
+        np.testing.assert_array_equal(robots.get_dof_position_targets().numpy(), targets)
+        assert simulation.follows("joint_target_q", simulation.robots[0]).tolist() == [False, True]
+        assert simulation.data[1].ctrl[:2].tolist() == [0.5, 0.2]
+        simulation.step(2)
+        assert simulation.data[1].ctrl[:2].tolist() == [0.5, 0.2]
+        drive.close()
+        np.testing.assert_array_equal([g.numpy() for g in robots.get_dof_gains()], gains)
+        np.testing.assert_array_equal(robots.get_dof_max_efforts().numpy(), limits)
+
+
+def test_a_limit_of_a_joint_can_be_set_while_slopes_are_held():
+    with MujocoSimulation(spec_of(), 3) as simulation:
+        robots, drive = Articulation("r"), HandMade(simulation)
+        robots.set_dof_max_efforts(7.0, dof_indices=[0], indices=[1])
+        assert robots.get_dof_max_efforts().numpy()[:, 0].tolist() == [40.0, 7.0, 40.0]
+        assert not any(model.jnt_actfrclimited.any() for model in simulation.models)
+        drive.close()
+        assert robots.get_dof_max_efforts().numpy()[:, 0].tolist() == [40.0, 7.0, 40.0]
+        assert [model.jnt_actfrcrange[0].tolist() for model in simulation.models] == [[-40, 30], [-7, 7], [-40, 30]]
+        assert all(model.jnt_actfrclimited[0] for model in simulation.models)
+
+
+def states_of(num_envs, most=6.0, integrator="implicitfast"):
+    found = []
+    with MujocoSimulation(spec_of(0.01, integrator), num_envs) as simulation:
+        drive = HandMade(simulation, kp=300.0, kd=20.0, most=most)
+        for step in range(60):
+            drive.target = np.float32([0.6, -0.4] if step % 20 < 10 else [-0.2, 0.3])
+            simulation.step()
+            found.append([simulation.data[0].qpos.copy(), simulation.data[0].qvel.copy()])
+            found[-1] += [drive.robots.get_dof_efforts().numpy()[0]]
+        last = simulation.num_envs - 1
+        np.testing.assert_array_equal(drive.robots.get_dof_efforts().numpy()[last], found[-1][2])
+        drive.close()
+    return np.array(found)
+
+
+@pytest.mark.parametrize("integrator", ["implicitfast", "discrete"])
+def test_limits_bind_in_one_robot_in_many_and_where_steps_are_guarded_to_the_same_bit(integrator, monkeypatch):
+    one, many = (states_of(count, integrator=integrator) for count in (1, 12))
+    assert np.abs(one[:, 2]).max() <= 6.0 * 1.001
+    free = states_of(1, most=1e6, integrator=integrator)
+    assert np.abs(free[:, 2]).max() > 20.0
+    np.testing.assert_array_equal(one, many)
+    mujoco.set_mjcb_time(lambda: 0.0)
+    try:
+        np.testing.assert_array_equal(states_of(12, integrator=integrator), many)
+    finally:
+        mujoco.set_mjcb_time(None)
+    monkeypatch.setattr("actuon.sim.mujoco.batch.mujoco_functions", lambda: None)
+    np.testing.assert_array_equal(states_of(1, integrator=integrator), one)
+
+
+def test_without_a_cut_efforts_end_beyond_their_limits(monkeypatch):
+    monkeypatch.setattr("actuon.sim.mujoco.batch.CUTS", 0)
+    monkeypatch.setattr("actuon.sim.mujoco.loop.CUTS", 0)
+    assert np.abs(states_of(1)[:, 2]).max() > 7.0
+    assert np.abs(states_of(12)[:, 2]).max() > 7.0
+
+
+@pytest.mark.parametrize("num_envs", [1, 12])
+def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(num_envs):
+    with MujocoSimulation(spec_of(), num_envs) as simulation:
+        drive = HandMade(simulation)
+        simulation.step(5)
+        saved = simulation.save_state()
+        simulation.step(7)
+        expected = simulation.save_state().engine
+        simulation.load_state(saved)
+        assert drive.robots.get_dof_efforts().numpy().any()
+        simulation.step(7)
+        np.testing.assert_array_equal(simulation.save_state().engine, expected)
+        simulation.reset([0])
+        assert not drive.robots.get_dof_efforts().numpy()[0].any()
+        assert simulation.data[0].ctrl.tolist() == [0.5, 0.2, 0.0, 0.0]
+        drive.close()
+
+
+def test_an_effort_that_is_set_by_hand_is_a_constant():
+    with MujocoSimulation(spec_of(integrator="implicitfast")) as simulation:
+        drive = HandMade(simulation)
+        simulation.step(3)
+        drive.subscription.cancel()
+        drive.robots.set_dof_efforts(1.5)
+        simulation.step(3)
+        assert drive.robots.get_dof_efforts().numpy().tolist() == [[1.5, 1.5]]
+        drive.close()
+
+
+def test_the_default_class_of_a_model_does_not_reach_what_holds_slopes():
+    default = '<default><general gear="50" ctrlrange="-1 1" forcerange="-2 2" dyntype="filter" group="3"/></default>'
+    runs = []
+    for text in ("", default):
+        with MujocoSimulation(spec_of(integrator="implicitfast", default=text)) as simulation:
+            drive = HandMade(simulation)
+            simulation.step(20)
+            runs.append(drive.robots.get_dof_positions().numpy())
+            drive.close()
+    np.testing.assert_array_equal(*runs)
+
+
+def test_what_cannot_hold_slopes_is_refused_and_stays_as_it_was():
+    cases = {
+        "actuation switched off in its <option>": ('<option><flag actuation="disable"/></option>', False),
+        "only to a model from an .xml": ("", True),
+    }
+    for match, (option, compiled) in cases.items():
+        spec = mujoco.MjSpec.from_string(ROBOT.format(dt=0.002, integrator="Euler", default=option))
+        with MujocoSimulation(spec.compile() if compiled else spec) as simulation:
+            before = copy.copy(simulation.models[0])
+            with pytest.raises(ValueError, match=match):
+                simulation.hold_slopes(np.array([0]), np.array([0, 1]))
+            assert simulation.integrator == "Euler"
+            assert simulation.models[0].nu == before.nu
+
+
+def test_groups_of_actuators_that_are_switched_off_do_not_switch_slopes_off():
+    option = '<option actuatorgroupdisable="0 1"/>'
+    runs = []
+    for text in ("", option):
+        with MujocoSimulation(spec_of(integrator="implicitfast", default=text)) as simulation:
+            drive = HandMade(simulation)
+            simulation.step(20)
+            runs.append(drive.robots.get_dof_positions().numpy())
+            drive.close()
+    np.testing.assert_array_equal(*runs)
+
+
+def test_an_integrator_that_is_changed_meanwhile_is_refused():
+    with MujocoSimulation(spec_of(integrator="implicitfast")) as simulation:
+        drive = HandMade(simulation)
+        simulation.step()
+        simulation.models[0].opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+        with pytest.raises(ValueError, match="changed to Euler, while actuators"):
+            simulation.step()
+        simulation.models[0].opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+        drive.close()
