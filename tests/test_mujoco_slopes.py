@@ -38,7 +38,7 @@ class HandMade:
         rows, dofs = self.robots.robot_ids, np.arange(shape[1])
         self.silent = simulation.silence_drives(rows, dofs)
         self.give_back = simulation.hold_slopes(rows, dofs)
-        self.write = simulation.tangent_writer(rows, dofs, self.tangent)
+        self.write, self.applied = simulation.hold_tangent(rows, dofs, self.tangent)
         self.subscription = simulation.subscribe(Event.PRE_STEP, self.step)
         self.first = None
 

@@ -16,6 +16,7 @@ from .components.limits.clamping import Clamping
 from .components.sensors.sensor import Sensor
 from .components.transmissions.transmission import Transmission
 from .declare.config import Config
+from .declare.effort_mode import EXPLICIT, checked_effort_mode
 from .declare.registry import ComponentKind, class_of, kind_of
 from .errors import ParameterError, StructureError
 from .newton_parts import NewtonPart, adopted, newton_kind
@@ -111,12 +112,15 @@ class ActuatorConfig:
         sensors: What the controller sees of the joint, in this order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_every: The controller runs at every k-th step, and what it gives is held in between.
+        effort_mode: How the effort reaches an engine: ``"explicit"``, ``"tangent"`` or ``"auto"``.
     """
 
     stages: list[Part]
     """All parts, in the order in which they act."""
     control_every: int
     """The controller runs at every k-th step."""
+    effort_mode: str
+    """How the effort reaches an engine."""
 
     def __init__(
         self,
@@ -129,8 +133,10 @@ class ActuatorConfig:
         sensors: Config | Sensor | Sequence[Config | Sensor] | None = (),
         stages: Sequence[Part] | None = None,
         control_every: int = 1,
+        effort_mode: str = EXPLICIT,
     ):
         self.control_every = _steps("control_every", control_every)
+        self.effort_mode = checked_effort_mode(effort_mode)
         by_kind: dict[ComponentKind, Any] = {
             ComponentKind.SENSOR: sensors,
             ComponentKind.DELAY: delay,
@@ -160,7 +166,11 @@ class ActuatorConfig:
         """A config with the same parts, checked: a change of one is none of the other."""
         if not isinstance(self.stages, list):
             raise StructureError(f"stages: got {type(self.stages).__name__}; must be a list")
-        return ActuatorConfig(stages=self.stages, control_every=self.control_every)
+        return self.with_stages(self.stages)
+
+    def with_stages(self, stages: Sequence[Part]) -> ActuatorConfig:
+        """A config of other stages that is otherwise the same."""
+        return ActuatorConfig(stages=stages, control_every=self.control_every, effort_mode=self.effort_mode)
 
     def of_kind(self, kind: ComponentKind) -> PartsOfKind:
         """The parts of one kind, in order."""
@@ -244,6 +254,8 @@ class ActuatorConfig:
             shown = [f"{k.key}={list(parts) if k.several else parts[0]!r}" for k, parts in found.items()]
         if self.control_every != 1:
             shown.append(f"control_every={self.control_every!r}")
+        if self.effort_mode != EXPLICIT:
+            shown.append(f"effort_mode={self.effort_mode!r}")
         return f"ActuatorConfig({', '.join(shown)})"
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from ..actuator_config import ActuatorConfig
+from ..declare.effort_mode import TANGENT, checked_effort_mode
 from ..errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
 from ..networks.reading import ReadOnce
 from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
@@ -20,6 +21,7 @@ from ..typing import DeviceLike
 from .attachment import COMPUTED, Attachment, signal_attr
 from .engine_friction import solves_friction
 from .fan_out import actuators_of_all
+from .tangent_mode import TANGENT_ATTRS, check_slopes
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -42,6 +44,8 @@ class ArticulationActuators(Attachment):
         simulation: Default: the current one.
         allow_unsafe_torch_checkpoints: Let the robot's file, or the YAML beside it, name ``.pt`` and ``.pt2`` networks,
             which can run code when loaded.
+        effort_mode: How efforts reach the engine: ``"explicit"``, ``"tangent"`` or ``"auto"``. Default: what the file
+            says for each actuator.
     """
 
     def __init__(
@@ -52,13 +56,14 @@ class ArticulationActuators(Attachment):
         device: DeviceLike = None,
         simulation: Simulation | None = None,
         allow_unsafe_torch_checkpoints: bool = False,
+        effort_mode: str | None = None,
     ):
         articulation = Articulation(paths, simulation)
         with ReadOnce():
             found = read_actuators(articulation, allow_unsafe_torch_checkpoints)
             if not found:
                 _log.warning("%s", without_actuators(articulation))
-            self._build(articulation, found, auto_step_pre_physics, device)
+            self._build(articulation, found, auto_step_pre_physics, device, effort_mode)
 
     @classmethod
     def from_actuators(
@@ -69,6 +74,7 @@ class ArticulationActuators(Attachment):
         *,
         device: DeviceLike = None,
         simulation: Simulation | None = None,
+        effort_mode: str | None = None,
     ) -> ArticulationActuators:
         """Drive robots with actuators from Python.
 
@@ -81,6 +87,7 @@ class ArticulationActuators(Attachment):
             auto_step_pre_physics: Step the actuators before each step of physics.
             device: As for `ArticulationActuators`.
             simulation: Default: the current one.
+            effort_mode: As for `ArticulationActuators`. Default: what each config says.
         """
         articulation = Articulation(paths, simulation)
         found: dict[int, ActuatorConfig] = {}
@@ -94,22 +101,42 @@ class ArticulationActuators(Attachment):
                 raise SimulationError(f"DOF '{pair[1]}' is given two actuators; must be one")
             found[int(dof)] = _copied(articulation, int(dof), pair[0])
         made = cls.__new__(cls)
-        made._build(articulation, found, auto_step_pre_physics, device)
+        made._build(articulation, found, auto_step_pre_physics, device, effort_mode)
         return made
 
     def _build(
-        self, articulation: Articulation, found: dict[int, ActuatorConfig], auto_step: bool, device: DeviceLike
+        self,
+        articulation: Articulation,
+        found: dict[int, ActuatorConfig],
+        auto_step: bool,
+        device: DeviceLike,
+        effort_mode: str | None,
     ) -> None:
         simulation = articulation.simulation
         if device is not None and wp.get_device(device) != simulation.device:
             raise SimulationError(f"device: got '{device}'; must be '{simulation.device}', where the simulation runs")
+        if effort_mode is not None:
+            checked_effort_mode(effort_mode)
+            for config in found.values():
+                config.effort_mode = effort_mode
         self._make_arrays(articulation)
         self.configs = {articulation.dof_names[column]: found[column].copy() for column in sorted(found)}
         """What each DOF was built from, by name. A change of one has no effect."""
         self._columns = np.array(sorted(found), dtype=np.int64)
         options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
         options["in_engine"] = solves_friction(articulation)
-        self._take_actuators(actuators_of_all(articulation, found, accumulate=False, **options))
+        self._tangent_columns = np.array([i for i in self._columns if found[i].effort_mode == TANGENT], dtype=np.int64)
+        for column in self._tangent_columns:
+            check_slopes(f"DOF '{articulation.dof_names[column]}'", found[column].stages)
+        actuators = []
+        for columns, attrs in (
+            (np.setdiff1d(self._columns, self._tangent_columns), None),
+            (self._tangent_columns, TANGENT_ATTRS),
+        ):
+            own = {int(column): found[column] for column in columns}
+            options["control_tangent_attrs"] = attrs
+            actuators += actuators_of_all(articulation, own, accumulate=False, **options)
+        self._take_actuators(actuators)
         self._auto_step = bool(auto_step)
         self._attach(self._columns)
 
@@ -140,7 +167,8 @@ class ArticulationActuators(Attachment):
 
     def __repr__(self) -> str:
         robots, dofs = len(self.articulation), len(self._columns)
-        return f"<ArticulationActuators on {dofs} DOFs of {robots} robots: {len(self.actuators)} actuators>"
+        text = f"<ArticulationActuators on {dofs} DOFs of {robots} robots: {len(self.actuators)} actuators"
+        return f"{text}{self._mode_text()}>"
 
 
 def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:

@@ -15,6 +15,7 @@ import warp as wp
 
 from ..actuator import Actuator
 from ..errors import ParameterError, SimulationError, listed
+from ..kernel.structure import TANGENT
 from ..sim import Articulation, Event, Subscription
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
@@ -24,6 +25,7 @@ from .engine_friction import EngineFriction
 from .engine_inertia import hand_over_inertia
 from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
 from .remembering import Remembering, to_change
+from .tangent_mode import TangentHandOver
 from .telemetry import Telemetry, make_telemetry
 
 COMPUTED = "computed"
@@ -38,6 +40,10 @@ _serial = itertools.count()
 def signal_attr(name: str) -> str:
     """What the array is called to which actuators write a signal of their stages."""
     return f"signal_{name}"
+
+
+def _nothing() -> None:
+    """Hand nothing over."""
 
 
 class Attachment(Remembering, Uncopyable):
@@ -67,6 +73,9 @@ class Attachment(Remembering, Uncopyable):
     _bounds: tuple[np.ndarray, np.ndarray] | None
     """What `_effort_bounds` gave, and the version of the limits at that time."""
     _bounds_version: int
+    _tangent_columns: np.ndarray = np.zeros(0, np.int64)
+    """DOFs whose efforts reach the engine as tangents, shape (d,)."""
+    _tangent: TangentHandOver | None = None
     _closed = True
 
     def _make_arrays(self, articulation: Articulation) -> None:
@@ -133,7 +142,7 @@ class Attachment(Remembering, Uncopyable):
             hand_over_inertia(self.articulation, self.actuators, undo)
             given = self._signals, self._custom_inputs
             self._friction = EngineFriction(self.articulation, self.actuators, *given, undo)
-            self._write = simulation.effort_writer(robots, columns, self._effort)
+            self._hand_over_efforts(columns, undo)
             self._subscriptions = subscribe_weakly(
                 simulation,
                 self,
@@ -153,6 +162,16 @@ class Attachment(Remembering, Uncopyable):
         self._bounds = self._effort_bounds()
         self._bounds_version = simulation.limits_version
         self._closed = False
+
+    def _hand_over_efforts(self, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
+        """Make ready to hand over efforts of these DOFs, of some as tangents."""
+        robots, simulation = self.articulation.robot_ids, self.articulation.simulation
+        self._columns_of_engine = columns
+        if self._tangent_columns.size:
+            given = self._effort, self._signals
+            self._tangent = TangentHandOver(self.articulation, self._tangent_columns, *given, undo)
+        explicit = np.setdiff1d(columns, self._tangent_columns)
+        self._write = simulation.effort_writer(robots, explicit, self._effort) if explicit.size else _nothing
 
     def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D). None: any.
@@ -221,6 +240,8 @@ class Attachment(Remembering, Uncopyable):
             if self._trips is not None:
                 self._trips.look()
         self._write()
+        if self._tangent is not None:
+            self._tangent.hand_over(self._bounds)
         self._friction.hand_over()
 
     def _settle(self) -> None:
@@ -269,8 +290,10 @@ class Attachment(Remembering, Uncopyable):
 
     def telemetry(self) -> Telemetry:
         """What the actuators did in the last step."""
-        signals = {name: array.numpy().copy() for name, array in self._signals.items()}
+        signals = {name: array.numpy().copy() for name, array in self._signals.items() if name not in TANGENT}
         efforts = self._computed.numpy().copy(), self._applied.numpy().copy()
+        if self._tangent is not None:
+            self._tangent.show(efforts[1])
         if self._trips is not None and self._to_check is None:  # on a GPU, a look at each step would wait for it
             self._trips.look()
         there = self._velocity_there
@@ -298,6 +321,8 @@ class Attachment(Remembering, Uncopyable):
         for array, value in self._shown():
             with to_change(array) as numbers:
                 numbers[rows] = value
+        if self._tangent is not None:
+            self._tangent.forget(rows)
         everyone = len(rows) == len(self.articulation)
         for state, robots in zip(self._states, self._robot_of, strict=True):
             if state is not None:
@@ -336,8 +361,19 @@ class Attachment(Remembering, Uncopyable):
         if self.articulation.simulation.is_closed:
             return
         self._effort.zero_()
-        self._write()
+        self._tangent = None
+        robots, columns = self.articulation.robot_ids, self._columns_of_engine
+        nothing = np.zeros((len(robots), len(columns)), np.float32)
+        self.articulation.simulation.write("joint_f", robots, columns, nothing)
         self._undo.close()
+
+    def _mode_text(self) -> str:
+        """How efforts reach the engine, where it is not by numbers alone."""
+        simulation, tangents = self.articulation.simulation, len(self._tangent_columns)
+        if not tangents:
+            return ""
+        changed = f" instead of {simulation.integrator_changed}" if simulation.integrator_changed else ""
+        return f", tangents of {tangents} DOFs, {simulation.integrator}{changed}"
 
     @property
     def is_closed(self) -> bool:

@@ -100,8 +100,7 @@ def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarr
         return
     columns = [_configs_of(part, count) if _has_config(part) else [part] * count for part in actuator.stages]
     for i in range(count):
-        stages = [configs[i] for configs in columns]
-        yield np.array([i]), ActuatorConfig(stages=stages, control_every=actuator.control_every)
+        yield np.array([i]), actuator.with_stages([configs[i] for configs in columns])
 
 
 def _configs_of(part: Component, count: int) -> list[Config]:

@@ -14,6 +14,7 @@ from typing import Any
 from ..actuator_config import ActuatorConfig
 from ..bounded_yaml import plain_yaml, read_yaml
 from ..declare.config import Config
+from ..declare.effort_mode import EXPLICIT
 from ..declare.registry import ComponentKind, Registered, by_config, by_type
 from ..errors import ActuonError, RobotFileError, listed, shown
 from ..files import replacing
@@ -26,7 +27,7 @@ _HEADER = """\
 # Actuators of a robot, for Actuon. 'joints' are names or regular expressions, matched whole. SI units, radians.
 """
 _MOTOR = "motor"
-_KEYS = ("joints", *(kind.key for kind in ComponentKind), _MOTOR, "stages", "control_every", "one_prim")
+_KEYS = ("joints", *(kind.key for kind in ComponentKind), _MOTOR, "stages", "control_every", "effort_mode", "one_prim")
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class ActuatorEntry:
             own = [part.at_place(place, places) if isinstance(part, Config) else part for part in stages]
         except ActuonError as error:
             raise RobotFileError(f"{self.name}: {error}") from error
-        return ActuatorConfig(stages=own, control_every=self.actuator.control_every)
+        return self.actuator.with_stages(own)
 
 
 def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list[tuple[ActuatorEntry, list[str]]]:
@@ -176,7 +177,8 @@ def _entry(where: str, name: str, group: Any, folder: Path, allow_torch: bool) -
         for place, kind, values in written_stages(where, group)
     ]
     try:
-        actuator = ActuatorConfig(stages=configs, control_every=group.get("control_every", 1))
+        given = {key: group[key] for key in ("control_every", "effort_mode") if key in group}
+        actuator = ActuatorConfig(stages=configs, **given)
         carried(actuator)
         return ActuatorEntry(name, group["joints"], actuator, group.get("one_prim", False))
     except ActuonError as error:
@@ -297,6 +299,8 @@ def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
                 plain[kind.key] = values
     if entry.actuator.control_every != 1:
         plain["control_every"] = entry.actuator.control_every
+    if entry.actuator.effort_mode != EXPLICIT:
+        plain["effort_mode"] = entry.actuator.effort_mode
     if entry.one_prim:
         plain["one_prim"] = True
     return plain

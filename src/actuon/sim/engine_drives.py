@@ -28,6 +28,15 @@ class Tangent(NamedTuple):
     """Highest one."""
 
 
+class HeldTangent(NamedTuple):
+    """A tangent that an engine holds."""
+
+    write: Callable[[], None]
+    """Hands it over, as it is now."""
+    applied: Callable[[], np.ndarray]
+    """Efforts that the engine applied in its last step [N·m or N], shape (n, d); before it, those of the tangent."""
+
+
 class EngineDrives:
     """The part of a simulation that an engine overrides where it has more than one drive and one limit per joint."""
 
@@ -83,12 +92,12 @@ class EngineDrives:
         """
         raise SimulationError(f"effort_mode: {type(self).__name__} takes in no slopes of efforts; use 'explicit'")
 
-    def tangent_writer(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> Callable[[], None]:
-        """Return what hands a tangent to the engine at each call, for these DOFs only, whose slopes it holds.
+    def hold_tangent(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> HeldTangent:
+        """Return what hands a tangent to the engine, for these DOFs only, whose slopes it holds.
 
-        Slopes above zero, which would drive a motion on, count as zero. Where the effort ends beyond its bounds, the
-        step is taken again with the bound for an effort; an effort that is at its bound already follows its slope,
-        which is that of the bound. After a step ``arrays.joint_f`` holds the efforts that the engine applied.
+        Slopes above zero, which would drive a motion on, count as zero, and so do those that are not a number. Where
+        the effort ends beyond its bounds, the step is taken again with the bound for an effort; an effort that is at
+        its bound already follows its slope, which is that of the bound.
         """
         raise NotImplementedError
 

@@ -174,7 +174,7 @@ def is_quadruped(joints: list[Joint]) -> bool:
 
 def without_limits(actuator: ActuatorConfig) -> ActuatorConfig:
     """The same controller at the same rate, at once and with any effort."""
-    return ActuatorConfig(actuator.controller, control_every=actuator.control_every)
+    return actuator.with_stages([part for part in (actuator.controller,) if part is not None])
 
 
 def simulate(

@@ -13,7 +13,7 @@ from actuon.declare.registry import class_of
 from actuon.errors import ActuonError
 from actuon.robot_files.actuator_parsed import carried
 from actuon.robot_files.usd.attributes import AUTHORED
-from actuon.robot_files.usd.report import Part, part_of, with_control_every
+from actuon.robot_files.usd.report import Part, part_of, with_settings
 from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, written_stages
 
 DEFAULT = "default"
@@ -75,7 +75,7 @@ def chain_of(entry: ActuatorEntry, group: Any, linear: bool = False) -> tuple[tu
             parts.append(part_of(config, class_of(config), sources, linear))
         except (ActuonError, ImportError) as error:
             problems.append(f"actuators.{entry.name}: {error}")
-    return with_control_every(parts, entry.actuator.control_every), problems
+    return with_settings(parts, entry.actuator), problems
 
 
 def _bad_patterns(entry: ActuatorEntry) -> list[str]:

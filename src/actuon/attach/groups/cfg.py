@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...declare.effort_mode import EXPLICIT
 from ...errors import ParameterError
 from ...typing import ArrayLike
 from . import group_model as base, models
@@ -56,6 +57,8 @@ class ActuatorBaseCfg:
     """``velocity_limit_sim``, as Isaac Lab 3 calls it."""
     seed: int | None = None
     """Of lags and randomisation. None: different each time."""
+    effort_mode: str = EXPLICIT
+    """How efforts of an explicit model reach the engine: ``"explicit"``, ``"tangent"`` or ``"auto"``."""
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,33 @@ def _explicit(limited: Table, effort_limit_sim: Table, columns: Ints, effort: Ta
     given = wp.where(wp.isfinite(wanted), limit(wanted, -most, most), wanted)
     effort[i, dof] = given
     applied[i, dof] = given
+
+
+@wp.kernel
+def _tangent(
+    limited: Table,
+    effort_limit_sim: Table,
+    columns: Ints,
+    effort: Table,
+    applied: Table,
+    slope_q: Table,
+    slope_qd: Table,
+    lower: Table,
+    upper: Table,
+):
+    """The same, with slopes that are zero at the engine's limit."""
+    i, j = wp.tid()
+    dof = columns[j]
+    most = effort_limit_sim[i, j]
+    wanted = limited[i, dof]
+    given = wp.where(wp.isfinite(wanted), limit(wanted, -most, most), wanted)
+    effort[i, dof] = given
+    applied[i, dof] = given
+    if wp.abs(wanted) >= most:
+        slope_q[i, dof] = 0.0
+        slope_qd[i, dof] = 0.0
+    lower[i, dof] = wp.max(lower[i, dof], -most)
+    upper[i, dof] = wp.min(upper[i, dof], most)
 
 
 @wp.kernel
@@ -72,6 +99,29 @@ def explicit_settler(
     """
     chosen = wp.array(columns, dtype=wp.int32, device=limited.device)
     return _recorded(_explicit, effort_limit_sim, [limited, effort_limit_sim, chosen, effort, applied])
+
+
+def tangent_settler(
+    limited: wp.array,
+    effort_limit_sim: wp.array,
+    columns: np.ndarray,
+    effort: wp.array,
+    applied: wp.array,
+    tangent: Sequence[wp.array],
+) -> Callable[[], None]:
+    """The same for an explicit group whose efforts are tangents.
+
+    Args:
+        limited: As for `explicit_settler`, and so are the following.
+        effort_limit_sim: What the engine lets through.
+        columns: DOFs of the group.
+        effort: Gets what the engine gets.
+        applied: Gets what the joint gets.
+        tangent: Slopes of the effort by position and velocity, and its lowest and highest, each of shape (N, D); they
+            are kept to what the engine lets through.
+    """
+    chosen = wp.array(columns, dtype=wp.int32, device=limited.device)
+    return _recorded(_tangent, effort_limit_sim, [limited, effort_limit_sim, chosen, effort, applied, *tangent])
 
 
 def implicit_settler(

@@ -13,13 +13,15 @@ import numpy as np
 import warp as wp
 
 from ...actuator import Actuator
+from ...declare.effort_mode import EXPLICIT, TANGENT, checked_effort_mode
 from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
 from ...sim import Articulation
 from ..attachment import COMPUTED, Attachment, signal_attr
 from ..engine_friction import solves_friction
+from ..tangent_mode import TANGENT_ATTRS, check_slopes
 from ..telemetry import Telemetry
 from .cfg import ActuatorBaseCfg
-from .engine_side import explicit_settler, implicit_settler
+from .engine_side import explicit_settler, implicit_settler, tangent_settler
 from .group_model import ActuatorBase
 from .models import ImplicitActuator
 from .randomisation import STREAM
@@ -49,9 +51,17 @@ class ActuatorGroups(Attachment):
     Args:
         articulation: The robots.
         groups: Configs by name. Joints are matched by their regexes, and keep the order of the articulation.
+        effort_mode: How efforts of explicit groups reach the engine: ``"explicit"``, ``"tangent"`` or ``"auto"``.
+            Default: what each config says.
     """
 
-    def __init__(self, articulation: Articulation, groups: Mapping[str, ActuatorBaseCfg]):
+    def __init__(
+        self,
+        articulation: Articulation,
+        groups: Mapping[str, ActuatorBaseCfg],
+        *,
+        effort_mode: str | None = None,
+    ):
         self.articulation = articulation
         columns = _columns_of(articulation, groups)
         self.unassigned = [
@@ -68,6 +78,9 @@ class ActuatorGroups(Attachment):
             name: self._make(name, cfg, columns[name]) for name, cfg in groups.items()
         }
         """The models, by the names of their groups."""
+        self._modes = {name: self._mode_of(name, effort_mode) for name in self.groups}
+        tangents = [columns[name] for name, mode in self._modes.items() if mode == TANGENT]
+        self._tangent_columns = np.sort(np.concatenate([np.zeros(0, np.int64), *tangents]))
         self._take_actuators([self._actuator_of(name) for name in self.groups])
         self._drive_bounds: dict[str, tuple[wp.array, wp.array]] = {}
         self._limits_changed: set[str] = set()
@@ -101,6 +114,22 @@ class ActuatorGroups(Attachment):
             )
         return model
 
+    def _mode_of(self, name: str, given: str | None) -> str:
+        """How the efforts of a group reach the engine; of an implicit one they are the engine's own."""
+        model = self.groups[name]
+        own = checked_effort_mode(model.cfg.effort_mode, f"group '{name}': effort_mode")
+        if not model.is_implicit_model:
+            mode = own if given is None else checked_effort_mode(given)
+            if mode == TANGENT:
+                check_slopes(f"group '{name}'", model.stages)
+            return mode
+        if own != EXPLICIT:
+            raise ParameterError(
+                f"group '{name}': effort_mode: got '{own}' for {type(model).__name__}, which is the engine's own "
+                "drive; leave it out"
+            )
+        return own
+
     def _actuator_of(self, name: str) -> Actuator:
         """The model's chain at its joints of all robots, over the arrays of the simulation."""
         model, robots, columns = self.groups[name], self.articulation, self._columns[name]
@@ -115,6 +144,7 @@ class ActuatorGroups(Attachment):
                 control_output_attr=_LIMITED,
                 control_computed_output_attr=COMPUTED,
                 control_signal_attrs=signal_attr,
+                control_tangent_attrs=None if self._modes[name] == EXPLICIT else TANGENT_ATTRS,
                 accumulate=False,
                 in_engine=solves_friction(robots),
             )
@@ -124,6 +154,9 @@ class ActuatorGroups(Attachment):
     def _settler(self, name: str) -> Callable[[], None]:
         model, columns = self.groups[name], self._columns[name]
         most = model.parameter("effort_limit_sim")
+        if self._modes[name] == TANGENT:
+            slopes = [self._signals[signal] for signal in TANGENT_ATTRS]
+            return tangent_settler(self._limited, most, columns, self._effort, self._applied, slopes)
         if not model.is_implicit_model:
             return explicit_settler(self._limited, most, columns, self._effort, self._applied)
         at = self.articulation.flat_indices("joint_qd")[:, columns]
@@ -224,9 +257,9 @@ class ActuatorGroups(Attachment):
     def telemetry(self) -> Telemetry:
         """What the groups did in the last step.
 
-        Of an explicit group, the applied effort is what the engine got. Of an implicit group the engine computes the
-        effort itself: here it is the law of its drive, up to its limit, at the state before the step, and the
-        feedforward beside it; within the step, the engine's own may change.
+        Of an explicit group, the applied effort is what the engine got, or what it made of a tangent. Of an implicit
+        group the engine computes the effort itself: here it is the law of its drive, up to its limit, at the state
+        before the step, and the feedforward beside it; within the step, the engine's own may change.
         """
         return super().telemetry()
 
@@ -263,9 +296,14 @@ class ActuatorGroups(Attachment):
 
     def resolution_table(self) -> str:
         """Print, and return: per joint and parameter the asset's value, the config's, the one used, unit and source."""
-        parts = [f"{name}: {type(model).__name__}\n{model.table_text()}" for name, model in self.groups.items()]
+        parts = []
+        for name, model in self.groups.items():
+            mode = "" if self._modes[name] == EXPLICIT else f", effort_mode {self._modes[name]}"
+            parts.append(f"{name}: {type(model).__name__}{mode}\n{model.table_text()}")
         if self.unassigned:
             parts.append(f"in no group: {', '.join(self.unassigned)}")
+        if self._tangent_columns.size:
+            parts.append(self._mode_text().lstrip(", "))
         text = "\n\n".join(parts)
         print(text)
         return text

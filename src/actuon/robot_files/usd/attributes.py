@@ -10,6 +10,7 @@ import numpy as np
 from pxr import Sdf, Usd, Vt
 
 from ...declare.config import rounded
+from ...declare.effort_mode import EFFORT_MODE
 from ...declare.parameter import Field
 from ...declare.registry import Registered, camel_case, snake_case
 from ...errors import RobotFileError
@@ -21,6 +22,8 @@ IN_ORDER = "ActuonInOrderAPI"
 """A schema without attributes: those applied beside it stand in the order of the chain, which is not the usual one."""
 CONTROL_EVERY = "actuon:controlEvery"
 """The attribute of an actuator whose controller runs at every k-th step. Without it, k is 1."""
+EFFORT_MODE_ATTRIBUTE = "actuon:effortMode"
+"""The attribute of an actuator that says how its effort reaches an engine. Without it, that is explicit."""
 AUTHORED = "authored"
 SCHEMA_DEFAULT = "schema default"
 
@@ -92,6 +95,14 @@ def read_control_every(prim: Usd.Prim) -> Any:
     attribute = prim.GetAttribute(CONTROL_EVERY)
     value = _value(attribute, None) if attribute else None
     return 1 if value is None else value
+
+
+def read_effort_mode(prim: Usd.Prim) -> Any:
+    """What an actuator says about how its effort reaches an engine."""
+    check_kind(prim, EFFORT_MODE_ATTRIBUTE, _readable_types(EFFORT_MODE))
+    attribute = prim.GetAttribute(EFFORT_MODE_ATTRIBUTE)
+    value = _value(attribute, EFFORT_MODE) if attribute else None
+    return EFFORT_MODE.fallback if value is None else value
 
 
 def usd_value(declared: Field, value: Any) -> Any:

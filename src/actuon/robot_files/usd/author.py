@@ -13,13 +13,23 @@ from pxr import Sdf, Tf, Usd
 
 from ...actuator_config import ActuatorConfig
 from ...declare.config import Config
+from ...declare.effort_mode import EFFORT_MODE, EXPLICIT
 from ...declare.registry import Registered
 from ...errors import ActuonError, RobotFileError, StructureError, shown
 from ...files import is_unicode
 from ..actuator_parsed import carried
 from ..names import unique_name
 from ..yaml_files import ActuatorEntry, match_joints, relative_below
-from .attributes import ACTUATOR, CONTROL_EVERY, IN_ORDER, TARGETS, attribute_names, usd_value, value_type
+from .attributes import (
+    ACTUATOR,
+    CONTROL_EVERY,
+    EFFORT_MODE_ATTRIBUTE,
+    IN_ORDER,
+    TARGETS,
+    attribute_names,
+    usd_value,
+    value_type,
+)
 from .parse import applied_schemas
 from .stage import PrimLike, find_joint, find_prim, joint_paths, stage_or_current, what_usd_says
 
@@ -39,6 +49,7 @@ def add_actuator(
     sensors: Config | Sequence[Config] | None = None,
     stages: Sequence[Config] | None = None,
     control_every: int = 1,
+    effort_mode: str = EXPLICIT,
     overwrite_existing: bool = False,
     stage: Usd.Stage | None = None,
 ) -> Usd.Prim:
@@ -56,6 +67,8 @@ def add_actuator(
         sensors: What the controller sees of the joint.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_every: The controller runs at every k-th step. Other readers of the schema run it at each.
+        effort_mode: How the effort reaches an engine: ``"explicit"``, ``"tangent"`` or ``"auto"``. For other readers of
+            the schema it is explicit.
         overwrite_existing: Replace a prim that is there already. Nothing of it stays.
         stage: A ``Usd.Stage``. Default: the current one, see `use_stage`. Its edit target is written to.
 
@@ -79,6 +92,7 @@ def add_actuator(
             sensors=sensors,
             stages=stages,
             control_every=control_every,
+            effort_mode=effort_mode,
         )
         names = [target_names] if isinstance(target_names, str) else target_names
         joints = [find_joint(root, target) for target in names] if isinstance(names, Sequence) else []
@@ -134,9 +148,11 @@ def _write(
     scratch = Sdf.Layer.CreateAnonymous()
     spec = Sdf.PrimSpec(scratch, path.name, Sdf.SpecifierDef, ACTUATOR)
     schemas = [IN_ORDER] if actuator.by_kind() is None else []
-    owners = {CONTROL_EVERY: "control_every"}
+    owners = {CONTROL_EVERY: "control_every", EFFORT_MODE_ATTRIBUTE: "effort_mode"}
     if actuator.control_every != 1:
         Sdf.AttributeSpec(spec, CONTROL_EVERY, Sdf.ValueTypeNames.Int).default = actuator.control_every
+    if actuator.effort_mode != EXPLICIT:
+        Sdf.AttributeSpec(spec, EFFORT_MODE_ATTRIBUTE, value_type(EFFORT_MODE)).default = actuator.effort_mode
     for part, schema in parts:
         schemas.append(schema.schema_name)
         for name, attribute in attribute_names(schema).items():

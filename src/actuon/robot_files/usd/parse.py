@@ -19,7 +19,16 @@ from ..actuator_parsed import ActuatorParsed
 from ..names import unique_name
 from ..trust import check_trusted
 from ..yaml_files import ActuatorEntry
-from .attributes import ACTUATOR, IN_ORDER, RELATIONSHIP, TARGETS, check_kind, read_control_every, read_parameters
+from .attributes import (
+    ACTUATOR,
+    IN_ORDER,
+    RELATIONSHIP,
+    TARGETS,
+    check_kind,
+    read_control_every,
+    read_effort_mode,
+    read_parameters,
+)
 from .joints import dofs_of, joint_of
 from .stage import (
     StageLike,
@@ -76,7 +85,11 @@ def _parse(prim: Usd.Prim, allow_torch: bool) -> ActuatorParsed:
         found.sort(key=lambda stage: usual.index(stage[0]))
     _check_kinds(prim, [kind for kind, *_ in found], in_order)
     return ActuatorParsed(
-        ActuatorConfig(stages=[config for _, config, _, _ in found], control_every=read_control_every(prim)),
+        ActuatorConfig(
+            stages=[config for _, config, _, _ in found],
+            control_every=read_control_every(prim),
+            effort_mode=read_effort_mode(prim),
+        ),
         target_path=targets[0],
         target_paths=targets,
         prim_path=str(prim.GetPath()),
@@ -193,7 +206,8 @@ def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: b
         name = unique_name(Sdf.Path(parsed.prim_path).name, entries)
         entries[name] = ActuatorEntry(name, joints, parsed.config, one_prim=len(joints) > 1)
         if joints == (name,):
-            alike.setdefault((*parsed.config.stages, parsed.config.control_every), []).append(name)
+            config = parsed.config
+            alike.setdefault((*config.stages, config.control_every, config.effort_mode), []).append(name)
     for members in alike.values():
         if len(members) > 1:
             _merge(entries, entries[members[0]].actuator, members)

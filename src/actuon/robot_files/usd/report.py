@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 from pxr import Usd
 
+from ...actuator_config import ActuatorConfig
 from ...declare.config import Config, rounded
+from ...declare.effort_mode import EXPLICIT
 from ...declare.registry import ComponentKind, kind_of
 from ...errors import ActuonError
 from ...networks.reading import ReadOnce
@@ -121,16 +123,21 @@ def is_linear(joint: JointReport) -> bool:
 def _chain(actuator: ActuatorParsed, linear: bool) -> tuple[Part, ...]:
     stages = zip(actuator.config.stages, actuator.classes, actuator.sources, strict=True)
     parts = (part_of(config, cls, sources, linear) for config, cls, sources in stages)  # type: ignore[arg-type]
-    return with_control_every(parts, actuator.config.control_every)
+    return with_settings(parts, actuator.config)
 
 
-def with_control_every(parts: Iterable[Part], control_every: int) -> tuple[Part, ...]:
-    """The chain, with how often its controller runs among the values of that, where it is not at every step."""
-    if control_every == 1:
-        return tuple(parts)
-    value = Value("control_every", control_every, "steps", AUTHORED)
+def with_settings(parts: Iterable[Part], actuator: ActuatorConfig) -> tuple[Part, ...]:
+    """The chain, with what else the config says among the values of its controller: how often that runs, and how the
+    effort reaches an engine, where it is not the usual."""
+    values = []
+    if actuator.control_every != 1:
+        values.append(Value("control_every", actuator.control_every, "steps", AUTHORED))
+    if actuator.effort_mode != EXPLICIT:
+        values.append(Value("effort_mode", actuator.effort_mode, "", AUTHORED))
     return tuple(
-        dataclasses.replace(part, values=(*part.values, value)) if part.kind == ComponentKind.CONTROLLER.value else part
+        dataclasses.replace(part, values=(*part.values, *values))
+        if part.kind == ComponentKind.CONTROLLER.value
+        else part
         for part in parts
     )
 

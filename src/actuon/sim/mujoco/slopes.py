@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SimulationError
-from ..engine_drives import Tangent
+from ..engine_drives import HeldTangent, Tangent
 from .added_drives import new_slope
 from .drives import Slope
 from .growing import GrowingModel
@@ -31,6 +31,9 @@ LONGEST_FAST = 0.010
 
 _GROUPS = 31
 """Groups of actuators that can be switched off."""
+
+_STEEPEST = -1.0e9
+"""Steepest slope that is handed over: MuJoCo takes no control beyond 1e10."""
 
 _ORDER = (Slope.BY_VELOCITY, Slope.BY_POSITION)
 
@@ -195,7 +198,7 @@ class SlopeHolder(GrowingModel):
                 count = len(np.arange(self.num_envs)[envs])
                 self._batch.put("ctrl", envs, at[at >= 0], np.zeros((count, int((at >= 0).sum()))))
 
-    def tangent_writer(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> Callable[[], None]:
+    def hold_tangent(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> HeldTangent:
         envs, columns = self._at("joint_f", robots, dofs)
         _, coordinates = self._at("joint_q", robots, dofs)
         shown, chosen = self._rows["joint_f"], as_slice(dofs)
@@ -209,11 +212,11 @@ class SlopeHolder(GrowingModel):
             self._check_integrator(integrator)
             given = effort[:, chosen]
             shown[at] = given
-            slopes = np.minimum(slope_qd[:, chosen], 0.0, dtype=np.float64)
+            slopes = _braking(slope_qd[:, chosen])
             constant = given - slopes * batch.block("qvel")[at]
             batch.put("ctrl", envs, by_velocity, slopes)
             if len(held) > 1:
-                slopes = np.minimum(slope_q[:, chosen], 0.0, dtype=np.float64)
+                slopes = _braking(slope_q[:, chosen])
                 constant -= slopes * batch.block("qpos")[of_coordinates]
                 batch.put("ctrl", envs, by_position, slopes)
             batch.put("qfrc_applied", envs, columns, constant)
@@ -222,7 +225,7 @@ class SlopeHolder(GrowingModel):
             batch.lower[bounds] = np.where(given <= low, -np.inf, low)
             batch.upper[bounds] = np.where(given >= high, np.inf, high)
 
-        return write
+        return HeldTangent(write, lambda: shown[at])
 
     def _check_integrator(self, expected: str) -> None:
         found = self.integrator
@@ -231,3 +234,8 @@ class SlopeHolder(GrowingModel):
                 f"{self._where}: the integrator was changed to {found}, while actuators with effort_mode 'tangent' "
                 f"count on {expected}; close() them first"
             )
+
+
+def _braking(slopes: np.ndarray) -> np.ndarray:
+    """Slopes as MuJoCo gets them: those above zero, and what is not a number, count as zero."""
+    return np.fmax(np.fmin(slopes, 0.0), _STEEPEST, dtype=np.float64)
