@@ -14,6 +14,7 @@ import warp as wp
 from ..actuator_config import ActuatorConfig
 from ..builder import ActuatorBuilder, config_of_classes
 from ..components.controllers.controller import Controller
+from ..declare.effort_mode import EXPLICIT, TANGENT
 from ..errors import MissingExtraError, ParameterError, RobotFileError, StructureError
 from ..networks.reading import ReadOnce
 from ..robot_files.actuator_parsed import ActuatorParsed
@@ -80,6 +81,11 @@ class ModelBuilder(newton.ModelBuilder):
         """
         checked: Any = ActuatorBuilder()  # refuses what cannot be, and says where
         checked.add(config, index, pos_index=pos_index)
+        if config.effort_mode == TANGENT:
+            raise StructureError(
+                f"DOF {index}: effort_mode '{TANGENT}': a loop of your own takes in no slopes; use '{EXPLICIT}', or "
+                "ArticulationActuators on a NewtonSimulation"
+            )
         super().add_actuator(_Described, index, None, None, pos_index, config=config.copy())
 
     def add_usd(self, source: PathLike | Usd.Stage, **options: Any) -> dict[str, Any]:
