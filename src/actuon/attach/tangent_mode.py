@@ -17,7 +17,6 @@ from ..sim import Articulation
 from ..sim.engine_drives import Tangent
 from ..tangent import why_no_slopes
 
-
 TANGENT_ATTRS = {name: f"tangent_{name}" for name in (*SLOPES, *BOUNDS)}
 """What the arrays are called to which actuators write slopes and bounds of their efforts."""
 
