@@ -12,11 +12,12 @@ import warp as wp
 
 from ...errors import MissingExtraError, SimulationError
 from ...typing import DeviceLike, PathLike
-from ..simulation import CONTROL, STATE, Simulation, live_simulations
+from ..simulation import CONTROL, STATE, live_simulations
 from .placing import indices_of, place_robots
 from .reading import RobotFile, new_builder, read_robot_file
 from .roots import FreeRoots, shift
 from .scatter import column_writer, scatter
+from .slopes import Lines, SlopeHolder
 from .solvers import SolverLike, check_options, make_physics
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _PROPERTIES = {
 _ONLY_TOLD = "velocity_limit"  # which no solver enforces, but models of motors ask for
 
 
-class NewtonSimulation(Simulation):
+class NewtonSimulation(SlopeHolder):
     """Newton with one or many copies of a USD stage or an MJCF model.
 
     A robot of a stage is named by its articulation root: its path, or ``"/World/envs/env_3/Robot"`` with several
@@ -88,6 +89,7 @@ class NewtonSimulation(Simulation):
         self._physics = make_physics(newton, self.model, solver, options)
         self.solver = self._physics.solver
         self._make_state(file)
+        self._lines = Lines(self._physics, self.state, self.control)
         self.robots = place_robots(newton, file, self.model, num_envs)
         self._roots = np.array([robot.root_body for robot in self.robots])
         self._indices = {kind: indices_of(self.robots, kind) for kind in (*STATE, *CONTROL)}
@@ -126,14 +128,6 @@ class NewtonSimulation(Simulation):
     def refresh_targets(self) -> None:
         """So are the targets."""
 
-    def _advance(self, steps: int) -> int:
-        for done in range(1, steps):
-            self._physics.step(self.state, self.control, self._dt)
-            if not self._is_sound():
-                return done
-        self._physics.step(self.state, self.control, self._dt)
-        return steps
-
     def _pose_bodies(self) -> None:
         """Bring the bodies to where their joints are."""
         self._newton.eval_fk(self.model, self.state.joint_q, self.state.joint_qd, self.state)
@@ -147,6 +141,8 @@ class NewtonSimulation(Simulation):
                 continue
             for env in env_ids:
                 wp.copy(target, first, dest_offset=int(env) * width, src_offset=int(env) * width, count=width)
+        if self._lines.are_held:
+            self._lines.reset(env_ids, self.num_envs, self._first["joint_f"])
         self.push(np.flatnonzero([robot.env in env_ids for robot in self.robots]), np.zeros((1, 3), np.float32))
         self._physics.reset(self.state, env_ids)
         self._pose_bodies()
@@ -163,6 +159,8 @@ class NewtonSimulation(Simulation):
             scatter(wp.array(values, dtype=wp.float32, device=self.device), at, getattr(self.arrays, kind))
         if kind in STATE:
             self._pose_bodies()
+        elif kind == "joint_f" and self._lines.are_held:
+            self._lines.level(at.ravel(), np.ravel(values))
 
     def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
         at = self._dofs(robots, dofs)
@@ -232,6 +230,7 @@ class NewtonSimulation(Simulation):
     def _memory(self) -> list[wp.array | np.ndarray]:
         """Everything that the next step depends on, each array environment by environment."""
         own = [*vars(self.arrays).values(), self.state.body_q, self.state.body_qd, self.state.body_f]
+        own += [self._lines.constant, self._lines.slope] if self._lines.are_held else []
         return [array for array in (*own, *self._physics.memory(self.control)) if array.size]
 
     def _engine_state(self) -> np.ndarray:

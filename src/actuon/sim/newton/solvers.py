@@ -19,6 +19,9 @@ SolverLike: TypeAlias = "str | Callable[[Any], Any]"
 
 _INTEGRATORS = ("euler", "implicitfast", "rk4")
 
+_TAKE_SLOPES = ("implicitfast", "euler")
+"""Those of them that take damping of joints into their solve."""
+
 _FRICTION = {"dof_solref": "solreffriction", "dof_solimp": "solimpfriction"}
 """What Newton's models call MuJoCo's fields of the softness of dry friction."""
 
@@ -70,6 +73,22 @@ class Physics:
         """Return what writes the external load of each DOF to ``loads``; None where the solver does not tell."""
         return None
 
+    def integrator(self) -> str:
+        """How the solver integrates; empty where it does not say."""
+        return ""
+
+    def why_no_slopes(self) -> str:
+        """Why the solver takes no slopes of efforts into its solve; empty where it does."""
+        return "computes damping from the state before the step, so slopes of efforts would have no effect"
+
+    def damping_writer(self, write: Callable[[wp.array, wp.array], None]) -> Callable[[], None]:
+        """Return what lets ``write`` change the damping of joints in the solver's own model, at each call.
+
+        It gets the number that each DOF of the solver has in Newton's model, or -1, and the damping, both of shape
+        (worlds, DOFs).
+        """
+        return lambda: None
+
     def can_be_driven(self) -> np.ndarray:
         """Whether gains have an effect, for each DOF of the model."""
         return np.ones(self.model.joint_dof_count, dtype=bool)
@@ -112,6 +131,15 @@ class SemiImplicitPhysics(MaximalPhysics):
     """The same, with damping of joints."""
 
     honours = frozenset({"viscous_friction"})
+
+
+class XpbdPhysics(MaximalPhysics):
+    """The same for a solver that has no damping of joints."""
+
+    def why_no_slopes(self) -> str:
+        return (
+            "takes drives in only as far as its iterations and relaxation let it, which is not the slope of an effort"
+        )
 
 
 class MujocoPhysics(Physics):
@@ -164,6 +192,38 @@ class MujocoPhysics(Physics):
             if i < len(sources) and sources[i] != 0 and held.actuator_trntype[i] == self._joint_kind
         }
         return driven, direct
+
+    def integrator(self) -> str:
+        held = self.solver.mj_model if self.solver.use_mujoco_cpu else self.solver.mjw_model
+        mujoco, _ = self.solver.import_mujoco()
+        return mujoco.mjtIntegrator(int(held.opt.integrator)).name.removeprefix("mjINT_").lower()
+
+    def why_no_slopes(self) -> str:
+        mujoco, _ = self.solver.import_mujoco()
+        held = self.solver.mj_model if self.solver.use_mujoco_cpu else self.solver.mjw_model
+        if int(held.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_DAMPER):
+            return "has damping switched off in its options, so slopes of efforts would have no effect"
+        if self.integrator() not in _TAKE_SLOPES:
+            return (
+                f"ignores slopes of efforts with the integrator '{self.integrator()}'; it must be one of "
+                f"{', '.join(_TAKE_SLOPES)}"
+            )
+        return ""
+
+    def damping_writer(self, write: Callable[[wp.array, wp.array], None]) -> Callable[[], None]:
+        of_newton = self.solver.mjc_dof_to_newton_dof
+        if not self.solver.use_mujoco_cpu:
+            return lambda: write(of_newton, self.solver.mjw_model.dof_damping)
+        held = self.solver.mj_model.dof_damping
+        values = wp.array(held[None], dtype=wp.float32, device=of_newton.device)
+        shown = values.numpy()[0]
+
+        def damp() -> None:
+            shown[:] = held
+            write(of_newton, values)
+            held[:] = shown
+
+        return damp
 
     def can_be_driven(self) -> np.ndarray:
         driven = np.zeros(self._width, dtype=bool)
@@ -232,7 +292,7 @@ _SERVED: dict[str, tuple[str, type[Physics]]] = {
     "mujoco": ("SolverMuJoCo", MujocoPhysics),
     "featherstone": ("SolverFeatherstone", FeatherstonePhysics),
     "semi_implicit": ("SolverSemiImplicit", SemiImplicitPhysics),
-    "xpbd": ("SolverXPBD", MaximalPhysics),
+    "xpbd": ("SolverXPBD", XpbdPhysics),
 }
 
 

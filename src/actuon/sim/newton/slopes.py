@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slopes of efforts in Newton: its MuJoCo solvers take damping of joints into their solve.
+
+An effort τ ≈ τ₀ + b·(q̇′ − q̇) goes to the solver as damping of -b beside that of the joint, and an effort of τ₀ − b·q̇.
+The slope by position is not taken in: none of the solvers' integrators does. Newton's own model keeps the damping that
+it has; what is added is written to the solver's model before each step.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...errors import SimulationError
+from ...kernel.types import Floats, Ints
+from ..engine_drives import HeldTangent, Tangent
+from ..mujoco.loop import CUTS, TOLERANCE
+from ..simulation import Simulation
+from .solvers import Physics
+
+Table: Any = wp.array2d(dtype=wp.float32)
+Places: Any = wp.array2d(dtype=wp.int32)
+
+_STEEPEST = wp.constant(-1.0e9)
+
+
+@wp.kernel
+def _take(
+    effort: Table,
+    slope_qd: Table,
+    low: Table,
+    high: Table,
+    columns: Ints,
+    places: Places,
+    velocity: Floats,
+    constant: Floats,
+    slope: Floats,
+    lower: Floats,
+    upper: Floats,
+    shown: Floats,
+) -> None:
+    """Make lines of tangents. An effort at its bound follows its slope, which is that of the bound."""
+    i, j = wp.tid()
+    column = columns[j]
+    dof = places[i, j]
+    given = effort[i, column]
+    steep = slope_qd[i, column]
+    braking = wp.where(steep < 0.0, wp.max(steep, _STEEPEST), 0.0)
+    slope[dof] = braking
+    constant[dof] = given - braking * velocity[dof]
+    lower[dof] = wp.where(given <= low[i, column], -wp.inf, low[i, column])
+    upper[dof] = wp.where(given >= high[i, column], wp.inf, high[i, column])
+    shown[dof] = given
+
+
+@wp.kernel
+def _hand_over(is_line: Ints, constant: Floats, shown: Floats, effort: Floats) -> None:
+    dof = wp.tid()
+    effort[dof] = wp.where(is_line[dof] > 0, constant[dof], shown[dof])
+
+
+@wp.kernel
+def _damp(of_newton: Places, is_line: Ints, slope: Floats, own: Floats, damping: Table) -> None:
+    world, i = wp.tid()
+    dof = of_newton[world, i]
+    if dof >= 0 and is_line[dof] > 0:
+        damping[world, i] = own[dof] - slope[dof]
+
+
+@wp.kernel
+def _end(
+    is_line: Ints,
+    velocity: Floats,
+    lower: Floats,
+    upper: Floats,
+    tolerance: float,
+    may_cut: int,
+    constant: Floats,
+    slope: Floats,
+    shown: Floats,
+    cut: Ints,
+) -> None:
+    """Show the efforts that were applied; make constants of those that ended beyond their bounds, and count them."""
+    dof = wp.tid()
+    if is_line[dof] > 0:
+        applied = constant[dof] + slope[dof] * velocity[dof]
+        shown[dof] = applied
+        above = applied > upper[dof] + tolerance * wp.abs(upper[dof])
+        below = applied < lower[dof] - tolerance * wp.abs(lower[dof])
+        if may_cut > 0 and slope[dof] != 0.0 and (above or below):
+            constant[dof] = wp.where(above, upper[dof], lower[dof])
+            slope[dof] = 0.0
+            wp.atomic_add(cut, 0, 1)
+
+
+class Lines:
+    """Efforts that are lines, of all DOFs of a model.
+
+    Args:
+        physics: The solver.
+        state: The state that it steps.
+        control: Efforts and targets, as actuators write them.
+    """
+
+    def __init__(self, physics: Physics, state: Any, control: Any):
+        self._physics, self._state, self._shown = physics, state, control.joint_f
+        self._control = copy.copy(control)
+        self._control.joint_f = wp.zeros_like(control.joint_f)
+        self.constant, self.slope = wp.zeros_like(control.joint_f), wp.zeros_like(control.joint_f)
+        """The effort of each DOF is constant + slope·q̇."""
+        self.lower, self.upper = wp.full_like(self.slope, -np.inf), wp.full_like(self.slope, np.inf)
+        self._is_line = wp.zeros(self.slope.shape, dtype=wp.int32, device=self.slope.device)
+        self._users = np.zeros(len(self.slope), dtype=np.int64)
+        self._cut = wp.zeros(1, dtype=wp.int32, device=self.slope.device)
+        self._damping = physics.damping_writer(self._damp)
+
+    def hold(self, dofs: np.ndarray) -> Callable[[], None]:
+        """Let the efforts of DOFs be lines. Returns what makes them numbers again."""
+        self._count(dofs, 1)
+
+        def give_back() -> None:
+            self.level(dofs, np.zeros(len(dofs), np.float32))
+            self._damping()
+            self._count(dofs, -1)
+
+        return give_back
+
+    def _count(self, dofs: np.ndarray, by: int) -> None:
+        self._users[dofs] += by
+        self._is_line.assign((self._users > 0).astype(np.int32))
+
+    @property
+    def are_held(self) -> bool:
+        """Whether there are any."""
+        return bool(self._users.any())
+
+    def level(self, dofs: np.ndarray, efforts: np.ndarray) -> None:
+        """Let efforts [N·m or N] of DOFs be constants."""
+        for array, values in ((self.constant, efforts), (self.slope, 0.0), (self.lower, -np.inf), (self.upper, np.inf)):
+            numbers = array.numpy().copy()
+            numbers[dofs] = values
+            array.assign(numbers)
+
+    def reset(self, env_ids: np.ndarray, num_envs: int, first: wp.array) -> None:
+        """Let efforts of environments be what they were at first."""
+        width = len(self.slope) // num_envs
+        dofs = (env_ids[:, None] * width + np.arange(width)).ravel()
+        self.level(dofs, first.numpy()[dofs])
+
+    def _damp(self, of_newton: wp.array, damping: wp.array) -> None:
+        """Write damping to a solver's model, of shape (worlds, DOFs), whose DOFs have these numbers in Newton's."""
+        own = self._physics.model.joint_damping
+        inputs = [of_newton, self._is_line, self.slope, own, damping]
+        wp.launch(_damp, of_newton.shape, inputs, device=damping.device)
+
+    def taker(self, tangent: Tangent, columns: np.ndarray, places: np.ndarray) -> Callable[[], None]:
+        """Return what makes lines of a tangent, for these columns of it and at these DOFs, of shape (n, d)."""
+        device = self.slope.device
+        chosen, at = (wp.array(numbers, dtype=wp.int32, device=device) for numbers in (columns, places))
+        given = [tangent.effort, tangent.slope_qd, tangent.lower, tangent.upper, chosen, at, self._state.joint_qd]
+        made = [self.constant, self.slope, self.lower, self.upper, self._shown]
+        return lambda: wp.launch(_take, places.shape, [*given, *made], device=device)
+
+    def step(self, dt: float) -> None:
+        """Advance the state, and again from where it was where efforts end beyond their bounds."""
+        state, count, device = self._state, len(self.slope), self.slope.device
+        remembered = [state.joint_q, state.joint_qd, state.body_q, state.body_qd, *self._physics.memory(self._control)]
+        before = [(array, array.copy() if isinstance(array, np.ndarray) else wp.clone(array)) for array in remembered]
+        for cuts_left in range(CUTS, -1, -1):
+            inputs = [self._is_line, self.constant, self._shown, self._control.joint_f]
+            wp.launch(_hand_over, count, inputs, device=device)
+            self._damping()
+            self._physics.step(state, self._control, dt)
+            self._cut.zero_()
+            bounds = [self.lower, self.upper, TOLERANCE, min(cuts_left, 1)]
+            ended = [self.constant, self.slope, self._shown, self._cut]
+            wp.launch(_end, count, [self._is_line, state.joint_qd, *bounds, *ended], device=device)
+            if not self._cut.numpy()[0]:
+                return
+            for array, values in before:
+                if isinstance(array, np.ndarray):
+                    array[...] = values
+                else:
+                    wp.copy(array, values)
+
+
+class SlopeHolder(Simulation):
+    """The part of a Newton simulation that holds slopes of efforts."""
+
+    state: Any
+    control: Any
+    _physics: Physics
+    _lines: Lines
+
+    def _dofs(self, robots: np.ndarray, dofs: np.ndarray | None = None) -> np.ndarray:
+        """Where DOFs lie in the model's arrays, shape (n, d)."""
+        raise NotImplementedError
+
+    @property
+    def integrator(self) -> str:
+        """How the solver integrates, such as ``"implicitfast"``; empty where it does not say."""
+        return self._physics.integrator()
+
+    def _advance(self, steps: int) -> int:
+        for done in range(1, steps):
+            self._take_step()
+            if not self._is_sound():
+                return done
+        self._take_step()
+        return steps
+
+    def _take_step(self) -> None:
+        if self._lines.are_held:
+            self._lines.step(self._dt)
+        else:
+            self._physics.step(self.state, self.control, self._dt)
+
+    def hold_slopes(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        why = self._physics.why_no_slopes()
+        if why:
+            raise SimulationError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")
+        return self._lines.hold(self._dofs(robots, dofs).ravel())
+
+    def hold_tangent(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> HeldTangent:
+        at = self._dofs(robots, dofs)
+        return HeldTangent(self._lines.taker(tangent, dofs, at), lambda: self.control.joint_f.numpy()[at])
