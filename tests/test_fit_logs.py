@@ -420,7 +420,7 @@ class TestSamples:
         columns["temp"][7] = np.nan
         log = read_log(csv_of(columns))
         assert "temperature" not in log.joints[0].extra
-        found(log, "temp is left out: 1 of 400 cells are empty or not finite (first: line 9)")
+        found(log, "temp is left out: 1 of 400 cells are empty, not finite or huge (first: line 9)")
 
 
 def edited(line, column, cell):
@@ -448,6 +448,7 @@ BAD_CSV = {
     "infinity": (edited(5, 1, "-inf"), "line 5, column 'cmd_knee': is empty or not finite"),
     "a hole": (edited(7, 2, ""), "line 7, column 'pos_knee': is empty or not finite"),
     "a hole in time": (edited(7, 0, ""), "line 7, column 'time': is empty or not finite"),
+    "a huge number": (edited(7, 2, "1e300"), "line 7, column 'pos_knee': got 1e\\+300; must be smaller than 1e\\+25"),
     "text": (edited(9, 1, "off"), "line 9, column 'cmd_knee': got 'off'; must be a number"),
     "too many cells": (edited(9, 1, "1,2"), "line 9: got 4 cells; must be 3, one for each column"),
     "too few cells": (edited(9, 1, "1").replace("\n", "\n0.5\n", 1), "line 2: got 1 cells; must be 3"),
@@ -480,7 +481,10 @@ BAD_JSON = {
     "other keys": ('{"entrys": []}', "has no 'entries', .* Did you mean 'entrys'"),
     "no entries": ('{"entries": []}', r"entries: got \[\]; must be a list of samples, at least one"),
     "an entry": ('{"entries": [{"time": 1}, 3]}', "entry 2: got 3; must be an object"),
-    "a hole": ('{"entries": [{"time": 1, "pos": 2}, {"time": 2}]}', "entry 2 has no 'pos', which the first has"),
+    "a hole": (
+        json.dumps({"entries": [{"time": t / 10, "goal": t} | ({"pos": t} if t != 1 else {}) for t in range(5)]}),
+        "entry 2, column 'pos': is empty or not finite",
+    ),
     "null": (
         json.dumps({"entries": [{"time": t / 10, "pos": None if t == 2 else t, "goal": t} for t in range(5)]}),
         "entry 3, column 'pos': is empty or not finite",
@@ -643,7 +647,7 @@ settings: {mass: 0.5, motor: big}
 @st.composite
 def logs(draw):
     count = draw(st.integers(3, 40))
-    steps = draw(st.lists(st.floats(1e-3, 0.1), min_size=count, max_size=count))
+    steps = draw(st.lists(st.floats(1e-6, 0.1), min_size=count, max_size=count))
     characters = st.characters(blacklist_categories=("Cs", "Cc", "Zs", "Zl", "Zp"))
     names = draw(st.lists(st.text(characters, min_size=1, max_size=12), min_size=1, max_size=3, unique=True))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))

@@ -10,11 +10,14 @@ import numpy as np
 
 from ...errors import LogError
 from .columns import Column
+from .signals import LARGEST, not_a_number
 from .table import Table
 from .units import factor
 
 _SLOWEST, _FASTEST = 0.2, 2e-4
 """Steps of logs that are of use [s]. They are a factor of 1000 apart, so that only one unit fits."""
+_SHORTEST = 1e-9
+"""Samples that are closer have the same time [s]."""
 _EPOCH = 1e8
 """Times from here on are counted from 1970, or from when a computer was started [s]."""
 _COARSE = 0.2
@@ -43,7 +46,7 @@ def read_clock(table: Table, column: Column, rows: np.ndarray, findings: list[st
             f"{table.at(rows[i + 1], column.name)}: time runs backwards, from {time[i]:.9g} s to {time[i + 1]:.9g} s; "
             "must increase"
         )
-    same = np.flatnonzero(steps == 0.0)
+    same = np.flatnonzero(steps < _SHORTEST)
     if len(same) > _COARSE * len(steps) or len(same) == len(steps):
         raise LogError(
             f"'{table.path}', column '{column.name}': {len(same)} of {len(time)} samples have the time of the one "
@@ -68,8 +71,8 @@ def seconds(table: Table, column: Column, rows: np.ndarray, findings: list[str])
         findings.append(f"{column.name}: dates, turned to seconds")
         return dates[rows] + column.offset
     time = table.numbers(column.name)[rows] * column.scale
-    for i in np.flatnonzero(~np.isfinite(time))[:1]:
-        raise LogError(f"{table.at(rows[i], column.name)}: is empty or not finite; must be a number")
+    for i in np.flatnonzero(~(np.abs(time) < LARGEST))[:1]:
+        raise LogError(f"{table.at(rows[i], column.name)}: {not_a_number(time[i])}")
     time = _unwrapped(column.name, time, findings)
     unit = column.unit or _unit(table, column, time, findings)
     return time * factor("time", unit) + column.offset

@@ -13,6 +13,9 @@ from .columns import Column
 from .table import Table
 from .units import NEEDED, factor
 
+LARGEST = 1e25
+"""Numbers of a log are smaller; nanoseconds since 1970 are the largest."""
+
 
 @dataclass(frozen=True, eq=False)
 class Signal:
@@ -54,16 +57,23 @@ def read_signal(table: Table, column: Column, rows: np.ndarray, findings: list[s
             return None
     else:
         values = table.numbers(column.name)[rows]
-    missing = np.flatnonzero(~np.isfinite(values))
+    missing = np.flatnonzero(~(np.abs(values) < LARGEST))
     if len(missing):
         if column.quantity in NEEDED:
-            raise LogError(f"{table.at(rows[missing[0]], column.name)}: is empty or not finite; must be a number")
+            raise LogError(f"{table.at(rows[missing[0]], column.name)}: {not_a_number(values[missing[0]])}")
         findings.append(
-            f"{column.name} is left out: {len(missing)} of {len(values)} cells are empty or not finite (first: "
+            f"{column.name} is left out: {len(missing)} of {len(values)} cells are empty, not finite or huge (first: "
             f"{table.row(rows[missing[0]])})"
         )
         return None
     return Signal(column, _signed(column, values, findings) * column.scale)
+
+
+def not_a_number(value: float) -> str:
+    """What is wrong with a value that is not finite, or too large, in words."""
+    if np.isfinite(value):
+        return f"got {value:g}; must be smaller than {LARGEST:g}"
+    return "is empty or not finite; must be a number"
 
 
 def _signed(column: Column, values: np.ndarray, findings: list[str]) -> np.ndarray:

@@ -76,7 +76,7 @@ def _text(make: Callable[[Columns, Log], bytes]) -> Callable[[Path, Columns, Log
 
 def _compressed(make: Callable[[Columns, Log], bytes]) -> Callable[[Path, Columns, Log], None]:
     def write(path: Path, columns: Columns, log: Log) -> None:
-        path.write_bytes(gzip.compress(make(columns, log), mtime=0))
+        path.write_bytes(gzip.compress(make(columns, log), compresslevel=6, mtime=0))
 
     return write
 

@@ -22,7 +22,7 @@ def read_json(path: Path) -> Table:
     """The entries and settings of a ``.json`` or ``.json.gz`` file.
 
     Raises:
-        LogError: It cannot be read, is cut off, or an entry lacks a value that the first one has.
+        LogError: It cannot be read, is cut off, or is not a list of entries.
     """
     text = read_content(path)
     if not text.strip():
@@ -53,12 +53,8 @@ def _columns(path: Path, entries: list[Any]) -> dict[str, np.ndarray]:
     for i, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise LogError(f"'{path}', entry {i + 1}: got {shown(entry)}; must be an object of values by name")
-    names = list(entries[0])
-    for i, entry in enumerate(entries):
-        for name in names:
-            if name not in entry:
-                raise LogError(f"'{path}', entry {i + 1} has no '{name}', which the first has")
-    return {name: _column([entry[name] for entry in entries]) for name in names}
+    names = dict.fromkeys(name for entry in entries for name in entry)
+    return {name: _column([entry.get(name) for entry in entries]) for name in names}
 
 
 def _column(values: list[Any]) -> np.ndarray:

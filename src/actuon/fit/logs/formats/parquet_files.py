@@ -38,21 +38,21 @@ def read_parquet(path: Path) -> Table:
     try:
         with path.open("rb") as stream:
             found = reader.read_table(stream)
+        names = found.column_names
+        columns = {name: _plain(column) for name, column in zip(names, found.columns, strict=True)}
+        settings = json.loads((found.schema.metadata or {}).get(SETTINGS.encode(), b"{}"))
     except FileNotFoundError as error:
         raise LogError(f"'{path}' does not exist") from error
     except Exception as error:  # pyarrow has a tree of its own
         raise LogError(f"'{path}' is not a valid Parquet file: {' '.join(str(error).split())[:200]}") from error
-    columns = {}
-    for name, column in zip(found.column_names, found.columns, strict=True):
-        if name in columns:
+    for i, name in enumerate(names):
+        if name in names[:i]:
             raise LogError(f"'{path}': two columns are called '{name}'; names must differ")
-        columns[name] = _plain(column)
     if not found.num_rows or not columns:
         raise LogError(f"'{path}' is empty; must hold a row per sample")
-    metadata = (found.schema.metadata or {}).get(SETTINGS.encode())
-    settings = json.loads(metadata) if metadata else {}
-    settings = {name: value for name, value in settings.items() if is_setting(value)}
-    return Table(str(path), columns, "row", range(1, found.num_rows + 1), settings)
+    said = settings if isinstance(settings, dict) else {}
+    said = {name: value for name, value in said.items() if is_setting(value)}
+    return Table(str(path), columns, "row", range(1, found.num_rows + 1), said)
 
 
 def _plain(column: Any) -> np.ndarray:
