@@ -35,6 +35,7 @@ ORDER = [
     "held_control",
     "tangent",
     "actuator",
+    "torch",
     "shared_battery",
     "builder",
     "robot_files",

@@ -174,6 +174,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "attach.recorder": ("Recorder",),
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
     "newton": (),
+    "torch": (),
     "assets": (),
     "graph": (),
     "lab": (),
@@ -192,7 +193,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
 
 
 if _typing.TYPE_CHECKING:
-    from . import assets as assets, graph as graph, lab as lab, newton as newton, sim as sim, usd as usd
+    from . import assets as assets, graph as graph, lab as lab, newton as newton, sim as sim, torch as torch, usd as usd
     from .attach.articulation_actuators import ArticulationActuators as ArticulationActuators
     from .attach.recorder import Recorder as Recorder
     from .attach.telemetry import Telemetry as Telemetry

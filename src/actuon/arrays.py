@@ -62,8 +62,8 @@ def refuse_autograd(value: Any, where: str) -> None:
     """
     if is_recorded(value):
         raise ArrayError(
-            f"{where}: got a PyTorch tensor that requires grad; Actuon would cut it off from autograd: pass "
-            "tensor.detach(), or record on a wp.Tape with wp.from_torch(tensor)"
+            f"{where}: got a PyTorch tensor that requires grad; this step would cut it off from autograd: use "
+            "actuon.torch.step(actuator, ...), or pass tensor.detach()"
         )
 
 

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of an actuator that PyTorch differentiates: efforts by targets, states, parameters, and by the past.
+
+Each step is recorded on a `wp.Tape` of its own; autograd chains them, through the memory of the actuator too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import warp as wp
+
+from .actuator import Actuator
+from .actuator_state import ActuatorState
+from .arrays import read_optional
+from .errors import ArrayError, ArrayTypeError, MissingExtraError, ParameterError, StateError, StructureError, listed
+
+try:
+    import torch
+    from torch.autograd.function import once_differentiable
+except ImportError as error:
+    raise MissingExtraError("torch", "torch", "actuon.torch") from error
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What an actuator remembers after a step, as autograd sees it. Made by `step`, for the next one."""
+
+    state: ActuatorState
+    """The same as the actuator itself knows it. Read-only: a backward pass comes back to it."""
+    tensors: tuple[torch.Tensor, ...]
+    """Its numbers that have gradients."""
+
+
+def step(
+    actuator: Actuator,
+    sim_state: object,
+    sim_control: object,
+    memory: Memory | ActuatorState | None = None,
+    dt: float | None = None,
+    *,
+    parameters: Mapping[str, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, Memory | None]:
+    """Step, and give the efforts as a tensor that autograd knows.
+
+    Args:
+        actuator: Built with ``requires_grad=True``.
+        sim_state: Object or mapping with tensors of positions and velocities, of any shape.
+        sim_control: Object or mapping with tensors of targets and, if any, feedforward.
+        memory: What the step before gave. Default: that of the beginning. A state of `Actuator.state` is where
+            gradients end.
+        dt: Time step [s]. Needed where a stage works over time.
+        parameters: Tensors to use as parameters, by kind and name, such as ``{"controller.kp": kp}``, or by the
+            position of their stage, ``{"1.kp": kp}``; shape (N,), or one number for all DOFs. Other parameters stay as
+            they are.
+
+    Returns:
+        Efforts [N·m or N], of the shape of the velocities, zero where the actuator has no DOF; and what the next step
+        gets as ``memory``, None of a chain that remembers nothing.
+    """
+    if not actuator.requires_grad:
+        raise StructureError("actuon.torch.step: the actuator must be built with requires_grad=True")
+    signals = _signals(actuator, sim_state, sim_control)
+    chosen = {name: _parameter(actuator, name, value) for name, value in (parameters or {}).items()}
+    before = _memory(actuator, memory)
+    after = actuator.state()
+    call = _Call(actuator, tuple(signals), tuple(array for array, _ in chosen.values()), before, after, dt)
+    given = (*signals.values(), *(value for _, value in chosen.values()), *(before.tensors if before else ()))
+    effort, *kept = _Step.apply(call, *given)
+    return effort, None if after is None else Memory(after, tuple(kept))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a step is about, beside the tensors that it gets: signals, parameters, memory, in this order."""
+
+    actuator: Actuator
+    signals: tuple[str, ...]
+    """Names of their arrays."""
+    parameters: tuple[wp.array, ...]
+    """The actuator's arrays of parameters that are replaced."""
+    before: Memory | None
+    after: ActuatorState | None
+    dt: float | None
+
+
+class _Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.call = call
+        ctx.save_for_backward(*tensors)
+        _, output = _run(call, tensors)
+        kept = [wp.to_torch(array, requires_grad=False).clone() for array in _remembered(call.after)]
+        return (wp.to_torch(output, requires_grad=False).reshape(tensors[1].shape), *kept)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Run the step again, on a tape, with what it got then."""
+        call: _Call = ctx.call
+        now = [wp.clone(array) for array in call.parameters]
+        tape = wp.Tape()
+        signals, output = _run(call, ctx.saved_tensors, tape)
+        sources = [*signals, *call.parameters, *_remembered(call.before.state if call.before else None)]
+        results = [output, *_remembered(call.after)]
+        for array in (*sources, *results):
+            array.grad.zero_()
+        for array, gradient in zip(results, gradients, strict=True):
+            if gradient is not None:
+                wp.copy(array.grad, _as_warp(gradient).reshape(array.shape))
+        tape.backward()
+        found = [wp.to_torch(array.grad).clone() for array in sources]
+        for array, value in zip(call.parameters, now, strict=True):
+            wp.copy(array, value)
+        shaped = (gradient.reshape(t.shape) for gradient, t in zip(found, ctx.saved_tensors, strict=True))
+        return None, *(g if needed else None for g, needed in zip(shaped, ctx.needs_input_grad[1:], strict=True))
+
+
+def _run(
+    call: _Call, tensors: tuple[torch.Tensor, ...], tape: wp.Tape | None = None
+) -> tuple[list[wp.array], wp.array]:
+    """Step; returns the arrays of its signals, and of the efforts."""
+    count = len(call.signals)
+    signals = [_as_warp(tensor, requires_grad=True) for tensor in tensors[:count]]
+    for array, tensor in zip(call.parameters, tensors[count:], strict=False):
+        wp.copy(array, _as_warp(tensor).reshape(array.shape))
+    output = wp.zeros(tensors[1].numel(), dtype=wp.float32, device=call.actuator.device, requires_grad=True)
+    sim = dict(zip(call.signals, signals, strict=True)) | {call.actuator.control_output_attr: output}
+    with tape or contextlib.nullcontext():
+        call.actuator.step(sim, sim, call.before.state if call.before else None, call.after, call.dt)
+    return signals, output
+
+
+def _as_warp(tensor: torch.Tensor, requires_grad: bool = False) -> wp.array:
+    return wp.from_torch(tensor.detach().contiguous().flatten(), requires_grad=requires_grad)
+
+
+def _remembered(state: ActuatorState | None) -> list[wp.array]:
+    """The arrays of a state that have gradients."""
+    if state is None:
+        return []
+    parts = [part for part in (*state.stages, state.held) if part is not None]
+    return [array for part in parts for array in part.arrays().values() if array.requires_grad]
+
+
+def _memory(actuator: Actuator, memory: Memory | ActuatorState | None) -> Memory | None:
+    if not actuator.is_stateful():
+        return None
+    if isinstance(memory, Memory):
+        if memory.state.owner is not actuator:
+            raise StateError("memory: is that of another actuator; give what this actuator's last step gave")
+        return memory
+    if memory is not None and not isinstance(memory, ActuatorState):
+        raise StateError(f"memory: got {type(memory).__name__}; must be what the step before gave, or a state")
+    state: ActuatorState | None = actuator.state() if memory is None else copy.deepcopy(memory)
+    assert state is not None
+    return Memory(state, tuple(wp.to_torch(a, requires_grad=False).clone() for a in _remembered(state)))
+
+
+def _signals(actuator: Actuator, sim_state: object, sim_control: object) -> dict[str, torch.Tensor]:
+    """Tensors by the name of their array; positions and velocities first."""
+    named: dict[str, object] = dict.fromkeys((actuator.state_pos_attr, actuator.state_vel_attr), sim_state)
+    commands = (actuator.control_target_pos_attr, actuator.control_target_vel_attr, actuator.control_feedforward_attr)
+    named |= dict.fromkeys(filter(None, (*commands, *actuator.custom_inputs)), sim_control)
+    found = {}
+    for name, source in named.items():
+        value = read_optional(source, name)
+        role = "sim_state" if source is sim_state and name in list(named)[:2] else "sim_control"
+        if value is None and role == "sim_control":
+            continue  # the step says it where it is needed
+        where = f"{role}.{name}"
+        if not isinstance(value, torch.Tensor):
+            raise ArrayTypeError(f"{where}: got {type(value).__name__}; must be a PyTorch tensor")
+        if value.dtype is not torch.float32:
+            raise ArrayTypeError(f"{where}: got dtype {value.dtype}; must be torch.float32: pass tensor.float()")
+        if wp.device_from_torch(value.device) != actuator.device:
+            raise ArrayError(f"{where}: got a tensor on '{value.device}'; the actuator runs on '{actuator.device}'")
+        found[name] = value
+    return found
+
+
+def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.array, torch.Tensor]:
+    """The actuator's own array of a parameter, and the tensor in its shape."""
+    offered: dict[str, wp.array] = {}
+    for position, stage in enumerate(actuator.stages):
+        for key, array in stage.parameters().items():
+            if array.requires_grad:
+                offered[f"{position}.{key}"] = array
+                offered.setdefault(f"{stage.kind.value}.{key}", array)
+    if name not in offered:
+        raise ParameterError(f"parameters: no '{name}'; {listed(name, offered, 'parameters')}")
+    array = offered[name]
+    if not isinstance(value, torch.Tensor) or value.dtype is not torch.float32:
+        got = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+        raise ArrayTypeError(f"parameters['{name}']: got {got}; must be a tensor of torch.float32")
+    try:
+        return array, value.expand(array.shape)
+    except RuntimeError as error:
+        raise ArrayError(f"parameters['{name}']: got shape {tuple(value.shape)}; must be {array.shape}") from error

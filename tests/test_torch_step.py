@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps that PyTorch differentiates, against central differences of many steps through the same actuator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import actuon
+
+torch = pytest.importorskip("torch")
+N = 5
+STEPS = 4
+DT = 0.005
+
+
+def build(requires_grad=True):
+    return actuon.Actuator(
+        range(N),
+        actuon.ControllerPID(np.linspace(20.0, 30.0, N), 4.0, 0.8),
+        delay=actuon.Delay([0, 1, 2, 0, 1], 2),
+        transmission=actuon.TransmissionGear(6.0, 0.9),
+        clamping=[actuon.ClampingDCMotor(8.0, 60.0, 4.0)],
+        requires_grad=requires_grad,
+    )
+
+
+def signals(rng):
+    return {
+        name: torch.tensor(rng.normal(0.0, 0.3, N).astype(np.float32), requires_grad=True)
+        for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")
+    }
+
+
+def rollout(actuator, steps, weights, parameters=None):
+    memory, total = None, 0.0
+    for sim, weight in zip(steps, weights, strict=True):
+        effort, memory = actuon.torch.step(actuator, sim, sim, memory, DT, parameters=parameters)
+        total = total + (weight * effort).sum()
+    return total
+
+
+def test_gradients_through_several_steps(rng):
+    actuator = build()
+    steps = [signals(rng) for _ in range(STEPS)]
+    weights = [torch.tensor(rng.normal(size=N).astype(np.float32)) for _ in range(STEPS)]
+    kp = torch.tensor(np.linspace(20.0, 30.0, N).astype(np.float32), requires_grad=True)
+    ratio = torch.tensor(6.0, requires_grad=True)
+    parameters = {"controller.kp": kp, "transmission.ratio": ratio}
+    rollout(actuator, steps, weights, parameters).backward()
+
+    def difference(tensor, i, h):
+        kept = tensor.detach().clone()
+        values = []
+        for sign in (1.0, -1.0):
+            with torch.no_grad():
+                tensor.view(-1)[i] = kept.view(-1)[i] + sign * h
+                values.append(float(rollout(actuator, steps, weights, parameters)))
+                tensor.copy_(kept)
+        return (values[0] - values[1]) / (2.0 * h)
+
+    for t in range(STEPS):
+        for name, tensor in steps[t].items():
+            expected = [difference(tensor, i, 2e-3) for i in range(N)]
+            np.testing.assert_allclose(tensor.grad, expected, rtol=2e-2, atol=2e-2, err_msg=f"{name} of step {t}")
+    np.testing.assert_allclose(kp.grad, [difference(kp, i, 0.05) for i in range(N)], rtol=2e-2, atol=2e-3)
+    np.testing.assert_allclose(ratio.grad, difference(ratio, 0, 0.01), rtol=2e-2, atol=2e-3)
+
+
+def test_the_same_efforts_as_the_plain_step(rng):
+    taped, plain = build(), build(requires_grad=False)
+    states, memory = [plain.state(), plain.state()], None
+    for _ in range(STEPS):
+        sim = signals(rng)
+        effort, memory = actuon.torch.step(taped, sim, sim, memory, DT)
+        given = {name: tensor.detach() for name, tensor in sim.items()} | {"joint_f": torch.zeros(N)}
+        plain.step(given, given, *states, DT)
+        states.reverse()
+        np.testing.assert_allclose(effort.detach(), given["joint_f"], rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_that_change_between_steps_are_those_of_each_step(rng):
+    actuator = actuon.Actuator(range(N), actuon.ControllerPD(1.0, 0.0), requires_grad=True)
+    gains = [torch.full((N,), value, requires_grad=True) for value in (10.0, 20.0)]
+    sims = [signals(rng) for _ in gains]
+    efforts = [
+        actuon.torch.step(actuator, sim, sim, parameters={"controller.kp": kp})[0]
+        for sim, kp in zip(sims, gains, strict=True)
+    ]
+    sum(effort.sum() for effort in efforts).backward()
+    for sim, kp in zip(sims, gains, strict=True):
+        np.testing.assert_allclose(sim["joint_q"].grad, -kp.detach())
+        error = (sim["joint_target_q"] - sim["joint_q"]).detach()
+        np.testing.assert_allclose(kp.grad, error, atol=1e-6)
+    np.testing.assert_allclose(actuator.controller.kp.numpy(), 20.0)
+
+
+def test_tensors_of_any_shape_and_a_chain_without_memory(rng):
+    actuator = actuon.Actuator(range(6), actuon.ControllerPD(10.0, 1.0), requires_grad=True)
+    zeros = torch.zeros(2, 3)
+    q = torch.randn(2, 3, requires_grad=True)
+    control = {"joint_target_q": zeros, "joint_target_qd": zeros}
+    effort, memory = actuon.torch.step(actuator, {"joint_q": q, "joint_qd": zeros}, control)
+    assert memory is None
+    assert effort.shape == (2, 3)
+    effort.sum().backward()
+    np.testing.assert_allclose(q.grad, -10.0 * torch.ones(2, 3))
+
+
+def test_a_state_is_where_gradients_begin_and_is_not_touched(rng):
+    actuator = build()
+    state = actuator.state()
+    first = state.contents()
+    sim = signals(rng)
+    _, memory = actuon.torch.step(actuator, sim, sim, state, DT)
+    np.testing.assert_equal(state.contents(), first)
+    effort, _ = actuon.torch.step(actuator, sim, sim, memory, DT)
+    effort.sum().backward()
+    assert sim["joint_q"].grad.abs().sum() > 0.0
+
+
+def test_the_plain_step_names_this_one(rng):
+    actuator = build(requires_grad=False)
+    sim = signals(rng) | {"joint_f": torch.zeros(N)}
+    with pytest.raises(actuon.ArrayError, match=r"use actuon\.torch\.step\(actuator"):
+        actuator.step(sim, sim, actuator.state(), actuator.state(), DT)
+
+
+def test_bad_input(rng):
+    actuator, sim = build(), signals(rng)
+    with pytest.raises(actuon.StructureError, match="requires_grad=True"):
+        actuon.torch.step(build(requires_grad=False), sim, sim, dt=DT)
+    with pytest.raises(actuon.ArrayTypeError, match=r"sim_state\.joint_q: got dtype torch\.float64"):
+        actuon.torch.step(actuator, sim | {"joint_q": sim["joint_q"].double()}, sim, dt=DT)
+    with pytest.raises(actuon.ArrayTypeError, match=r"sim_state\.joint_q: got NoneType"):
+        actuon.torch.step(actuator, {}, sim, dt=DT)
+    with pytest.raises(actuon.MissingArrayError, match="joint_target_q"):
+        actuon.torch.step(actuator, sim, {}, dt=DT)
+    with pytest.raises(actuon.ParameterError, match=r"no 'controller\.kq'.*Did you mean 'controller\.kp'"):
+        actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kq": torch.zeros(N)})
+    with pytest.raises(actuon.ArrayError, match=r"controller\.kp.*got shape \(3,\)"):
+        actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kp": torch.zeros(3)})
+    _, memory = actuon.torch.step(build(), sim, sim, dt=DT)
+    with pytest.raises(actuon.StateError, match="another actuator"):
+        actuon.torch.step(actuator, sim, sim, memory, DT)
+    with pytest.raises(actuon.StateError, match="got int"):
+        actuon.torch.step(actuator, sim, sim, 3, DT)
