@@ -190,7 +190,8 @@ def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.a
         for key, array in stage.parameters().items():
             if array.requires_grad:
                 offered[f"{position}.{key}"] = array
-                offered.setdefault(f"{stage.kind.value}.{key}", array)
+                if stage.kind is not None:
+                    offered.setdefault(f"{stage.kind.value}.{key}", array)
     if name not in offered:
         raise ParameterError(f"parameters: no '{name}'; {listed(name, offered, 'parameters')}")
     array = offered[name]
