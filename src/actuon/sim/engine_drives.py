@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What only some engines have of drives and friction: bounds that differ by direction, tendons, drives that can be
-added, slopes of efforts, loads that are told."""
+added, slopes of efforts, loads that are told; and how their steps answer to motions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from ..errors import SimulationError
+from .step_map import StepMaps
 
 
 class Tangent(NamedTuple):
@@ -120,6 +121,15 @@ class EngineDrives:
             loads: float32, flat as the velocities.
         """
         return None
+
+    def step_maps(self, robot: int, dt: float) -> StepMaps:
+        """How steps of ``dt`` [s] answer to small motions of a robot, around poses and with properties as they are now.
+
+        Args:
+            robot: Index into ``robots``.
+            dt: Time step [s], which need not be that of the simulation.
+        """
+        raise SimulationError(f"{type(self).__name__} does not say how its steps answer to motions")
 
     def what_drives(self, robot: int, dof: int) -> str:
         """What of the engine still drives a DOF of a robot that should be silent."""

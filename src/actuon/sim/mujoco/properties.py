@@ -19,6 +19,7 @@ from .friction import SOFTNESS, external_loads
 from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
 from .servos import GAIN_FIELDS
+from .step_map import MujocoStepMaps
 
 GAINS = ("actuator_gainprm", "actuator_biasprm")
 LIMITS = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
@@ -222,6 +223,14 @@ class ModelProperties(Simulation):
     def silent_drives(self, robots: np.ndarray) -> np.ndarray:
         """A tendon that moves the joint is a drive too."""
         return np.array([self._drives.silent(model, dofs) for model, _, dofs in self._with_models(robots)])
+
+    def step_maps(self, robot: int, dt: float) -> MujocoStepMaps:
+        chosen = self.robots[robot]
+        self.refresh()
+        state = self._batch.block("qpos")[chosen.env], self._batch.block("ctrl")[chosen.env]
+        dofs = chosen.dofs - chosen.env * self._fields.model.nv
+        model = self._fields.model_of(chosen.env)
+        return MujocoStepMaps(self._mujoco, model, state, dofs, chosen.is_fixed_base, dt)
 
     def what_drives(self, robot: int, dof: int) -> str:
         ((model, _, dofs),) = self._with_models(np.array([robot]))

@@ -13,6 +13,7 @@ import warp as wp
 from ...errors import MissingExtraError, SimulationError
 from ...typing import DeviceLike, PathLike
 from ..simulation import CONTROL, STATE, live_simulations
+from ..step_map import StepMaps
 from .placing import indices_of, place_robots
 from .reading import RobotFile, new_builder, read_robot_file
 from .roots import FreeRoots, shift
@@ -84,8 +85,7 @@ class NewtonSimulation(SlopeHolder):
             builder.replicate(file.builder, num_envs)
         super().__init__(num_envs, float(dt or file.dt or _DEFAULT_DT), device)
         self.model = builder.finalize(device=self.device)
-        native = self.device.is_cpu and num_envs == 1
-        options = {"use_mujoco_cpu": native, "integrator": integrator, **sizes}
+        options = {"use_mujoco_cpu": self.device.is_cpu and num_envs == 1, "integrator": integrator, **sizes}
         self._physics = make_physics(newton, self.model, solver, options)
         self.solver = self._physics.solver
         self._make_state(file)
@@ -181,6 +181,10 @@ class NewtonSimulation(SlopeHolder):
 
     def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None] | None:
         return self._physics.load_reader(loads)
+
+    def step_maps(self, robot: int, dt: float) -> StepMaps:
+        first = self.robots[robot % (len(self.robots) // self.num_envs)]
+        return self._physics.step_maps(first, self.state.joint_q.numpy(), dt)
 
     def root_poses(self, robots: np.ndarray) -> np.ndarray:
         return self._numbers("body_q")[self._roots[robots]]

@@ -12,7 +12,10 @@ import warp as wp
 
 from ...errors import SimulationError
 from ..mujoco.friction import SOFTNESS
+from ..robot import Robot
+from ..step_map import StepMaps
 from .loads import load_reader
+from .step_map import ArticulationStepMaps, mujoco_step_maps
 
 SolverLike: TypeAlias = "str | Callable[[Any], Any]"
 """A name, a class of solver, or a function that makes a solver of a ``newton.Model``."""
@@ -88,6 +91,10 @@ class Physics:
         (worlds, DOFs).
         """
         return lambda: None
+
+    def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float) -> StepMaps:
+        """How steps of ``dt`` [s] answer to motions of a robot of the first environment, all joints at ``joint_q``."""
+        return ArticulationStepMaps(self.newton, self.model, robot, joint_q, self.honours, dt)
 
     def can_be_driven(self) -> np.ndarray:
         """Whether gains have an effect, for each DOF of the model."""
@@ -253,6 +260,9 @@ class MujocoPhysics(Physics):
 
     def load_reader(self, loads: wp.array) -> Callable[[], None]:
         return load_reader(self.solver, loads)
+
+    def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float) -> StepMaps:
+        return mujoco_step_maps(self.solver, robot, joint_q, dt)
 
     def can_have_stops(self) -> np.ndarray:
         return self._stops

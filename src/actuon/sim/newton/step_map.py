@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How steps of Newton's solvers answer to small motions of robots."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...errors import SimulationError
+from ..mujoco.step_map import MujocoStepMaps
+from ..robot import Robot
+from ..step_map import StepMap, StepMaps, euler_map
+
+_CHANGED = ("dof_armature", "dof_damping", "actuator_gainprm", "actuator_biasprm")
+"""What MuJoCo Warp holds of its own for each environment."""
+
+
+def mujoco_step_maps(solver: Any, robot: Robot, joint_q: np.ndarray, dt: float) -> StepMaps:
+    """Of the model that a ``SolverMuJoCo`` keeps.
+
+    Args:
+        solver: The solver.
+        robot: A robot of the first environment.
+        joint_q: Positions of all joints, as Newton has them.
+        dt: Time step [s].
+    """
+    mujoco, _ = solver.import_mujoco()
+    model = copy.copy(solver.mj_model)
+    of_newton = solver.mjc_dof_to_newton_dof.numpy()[0]
+    places = {int(dof): place for place, dof in enumerate(of_newton) if dof >= 0}
+    try:
+        dofs = np.array([places[int(dof)] for dof in robot.dofs])
+    except KeyError as error:
+        raise SimulationError(f"MuJoCo's model has no DOF {error} of '{robot.path}'") from error
+    if not solver.use_mujoco_cpu:
+        for name in _CHANGED:
+            getattr(model, name)[:] = getattr(solver.mjw_model, name).numpy()[0]
+    qpos = model.qpos0.copy()
+    at = model.jnt_qposadr[model.dof_jntid[dofs]]
+    qpos[at] += joint_q[robot.coordinates]
+    return _Shifted(mujoco, model, (qpos, np.zeros(model.nu)), dofs, robot.is_fixed_base, dt, model.qpos0[at])
+
+
+class _Shifted(MujocoStepMaps):
+    """Positions of Newton's joints begin where MuJoCo's reference is."""
+
+    def __init__(self, *given: Any):
+        *others, self._reference = given
+        super().__init__(*others)
+
+    def at(self, positions: np.ndarray) -> StepMap:
+        return super().at(positions + self._reference)
+
+
+class ArticulationStepMaps(StepMaps):
+    """Of a solver that takes semi-implicit Euler steps, from Newton's mass matrix.
+
+    Args:
+        newton: The module.
+        model: A ``newton.Model``.
+        robot: A robot of the first environment.
+        joint_q: Positions of all joints.
+        honours: Properties of joints that the solver makes use of.
+        dt: Time step [s].
+    """
+
+    def __init__(self, newton: Any, model: Any, robot: Robot, joint_q: np.ndarray, honours: frozenset[str], dt: float):
+        self._newton, self._model, self._robot, self._dt = newton, model, robot, dt
+        self._joint_q = joint_q.copy()
+        joints = model.joint_qd_start.numpy()
+        starts = joints[model.articulation_start.numpy()]
+        self._articulation = int(np.searchsorted(starts, robot.dofs[0], side="right")) - 1
+        self._first, end = (int(starts[self._articulation + i]) for i in range(2))
+        width = slice(self._first, end)
+        none = np.zeros(end - self._first)
+        self._armature = model.joint_armature.numpy()[width] if "armature" in honours else none
+        self._damping = model.joint_damping.numpy()[width] if "viscous_friction" in honours else none
+        self.free = np.ones(len(robot.dofs), dtype=bool)
+
+    def at(self, positions: np.ndarray) -> StepMap:
+        model, state = self._model, self._model.state()
+        joint_q = self._joint_q.copy()
+        joint_q[self._robot.coordinates] = positions
+        at = wp.array(joint_q, dtype=wp.float32, device=model.device)
+        self._newton.eval_fk(model, at, wp.zeros_like(model.joint_qd), state)
+        n = len(self._armature)
+        mass = self._newton.eval_mass_matrix(model, state).numpy()[self._articulation, :n, :n].astype(np.float64)
+        mobility = np.linalg.inv(mass + np.diag(self._armature))
+        return euler_map(mobility, self._damping, self._robot.dofs - self._first, self._dt)

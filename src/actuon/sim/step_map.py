@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step of an engine as a linear map, around a pose at rest."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class StepMap:
+    r"""What a step makes of a small motion, without contacts, stops, dry friction and gravity.
+
+    .. math:: x' = A x + B \tau
+
+    for :math:`x = (\delta q, \dot q)` of all n DOFs of the model, and efforts :math:`\tau` at the robot's D DOFs that
+    are held through the step. The integrator, passive springs and dampers, the engine's own drives and bodies that are
+    joined in loops are in it.
+    """
+
+    transition: np.ndarray
+    """A, shape (2n, 2n)."""
+    input: np.ndarray
+    """B, shape (2n, D)."""
+    dofs: np.ndarray
+    """Which of the n DOFs are the robot's, shape (D,)."""
+    mobility: np.ndarray
+    """Acceleration of the robot's DOFs for a unit of effort at each of them, shape (D, D) [1/(kg·m²) or 1/kg]."""
+    hold: np.ndarray | None = None
+    """Efforts that hold the robot in its pose against gravity and springs [N·m or N], shape (D,). None for a free base,
+    and where the engine does not say."""
+
+    @property
+    def inertia(self) -> np.ndarray:
+        """What each DOF feels while the others move freely, armature included [kg·m² or kg], shape (D,)."""
+        return np.asarray(1.0 / np.diag(self.mobility))
+
+
+class StepMaps(abc.ABC):
+    """Makes step maps of a robot at poses."""
+
+    free: np.ndarray
+    """Whether a DOF may be put anywhere in its range, shape (D,). One that a constraint ties to others may not."""
+
+    @abc.abstractmethod
+    def at(self, positions: np.ndarray) -> StepMap:
+        """The map at positions [rad or m] of shape (D,). What is not a DOF of the robot stays as it is."""
+
+
+def euler_map(mobility: np.ndarray, damping: np.ndarray, dofs: np.ndarray, dt: float) -> StepMap:
+    """That of the semi-implicit Euler step q̇' = q̇ + dt·q̈, q' = q + dt·q̇', with explicit viscous friction.
+
+    Args:
+        mobility: Inverse of the mass matrix, shape (n, n) [1/(kg·m²)].
+        damping: Viscous friction, shape (n,) [N·m·s/rad].
+        dofs: Which of the n DOFs are the robot's, shape (D,).
+        dt: Time step [s].
+    """
+    n = len(mobility)
+    velocity = np.eye(n) - dt * mobility * damping
+    push = dt * mobility[:, dofs]
+    return StepMap(
+        np.block([[np.eye(n), dt * velocity], [np.zeros((n, n)), velocity]]),
+        np.vstack([dt * push, push]),
+        dofs,
+        mobility[np.ix_(dofs, dofs)],
+    )
