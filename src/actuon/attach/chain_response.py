@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the actuators of robots make of small motions: their stiffness and damping, and how late they are.
+
+Measured on the chains themselves, on arrays of their own, so that it holds for any stages: gears, networks, filters.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from ..actuator import Actuator
+from ..actuator_state import ActuatorState
+from ..errors import SimulationError
+from ..sim import Articulation
+
+MEMORY = 64
+"""How many steps a chain's answer is followed; what is left of it by then, as of an integral, counts as constant."""
+_CHANGE = (5e-3, 5e-2)
+"""Of positions [rad or m] and velocities [rad/s or m/s], where no limit is near."""
+OFFSETS = (0.0, 2e-2, -2e-2)
+"""How far targets are off [rad or m]: of a gap, only the sides are stiff."""
+_FAR = (1e1, 1e4)
+"""How far targets are off [rad or m] to find out what the most is."""
+_SMALL = 1e-3
+"""Share of the largest answer below which one is rounding."""
+_MOST_PHASES = 64
+
+_States = list[ActuatorState | None]
+
+
+@dataclass(frozen=True)
+class ChainResponse:
+    """Of each DOF of a robot, at rest. Zero on DOFs without an actuator."""
+
+    stiffness: np.ndarray
+    """What a change of position in one step, at which the controller's clock stands at p, takes off the effort k steps
+    later, shape (P, K, D) [N·m/rad or N/m]."""
+    damping: np.ndarray
+    """The same of velocity, shape (P, K, D) [N·m·s/rad or N·s/m]."""
+    lowest: np.ndarray
+    """The least effort at rest [N·m or N], shape (D,); -inf where it is not limited."""
+    highest: np.ndarray
+    """The most, shape (D,)."""
+    offsets: tuple[float, ...] = (0.0,)
+    """How far targets were off where an actuator was stiffest [rad or m]."""
+
+    @property
+    def kp(self) -> np.ndarray:
+        """What a lasting change of position takes off the effort [N·m/rad or N/m], shape (D,)."""
+        return np.asarray(self.stiffness.sum(axis=1).mean(axis=0))
+
+    @property
+    def kd(self) -> np.ndarray:
+        """What a lasting velocity takes off the effort [N·m·s/rad or N·s/m], shape (D,)."""
+        return np.asarray(self.damping.sum(axis=1).mean(axis=0))
+
+    @property
+    def instant(self) -> np.ndarray:
+        """Whether the effort of a DOF follows from the state of its own step alone, shape (D,)."""
+        if len(self.stiffness) > 1:
+            return np.zeros(self.stiffness.shape[2], dtype=bool)
+        return np.asarray(~(self.stiffness[0, 1:].any(axis=0) | self.damping[0, 1:].any(axis=0)))
+
+
+def measure(
+    articulation: Articulation, actuators: Sequence[Actuator], dt: float, offsets: Sequence[float] = OFFSETS
+) -> ChainResponse:
+    """Step the actuators with small changes, from the robots' present positions.
+
+    Where robots differ, the one with the stiffest actuator counts, for each DOF.
+
+    Args:
+        articulation: The robots.
+        actuators: Whose ``effort_indices`` count through robots and DOFs.
+        dt: Time step [s].
+        offsets: How far targets are off [rad or m], one after the other. The stiffest answer counts, for each DOF.
+
+    Raises:
+        SimulationError: An actuator gives an effort that is not finite.
+    """
+    bench = _Bench(articulation, actuators, dt)
+    lowest, highest = bench.limits()
+    columns = np.arange(articulation.num_dofs)
+    best, most = np.zeros((2, bench.phases, bench.length, len(columns))), np.zeros(len(columns))
+    overshoot = np.array([dt * dt / 2.0, dt])[:, None, None]
+    counted = []
+    for offset in offsets:
+        answers = bench.answers(offset, lowest, highest)
+        weights = (np.abs(answers).sum(axis=(1, 2)) * overshoot).sum(axis=0)
+        robots = weights.argmax(axis=0)
+        is_more = weights[robots, columns] > (1.0 + _SMALL) * most
+        best = np.where(is_more, answers[:, :, :, robots, columns], best)
+        most = np.maximum(most, weights[robots, columns])
+        counted += [offset] if is_more.any() else []
+    limits = lowest.max(axis=0), highest.min(axis=0)
+    length = _needed(best)
+    return ChainResponse(best[0, :, :length], best[1, :, :length], *limits, tuple(counted or offsets[:1]))
+
+
+def _needed(answers: np.ndarray) -> int:
+    """How many steps of answers, of shape (2, P, K, D), are not zero."""
+    seen = answers.any(axis=(0, 1, 3))
+    return int(np.flatnonzero(seen)[-1]) + 1 if seen.any() else 1
+
+
+class _Bench:
+    """Actuators of robots, on arrays that are no simulation's."""
+
+    def __init__(self, articulation: Articulation, actuators: Sequence[Actuator], dt: float):
+        self._actuators = [actuator for actuator in actuators if actuator.num_actuators]
+        self._dt, self._names = dt, articulation.dof_names
+        self._shape = len(articulation), articulation.num_dofs
+        self.phases = math.lcm(*(actuator.control_every for actuator in self._actuators))
+        if self.phases > _MOST_PHASES:
+            raise SimulationError(
+                f"controllers run at every {self.phases}th step together; stability is looked at for up to "
+                f"{_MOST_PHASES}"
+            )
+        self._is_stateful = any(actuator.is_stateful() for actuator in self._actuators)
+        self.length = max(MEMORY, 2 * self.phases) if self._is_stateful else 1
+        given = articulation.simulation.arrays
+        self._start = given.joint_q.numpy().copy()
+        self._places = {kind: articulation.flat_indices(kind) for kind in ("joint_q", "joint_qd", "joint_target_q")}
+        self._state = {kind: wp.zeros_like(getattr(given, kind)) for kind in ("joint_q", "joint_qd")}
+        self._control = {"joint_target_q": wp.zeros_like(given.joint_target_q)}
+        device, width = articulation.simulation.device, len(articulation) * articulation.num_dofs
+        for actuator in self._actuators:
+            flat = [actuator.control_target_vel_attr, actuator.control_feedforward_attr, *actuator.custom_inputs]
+            self._control |= {str(name): wp.zeros_like(given.joint_qd) for name in flat if name is not None}
+            own = [actuator.control_output_attr, *actuator.control_signal_attrs.values()]
+            if actuator.control_computed_output_attr is not None:
+                own.append(actuator.control_computed_output_attr)
+            self._control |= {name: wp.zeros(width, dtype=wp.float32, device=device) for name in own}
+
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest effort at rest, each of shape (N, D); ±inf where there is none."""
+        bounds = []
+        for sign in (-1.0, 1.0):
+            near, far = (self._most(sign * distance) for distance in _FAR)
+            limited = np.isclose(near, far, rtol=1e-2, atol=1e-6)
+            bounds.append(np.where(limited, near, sign * np.inf))
+        lowest, highest = bounds
+        return lowest, highest
+
+    def _most(self, offset: float) -> np.ndarray:
+        efforts = self._run(self._states(), offset, self._settling())
+        return np.asarray(efforts.max(axis=0) if offset > 0.0 else efforts.min(axis=0))
+
+    def _settling(self) -> int:
+        """Steps until delays and filters have settled, a multiple of the controllers' period."""
+        return self.phases * math.ceil(self.length / self.phases) if self._is_stateful else 1
+
+    def _states(self) -> _States:
+        return [actuator.state() for actuator in self._actuators]
+
+    def answers(self, offset: float, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
+        """Stiffness and damping around targets that are ``offset`` off, shape (2, P, K, N, D)."""
+        settled = self._states()
+        self._run(settled, offset, self._settling())
+        found = np.zeros((2, self.phases, self.length, *self._shape), np.float32)
+        for kind in range(2):
+            change = np.full(self._shape, _CHANGE[kind])
+            for _ in range(8):
+                answer, most, least = self._answer(settled, offset, kind, change)
+                at_limit = (most > 0.6 * highest) | (least < 0.6 * lowest)
+                if offset != 0.0 or not at_limit.any():
+                    break
+                change = np.where(at_limit, 0.2 * change, change)
+            found[kind] = answer
+        peak = np.abs(found).max(axis=(1, 2), keepdims=True)
+        found -= found[:, :, -1:] if self._is_stateful else 0.0
+        return np.where(np.abs(found) > _SMALL * peak, found, 0.0)
+
+    def _answer(
+        self, settled: _States, offset: float, kind: int, change: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The answer to ``change`` in each phase, shape (P, K, N, D), and the most and least effort on the way."""
+        answer = np.empty((self.phases, self.length, *self._shape), np.float32)
+        most, least = np.full(self._shape, -np.inf), np.full(self._shape, np.inf)
+        for phase in range(self.phases):
+            before = copy.deepcopy(settled)
+            if phase:
+                self._run(before, offset, phase)
+            sides = []
+            for sign in (1.0, -1.0):
+                states = copy.deepcopy(before)
+                sides.append(self._run(states, offset, self.length, kind, sign * change))
+            answer[phase] = -(sides[0] - sides[1]) / self._apart(kind, change)
+            most = np.maximum(most, np.max(sides, axis=(0, 1)))
+            least = np.minimum(least, np.min(sides, axis=(0, 1)))
+        return answer, most, least
+
+    def _apart(self, kind: int, change: np.ndarray) -> np.ndarray:
+        """How far the two sides of a change are apart in numbers of 32 bits, shape (N, D)."""
+        at = np.zeros(self._shape, np.float32) if kind else self._start[self._places["joint_q"]]
+        return (at + np.float32(change)).astype(np.float64) - (at - np.float32(change))
+
+    def _run(
+        self, states: _States, offset: float, steps: int, kind: int = 0, change: np.ndarray | float = 0.0
+    ) -> np.ndarray:
+        """Efforts [N·m or N] over steps, of which the first is with a changed position or velocity; (steps, N, D)."""
+        q, qd = self._start.copy(), np.zeros(self._state["joint_qd"].shape, np.float32)
+        target = self._control["joint_target_q"].numpy().copy()
+        target[self._places["joint_target_q"]] = q[self._places["joint_q"]] + offset
+        self._control["joint_target_q"].assign(target)
+        efforts = np.zeros((steps, *self._shape))
+        for step in range(steps):
+            if step < 2:
+                now, speed = q.copy(), qd.copy()
+                changed = (now, speed)[kind]
+                changed[self._places[("joint_q", "joint_qd")[kind]]] += np.float32(change if step == 0 else 0.0)
+                self._state["joint_q"].assign(now)
+                self._state["joint_qd"].assign(speed)
+            for actuator, state in zip(self._actuators, states, strict=True):
+                actuator.step(self._state, self._control, state, state, self._dt)
+            for actuator in self._actuators:
+                at = actuator.effort_indices.numpy()
+                efforts[step].ravel()[at] = self._control[actuator.control_output_attr].numpy()[at]
+        bad = ~np.isfinite(efforts).all(axis=(0, 1))
+        if bad.any():
+            names = ", ".join(self._names[i] for i in np.flatnonzero(bad))
+            raise SimulationError(
+                f"actuators give efforts that are NaN or infinite, at rest, at {names}; see their gains"
+            )
+        return efforts
