@@ -171,6 +171,7 @@ _announce_schemas()
 _LAZY: dict[str, tuple[str, ...]] = {
     "attach.attachment": ("Telemetry",),
     "attach.articulation_actuators": ("ArticulationActuators",),
+    "attach.checking": ("CheckResult", "check"),
     "attach.recorder": ("Recorder",),
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
     "newton": (),
@@ -195,6 +196,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
 if _typing.TYPE_CHECKING:
     from . import assets as assets, graph as graph, lab as lab, newton as newton, sim as sim, torch as torch, usd as usd
     from .attach.articulation_actuators import ArticulationActuators as ArticulationActuators
+    from .attach.checking import CheckResult as CheckResult, check as check
     from .attach.recorder import Recorder as Recorder
     from .attach.telemetry import Telemetry as Telemetry
     from .sim import (

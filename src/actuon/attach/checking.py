@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`check`: whether a robot's actuators are stable at a time step, and what to do where they are not."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..actuator import Actuator
+from ..actuator_config import ActuatorConfig
+from ..errors import ParameterError, RobotFileError, listed
+from ..files import check_readable
+from ..kernel.structure import SLOPES
+from ..networks.reading import ReadOnce
+from ..robot_files.yaml_files import yaml_beside
+from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
+from ..sim.mujoco.load import FORMATS as MUJOCO_FORMATS
+from ..typing import PathLike
+from .articulation_actuators import ArticulationActuators, read_actuators, without_actuators
+from .attachment import Attachment
+from .stability import LONGEST_MARGIN, POSES, JointStability, RobotStability, stability_of
+
+USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
+YAML_FORMATS = (".yaml", ".yml")
+_ROBOT_FORMATS = (*MUJOCO_FORMATS, *USD_FORMATS)
+_SHOWN = 4
+"""How many joints a sentence names."""
+
+COLUMNS = (
+    "",
+    "joint",
+    "inertia",
+    "kp",
+    "kd",
+    "kp·dt²/I",
+    "kd·dt/I",
+    "share",
+    "largest kp",
+    "largest kd",
+    "delay margin",
+    "armature",
+)
+"""Titles of `CheckResult.cells`."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """How near the actuators of robots are to diverging, and what else to know about them."""
+
+    robots: list[RobotStability]
+    """Robots of one kind once."""
+    warnings: list[str]
+    """What is not unstable, and to be known: targets out of range, limits that always clip."""
+
+    @property
+    def rows(self) -> list[JointStability]:
+        """The joints that have an explicit actuator, of all robots."""
+        return [joint for robot in self.robots for joint in robot.joints]
+
+    @property
+    def stable(self) -> bool:
+        """Whether no robot diverges, in any of the poses that were looked at."""
+        return all(robot.is_stable for robot in self.robots)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is unstable, and what to do, a sentence for each robot."""
+        return [advice(robot) for robot in self.robots if not robot.is_stable]
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """A row of text for each joint, as `COLUMNS`."""
+        return [_cells(joint, robot.dt) for robot in self.robots for joint in robot.joints]
+
+    def table(self) -> str:
+        """What was found, for people."""
+        rows = [COLUMNS, *self.cells()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+        lines = []
+        for row in rows:
+            sized = enumerate(zip(row, widths, strict=True))
+            cells = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in sized]
+            lines.append("  ".join(cells).rstrip())
+        lines += [summary_line(robot) for robot in self.robots if robot.joints]
+        lines += [f"! {warning}" for warning in self.warnings]
+        lines += [f"✗ {problem}" for problem in self.problems]
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """What was found, for programs. Infinity is the text "inf"; what does not apply is null."""
+        robots = [dataclasses.asdict(robot) for robot in self.robots]
+        found = {"stable": self.stable, "problems": self.problems, "warnings": self.warnings, "robots": robots}
+        return json.dumps(_plain(found), indent=2)
+
+
+def check(
+    robot: PathLike | Attachment,
+    dt: float | None = None,
+    *,
+    actuators: Iterable[tuple[ActuatorConfig, str]] | None = None,
+    poses: int = POSES,
+    allow_unsafe_torch_checkpoints: bool = False,
+) -> CheckResult:
+    """Look at how near explicit actuators are to diverging, from the engine's own step and the chains themselves.
+
+    Args:
+        robot: A robot's file with actuators in or beside it: ``.xml``, ``.urdf`` and ``.mjb`` are read by MuJoCo, USD
+            by Newton; or its ``actuon.yaml``, beside it. Or `ArticulationActuators` or `ActuatorGroups` on robots.
+        dt: Time step [s]. Default: that of the file, or of the simulation.
+        actuators: Pairs of an actuator and the name of the DOF that it drives, in the place of those of the file.
+        poses: How many poses within the range of the joints are looked at, beside the present one.
+        allow_unsafe_torch_checkpoints: As for `ArticulationActuators`.
+
+    Raises:
+        RobotFileError: The file cannot be read, or has no actuators.
+        ParameterError: ``dt`` or ``poses`` cannot be.
+        SimulationError: A chain gives an effort that is not finite, as with a gain of NaN.
+    """
+    if dt is not None and (isinstance(dt, bool) or not isinstance(dt, (int, float)) or not 0.0 < dt < math.inf):
+        raise ParameterError(f"dt: got {dt!r}; must be a finite number > 0 [s]")
+    if isinstance(poses, bool) or not isinstance(poses, (int, np.integer)) or poses < 0:
+        raise ParameterError(f"poses: got {poses!r}; must be a whole number ≥ 0")
+    if isinstance(robot, Attachment):
+        if actuators is not None:
+            raise ParameterError("actuators: only for a robot's file; these robots have theirs already")
+        return _result([robot], dt, poses)
+    if not isinstance(robot, (str, os.PathLike)):
+        raise ParameterError(
+            f"robot: got {type(robot).__name__}; must be the path of a robot's file, or actuators on robots"
+        )
+    with _opened(robot_file(Path(robot)), dt) as simulation, contextlib.ExitStack() as attached:
+        found = []
+        pairs = None if actuators is None else list(actuators)
+        for articulation in _kinds_of(simulation):
+            made = _attached(articulation, pairs, allow_unsafe_torch_checkpoints)
+            if made is not None:
+                attached.callback(made.close)
+                found.append(made)
+        if not found:
+            raise RobotFileError(without_actuators(_kinds_of(simulation)[0]))
+        return _result(found, dt, poses)
+
+
+def _attached(
+    robot: Articulation, pairs: list[tuple[ActuatorConfig, str]] | None, allow_torch: bool
+) -> ArticulationActuators | None:
+    """Actuators on a robot; None where there are none for it."""
+    if pairs is not None:
+        own = [(config, name) for config, name in pairs if name in robot.dof_names]
+        return ArticulationActuators.from_actuators(robot.paths, own, simulation=robot.simulation) if own else None
+    with ReadOnce():
+        if not read_actuators(robot, allow_torch):
+            return None
+        return ArticulationActuators(
+            robot.paths, simulation=robot.simulation, allow_unsafe_torch_checkpoints=allow_torch
+        )
+
+
+def explicit_actuators(attachment: Attachment) -> list[Actuator]:
+    """Those whose efforts the engine gets from outside; not groups that are the engine's own drives."""
+    models = getattr(attachment, "groups", None)
+    if models is None:
+        return attachment.actuators
+    pairs = zip(attachment.actuators, models.values(), strict=True)
+    return [actuator for actuator, model in pairs if not model.is_implicit_model]
+
+
+def robot_file(path: Path) -> Path:
+    """The file of the robot itself: the one given, or the one beside its YAML.
+
+    Raises:
+        RobotFileError: There is no such file.
+    """
+    check_readable(path, (*_ROBOT_FORMATS, *YAML_FORMATS))
+    if path.suffix.lower() not in YAML_FORMATS:
+        return path
+    beside = [other for other in sorted(path.parent.iterdir()) if other.suffix.lower() in _ROBOT_FORMATS]
+    own = [other for other in beside if (used := yaml_beside(other)) is not None and used.samefile(path)]
+    by_format = sorted(own, key=lambda other: _ROBOT_FORMATS.index(other.suffix.lower()))
+    if not by_format or len({other.stem for other in by_format}) > 1:
+        what = "is for several robots beside it" if by_format else "has no robot beside it"
+        names = [other.name for other in beside]
+        raise RobotFileError(f"'{path}' {what}; name the robot's file. {listed(path.name, names, 'Beside it')}")
+    return by_format[0]
+
+
+@contextlib.contextmanager
+def _opened(path: Path, dt: float | None) -> Iterator[Simulation]:
+    simulation: Simulation
+    if path.suffix.lower() in MUJOCO_FORMATS:
+        simulation = MujocoSimulation(path, dt=dt)
+    else:
+        simulation = NewtonSimulation(path, dt=dt, device="cpu")
+    with simulation:
+        yield simulation
+
+
+def _kinds_of(simulation: Simulation) -> list[Articulation]:
+    """The robots of the first environment, one articulation for each."""
+    return [Articulation(robot.path, simulation) for robot in simulation.robots if robot.env == 0]
+
+
+def _result(attached: list[Any], dt: float | None, poses: int) -> CheckResult:
+    robots, warnings = [], []
+    for each in attached:
+        articulation, actuators = each.articulation, explicit_actuators(each)
+        tangent = [
+            actuator.effort_indices.numpy() for actuator in actuators if SLOPES[1] in actuator.control_signal_attrs
+        ]
+        columns = np.unique(np.concatenate([np.zeros(0, np.int64), *tangent]) % articulation.num_dofs)
+        found = stability_of(articulation, actuators, dt, poses, columns.tolist())
+        robots.append(found)
+        warnings += [*_targets_out_of_range(articulation), *_always_clipped(found)]
+    return CheckResult(robots, warnings)
+
+
+def summary_line(robot: RobotStability) -> str:
+    """How near a robot is to diverging, in one line."""
+    worst = max(robot.joints, key=lambda joint: joint.share)
+    sign = "✓" if robot.is_stable else "✗"
+    largest = "any dt" if math.isinf(robot.largest_dt) else f"dt up to {_milliseconds(robot.largest_dt)}"
+    return (
+        f"{sign} {robot.path}: {worst.name} uses {_number(robot.share)} of the stability limit at dt = "
+        f"{_milliseconds(robot.dt)}; stable with {largest}"
+    )
+
+
+def advice(robot: RobotStability) -> str:
+    """What to do about a robot that diverges, in words."""
+    unstable = sorted((joint for joint in robot.joints if joint.share >= 1.0), key=lambda joint: -joint.share)
+    where = (
+        f", in some poses; where it stands now, {_number(robot.share_at_start)}" if robot.share_at_start < 1.0 else ""
+    )
+    names = _some([f"{joint.name} {_number(joint.share)}" for joint in unstable])
+    lowered = _some([f"{joint.name} {_gains(joint)}" for joint in unstable])
+    unit = "kg" if unstable and all(joint.slides for joint in unstable) else "kg·m²"
+    inertias = _some([f"{joint.name} {_number(joint.armature_needed)}" for joint in unstable])
+    return (
+        f"'{robot.path}' diverges at dt = {_milliseconds(robot.dt)}: explicit gains use {_number(robot.share)} of the "
+        f"stability limit{where} ({names}). One of these makes it stable: dt below "
+        f"{_milliseconds(robot.largest_dt)}; lower gains, up to {lowered}; armature of at least {inertias} {unit}; or "
+        "effort_mode: tangent, in which the engine takes the slopes of the actuators into its step"
+    )
+
+
+def _gains(joint: JointStability) -> str:
+    return f"kp {_number(joint.largest_kp)} kd {_number(joint.largest_kd)}"
+
+
+def _some(texts: list[str]) -> str:
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more
+
+
+def _targets_out_of_range(robots: Articulation) -> list[str]:
+    targets = robots.get_dof_position_targets().numpy()[0]
+    lower, upper = (side.numpy()[0] for side in robots.get_dof_limits())
+    out = np.flatnonzero((targets < lower - 1e-4) | (targets > upper + 1e-4))
+    if not out.size:
+        return []
+    named = [
+        f"{robots.dof_names[i]} {_number(targets[i])}, range {_number(lower[i])} to {_number(upper[i])}" for i in out
+    ]
+    return [f"'{robots.paths[0]}': targets outside the range of their joints: {_some(named)}"]
+
+
+def _always_clipped(robot: RobotStability) -> list[str]:
+    found = []
+    for joint in robot.joints:
+        unit = "N" if joint.slides else "N·m"
+        most = max(-joint.lowest_effort, joint.highest_effort)
+        if most <= 0.0:
+            found.append(f"{joint.name}: its limits let no effort through at rest")
+        elif joint.hold_effort is not None and not joint.lowest_effort <= joint.hold_effort <= joint.highest_effort:
+            need = f"{_number(abs(joint.hold_effort))} {unit}"
+            found.append(
+                f"{joint.name}: holding the start pose takes {need}, and its limits let {_number(most)} {unit} through "
+                "at rest: it sinks, and is always clipped"
+            )
+        elif joint.largest_hold_effort is not None and joint.largest_hold_effort > most:
+            need = f"{_number(joint.largest_hold_effort)} {unit}"
+            found.append(
+                f"{joint.name}: gravity takes up to {need} in some poses, and its limits let {_number(most)} {unit} "
+                "through at rest: it sinks there"
+            )
+    return found
+
+
+def _cells(joint: JointStability, dt: float) -> tuple[str, ...]:
+    margin = "none" if joint.delay_margin is None else _milliseconds(joint.delay_margin)
+    if joint.delay_margin is not None and joint.delay_margin >= (LONGEST_MARGIN - 0.5) * dt:
+        margin = f"> {margin}"
+    needed = joint.armature_needed > joint.armature
+    armature = _number(joint.armature) + (f" → {_number(joint.armature_needed)}" if needed else "")
+    numbers = (joint.inertia, joint.kp, joint.kd, joint.stiffness_number, joint.damping_number, joint.share)
+    largest = (joint.largest_kp, joint.largest_kd)
+    sign = "✓" if joint.share < 1.0 else "✗"
+    return (sign, joint.name, *map(_number, numbers), *map(_number, largest), margin, armature)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON can hold it."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
