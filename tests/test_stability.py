@@ -300,3 +300,16 @@ def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, 
                 assert np.abs(actuators.articulation.get_dof_velocities().numpy()[0, 0]) < 1e-3
             except actuon.SimulationError:
                 assert not is_stable
+
+
+@pytest.mark.parametrize(("make", "ending"), [(MujocoSimulation, "xml"), (NewtonSimulation, "usda")])
+def test_tangents_are_the_same_before_and_after_a_step(make, ending):
+    with make(ASSETS / f"arm.{ending}") as simulation:
+        path = simulation.robots[0].path
+        with ArticulationActuators(path, simulation=simulation, effort_mode="tangent") as actuators:
+            before = actuon.check(actuators, poses=0)
+            simulation.step()
+            after = actuon.check(actuators, poses=0)
+    assert before.stable
+    assert before.robots[0].share < 0.01
+    np.testing.assert_allclose([row.share for row in before.rows], [row.share for row in after.rows], rtol=0.01)

@@ -123,7 +123,8 @@ class EngineDrives:
         return None
 
     def step_maps(self, robot: int, dt: float) -> StepMaps:
-        """How steps of ``dt`` [s] answer to small motions of a robot, around poses and with properties as they are now.
+        """How steps of ``dt`` [s] answer to small motions of a robot, around poses and with properties as they are now,
+        without slopes of efforts that the engine holds.
 
         Args:
             robot: Index into ``robots``.

@@ -227,10 +227,12 @@ class ModelProperties(Simulation):
     def step_maps(self, robot: int, dt: float) -> MujocoStepMaps:
         chosen = self.robots[robot]
         self.refresh()
-        state = self._batch.block("qpos")[chosen.env], self._batch.block("ctrl")[chosen.env]
+        qpos, ctrl = (self._batch.block(name)[chosen.env].copy() for name in ("qpos", "ctrl"))
+        for places in self._drives.slopes.values():
+            ctrl[places[places >= 0]] = 0.0
         dofs = chosen.dofs - chosen.env * self._fields.model.nv
         model = self._fields.model_of(chosen.env)
-        return MujocoStepMaps(self._mujoco, model, state, dofs, chosen.is_fixed_base, dt)
+        return MujocoStepMaps(self._mujoco, model, (qpos, ctrl), dofs, chosen.is_fixed_base, dt)
 
     def what_drives(self, robot: int, dof: int) -> str:
         ((model, _, dofs),) = self._with_models(np.array([robot]))

@@ -38,7 +38,7 @@ class MujocoStepMaps(StepMaps):
         dt: float,
     ):
         self._mujoco, self._model = mujoco, copy.copy(model)
-        self._qpos, self._ctrl = (values.copy() for values in state)
+        self._qpos, self._ctrl = state
         self._dofs, self._is_fixed_base = dofs, is_fixed_base
         self._coordinates = model.jnt_qposadr[model.dof_jntid[dofs]]
         self._model.opt.timestep = dt

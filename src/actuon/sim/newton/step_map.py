@@ -14,7 +14,7 @@ from ..mujoco.step_map import MujocoStepMaps
 from ..robot import Robot
 from ..step_map import StepMap, StepMaps, euler_map
 
-_CHANGED = ("dof_armature", "dof_damping", "actuator_gainprm", "actuator_biasprm")
+_CHANGED = ("dof_armature", "actuator_gainprm", "actuator_biasprm")
 """What MuJoCo Warp holds of its own for each environment."""
 
 
@@ -38,6 +38,8 @@ def mujoco_step_maps(solver: Any, robot: Robot, joint_q: np.ndarray, dt: float) 
     if not solver.use_mujoco_cpu:
         for name in _CHANGED:
             getattr(model, name)[:] = getattr(solver.mjw_model, name).numpy()[0]
+    has = of_newton >= 0
+    model.dof_damping[has] = solver.model.joint_damping.numpy()[of_newton[has]]  # without slopes that are held there
     qpos = model.qpos0.copy()
     at = model.jnt_qposadr[model.dof_jntid[dofs]]
     qpos[at] += joint_q[robot.coordinates]
