@@ -1,2 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From logs of real joints and robots to actuators that predict them."""
+
+from .applying import Applied as Applied, apply as apply
+from .front import fit_logs as fit_logs
+from .logs import JointLog as JointLog, Log as Log, read_log as read_log, read_logs as read_logs
+from .models import Model as Model
+from .parameters import Parameter as Parameter
+from .plants.known_load import KnownLoadPlant as KnownLoadPlant
+from .plants.plant import Plant as Plant
+from .presets import PRESETS as PRESETS
+from .result import FitResult as FitResult
+from .search import SearchOptions as SearchOptions

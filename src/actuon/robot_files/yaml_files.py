@@ -23,6 +23,8 @@ from .actuator_parsed import carried
 from .trust import check_trusted
 
 _VERSION = 1
+FIT = "fit"
+"""Section of a file that says where fitted actuators come from. Who reads actuators leaves it alone."""
 _HEADER = """\
 # Actuators of a robot, for Actuon. 'joints' are names or regular expressions, matched whole. SI units, radians.
 """
@@ -157,7 +159,7 @@ def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = Fals
 
 
 def _entries(document: Any, folder: Path, allow_torch: bool) -> list[ActuatorEntry]:
-    document = _mapping("the file", document, ("version", "actuators"))
+    document = _mapping("the file", document, ("version", "actuators", FIT))
     version = document.get("version", _VERSION)
     if type(version) is not int or version != _VERSION:
         raise RobotFileError(f"version: got {shown(version)}; this Actuon reads version {_VERSION}")
@@ -268,12 +270,13 @@ def _mapping(where: str, value: Any, keys: Sequence[str] | None = None) -> dict[
     return dict(value)
 
 
-def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry]) -> None:
+def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry], fit: Mapping[str, Any] | None = None) -> None:
     """Write an ``actuon.yaml`` that `load_actuators` reads as the same. An existing file is replaced at once, or kept.
 
     Args:
         path: Where to.
         entries: The groups. A network below the file's folder is stored relative to it.
+        fit: Where fitted actuators come from, for its section ``fit``.
     """
     path = Path(path)
     groups: dict[str, Any] = {}
@@ -283,7 +286,7 @@ def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry]) -> None:
         groups[entry.name] = _as_plain(entry, path.parent)
     with replacing(path) as partial, partial.open("w", encoding="utf-8") as stream:
         stream.write(_HEADER)
-        plain_yaml().dump({"version": _VERSION, "actuators": groups}, stream)
+        plain_yaml().dump({"version": _VERSION, "actuators": groups, **({FIT: dict(fit)} if fit else {})}, stream)
 
 
 def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from actuon.attach.recorder import FORMATS as RECORDS
 from actuon.errors import RobotFileError
 from actuon.files import check_folder
 
+from .fit_commands import fit_app
 from .messages import complain, in_commands
 from .tables import (
     counted,
@@ -35,6 +36,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(fit_app, name="fit")
 
 Described = Annotated[
     Path,

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays an actuator file on logs: the same simulation as in a fit, with nothing left to find."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..bounded_yaml import read_yaml
+from ..errors import RobotFileError, shown
+from ..robot_files.yaml_files import FIT, ActuatorEntry, load_actuators, match_joints
+from ..typing import PathLike
+from .models import Model
+from .plants.plant import Plant
+
+
+@dataclass(frozen=True)
+class Applied:
+    """How far actuators are off on logs. Errors are mean absolute errors of the position [rad]."""
+
+    joints: tuple[str, ...]
+    logs: tuple[str, ...]
+    errors: np.ndarray
+    """Shape (R, J)."""
+
+    @property
+    def mean(self) -> float:
+        """Over joints and runs."""
+        return float(self.errors.mean())
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it, in mrad: the mean, by joint, and by log. Windows of one log are taken together."""
+        by_log = {path: [i for i, own in enumerate(self.logs) if own == path] for path in dict.fromkeys(self.logs)}
+        milli = 1e3 * self.errors
+        return {
+            "mae_mrad": {
+                "mean": float(milli.mean()),
+                "joints": {joint: float(milli[:, j].mean()) for j, joint in enumerate(self.joints)},
+                "logs": {path: float(milli[rows].mean()) for path, rows in by_log.items()},
+            }
+        }
+
+
+def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = False) -> Applied:
+    """Run the actuators of a file through the runs of a plant.
+
+    Args:
+        path: An ``actuon.yaml``, of a fit or by hand.
+        plant: What they move, with the logs.
+        allow_unsafe_torch_checkpoints: Let the file name ``.pt`` and ``.pt2`` networks, which can run code.
+    """
+    models = models_of(path, plant.joints, allow_unsafe_torch_checkpoints)
+    return apply_models(plant, models, [model.start for model in models])
+
+
+def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray]) -> Applied:
+    """Run models with these values, shape (P,) for each joint, through the runs of a plant."""
+    residuals = plant.residuals(models, [own[None] for own in values])
+    errors = np.array([np.abs(run[0]).mean(axis=0) for run in residuals])
+    return Applied(plant.joints, tuple(run.path for run in plant.runs), errors)
+
+
+def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoints: bool = False) -> list[Model]:
+    """The actuators of a file as models without free parameters, one for each joint.
+
+    Numbers that a fit has found to grow with a setting of the log do so again. One actuator fits one joint, whatever
+    the two are called.
+    """
+    entries = load_actuators(Path(path), allow_unsafe_torch_checkpoints)
+    if len(entries) == 1 and len(joints) == 1:
+        chains = {joints[0]: (entries[0], entries[0].actuator)}
+    else:
+        wanted = [_only(entry, joints) for entry in entries]
+        chains = {j: (e, e.actuator_of(j)) for e, own in match_joints([w for w in wanted if w], joints) for j in own}
+    missing = [joint for joint in joints if joint not in chains]
+    if missing:
+        raise RobotFileError(f"'{path}': has no actuator for the joint '{missing[0]}' of the logs")
+    scaled = _scaled(Path(path))
+    return [
+        Model(entry.name, actuator, (), *scaled.get(entry.name, ({}, {})))
+        for entry, actuator in (chains[joint] for joint in joints)
+    ]
+
+
+def _only(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorEntry | None:
+    """The entry without patterns that match no joint of the logs: a file may hold more than was logged."""
+    kept = tuple(p for p in entry.joints if any(p == joint or re.fullmatch(p, joint) for joint in joints))
+    return ActuatorEntry(entry.name, kept, entry.actuator) if kept else None
+
+
+def _scaled(path: Path) -> dict[str, tuple[dict[str, str], dict[str, float]]]:
+    """What the section of a fit says of numbers that grow with a setting: by entry, paths and settings."""
+    document = read_yaml(path)
+    said = document.get(FIT, {}) if isinstance(document, dict) else {}
+    found = {}
+    for name, own in (said.get("scaled") or {} if isinstance(said, dict) else {}).items():
+        try:
+            times = {str(place): str(setting) for place, setting in own["times"].items()}
+            settings = {str(setting): float(value) for setting, value in own["settings"].items()}
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise RobotFileError(
+                f"'{path}': {FIT}.scaled.{name}: got {shown(own)}; must have 'times', paths and names of settings, and "
+                "'settings', names and numbers"
+            ) from error
+        found[name] = times, settings
+    return found

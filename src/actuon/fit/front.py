@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fit_logs`: from logs to a result in one call, as the command line does it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from ..errors import ParameterError
+from .fitting import fit_models
+from .logs import Log
+from .models import Model
+from .parameters import LINEAR, LOG, Parameter, place_of, value_at
+from .plants.known_load import KnownLoadPlant
+from .plants.plant import Plant
+from .presets import SELECTED, Bench, preset
+from .result import FitResult
+from .search import Progress, SearchOptions
+from .selection import compare
+
+Titled = Callable[[str], Progress | None]
+"""Gets the title of a search, gives what is told after each of its generations."""
+
+
+def fit_logs(
+    logs: Sequence[Log] = (),
+    model: str | Model | None = None,
+    *,
+    select: bool | Sequence[str | Model] = False,
+    plant: Plant | None = None,
+    load: Mapping[str, float] | None = None,
+    fix: Mapping[str, float] | None = None,
+    free: Mapping[str, tuple[float, float] | None] | None = None,
+    options: SearchOptions | None = None,
+    progress: Titled | None = None,
+    resume: str | os.PathLike[str] | None = None,
+) -> FitResult:
+    """Fit an actuator to logs.
+
+    Args:
+        logs: The runs, by `read_logs`. Not needed where a ``plant`` is given, which has them.
+        model: Name of a preset, or a model. Default: the one with load-dependent friction that suits the logs.
+        select: Compare several models, the usual ones or these, by their errors on held-out runs, and take the best.
+        plant: What the actuators move. Default: a joint with the load that the logs state.
+        load: ``mass`` and ``length`` of a pendulum, or ``inertia``, in place of what the logs state.
+        fix: Values of parameters that are not to be looked for, by path.
+        free: Ranges of parameters that are, by path; None takes one from the declaration and its present value.
+        options: How long and how wide to search, and the seed.
+        progress: Told how far it is.
+        resume: File to go on from, and to keep what is found in.
+    """
+    plant = plant if plant is not None else KnownLoadPlant(logs, load)
+    benches = [Bench(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
+
+    def models_of(which: str | Model) -> list[Model]:
+        own = [preset(which, bench) if isinstance(which, str) else which for bench in benches]
+        return [changed(one, fix or {}, free or {}) for one in own]
+
+    told = progress or (lambda title: None)
+    family = _family(benches)
+    if select is False:
+        chosen = models_of(model or SELECTED[family][-1])
+        return fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume)
+    names = SELECTED[family] if select is True else tuple(select)
+    candidates = sorted((models_of(name) for name in names), key=lambda own: sum(len(m.parameters) for m in own))
+    compared = compare(plant, candidates, options, progress=told)
+    best = next((i for i, one in enumerate(compared) if one.chosen), 0)
+    chosen = candidates[best]
+    starts = compared[best].values if compared else []
+    result = fit_models(plant, chosen, options, starts=starts[:2], progress=told(chosen[0].name), resume=resume)
+    if not compared:
+        return dataclasses.replace(result, interrupted=True)
+    errors = compared[best].by_run
+    held_out = {
+        (run.path, joint): float(errors[r, j])
+        for r, run in enumerate(plant.runs)
+        for j, joint in enumerate(plant.joints)
+    }
+    return result.with_held_out(held_out, tuple(compared))
+
+
+def _family(benches: Sequence[Bench]) -> str:
+    is_servo = all(bench.voltage is not None and bench.is_commanded for bench in benches)
+    return "servo" if is_servo else "pd"
+
+
+def changed(model: Model, fix: Mapping[str, float], free: Mapping[str, tuple[float, float] | None]) -> Model:
+    """A model with some parameters fixed, and others free."""
+    for path, value in fix.items():
+        model = model.fixed(path, value)
+    for path, ends in free.items():
+        model = model.freed(_freed(model, path, ends))
+    return model
+
+
+def _freed(model: Model, path: str, ends: tuple[float, float] | None) -> Parameter:
+    known = next((p for p in model.parameters if p.path == path), None)
+    declared, value = place_of(model.actuator, path).declared, value_at(model.actuator, path)
+    if ends is None and known is not None:
+        return known
+    if ends is None:
+        if not value:
+            raise ParameterError(f"{path}: has no value to begin from; give a range, --free {path}=LOW:HIGH")
+        ends = (0.01 * value, 100.0 * value) if value > 0.0 else (100.0 * value, -100.0 * value)
+        least = declared.minimum if declared.minimum is not None else declared.above
+        low = ends[0] if least is None else max(ends[0], least)
+        ends = low, ends[1] if declared.maximum is None else min(ends[1], declared.maximum)
+    low, high = ends
+    scale = LOG if low > 0.0 and high / low > 10.0 else LINEAR
+    start = value if value is not None and low <= value <= high else None
+    also, above = (known.also, known.above) if known is not None else ((), "")
+    return Parameter(path, low, high, start if not above else None, scale, also, above)

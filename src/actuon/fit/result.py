@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`FitResult`: what a fit has found, as actuators, as numbers and in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..actuator_config import ActuatorConfig
+from ..files import replacing
+from ..robot_files.yaml_files import ActuatorEntry, save_actuators
+from ..typing import PathLike
+from .local import CONFIDENCE
+from .models import Model
+from .parameters import place_of
+
+if TYPE_CHECKING:
+    from .selection import Compared
+
+MILLI = 1e3
+
+
+@dataclass(frozen=True)
+class FittedParameter:
+    """One number that was looked for."""
+
+    path: str
+    value: float
+    low: float
+    """Lower end of its confidence interval."""
+    high: float
+    at_bound: str = ""
+    """Whether it is at an end of its range, ``"low"`` or ``"high"``; ``"none"`` where it is too low to matter."""
+
+
+@dataclass(frozen=True)
+class RunError:
+    """How far a model is off in one run."""
+
+    path: str
+    joint: str
+    error: float
+    """Mean absolute error of the position [rad], of a model that was fitted to this run among others."""
+    held_out: float | None = None
+    """The same of one that was fitted without it; None where there was none."""
+
+
+@dataclass(frozen=True)
+class FittedJoint:
+    """What was found of one joint."""
+
+    name: str
+    model: Model
+    values: np.ndarray
+    parameters: tuple[FittedParameter, ...]
+    undetermined: tuple[str, ...] = ()
+    """What the logs do not tell, in sentences."""
+
+    @property
+    def actuator(self) -> ActuatorConfig:
+        """The chain with what was found, at the model's own settings."""
+        return self.model.config(self.values)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit has found."""
+
+    joints: tuple[FittedJoint, ...]
+    runs: tuple[RunError, ...]
+    converged: bool
+    interrupted: bool
+    generations: int
+    evaluations: int
+    seed: int
+    seconds: float
+    findings: tuple[str, ...] = ()
+    """What was noticed in the logs."""
+    compared: tuple[Compared, ...] = ()
+    """Models that were compared, where one was selected."""
+
+    @property
+    def error(self) -> float:
+        """Mean absolute error of the position over joints and runs [rad]."""
+        return float(np.mean([run.error for run in self.runs]))
+
+    @property
+    def held_out(self) -> float | None:
+        """The same on runs that were held out; None where none were."""
+        found = [run.held_out for run in self.runs if run.held_out is not None]
+        return float(np.mean(found)) if found else None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be known before the result is used."""
+        return tuple(self._warnings())
+
+    def _warnings(self) -> Iterator[str]:
+        if self.interrupted:
+            yield f"the fit was interrupted after {self.generations} generations: this is the best until then"
+        elif not self.converged:
+            yield f"the fit did not converge in {self.generations} generations: give it more, or free fewer parameters"
+        for joint in self.joints:
+            for parameter in joint.parameters:
+                if parameter.at_bound in ("low", "high"):
+                    yield (
+                        f"{joint.name}: {parameter.path} is at the {parameter.at_bound} end of its range, "
+                        f"{parameter.value:.4g}: widen it with --free {parameter.path}=LOW:HIGH, or fix it"
+                    )
+
+    def entries(self) -> list[ActuatorEntry]:
+        """The actuators as a robot's YAML holds them, one for each joint."""
+        return [ActuatorEntry(joint.name, (joint.name,), joint.actuator) for joint in self.joints]
+
+    def save(self, path: PathLike) -> None:
+        """Write the actuators as ``actuon.yaml``, with where they come from in its section ``fit``."""
+        save_actuators(Path(path), self.entries(), fit=self._provenance())
+
+    def _provenance(self) -> dict[str, Any]:
+        scaled = {j.name: {"times": dict(j.model.times), "settings": dict(j.model.settings)} for j in self.joints}
+        return {
+            "models": {joint.name: joint.model.name for joint in self.joints},
+            "error_mrad": round(self.error * MILLI, 3),
+            **({"held_out_mrad": round(self.held_out * MILLI, 3)} if self.held_out is not None else {}),
+            "logs": sorted({Path(run.path).name for run in self.runs}),
+            "seed": self.seed,
+            **({"scaled": kept} if (kept := {n: s for n, s in scaled.items() if s["times"]}) else {}),
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them; errors in mrad."""
+        return {
+            "mae_mrad": {"train": self.error * MILLI, "held_out": _milli(self.held_out)},
+            "warnings": list(self.warnings),
+            "converged": self.converged,
+            "interrupted": self.interrupted,
+            "generations": self.generations,
+            "evaluations": self.evaluations,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "joints": {joint.name: _joint_as_dict(joint) for joint in self.joints},
+            "runs": [
+                {"log": r.path, "joint": r.joint, "train_mrad": r.error * MILLI, "held_out_mrad": _milli(r.held_out)}
+                for r in self.runs
+            ],
+            "models": [compared.as_dict() for compared in self.compared],
+            "findings": list(self.findings),
+        }
+
+    def save_json(self, path: PathLike) -> None:
+        """Write `as_dict` as JSON."""
+        with replacing(Path(path)) as partial:
+            partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
+
+    def with_held_out(self, errors: Mapping[tuple[str, str], float], compared: tuple[Compared, ...]) -> FitResult:
+        """The result with errors on held-out runs [rad], by log and joint, and the models that were compared."""
+        runs = tuple(dataclasses.replace(run, held_out=errors.get((run.path, run.joint))) for run in self.runs)
+        return dataclasses.replace(self, runs=runs, compared=compared)
+
+
+def _milli(error: float | None) -> float | None:
+    return None if error is None else error * MILLI
+
+
+def _joint_as_dict(joint: FittedJoint) -> dict[str, Any]:
+    parameters = {
+        p.path: {
+            "value": p.value,
+            "interval": [p.low, p.high],
+            "confidence": CONFIDENCE,
+            "unit": place_of(joint.model.actuator, p.path).declared.unit,
+            **({"at_bound": p.at_bound} if p.at_bound else {}),
+        }
+        for p in joint.parameters
+    }
+    return {
+        "model": joint.model.name,
+        "parameters": parameters,
+        "undetermined": list(joint.undetermined),
+        "settings": dict(joint.model.settings),
+    }

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of several models to take: by their errors on runs that they were not fitted to, the simpler within the noise.
+
+Runs are held out group by group: all with one value of a setting that varies, such as the gain, or one log at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ParameterError
+from .logs import Log
+from .models import Model
+from .plants.plant import Plant
+from .search import Progress, SearchOptions, search
+
+_MOST_GROUPS = 6
+_GROUPED_BY = ("kp", "kd", "ki", "vin", "mass", "length")
+"""Settings by which runs are grouped, the first of which varies."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that are held out together."""
+
+    name: str
+    runs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One model in a selection."""
+
+    name: str
+    parameters: int
+    """How many were free, over all joints."""
+    train: float
+    """Mean absolute error [rad] in the runs that it was fitted to."""
+    held_out: float
+    """The same in the others."""
+    by_group: dict[str, float]
+    """The same for each group [rad]."""
+    by_run: np.ndarray
+    """Held-out errors [rad], shape (R, J)."""
+    values: list[list[np.ndarray]]
+    """What was found without each group, for each joint."""
+    chosen: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "model": self.name,
+            "parameters": self.parameters,
+            "train_mrad": self.train * 1e3,
+            "held_out_mrad": self.held_out * 1e3,
+            "held_out_groups_mrad": {name: error * 1e3 for name, error in self.by_group.items()},
+            "chosen": self.chosen,
+        }
+
+
+def groups_of(runs: Sequence[Log]) -> list[Group]:
+    """How runs are held out.
+
+    Raises:
+        ParameterError: There is only one run, so that nothing can be held out.
+    """
+    if len(runs) < 2:
+        raise ParameterError(
+            f"a selection needs runs to hold out; got {len(runs)}: give more logs, or cut one into windows (--window)"
+        )
+    for setting in _GROUPED_BY:
+        values = [run.settings.get(setting) for run in runs]
+        known = sorted({value for value in values if isinstance(value, (int, float))})
+        if None not in values and 2 <= len(known) <= _MOST_GROUPS:
+            return [Group(f"{setting} {v:g}", tuple(i for i, own in enumerate(values) if own == v)) for v in known]
+    paths = list(dict.fromkeys(run.path for run in runs))
+    if len(paths) == 1:
+        parts = [chunk.tolist() for chunk in np.array_split(np.arange(len(runs)), min(len(runs), 3))]
+        return [Group(f"part {i + 1}", tuple(part)) for i, part in enumerate(parts)]
+    folds = [paths[i::_MOST_GROUPS] for i in range(min(_MOST_GROUPS, len(paths)))]
+    return [
+        Group(", ".join(Path(path).name for path in fold), tuple(i for i, run in enumerate(runs) if run.path in fold))
+        for fold in folds
+    ]
+
+
+def compare(
+    plant: Plant,
+    candidates: Sequence[Sequence[Model]],
+    options: SearchOptions | None = None,
+    *,
+    progress: Callable[[str], Progress | None] | None = None,
+) -> list[Compared]:
+    """Fit each model without each group of runs, and find its errors there. One of them is chosen.
+
+    Where it is interrupted, the models that were done until then are compared.
+
+    A search also begins where the model before ended that has all its parameters, so that of two models the larger does
+    no worse in the runs that it is fitted to.
+
+    Args:
+        plant: What the actuators move.
+        candidates: Models to compare, simple ones first: each a list with one for each joint.
+        options: How long and how wide to search.
+        progress: Called with a title for each search, gives what is told after each generation.
+    """
+    groups = groups_of(plant.runs)
+    rest = [[i for i in range(len(plant.runs)) if i not in group.runs] for group in groups]
+    plants = [plant.subset(runs) for runs in rest]
+    compared: list[Compared] = []
+    for models in candidates:
+        errors = np.full((len(plant.runs), len(plant.joints)), np.nan)
+        train, values = [], []
+        for i, group in enumerate(groups):
+            told = progress(f"{models[0].name} without {group.name}") if progress is not None else None
+            starts = _starts(models, candidates, compared, i)
+            found = search(plants[i], models, options, starts=starts, progress=told)
+            if found.interrupted:
+                return _chosen(compared)
+            values.append(found.values)
+            train.append(float(found.errors.mean()))
+            everywhere = plant.errors(models, [own[None] for own in found.values])[0]
+            errors[list(group.runs)] = everywhere[list(group.runs)]
+        number = sum(len(model.parameters) for model in models)
+        by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
+        mean = float(np.mean(train)), float(errors.mean())
+        compared.append(Compared(models[0].name, number, *mean, by_group, errors, values))
+    return _chosen(compared)
+
+
+def _starts(
+    models: Sequence[Model], candidates: Sequence[Sequence[Model]], compared: Sequence[Compared], group: int
+) -> list[list[np.ndarray]]:
+    """Where simpler models ended without this group, as values of ``models``."""
+    starts = []
+    for smaller, known in zip(candidates, compared, strict=False):
+        nested = all(set(one.paths) <= set(model.paths) for one, model in zip(smaller, models, strict=True))
+        if nested:
+            own = []
+            for one, model, found in zip(smaller, models, known.values[group], strict=True):
+                by_path = {path: v for p, v in zip(one.parameters, found, strict=True) for path in (p.path, *p.also)}
+                least = [p.low if p.path.startswith("friction") else p.start for p in model.parameters]
+                values = [by_path.get(p.path, low) for p, low in zip(model.parameters, least, strict=True)]
+                own.append(np.array(values, dtype=float))
+            starts.append(own)
+    return starts[-1:]
+
+
+def _chosen(compared: Sequence[Compared]) -> list[Compared]:
+    """Mark the simplest whose error is, by the spread over the runs, not clearly above the least."""
+    if not compared:
+        return []
+    best = min(compared, key=lambda one: one.held_out)
+    for one in sorted(compared, key=lambda one: (one.parameters, one.held_out)):
+        more = (one.by_run - best.by_run).mean(axis=1)
+        noise = float(more.std(ddof=1) / np.sqrt(len(more))) if len(more) > 1 else 0.0
+        if one is best or float(more.mean()) <= noise:
+            return [dataclasses.replace(each, chosen=each is one) for each in compared]
+    return list(compared)

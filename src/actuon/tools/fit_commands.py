@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``actuon fit``: from logs to actuators, and actuators on logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import actuon
+from actuon.errors import ParameterError, RobotFileError
+from actuon.files import check_folder
+
+_DEFAULT = "logs"
+
+
+class _Group(TyperGroup):
+    """What is not the name of another command is for the fit itself: ``fit a.csv`` is ``fit logs a.csv``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in self.commands:
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+fit_app = typer.Typer(cls=_Group, help="Fit actuators to logs of real joints and robots, or replay them.")
+
+Logs = Annotated[
+    list[Path],
+    typer.Argument(help="Logs: .csv, .parquet, .npz or .json, also .gz.", show_default=False, readable=False),
+]
+Columns = Annotated[
+    Path | None, typer.Option(help="YAML that says which column is what, in which unit.", readable=False)
+]
+Load = Annotated[
+    list[str] | None,
+    typer.Option(help="Of the joint, NAME=NUMBER: mass [kg] and length [m] of a pendulum, or inertia [kg·m²]."),
+]
+Window = Annotated[
+    float | None, typer.Option(help="Cut logs into windows of so many seconds, each from its measured state.")
+]
+Step = Annotated[float, typer.Option(help="Time step of the simulation, in seconds.")]
+
+
+@fit_app.command(_DEFAULT, epilog="actuon fit apply --help: how far an actuator file is off on logs.")
+def fit(
+    logs: Logs,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The actuon.yaml to write.", readable=False)
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model to fit, such as pd_coulomb, m4 or servo_m6.")] = None,
+    select: Annotated[
+        bool, typer.Option("--select", help="Compare models on held-out runs, and take the best.")
+    ] = False,
+    models: Annotated[str | None, typer.Option(help="Those to compare, with commas between. Implies --select.")] = None,
+    fix: Annotated[list[str] | None, typer.Option(help="A parameter that is known: PATH=NUMBER.")] = None,
+    free: Annotated[list[str] | None, typer.Option(help="One to look for: PATH, or PATH=LOW:HIGH.")] = None,
+    load: Load = None,
+    columns: Columns = None,
+    window: Window = None,
+    dt: Step = 0.002,
+    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.")] = 0,
+    generations: Annotated[int, typer.Option(min=1, help="Most generations of a search.")] = 250,
+    resume: Annotated[
+        Path | None, typer.Option(help="File to go on from, and to keep what is found in.", readable=False)
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Folder for a report: Markdown and pictures.", readable=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there already.")] = False,
+) -> None:
+    """Fit an actuator to logs: what a motor is, from what it did.
+
+    Commands of the logs go in, positions are compared. Ctrl-C gives the best so far.
+    """
+    from actuon.fit import SearchOptions, fit_logs
+
+    from .fit_tables import FitProgress, print_fit
+
+    _check_outputs(output, report, force)
+    actuon.quiet()
+    chosen: bool | list[str] = [name.strip() for name in models.split(",")] if models else select
+    plant = _plant(logs, columns, load, window, dt)
+    with FitProgress() as progress:
+        result = fit_logs(
+            model=model,
+            select=chosen,
+            plant=plant,
+            fix=_numbers("--fix", fix),
+            free=_ranges(free),
+            options=SearchOptions(seed=seed, generations=generations),
+            progress=progress.search,
+            resume=resume,
+        )
+    written = []
+    if output is not None:
+        result.save(output)
+        written.append(output)
+    if report is not None:
+        from .fit_report import write_report
+
+        written.append(write_report(result, plant, report))
+    if as_json:
+        print(json.dumps(result.as_dict(), indent=2))
+    else:
+        print_fit(result)
+        for path in written:
+            print(f"wrote {path}")
+
+
+@fit_app.command()
+def apply(
+    actuators: Annotated[Path, typer.Argument(help="An actuon.yaml.", show_default=False, readable=False)],
+    logs: Logs,
+    load: Load = None,
+    columns: Columns = None,
+    window: Window = None,
+    dt: Step = 0.002,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the errors as JSON.")] = False,
+    allow_torch: Annotated[
+        bool,
+        typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code."),
+    ] = False,
+) -> None:
+    """Replay actuators on logs, and print how far their positions are off: the same simulation as in a fit."""
+    from actuon.fit import apply as applied
+
+    from .fit_tables import print_applied
+
+    actuon.quiet()
+    found = applied(actuators, _plant(logs, columns, load, window, dt), allow_torch)
+    if as_json:
+        print(json.dumps(found.as_dict(), indent=2))
+    else:
+        print_applied(actuators, found)
+
+
+def _plant(
+    logs: Sequence[Path], columns: Path | None, load: Iterable[str] | None, window: float | None, dt: float
+) -> Any:
+    """What the actuators move, with the runs."""
+    from actuon.fit import KnownLoadPlant, read_logs
+
+    if not 0.0 < dt <= 0.1:
+        raise ParameterError(f"--dt: got {dt}; must be > 0 and at most 0.1 [s]")
+    runs = read_logs(logs, columns)
+    if window is not None:
+        runs = [part for run in runs for part in run.split_windows(window)]
+    return KnownLoadPlant(runs, _numbers("--load", load) or None, dt)
+
+
+def _numbers(option: str, given: Iterable[str] | None) -> dict[str, float]:
+    found = {}
+    for text in given or ():
+        name, equals, number = text.partition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not name.strip():
+            raise ParameterError(f"{option}: got '{text}'; must be NAME=NUMBER")
+    return found
+
+
+def _ranges(given: Iterable[str] | None) -> Mapping[str, tuple[float, float] | None]:
+    found: dict[str, tuple[float, float] | None] = {}
+    for text in given or ():
+        path, equals, ends = text.partition("=")
+        if not equals:
+            found[path.strip()] = None
+            continue
+        try:
+            low, high = (float(end) for end in ends.split(":"))
+        except ValueError:
+            raise ParameterError(f"--free: got '{text}'; must be PATH, or PATH=LOW:HIGH") from None
+        found[path.strip()] = low, high
+    return found
+
+
+def _check_outputs(output: Path | None, report: Path | None, force: bool) -> None:
+    """Refuse, before anything is fitted, what could not be written at the end."""
+    if output is not None:
+        if output.suffix.lower() not in (".yaml", ".yml"):
+            raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be .yaml or .yml")
+        if output.is_file() and not force:
+            raise RobotFileError(f"'{output}' is there already; --force replaces it")
+        check_folder(output.parent)
+    if report is not None:
+        from .plots import pyplot
+
+        check_folder(report)
+        pyplot()

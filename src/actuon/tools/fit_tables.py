@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``actuon fit`` shows: how far it is, and what it has found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from actuon.fit import Applied, FitResult
+from actuon.fit.parameters import place_of
+from actuon.fit.search import Progress as Told
+
+from .tables import make_console
+
+MILLI = 1e3
+
+
+class FitProgress:
+    """A bar for the search at hand, with its error in mrad, on standard error."""
+
+    def __init__(self, generations: int | None = None) -> None:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("generation {task.completed:.0f}"),
+            TextColumn("[bold]{task.fields[error]}"),
+            TimeElapsedColumn(),
+        )
+        console = Console(stderr=True)
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._generations = generations
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def search(self, title: str) -> Told:
+        """What is told after each generation of a search with this title."""
+        if self._task is not None:
+            self._bar.remove_task(self._task)
+        task = self._task = self._bar.add_task(escape(title), total=self._generations, error="")
+
+        def told(generation: int, errors: np.ndarray) -> None:
+            self._bar.update(task, completed=generation, error=f"{MILLI * float(errors.mean()):.2f} mrad")
+
+        return told
+
+
+def print_fit(result: FitResult) -> None:
+    """Print what a fit has found; what is to be known first stands at the top."""
+    console = make_console()
+    for warning in result.warnings:
+        console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
+    if result.compared:
+        console.print(_models(result))
+    for joint in result.joints:
+        title = f"{joint.name}: {joint.model.name}"
+        if joint.model.settings:
+            title += ", at " + ", ".join(f"{name} {value:g}" for name, value in joint.model.settings.items())
+        table = Table("parameter", "value", "95 % interval", "unit", "", title=escape(title), title_justify="left")
+        table.columns[1].justify = "right"
+        for p in joint.parameters:
+            unit = place_of(joint.model.actuator, p.path).declared.unit
+            note = {"low": "at the low end", "high": "at the high end", "none": "no effect"}.get(p.at_bound, "")
+            table.add_row(p.path, f"{p.value:.4g}", f"{p.low:.4g} … {p.high:.4g}", escape(unit), note)
+        console.print(table)
+        for sentence in joint.undetermined:
+            console.print(f"not told by the logs: {escape(sentence)}", highlight=False)
+    console.print(_runs(result))
+    seconds = f"{result.evaluations} candidates in {result.seconds:.0f} s"
+    console.print(f"mean absolute error {_mrad(result.error)} in all runs, {seconds}", highlight=False)
+    if result.held_out is not None:
+        console.print(f"in runs that the model was not fitted to: {_mrad(result.held_out)}", highlight=False)
+
+
+def _mrad(error: float | None) -> str:
+    return "" if error is None else f"{MILLI * error:.2f} mrad"
+
+
+def _models(result: FitResult) -> Table:
+    groups = list(result.compared[0].by_group)
+    table = Table(
+        "model", "free", "train", "held out", *(escape(name) for name in groups), "",
+        title="mean absolute error [mrad]", title_justify="left",
+    )  # fmt: skip
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for one in result.compared:
+        by_group = (f"{MILLI * one.by_group[name]:.1f}" for name in groups)
+        cells = (str(one.parameters), f"{MILLI * one.train:.1f}", f"{MILLI * one.held_out:.1f}", *by_group)
+        table.add_row(escape(one.name), *cells, "chosen" if one.chosen else "")
+    return table
+
+
+def _runs(result: FitResult) -> Table:
+    table = Table("log", "joint", "fitted [mrad]", "held out [mrad]")
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for run in result.runs:
+        held_out = "" if run.held_out is None else f"{MILLI * run.held_out:.1f}"
+        table.add_row(escape(Path(run.path).name), escape(run.joint), f"{MILLI * run.error:.1f}", held_out)
+    return table
+
+
+def print_applied(actuators: Path, found: Applied) -> None:
+    """Print how far actuators are off, by log and joint."""
+    console = make_console()
+    errors = found.as_dict()["mae_mrad"]
+    table = Table("log", "mean absolute error [mrad]")
+    table.columns[1].justify = "right"
+    for path, error in errors["logs"].items():
+        table.add_row(escape(Path(path).name), f"{error:.2f}")
+    console.print(table)
+    for joint, error in errors["joints"].items():
+        console.print(f"{escape(joint)}: {error:.2f} mrad", highlight=False)
+    console.print(f"{escape(str(actuators))}: {errors['mean']:.2f} mrad", highlight=False)
