@@ -67,8 +67,7 @@ def fit_logs(
     compared = compare(plant, candidates, options, progress=told)
     best = next((i for i, one in enumerate(compared) if one.chosen), 0)
     chosen = candidates[best]
-    starts = compared[best].values if compared else []
-    result = fit_models(plant, chosen, options, starts=starts[:2], progress=told(chosen[0].name), resume=resume)
+    result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume)
     if not compared:
         return dataclasses.replace(result, interrupted=True)
     errors = compared[best].by_run

@@ -84,16 +84,21 @@ class Place:
 
 
 def stage_names(actuator: ActuatorConfig) -> list[tuple[str, ...]]:
-    """By what names paths may call each stage: its kind, and its type in YAML, where they are its alone."""
+    """By what names paths may call each stage: its kind, where no other has it, and its type in YAML.
+
+    Further stages of a type are called ``friction_2``, ``friction_3``, ….
+    """
+    kinds = [part_kind(part) for part in actuator.stages]
+    seen: dict[str, int] = {}
     names = []
-    for part in actuator.stages:
-        kind = part_kind(part)
-        own = [kind.value] if kind is not None else []
+    for kind, part in zip(kinds, actuator.stages, strict=True):
+        own = [kind.value] if kind is not None and kinds.count(kind) == 1 else []
         if isinstance(part, Config):
-            own.append(by_config(part).type_name)
+            name = by_config(part).type_name
+            seen[name] = seen.get(name, 0) + 1
+            own.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
         names.append(tuple(own))
-    flat = [name for own in names for name in set(own)]
-    return [tuple(name for name in own if flat.count(name) == 1) for own in names]
+    return names
 
 
 def place_of(actuator: ActuatorConfig, path: str) -> Place:

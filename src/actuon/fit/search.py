@@ -38,8 +38,8 @@ class SearchOptions:
 
     Args:
         seed: Start of the random numbers.
-        starts: How many searches go on side by side.
-        population: Candidates of each. Default: by the number of parameters.
+        starts: How many searches go on side by side. One with a large population finds more than several small ones.
+        population: Candidates of each. Default: 8 for each parameter, at least 32.
         generations: Most generations.
         patience: Generations without progress after which to stop.
         tolerance: Share of the error that counts as progress.
@@ -47,10 +47,10 @@ class SearchOptions:
     """
 
     seed: int = 0
-    starts: int = 4
+    starts: int = 1
     population: int | None = None
     generations: int = 250
-    patience: int = 60
+    patience: int = 50
     tolerance: float = 2e-3
     sigma: float = 0.2
 
@@ -95,7 +95,7 @@ class _Group:
         self._options = options
         self._rng = np.random.default_rng([options.seed, *joints])
         self._begins = [self._shares(np.concatenate([begin[j] for j in joints])) for begin in begins]
-        self._searches = [self._new(i) for i in range(options.starts)]
+        self._searches = [self._new(i) for i in range(max(options.starts, len(begins)))]
         self.best, self.best_error = self._begins[0], math.inf
 
     def _shares(self, values: np.ndarray) -> np.ndarray:
@@ -154,16 +154,17 @@ def search(
         models: One for each joint.
         options: How long and how wide.
         together: Search all joints as one vector by the mean of their errors. Default: each by its own.
-        starts: Where searches begin beside the models' own start: values for each joint, shape (P,).
+        starts: Where searches begin, instead of at the models' own start: values for each joint, shape (P,). There are
+            as many searches as these at least; further ones begin at random.
         progress: Told after each generation.
         resume: File that holds what has been found out so far, read where it is there, and written.
     """
     options = options or SearchOptions()
-    begins = [[model.start for model in models], *starts]
+    begins = list(starts) or [[model.start for model in models]]
     joints = range(len(models))
     together_or_not = [list(joints)] if together else [[j] for j in joints]
     sizes = [sum(len(models[j].parameters) for j in own) for own in together_or_not]
-    population = options.population or max(16, 8 + math.floor(6 * math.log(max(*sizes, 2))))
+    population = options.population or max(32, *(8 * size for size in sizes))
     groups = [_Group(own, models, options, population, begins) for own in together_or_not]
     told = _Told(resume, models, options)
     generation = since = 0
@@ -193,7 +194,7 @@ def search(
         [found[j] for j in joints],
         _by_joint(groups, np.array([group.best_error for group in groups])),
         generation,
-        generation * population * options.starts,
+        generation * population * max(options.starts, len(begins)),
         converged=since >= options.patience,
         interrupted=interrupted,
     )

@@ -48,8 +48,6 @@ class Compared:
     """The same for each group [rad]."""
     by_run: np.ndarray
     """Held-out errors [rad], shape (R, J)."""
-    values: list[list[np.ndarray]]
-    """What was found without each group, for each joint."""
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,9 +99,6 @@ def compare(
 
     Where it is interrupted, the models that were done until then are compared.
 
-    A search also begins where the model before ended that has all its parameters, so that of two models the larger does
-    no worse in the runs that it is fitted to.
-
     Args:
         plant: What the actuators move.
         candidates: Models to compare, simple ones first: each a list with one for each joint.
@@ -116,40 +111,20 @@ def compare(
     compared: list[Compared] = []
     for models in candidates:
         errors = np.full((len(plant.runs), len(plant.joints)), np.nan)
-        train, values = [], []
+        train = []
         for i, group in enumerate(groups):
             told = progress(f"{models[0].name} without {group.name}") if progress is not None else None
-            starts = _starts(models, candidates, compared, i)
-            found = search(plants[i], models, options, starts=starts, progress=told)
+            found = search(plants[i], models, options, progress=told)
             if found.interrupted:
                 return _chosen(compared)
-            values.append(found.values)
             train.append(float(found.errors.mean()))
             everywhere = plant.errors(models, [own[None] for own in found.values])[0]
             errors[list(group.runs)] = everywhere[list(group.runs)]
         number = sum(len(model.parameters) for model in models)
         by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
         mean = float(np.mean(train)), float(errors.mean())
-        compared.append(Compared(models[0].name, number, *mean, by_group, errors, values))
+        compared.append(Compared(models[0].name, number, *mean, by_group, errors))
     return _chosen(compared)
-
-
-def _starts(
-    models: Sequence[Model], candidates: Sequence[Sequence[Model]], compared: Sequence[Compared], group: int
-) -> list[list[np.ndarray]]:
-    """Where simpler models ended without this group, as values of ``models``."""
-    starts = []
-    for smaller, known in zip(candidates, compared, strict=False):
-        nested = all(set(one.paths) <= set(model.paths) for one, model in zip(smaller, models, strict=True))
-        if nested:
-            own = []
-            for one, model, found in zip(smaller, models, known.values[group], strict=True):
-                by_path = {path: v for p, v in zip(one.parameters, found, strict=True) for path in (p.path, *p.also)}
-                least = [p.low if p.path.startswith("friction") else p.start for p in model.parameters]
-                values = [by_path.get(p.path, low) for p, low in zip(model.parameters, least, strict=True)]
-                own.append(np.array(values, dtype=float))
-            starts.append(own)
-    return starts[-1:]
 
 
 def _chosen(compared: Sequence[Compared]) -> list[Compared]:
