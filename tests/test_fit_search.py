@@ -197,7 +197,9 @@ def test_a_selection_takes_the_simplest_model_that_does_well_where_it_was_not_fi
     options = SearchOptions(population=32, generations=60, patience=20)
     models = [dataclasses.replace(MODEL, times={"controller.kp": "kp"}, settings={"kp": 1.0})]
     without = [p for p in models[0].parameters if not p.path.startswith("friction")]
-    chain = actuon.ActuatorConfig(stages=[s for s in MODEL.actuator.stages if type(s).__name__ != "FrictionEffectConfig"])
+    chain = actuon.ActuatorConfig(
+        stages=[s for s in MODEL.actuator.stages if type(s).__name__ != "FrictionEffectConfig"]
+    )
     simple = dataclasses.replace(models[0], name="pd", actuator=chain, parameters=tuple(without))
     fixed = dataclasses.replace(models[0].fixed("friction.viscous", 0.0), name="coulomb")
     result = fit_logs(select=[models[0], simple, fixed], plant=KnownLoadPlant(logs, dt=DT), options=options)

@@ -88,12 +88,10 @@ class LoadBatch:
     def trace(self, candidates: np.ndarray) -> np.ndarray:
         """Positions as the encoder shows them [rad], from the start on, shape (C, R, steps + 1)."""
         self._write(candidates)
-        rows = [np.concatenate([shard.shown() for shard in self._shards])]
-        for _ in range(self._steps):
-            for shard in self._shards:
-                shard.step()
-            rows.append(np.concatenate([shard.shown() for shard in self._shards]))
-        return np.stack(rows, axis=-1).reshape(len(self._runs.tables), self._candidates, -1).swapaxes(0, 1)
+        for shard in self._shards:
+            shard.capture()
+        paths = np.concatenate([shard.traced(self._steps) for shard in self._shards], axis=1)
+        return paths.T.reshape(len(self._runs.tables), self._candidates, -1).swapaxes(0, 1)
 
     def _write(self, candidates: np.ndarray) -> None:
         values = {}
@@ -151,7 +149,7 @@ class _Shard:
         state = self._actuator.state()
         assert state is not None  # the row and the error are states of the load
         self._state = state
-        self._graph: Any = None
+        self._graphs: dict[int, Any] = {}
 
     def _split(self, config: ActuatorConfig) -> tuple[DelayInterpolated | None, list[Component]]:
         """The delay that the load does itself, and the stages that are left without it and without gears that do
@@ -180,29 +178,36 @@ class _Shard:
         self._arrays["joint_q"].assign((self._start[:, 0] - self._bias).astype(np.float32))
         self._arrays["joint_qd"].assign(self._start[:, 1].astype(np.float32))
 
-    def step(self) -> None:
-        self._actuator.step(self._arrays, self._arrays, self._state, self._state, self._dt)
+    def capture(self) -> None:
+        """Capture one step, and `CHUNK` of them. One thread alone may do that at a time."""
+        if not self._graphs:
+            self._graphs = {steps: self._captured(steps) for steps in (1, CHUNK)}
+
+    def _captured(self, steps: int) -> Any:
+        with wp.ScopedCapture(device=self._device) as capture:
+            for _ in range(steps):
+                self._actuator.step(self._arrays, self._arrays, self._state, self._state, self._dt)
+        return capture.graph
 
     def replay(self, chunks: int) -> None:
         """Take `CHUNK` steps so many times."""
         for _ in range(chunks):
-            wp.capture_launch(self._graph)
+            wp.capture_launch(self._graphs[CHUNK])
 
-    def capture(self) -> None:
-        """Capture `CHUNK` steps. One thread alone may do that at a time."""
-        if self._graph is None:
-            with wp.ScopedCapture(device=self._device) as capture:
-                for _ in range(CHUNK):
-                    self.step()
-            self._graph = capture.graph
+    def traced(self, steps: int) -> np.ndarray:
+        """Take so many steps: positions as the encoder shows them [rad], shape (steps + 1, trials)."""
+        position = self._arrays["joint_q"]
+        paths = np.empty((steps + 1, position.shape[0]), np.float32)
+        on_host = position.numpy()  # on the CPU, the array itself
+        paths[0] = on_host
+        for i in range(1, steps + 1):
+            wp.capture_launch(self._graphs[1])
+            paths[i] = on_host if self._device.is_cpu else position.numpy()
+        return paths + self._bias
 
     def errors(self) -> np.ndarray:
         """Mean absolute error of each trial [rad]."""
         return self._state.stages[0].error.numpy().copy()
-
-    def shown(self) -> np.ndarray:
-        """Positions as the encoder shows them [rad]."""
-        return self._arrays["joint_q"].numpy() + self._bias
 
 
 def _is_lag(model: Model, path: str) -> bool:
