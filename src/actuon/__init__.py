@@ -177,6 +177,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "newton": (),
     "torch": (),
     "assets": (),
+    "fit": (),
     "graph": (),
     "lab": (),
     "usd": (
@@ -194,7 +195,16 @@ _LAZY: dict[str, tuple[str, ...]] = {
 
 
 if _typing.TYPE_CHECKING:
-    from . import assets as assets, graph as graph, lab as lab, newton as newton, sim as sim, torch as torch, usd as usd
+    from . import (
+        assets as assets,
+        fit as fit,
+        graph as graph,
+        lab as lab,
+        newton as newton,
+        sim as sim,
+        torch as torch,
+        usd as usd,
+    )
     from .attach.articulation_actuators import ArticulationActuators as ArticulationActuators
     from .attach.checking import CheckResult as CheckResult, check as check
     from .attach.recorder import Recorder as Recorder

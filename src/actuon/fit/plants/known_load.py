@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ...errors import ParameterError
+from ...errors import LogError, ParameterError
 from ...typing import DeviceLike
 from ..logs import Log
 from ..models import Model, setting_of
@@ -20,6 +20,10 @@ from .plant import Scales
 from .run_table import run_table, start_of
 
 GRAVITY = 9.81
+_SMOOTHED = 0.02
+"""Steps [s] over which positions are differentiated to see how fast and how hard a joint moves."""
+_STILL = 1e-3
+"""A joint that moves less than this [rad] does not move."""
 
 
 @dataclass(frozen=True)
@@ -138,14 +142,19 @@ class KnownLoadPlant:
 
     def scales(self) -> list[Scales]:
         """How large efforts, speeds and inertias are."""
-        speeds, efforts, ranges = [], [], []
-        for log, load in zip(self._logs, self._loads, strict=True):
-            position = log.joints[0].position
-            grid = np.arange(log.time[0], log.time[-1], 0.02)
-            smooth = np.interp(grid, log.time, position)
-            speed = np.gradient(smooth, grid)
-            effort = load.inertia * np.gradient(speed, grid) + load.gravity * np.sin(smooth)
-            speeds.append(np.abs(speed).max())
-            efforts.append(np.quantile(np.abs(effort), 0.98))
-            ranges.append(np.ptp(position))
-        return [Scales(max(efforts), max(speeds), max(load.inertia for load in self._loads), max(ranges))]
+        found = [_scales(log, load) for log, load in zip(self._logs, self._loads, strict=True)]
+        efforts, speeds, inertias, ranges = (np.array(column) for column in zip(*found, strict=True))
+        if ranges.max() < _STILL:
+            raise LogError(
+                f"{self._logs[0].path}: the joint does not move by {_STILL:g} rad in any log: nothing to fit to"
+            )
+        return [Scales(*(float(column.max()) for column in (efforts, speeds, inertias, ranges)))]
+
+
+def _scales(log: Log, load: Load) -> tuple[float, float, float, float]:
+    """Effort, speed, inertia and range of the position in one log."""
+    grid = np.linspace(log.time[0], log.time[-1], max(4, round(log.duration / _SMOOTHED)))
+    smooth = np.interp(grid, log.time, log.joints[0].position)
+    speed = np.gradient(smooth, grid)
+    effort = load.inertia * np.gradient(speed, grid) + load.gravity * np.sin(smooth)
+    return float(np.quantile(np.abs(effort), 0.98)), float(np.abs(speed).max()), load.inertia, float(np.ptp(smooth))
