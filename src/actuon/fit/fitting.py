@@ -10,12 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from .identifiability import undetermined
+from .jobs import SearchJob, Workers, searched
 from .local import LocalResult, refine
 from .models import Model
 from .parameters import LOG, Parameter
 from .plants.plant import Plant
 from .result import FitResult, FittedJoint, FittedParameter, RunError
-from .search import Progress, SearchOptions, search
+from .search import Progress, SearchOptions
 
 _AT_BOUND = 1e-3
 """Share of a range from which on a value counts as being at its end."""
@@ -31,6 +32,7 @@ def fit_models(
     progress: Progress | None = None,
     resume: str | os.PathLike[str] | None = None,
     refine_steps: int = 6,
+    workers: Workers | None = None,
 ) -> FitResult:
     """Fit one model for each joint to the runs of a plant.
 
@@ -43,10 +45,13 @@ def fit_models(
         progress: Told after each generation.
         resume: File to go on from, and to keep what is found in.
         refine_steps: Most steps of least squares.
+        workers: What runs the searches, one from each start. Default: this process.
     """
     begin = time.monotonic()
     options = options or SearchOptions()
-    found = search(plant, models, options, together=together, starts=starts, progress=progress, resume=resume)
+    begins = tuple(tuple(begin) for begin in starts)
+    job = SearchJob(plant, tuple(models), options, together, begins, resume)
+    (found,) = searched([job], [models[0].name], workers, lambda title: progress)
     values = list(found.values)
     local = []
     for joint in range(len(models)):

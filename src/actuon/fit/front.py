@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..errors import ParameterError
 from .fitting import fit_models
+from .jobs import Titled, Workers
 from .logs import Log
 from .models import Model
 from .parameters import LINEAR, LOG, Parameter, place_of, value_at
@@ -16,11 +17,8 @@ from .plants.known_load import KnownLoadPlant
 from .plants.plant import Plant
 from .presets import SELECTED, Bench, preset
 from .result import FitResult
-from .search import Progress, SearchOptions
+from .search import SearchOptions
 from .selection import compare
-
-Titled = Callable[[str], Progress | None]
-"""Gets the title of a search, gives what is told after each of its generations."""
 
 
 def fit_logs(
@@ -35,6 +33,7 @@ def fit_logs(
     options: SearchOptions | None = None,
     progress: Titled | None = None,
     resume: str | os.PathLike[str] | None = None,
+    workers: Workers | None = None,
 ) -> FitResult:
     """Fit an actuator to logs.
 
@@ -49,6 +48,7 @@ def fit_logs(
         options: How long and how wide to search, and the seed.
         progress: Told how far it is.
         resume: File to go on from, and to keep what is found in.
+        workers: What runs the searches, such as `ray_jobs.RayWorkers`. Default: this process.
     """
     plant = plant if plant is not None else KnownLoadPlant(logs, load)
     benches = [Bench(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
@@ -61,13 +61,13 @@ def fit_logs(
     family = _family(benches)
     if select is False:
         chosen = models_of(model or SELECTED[family][-1])
-        return fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume)
+        return fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
     names = SELECTED[family] if select is True else tuple(select)
     candidates = sorted((models_of(name) for name in names), key=lambda own: sum(len(m.parameters) for m in own))
-    compared = compare(plant, candidates, options, progress=told)
+    compared = compare(plant, candidates, options, progress=told, workers=workers)
     best = next((i for i, one in enumerate(compared) if one.chosen), 0)
     chosen = candidates[best]
-    result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume)
+    result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
     if not compared:
         return dataclasses.replace(result, interrupted=True)
     errors = compared[best].by_run

@@ -7,7 +7,7 @@ Runs are held out group by group: all with one value of a setting that varies, s
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import ParameterError
+from .jobs import SearchJob, Titled, Workers, searched
 from .logs import Log
 from .models import Model
 from .plants.plant import Plant
-from .search import Progress, SearchOptions, search
+from .search import SearchOptions
 
 _MOST_GROUPS = 6
 _GROUPED_BY = ("kp", "kd", "ki", "vin", "mass", "length")
@@ -93,7 +94,8 @@ def compare(
     candidates: Sequence[Sequence[Model]],
     options: SearchOptions | None = None,
     *,
-    progress: Callable[[str], Progress | None] | None = None,
+    progress: Titled | None = None,
+    workers: Workers | None = None,
 ) -> list[Compared]:
     """Fit each model without each group of runs, and find its errors there. One of them is chosen.
 
@@ -104,17 +106,20 @@ def compare(
         candidates: Models to compare, simple ones first: each a list with one for each joint.
         options: How long and how wide to search.
         progress: Called with a title for each search, gives what is told after each generation.
+        workers: What runs the searches. Default: this process.
     """
     groups = groups_of(plant.runs)
     rest = [[i for i in range(len(plant.runs)) if i not in group.runs] for group in groups]
     plants = [plant.subset(runs) for runs in rest]
+    jobs = [SearchJob(p, tuple(models), options or SearchOptions()) for models in candidates for p in plants]
+    titles = [f"{models[0].name} without {group.name}" for models in candidates for group in groups]
+    searches = searched(jobs, titles, workers, progress)
     compared: list[Compared] = []
     for models in candidates:
         errors = np.full((len(plant.runs), len(plant.joints)), np.nan)
         train = []
-        for i, group in enumerate(groups):
-            told = progress(f"{models[0].name} without {group.name}") if progress is not None else None
-            found = search(plants[i], models, options, progress=told)
+        for group in groups:
+            found = next(searches)
             if found.interrupted:
                 return _chosen(compared)
             train.append(float(found.errors.mean()))

@@ -98,6 +98,10 @@ class KnownLoadPlant:
         )
         self._batches: list[tuple[Model, int, LoadBatch]] = []
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it is made of: it can be sent to another machine, where its kernels are built anew."""
+        return KnownLoadPlant, (self._logs, self._given, self._dt, str(self._device))
+
     @property
     def joints(self) -> tuple[str, ...]:
         """The name of the joint."""
