@@ -4,13 +4,16 @@ BIN := .venv/bin
 
 MINUTES ?= 10
 
-.PHONY: demo test fuzz lint bench format clean
+.PHONY: demo test test-ray fuzz lint bench format clean
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2
+
+test-ray: .venv/.dev .venv/.ray
+	$(BIN)/python -m pytest tests/test_fit_jobs.py
 
 fuzz: .venv/.dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)

@@ -113,6 +113,8 @@ def test_an_actuator_by_hand_is_applied_and_grows_with_no_setting(logs, tmp_path
         (["--free", "friction.dynamic=1"], "--free: got 'friction.dynamic=1'; must be PATH, or PATH=LOW:HIGH"),
         (["--load", "mass=x"], "--load: got 'mass=x'"),
         (["--dt", "0"], "--dt: got 0.0"),
+        (["--on", "slurm"], "--on: got 'slurm'; must be ray, or ray://HOST:PORT"),
+        (["--on", "ray", "--resume", "kept.npz"], "--resume: does not go with --on"),
         (["--select"], "needs runs to hold out; got 1"),
         (["-o", "x.txt"], "must be .yaml or .yml"),
         (["--load", "inertia=-1"], "inertia: got -1.0; must be finite and > 0"),

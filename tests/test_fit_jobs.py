@@ -12,7 +12,7 @@ import pytest
 from test_fit_search import DT, MODEL, made_log, truth
 
 import actuon
-from actuon.fit import KnownLoadPlant, SearchOptions, fit_logs
+from actuon.fit import KnownLoadPlant, SearchOptions
 from actuon.fit.fitting import fit_models
 from actuon.fit.jobs import SearchJob, from_each_start, run_search, searched
 from actuon.fit.ray_jobs import RayWorkers

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,6 +44,10 @@ Load = Annotated[
 Window = Annotated[
     float | None, typer.Option(help="Cut logs into windows of so many seconds, each from its measured state.")
 ]
+On = Annotated[
+    str | None,
+    typer.Option(help="Where to search: 'ray' for a cluster on this machine, or ray://HOST:PORT. Default: right here."),
+]
 Step = Annotated[float, typer.Option(help="Time step of the simulation, in seconds.")]
 
 
@@ -65,6 +70,8 @@ def fit(
     dt: Step = 0.002,
     seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.")] = 0,
     generations: Annotated[int, typer.Option(min=1, help="Most generations of a search.")] = 250,
+    starts: Annotated[int, typer.Option(min=1, help="Searches from different starts, of which the best counts.")] = 1,
+    on: On = None,
     resume: Annotated[
         Path | None, typer.Option(help="File to go on from, and to keep what is found in.", readable=False)
     ] = None,
@@ -86,16 +93,19 @@ def fit(
     actuon.quiet()
     chosen: bool | list[str] = [name.strip() for name in models.split(",")] if models else select
     plant = _plant(logs, columns, load, window, dt)
-    with FitProgress() as progress:
+    if on is not None and resume is not None:
+        raise ParameterError("--resume: does not go with --on: what is found is kept on the machine that finds it")
+    with workers_on(on) as workers, FitProgress() as progress:
         result = fit_logs(
             model=model,
             select=chosen,
             plant=plant,
             fix=_numbers("--fix", fix),
             free=_ranges(free),
-            options=SearchOptions(seed=seed, generations=generations),
+            options=SearchOptions(seed=seed, starts=starts, generations=generations),
             progress=progress.search,
             resume=resume,
+            workers=workers,
         )
     written = []
     if output is not None:
@@ -138,6 +148,15 @@ def apply(
         print(json.dumps(found.as_dict(), indent=2))
     else:
         print_applied(actuators, found)
+
+
+def workers_on(on: str | None) -> AbstractContextManager[Any]:
+    """What runs searches, by the option ``--on``; None for this process."""
+    if on is None:
+        return nullcontext()
+    from actuon.fit.ray_jobs import RayWorkers
+
+    return RayWorkers(on)
 
 
 def _plant(
