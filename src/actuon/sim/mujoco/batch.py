@@ -62,7 +62,9 @@ class Batch:
         """The ``MjData`` of environments that have one."""
         self._targets = (Target * len(targets))(*targets)
         self._take_lines([])
-        self._own_addresses = np.zeros(self.num_envs, np.uint64)
+        self._own_addresses, self._own_controls, self._own_efforts = np.zeros((3, self.num_envs), np.uint64)
+        self.version = 0
+        """Counts changes of the model."""
         self._workers: list[tuple[Any, Any]] = [(model, mujoco.MjData(model))]
         self._version = self._workers_version = -1
         self._runs: list[Any] = []
@@ -111,6 +113,8 @@ class Batch:
         self._version = self._workers_version = -1
         self._is_tried = False
         self._fill(model)
+        self._own_controls[:] = self._own_efforts[:] = 0
+        self.version += 1
         owners, self.own = list(self.own), {}
         for env in owners:
             self.data(env)
@@ -151,6 +155,23 @@ class Batch:
         plan.num_lines, plan.lines = len(self._lines), ctypes.addressof(self._lines)
         plan.lower, plan.upper = self.lower.ctypes.data, self.upper.ctypes.data
 
+    def places_of_lines(self) -> dict[str, int]:
+        """Sizes and addresses that writing lines takes."""
+        plan = self._plan
+        names = (
+            "at_position",
+            "at_velocity",
+            "at_control",
+            "at_effort",
+            "width",
+            "num_lines",
+            "states",
+            "lower",
+            "upper",
+        )
+        own = {"own_controls": self._own_controls.ctypes.data, "own_efforts": self._own_efforts.ctypes.data}
+        return {"table": plan.lines, **{name: getattr(plan, name) for name in names}, **own}
+
     def data(self, env: int) -> Any:
         """The ``MjData`` of an environment, which it has for itself from now on."""
         if env not in self.own:
@@ -158,6 +179,7 @@ class Batch:
             self._mujoco.mj_setState(self._fields.model, data, self.states[env], self._signature)
             self.own[env] = data
             self._own_addresses[env] = getattr(data, "_address", 1)
+            self._own_controls[env], self._own_efforts[env] = data.ctrl.ctypes.data, data.qfrc_applied.ctypes.data
             self.forward([env])
         return self.own[env]
 

@@ -23,17 +23,15 @@ from .added_drives import new_slope
 from .drives import Slope
 from .growing import GrowingModel
 from .limits import JOINT_FIELDS
+from .line_writer import LineWriter
 from .loop import Line
-from .places import as_slice, grid
+from .places import grid
 
 LONGEST_FAST = 0.010
 """Longest time step [s] for which ``implicitfast`` is chosen; for longer ones it is ``discrete``."""
 
 _GROUPS = 31
 """Groups of actuators that can be switched off."""
-
-_STEEPEST = -1.0e9
-"""Steepest slope that is handed over: MuJoCo takes no control beyond 1e10."""
 
 _ORDER = (Slope.BY_VELOCITY, Slope.BY_POSITION)
 
@@ -200,42 +198,20 @@ class SlopeHolder(GrowingModel):
 
     def hold_tangent(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> HeldTangent:
         envs, columns = self._at("joint_f", robots, dofs)
-        _, coordinates = self._at("joint_q", robots, dofs)
-        shown, chosen = self._rows["joint_f"], as_slice(dofs)
-        effort, slope_q, slope_qd, lower, upper = (array.numpy() for array in tangent)
-        held, integrator = self._held_slopes(), self.integrator
-        by_velocity, by_position = (as_slice(self._drives.slopes[slope][columns]) for slope in _ORDER)
-        at, of_coordinates = grid(envs, columns), grid(envs, coordinates)
-        batch = self._batch
+        shown, at = self._rows["joint_f"], grid(envs, columns)
+        own = [self.robots[i].env for i in robots], np.arange(shown.shape[1])[columns]
+        write_lines = LineWriter(self._batch, shown, tangent, *own, dofs, len(self._held_slopes()) > 1)
+        integrator = int(self._fields.model.opt.integrator)
 
         def write() -> None:
-            self._check_integrator(integrator)
-            given = effort[:, chosen]
-            shown[at] = given
-            slopes = _braking(slope_qd[:, chosen])
-            constant = given - slopes * batch.block("qvel")[at]
-            batch.put("ctrl", envs, by_velocity, slopes)
-            if len(held) > 1:
-                slopes = _braking(slope_q[:, chosen])
-                constant -= slopes * batch.block("qpos")[of_coordinates]
-                batch.put("ctrl", envs, by_position, slopes)
-            batch.put("qfrc_applied", envs, columns, constant)
-            low, high = lower[:, chosen], upper[:, chosen]
-            bounds = grid(envs, batch.line_of[columns])
-            batch.lower[bounds] = np.where(given <= low, -np.inf, low)
-            batch.upper[bounds] = np.where(given >= high, np.inf, high)
+            if self._fields.model.opt.integrator != integrator:
+                self._refuse_integrator(integrator)
+            write_lines()
 
         return HeldTangent(write, lambda: shown[at])
 
-    def _check_integrator(self, expected: str) -> None:
-        found = self.integrator
-        if found != expected:
-            raise SimulationError(
-                f"{self._where}: the integrator was changed to {found}, while actuators with effort_mode 'tangent' "
-                f"count on {expected}; close() them first"
-            )
-
-
-def _braking(slopes: np.ndarray) -> np.ndarray:
-    """Slopes as MuJoCo gets them: those above zero, and what is not a number, count as zero."""
-    return np.fmax(np.fmin(slopes, 0.0), _STEEPEST, dtype=np.float64)
+    def _refuse_integrator(self, expected: int) -> None:
+        raise SimulationError(
+            f"{self._where}: the integrator was changed to {self.integrator}, while actuators with effort_mode "
+            f"'tangent' count on {self._integrator_name(expected)}; close() them first"
+        )
