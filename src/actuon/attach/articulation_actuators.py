@@ -18,10 +18,10 @@ from ..networks.reading import ReadOnce
 from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
 from ..sim import Articulation, Simulation
 from ..typing import DeviceLike
-from .attachment import COMPUTED, Attachment, signal_attr
+from .attachment import Attachment, signal_attr
 from .engine_friction import solves_friction
 from .fan_out import actuators_of_all
-from .tangent_mode import TANGENT_ATTRS, check_slopes
+from .tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
 
 if TYPE_CHECKING:
     from pxr import Usd

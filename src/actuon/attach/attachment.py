@@ -7,7 +7,7 @@ import abc
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -25,11 +25,8 @@ from .engine_friction import EngineFriction
 from .engine_inertia import hand_over_inertia
 from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
 from .remembering import Remembering, to_change
-from .tangent_mode import TangentHandOver
+from .tangent_mode import COMPUTED, EndingChains, TangentHandOver, nothing
 from .telemetry import Telemetry, make_telemetry
-
-COMPUTED = "computed"
-"""What the array is called to which actuators write the effort before limits."""
 
 STREAM = "stream"
 """The parameter of stages with random numbers that tells robots apart: the same on all joints of a robot."""
@@ -40,10 +37,6 @@ _serial = itertools.count()
 def signal_attr(name: str) -> str:
     """What the array is called to which actuators write a signal of their stages."""
     return f"signal_{name}"
-
-
-def _nothing() -> None:
-    """Hand nothing over."""
 
 
 class Attachment(Remembering, Uncopyable):
@@ -168,10 +161,13 @@ class Attachment(Remembering, Uncopyable):
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         self._columns_of_engine = columns
         if self._tangent_columns.size:
-            given = self._effort, self._signals
+            pairs = zip(self.actuators, self._states, strict=True)
+            own = [pair for pair in pairs if not {*TANGENT}.isdisjoint(pair[0].control_signal_attrs)]
+            chains = EndingChains(self.articulation, own, self._control, self._settle_ending)
+            given = self._effort, self._signals, chains
             self._tangent = TangentHandOver(self.articulation, self._tangent_columns, *given, undo)
         explicit = np.setdiff1d(columns, self._tangent_columns)
-        self._write = simulation.effort_writer(robots, explicit, self._effort) if explicit.size else _nothing
+        self._write = simulation.effort_writer(robots, explicit, self._effort) if explicit.size else nothing
 
     def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D). None: any.
@@ -241,11 +237,15 @@ class Attachment(Remembering, Uncopyable):
                 self._trips.look()
         self._write()
         if self._tangent is not None:
-            self._tangent.hand_over(self._bounds)
+            self._tangent.hand_over(dt, self._bounds)
         self._friction.hand_over()
 
     def _settle(self) -> None:
         """Make what the engine gets, and what is shown, out of what the actuators gave, where that is not the same."""
+
+    def _settle_ending(self, given: Mapping[str, wp.array]) -> tuple[wp.array, Callable[[], None]]:
+        """The same where a step ends: the effort made of what they give there, and what makes it, without self."""
+        return given["joint_f"], nothing
 
     def set_dof_feedforward_effort_targets(
         self, target_feedforward_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
@@ -363,8 +363,8 @@ class Attachment(Remembering, Uncopyable):
         self._effort.zero_()
         self._tangent = None
         robots, columns = self.articulation.robot_ids, self._columns_of_engine
-        nothing = np.zeros((len(robots), len(columns)), np.float32)
-        self.articulation.simulation.write("joint_f", robots, columns, nothing)
+        zeros = np.zeros((len(robots), len(columns)), np.float32)
+        self.articulation.simulation.write("joint_f", robots, columns, zeros)
         self._undo.close()
 
     def _mode_text(self) -> str:

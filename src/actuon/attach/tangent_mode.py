@@ -4,18 +4,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import warp as wp
 
+from ..actuator import Actuator
 from ..actuator_config import Part, built
+from ..actuator_state import ActuatorState
 from ..declare.effort_mode import EXPLICIT, TANGENT
 from ..errors import StructureError
 from ..kernel.structure import BOUNDS, SLOPES
 from ..sim import Articulation
-from ..sim.engine_drives import Tangent
+from ..sim.engine_drives import Ending, Tangent
 from ..tangent import why_no_slopes
+
+COMPUTED = "computed"
+"""What the array is called to which actuators write the effort before limits."""
 
 TANGENT_ATTRS = {name: f"tangent_{name}" for name in (*SLOPES, *BOUNDS)}
 """What the arrays are called to which actuators write slopes and bounds of their efforts."""
@@ -34,6 +40,75 @@ def check_slopes(where: str, stages: Sequence[Part]) -> None:
         )
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
+def keep_to(tangent: Tangent, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
+    """Keep a tangent to the lowest and highest effort of joints in the engine, each of shape (N, D); None: any."""
+    if bounds is None:
+        return
+    effort, slope_q, slope_qd, lower, upper = (array.numpy() for array in tangent)
+    clipped = (effort <= bounds[0]) | (effort >= bounds[1])
+    slope_q[clipped] = slope_qd[clipped] = 0.0
+    np.clip(effort, *bounds, out=effort)
+    np.fmax(lower, bounds[0], out=lower)
+    np.fmin(upper, bounds[1], out=upper)
+
+
+class EndingChains:
+    """The chains of tangents where a step ends: what they give there, with what they remember left as it is.
+
+    Args:
+        articulation: The robots.
+        actuators: Those whose efforts are tangents, with what they remember.
+        control: What they read and write, flat, by name.
+        settle: Gets what they give at the end of a step, each of shape (N, D), by name; returns the effort that the
+            engine would get, of the same shape, and what brings it up to date.
+    """
+
+    def __init__(
+        self,
+        articulation: Articulation,
+        actuators: Sequence[tuple[Actuator, ActuatorState | None]],
+        control: Mapping[str, wp.array],
+        settle: Callable[[Mapping[str, wp.array]], tuple[wp.array, Callable[[], None]]],
+    ):
+        self._articulation, self._actuators = articulation, actuators
+        shape = (len(articulation), articulation.num_dofs)
+        names = {
+            name
+            for actuator, _ in actuators
+            for name in (actuator.control_output_attr, COMPUTED, *actuator.control_signal_attrs.values())
+        }
+        given = {name: wp.zeros_like(control[name]).reshape(shape) for name in sorted(names)}
+        effort, self._settle = settle(given)
+        self.tangent = Tangent(effort, *(given[attr] for attr in TANGENT_ATTRS.values()))
+        self._control = {**control, **{name: array.flatten() for name, array in given.items()}}
+        self._scratch: list[ActuatorState | None] = []
+        self._dt: float | None = None
+        self._time = math.nan
+        self._bounds: tuple[np.ndarray, np.ndarray] | None = None
+
+    def begin(self, dt: float, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
+        """Be ready for the end of the step that is about to be taken."""
+        self._dt, self._bounds, self._time = dt, bounds, self._articulation.simulation.time
+
+    def evaluate(self) -> bool:
+        """Bring ``tangent`` up to date with the state of the engine. False where the actuators were not stepped."""
+        simulation = self._articulation.simulation
+        if simulation.time != self._time:
+            return False
+        if not self._scratch:
+            self._scratch = [actuator.state() for actuator, _ in self._actuators]
+        for (actuator, state), scratch in zip(self._actuators, self._scratch, strict=True):
+            actuator.step(simulation.arrays, self._control, state, scratch, self._dt)
+        self._settle()
+        if self.tangent.effort.device.is_cpu:
+            keep_to(self.tangent, self._bounds)
+        return True
+
+
 class TangentHandOver:
     """Hands tangents to the engine, and reads the efforts that it applied.
 
@@ -42,6 +117,7 @@ class TangentHandOver:
         columns: DOFs whose efforts are tangents, shape (d,).
         effort: What the actuators give [N·m or N], shape (N, D).
         signals: What they give beside it, slopes and bounds among it, each of shape (N, D).
+        chains: What they give where a step ends.
         undo: Gets what makes the engine let go of slopes.
     """
 
@@ -51,34 +127,29 @@ class TangentHandOver:
         columns: np.ndarray,
         effort: wp.array,
         signals: Mapping[str, wp.array],
+        chains: EndingChains,
         undo: contextlib.ExitStack,
     ):
-        simulation = articulation.simulation
+        robots, simulation = articulation.robot_ids, articulation.simulation
         self.columns = columns
+        self._chains = chains
         self._tangent = Tangent(effort, *(signals[name] for name in (*SLOPES, *BOUNDS)))
-        undo.callback(simulation.hold_slopes(articulation.robot_ids, columns))
         self._forgotten = np.zeros(len(articulation), dtype=bool)
-        self._held = simulation.hold_tangent(articulation.robot_ids, columns, self._tangent)
+        undo.callback(simulation.hold_slopes(robots, columns))
+        self._held = simulation.hold_tangent(robots, columns, self._tangent, Ending(chains.tangent, chains.evaluate))
+        undo.callback(self._held.release)
 
-    def hand_over(self, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
+    def hand_over(self, dt: float, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
         """Hand the tangents of this step to the engine.
 
         Args:
-            bounds: Lowest and highest effort of joints in the engine, each of shape (N, D), which the efforts have been
-                kept to. None: there are none.
+            dt: Time step [s].
+            bounds: Lowest and highest effort of joints in the engine, each of shape (N, D). None: there are none.
         """
         self._forgotten[:] = False
-        if bounds is not None:
-            given = self._tangent.effort.numpy()
-            clipped = (given <= bounds[0]) | (given >= bounds[1])
-            for slope in (self._tangent.slope_q, self._tangent.slope_qd):
-                slope.numpy()[clipped] = 0.0
-            for array, bound, tighter in (
-                (self._tangent.lower, bounds[0], np.fmax),
-                (self._tangent.upper, bounds[1], np.fmin),
-            ):
-                tighter(array.numpy(), bound, out=array.numpy())
+        keep_to(self._tangent, bounds)
         self._held.write()
+        self._chains.begin(dt, bounds)
 
     def show(self, applied: np.ndarray) -> None:
         """Write the efforts that the engine applied in its last step into an array of shape (N, D)."""

@@ -13,6 +13,15 @@ import warp as wp
 from ..errors import SimulationError
 from .step_map import StepMaps
 
+CORRECTIONS = 3
+"""How often a step is taken again at most: efforts of other DOFs may end beyond their limits then."""
+
+TOLERANCE = 0.01
+"""How far beyond what limits let through an effort may end, as a share of the most that they let through."""
+
+NEAR = 0.5
+"""Share of what limits let through where a step begins from which on they are looked at where it ends."""
+
 
 class Tangent(NamedTuple):
     """Efforts at the present state, and how they change with it, each float32 of shape (n, D)."""
@@ -36,6 +45,16 @@ class HeldTangent(NamedTuple):
     """Hands it over, as it is now."""
     applied: Callable[[], np.ndarray]
     """Efforts that the engine applied in its last step [N·m or N], shape (n, d); before it, those of the tangent."""
+    release: Callable[[], None]
+    """Ends that."""
+
+
+class Ending(NamedTuple):
+    """What a chain gives where a step ends."""
+
+    tangent: Tangent
+    evaluate: Callable[[], bool]
+    """Fills it, at the state of the engine as it is now; False where there is nothing to look at."""
 
 
 class EngineDrives:
@@ -93,12 +112,19 @@ class EngineDrives:
         """
         raise SimulationError(f"effort_mode: {type(self).__name__} takes in no slopes of efforts; use 'explicit'")
 
-    def hold_tangent(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> HeldTangent:
+    def hold_tangent(
+        self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent, ending: Ending | None = None
+    ) -> HeldTangent:
         """Return what hands a tangent to the engine, for these DOFs only, whose slopes it holds.
 
-        Slopes above zero, which would drive a motion on, count as zero, and so do those that are not a number. Where
-        the effort ends beyond its bounds, the step is taken again with the bound for an effort; an effort that is at
-        its bound already follows its slope, which is that of the bound.
+        Slopes above zero, which would drive a motion on, count as zero, and so do those that are not a number.
+
+        Args:
+            robots: Which robots, indices into ``robots``, shape (n,).
+            dofs: Which DOFs of each, shape (d,).
+            tangent: What is handed over.
+            ending: With it, limits bind: where an effort ends beyond what they let through at the state that the step
+                ends in, the step is taken again with the tangent of the bound there.
         """
         raise NotImplementedError
 

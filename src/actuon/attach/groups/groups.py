@@ -16,9 +16,9 @@ from ...actuator import Actuator
 from ...declare.effort_mode import EXPLICIT, TANGENT, checked_effort_mode
 from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
 from ...sim import Articulation
-from ..attachment import COMPUTED, Attachment, signal_attr
+from ..attachment import Attachment, signal_attr
 from ..engine_friction import solves_friction
-from ..tangent_mode import TANGENT_ATTRS, check_slopes
+from ..tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
 from ..telemetry import Telemetry
 from .cfg import ActuatorBaseCfg
 from .engine_side import explicit_settler, implicit_settler, tangent_settler
@@ -253,6 +253,23 @@ class ActuatorGroups(Attachment):
             settle()
         for model in self.groups.values():
             model.efforts_changed()
+
+    def _settle_ending(self, given: Mapping[str, wp.array]) -> tuple[wp.array, Callable[[], None]]:
+        effort, applied = self._new_array(), self._new_array()
+        tangent = [given[attr] for attr in TANGENT_ATTRS.values()]
+        settlers = [
+            tangent_settler(
+                given[_LIMITED], model.parameter("effort_limit_sim"), self._columns[name], effort, applied, tangent
+            )
+            for name, model in self.groups.items()
+            if self._modes[name] == TANGENT
+        ]
+
+        def settle() -> None:
+            for settle_group in settlers:
+                settle_group()
+
+        return effort, settle
 
     def telemetry(self) -> Telemetry:
         """What the groups did in the last step.

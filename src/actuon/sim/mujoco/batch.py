@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import copy
 import ctypes
-import functools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ...threads import available_threads, run_together
 from ..divergence import HUGE
+from ..engine_drives import NEAR
 from .fields import ModelFields, field
-from .loop import CUTS, TOLERANCE, Field, Line, Target, Worker, make_plan, make_run, mujoco_functions
+from .loop import Field, Line, Target, Worker, make_plan, make_run, mujoco_functions
 from .places import grid
 
 _WORTH_SHARING = 2.0e-4
@@ -72,6 +72,9 @@ class Batch:
         self._is_tried = False
         self.failures = 0
         """How many environments were not finite, or huge, when last looked at."""
+        self._is_near = np.zeros(self.num_envs, dtype=bool)
+        self.to_redo = np.zeros(self.num_envs, dtype=bool)
+        """Environments whose last step `again` takes again, from `before`."""
         functions = mujoco_functions()
         self._is_compiled = functions is not None
         self._callbacks = [getattr(mujoco, f"get_mjcb_{name}", None) for name in _CALLBACKS]
@@ -93,7 +96,8 @@ class Batch:
         self.line_of = np.full(self._fields.model.nv, -1)
         """Which line is the effort of each DOF, or -1, shape (nv,)."""
         self.line_of[self._line_places[0]] = np.arange(len(lines))
-        self._before = np.zeros(self.states.shape[1])
+        self.before = np.zeros((self.num_envs if lines else 0, self.states.shape[1]))
+        """States before the last step, where there are lines, shape (N, W)."""
 
     def change(self, targets: list[Target], lines: list[Line]) -> None:
         """Go on with the model that the fields share now, of the same parts but for actuators at the end.
@@ -154,21 +158,19 @@ class Batch:
         plan.num_targets, plan.targets = len(self._targets), ctypes.addressof(self._targets)
         plan.num_lines, plan.lines = len(self._lines), ctypes.addressof(self._lines)
         plan.lower, plan.upper = self.lower.ctypes.data, self.upper.ctypes.data
+        plan.before, plan.is_near = self.before.ctypes.data, self._is_near.ctypes.data
+        plan.to_redo = self.to_redo.ctypes.data
+
+    @property
+    def has_near_lines(self) -> bool:
+        """Whether an effort that is a line ended near its bounds."""
+        return bool(self._is_near.any())
 
     def places_of_lines(self) -> dict[str, int]:
         """Sizes and addresses that writing lines takes."""
         plan = self._plan
-        names = (
-            "at_position",
-            "at_velocity",
-            "at_control",
-            "at_effort",
-            "width",
-            "num_lines",
-            "states",
-            "lower",
-            "upper",
-        )
+        names = ["at_position", "at_velocity", "at_control", "at_effort", "width", "num_lines"]
+        names += ["states", "lower", "upper", "before", "is_near", "to_redo"]
         own = {"own_controls": self._own_controls.ctypes.data, "own_efforts": self._own_efforts.ctypes.data}
         return {"table": plan.lines, **{name: getattr(plan, name) for name in names}, **own}
 
@@ -246,7 +248,12 @@ class Batch:
                 self._rows[kind][envs] = self.block(name)[envs]
             if len(self._lines):
                 dofs, _, _, _ = self._line_places
-                self._rows["joint_f"][grid(envs, dofs)] = self._line_efforts(self.states[envs])
+                efforts = self._line_efforts(self.states[envs])
+                self._rows["joint_f"][grid(envs, dofs)] = efforts
+                lower, upper = self.lower[envs], self.upper[envs]
+                is_near = efforts > upper - (1.0 - NEAR) * np.abs(upper)
+                is_near |= efforts < lower + (1.0 - NEAR) * np.abs(lower)
+                self._is_near[envs] = is_near.any(axis=1)
         controls = self.block("ctrl")
         by_address = {rows.ctypes.data: rows for rows in self._rows.values()}
         for target in self._targets:
@@ -267,48 +274,33 @@ class Batch:
             efforts[..., has] += held
         return efforts
 
-    def _cut(self, env: int, before: np.ndarray, state: np.ndarray) -> bool:
-        """Whether efforts of lines ended beyond their bounds in a ``state``; they are the bounds in ``before`` then."""
-        if self.num_envs == 1 and self._is_compiled and not self._plan.exceeded:  # as its refresh has found
-            return False
-        dofs, _, by_velocity, by_position = self._line_places
-        efforts, lower, upper = self._line_efforts(state), self.lower[env], self.upper[env]
-        with np.errstate(invalid="ignore"):
-            above = efforts > upper + TOLERANCE * np.abs(upper)
-            beyond = above | (efforts < lower - TOLERANCE * np.abs(lower))
-        controls, held = self.part(before, "ctrl"), np.where(by_position >= 0, by_position, by_velocity)
-        beyond &= (controls[by_velocity] != 0.0) | (controls[held] != 0.0)
-        self.part(before, "qfrc_applied")[dofs[beyond]] = np.where(above, upper, lower)[beyond]
-        controls[by_velocity[beyond]] = controls[held[beyond]] = 0.0
-        return bool(beyond.any())
-
-    def _step(self, env: int, model: Any, data: Any, read: Callable[[], object]) -> None:
-        """Take a step through calls that raise MuJoCo's errors, and again where efforts end beyond their bounds.
-
-        Args:
-            env: The environment.
-            model: Its model.
-            data: Its ``MjData``.
-            read: What brings its row of ``states`` up to date with it.
-        """
-        mujoco, before = self._mujoco, self._before
+    def _step(self, env: int, model: Any, data: Any) -> None:
+        """Take a step through calls that raise MuJoCo's errors."""
         if len(self._lines):
-            mujoco.mj_getState(model, data, before, self._signature)
-        mujoco.mj_step(model, data)
-        read()
-        for _ in range(CUTS if len(self._lines) else 0):
-            if not self._cut(env, before, self.states[env]):
-                return
-            mujoco.mj_setState(model, data, before, self._signature)
-            mujoco.mj_step(model, data)
-            read()
+            self._mujoco.mj_getState(model, data, self.before[env], self._signature)
+        self._mujoco.mj_step(model, data)
+
+    def again(self) -> None:
+        """Take the last step again, from ``before``, in the environments that are ``to_redo``."""
+        if self.num_envs > 1 and not self._needs_guard():
+            self._run(1, again=True)
+            return
+        try:
+            for env in np.flatnonzero(self.to_redo).tolist():
+                model, data = self.borrow(env)
+                self._mujoco.mj_setState(model, data, self.before[env], self._signature)
+                self._mujoco.mj_step(model, data)
+                self._mujoco.mj_getState(model, data, self.states[env], self._signature)
+        finally:
+            self.show()
 
     def advance(self, steps: int) -> None:
         """Advance all environments. One that is not finite, or huge, after a step goes no further."""
         if self.num_envs == 1:
             model, data = self._fields.model, self.data(0)
             for _ in range(steps):
-                self._step(0, model, data, self.refresh)
+                self._step(0, model, data)
+                self.refresh()
                 if self.failures:
                     return
             return
@@ -336,15 +328,15 @@ class Batch:
         try:
             for env, row in enumerate(self.states):
                 model, data = self.borrow(env)
-                read = functools.partial(self._mujoco.mj_getState, model, data, row, self._signature)
                 for _ in range(steps):
-                    self._step(env, model, data, read)
+                    self._step(env, model, data)
+                    self._mujoco.mj_getState(model, data, row, self._signature)
                     if not (np.abs(row[self._starts["qpos"].start : self._starts["qvel"].stop]) <= HUGE).all():
                         break
         finally:
             self.show()
 
-    def _run(self, steps: int) -> None:
+    def _run(self, steps: int, again: bool = False) -> None:
         """Run the compiled loop: with no steps, read what is in the ``MjData`` of environments that have one."""
         plan = self._plan
         threads = 1
@@ -352,12 +344,12 @@ class Batch:
             threads = min(available_threads(), self.num_envs)
         if threads > len(self._runs) or self._version != self._fields.version:
             self._make_runs(max(threads, len(self._runs)))
-        plan.next, plan.failures, plan.exceeded, plan.steps = 0, 0, 0, steps
+        plan.next, plan.failures, plan.steps, plan.again = 0, 0, steps, again
         plan.chunk = max(1, self.num_envs // (16 * threads))
         if threads == 1:
             start = time.perf_counter()
             self._runs[0]()
-            if steps:  # one that was held up by others on the machine says nothing
+            if steps and not again:  # one that was held up by others on the machine says nothing
                 taken = (time.perf_counter() - start) / steps
                 self._work, self._last = min(taken, self._last), taken
         else:
@@ -384,8 +376,7 @@ class Batch:
         self._runs = []
         for model, data in self._ready_workers(count):
             into = (ctypes.c_void_p * len(rows))(*(field(model, name).ctypes.data for name in rows))
-            before = np.zeros(self.states.shape[1])
-            worker = Worker(model._address, data._address, into, before.ctypes.data)
-            self._kept += [into, worker, before]
+            worker = Worker(model._address, data._address, into)
+            self._kept += [into, worker]
             self._runs.append(make_run(self._plan, worker))
         self._version = self._fields.version

@@ -12,7 +12,7 @@ import warp as wp
 
 from ...kernel.launch import Shard
 from ...kernel.types import Flavour, module_options
-from ..engine_drives import Tangent
+from ..engine_drives import TOLERANCE, Tangent
 from .batch import Batch
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
@@ -34,27 +34,41 @@ class Writing(ctypes.Structure):
         *((name, _WHOLE) for name in ("robots", "dofs", "given_width", "width", "nv", "num_lines", "by_position")),
         *((name, _WHOLE) for name in ("at_position", "at_velocity", "at_control", "at_effort")),
         ("steepest", ctypes.c_double),
-        *((name, _ADDRESS) for name in (*_GIVEN, *_PLACES, *_OWN)),
-        *((name, _ADDRESS) for name in ("table", "states", "lower", "upper", "shown")),
+        ("tolerance", ctypes.c_double),
+        ("is_first", _WHOLE),
+        ("redone", _WHOLE),
+        *((name, _ADDRESS) for name in (*_GIVEN, "begun", "last", *_PLACES, *_OWN)),
+        *((name, _ADDRESS) for name in ("table", "states", "before", "is_near", "to_redo", "lower", "upper", "shown")),
     )
 
 
-_WRITE = """
+_STRUCTURES = """
     struct Line { long long dof, coordinate, by_velocity, by_position; };
+    struct Point { double speed, effort; long long is_corrected; };
     struct Writing {
         long long robots, dofs, given_width, width, nv, num_lines, by_position;
         long long at_position, at_velocity, at_control, at_effort;
-        double steepest;
-        const float *effort, *slope_q, *slope_qd, *lowest, *highest;
+        double steepest, tolerance;
+        long long is_first, redone;
+        const float *effort, *slope_q, *slope_qd, *lowest, *highest, *begun;
+        Point* last;
         const long long *envs, *columns, *lines;
         double* const *own_controls;
         double* const *own_efforts;
         const Line* table;
-        double *states, *lower, *upper;
+        double *states, *before;
+        const char* is_near;
+        char* to_redo;
+        double *lower, *upper;
         float* shown;
     };
+    Writing& w = *(Writing*)writing;
+    auto braking = [&w](float slope) -> double {
+        return slope < 0.0f ? (slope > w.steepest ? (double)slope : w.steepest) : 0.0;
+    };
+"""
 
-    const Writing& w = *(const Writing*)writing;
+_WRITE = """
     for (long long robot = 0; robot < w.robots; ++robot) {
         const long long env = w.envs[robot];
         double* const row = w.states + env * w.width;
@@ -63,47 +77,91 @@ _WRITE = """
         for (long long i = 0; i < w.dofs; ++i) {
             const long long from = robot * w.given_width + w.columns[i];
             const Line& line = w.table[w.lines[i]];
-            const float effort = w.effort[from];
-            double slope = w.slope_qd[from];
-            slope = slope < 0.0 ? (slope > w.steepest ? slope : w.steepest) : 0.0;
-            double constant = effort - slope * row[w.at_velocity + line.dof];
+            double slope = braking(w.slope_qd[from]);
+            double constant = w.effort[from] - slope * row[w.at_velocity + line.dof];
             row[w.at_control + line.by_velocity] = slope;
             if (own_control) own_control[line.by_velocity] = slope;
             if (w.by_position) {
-                slope = w.slope_q[from];
-                slope = slope < 0.0 ? (slope > w.steepest ? slope : w.steepest) : 0.0;
+                slope = braking(w.slope_q[from]);
                 constant -= slope * row[w.at_position + line.coordinate];
                 row[w.at_control + line.by_position] = slope;
                 if (own_control) own_control[line.by_position] = slope;
             }
             row[w.at_effort + line.dof] = constant;
             if (own_effort) own_effort[line.dof] = constant;
-            w.shown[env * w.nv + line.dof] = effort;
-            const long long at = env * w.num_lines + w.lines[i];
-            w.lower[at] = effort > w.lowest[from] ? (double)w.lowest[from] : -__builtin_inf();
-            w.upper[at] = effort < w.highest[from] ? (double)w.highest[from] : __builtin_inf();
+            w.shown[env * w.nv + line.dof] = w.effort[from];
+            w.lower[env * w.num_lines + w.lines[i]] = w.lowest[from];
+            w.upper[env * w.num_lines + w.lines[i]] = w.highest[from];
+        }
+    }
+"""
+
+_CORRECT = """
+    w.redone = 0;
+    for (long long robot = 0; robot < w.robots; ++robot) {
+        const long long env = w.envs[robot];
+        if (!w.is_near[env]) continue;
+        const double* const row = w.states + env * w.width;
+        double* const before = w.before + env * w.width;
+        for (long long i = 0; i < w.dofs; ++i) {
+            const long long from = robot * w.given_width + w.columns[i];
+            const Line& line = w.table[w.lines[i]];
+            Point& last = w.last[robot * w.dofs + i];
+            if (w.is_first) last = {before[w.at_velocity + line.dof], w.begun[from], false};
+            const float lowest = w.lowest[from], highest = w.highest[from];
+            const double applied = w.shown[env * w.nv + line.dof];
+            const double low = __builtin_fabs(lowest), high = __builtin_fabs(highest);
+            const double larger = low > high ? low : high;
+            const double most = larger < __builtin_inf() ? larger : (low < high ? low : high);
+            const bool above = applied > highest + w.tolerance * most;
+            if (!above && !(applied < lowest - w.tolerance * most)) continue;
+            const bool at_bound = above ? w.effort[from] >= highest : w.effort[from] <= lowest;
+            const bool along = at_bound && !last.is_corrected;
+            const double speed = row[w.at_velocity + line.dof];
+            const double secant = (w.effort[from] - last.effort) / (speed - last.speed);
+            double slope = braking(along ? w.slope_qd[from] : (float)secant);
+            double constant = w.effort[from] - slope * speed;
+            last = {speed, w.effort[from], true};
+            before[w.at_control + line.by_velocity] = slope;
+            if (w.by_position) {
+                slope = along ? braking(w.slope_q[from]) : 0.0;
+                constant -= slope * row[w.at_position + line.coordinate];
+                before[w.at_control + line.by_position] = slope;
+            }
+            before[w.at_effort + line.dof] = constant;
+            w.to_redo[env] = 1;
+            ++w.redone;
         }
     }
 """
 
 
-@wp.func_native(_WRITE)
+@wp.func_native(_STRUCTURES + _WRITE)
 def _write(writing: wp.uint64): ...  # type: ignore[no-untyped-def]
 
 
+@wp.func_native(_STRUCTURES + _CORRECT)
+def _correct(writing: wp.uint64): ...  # type: ignore[no-untyped-def]
+
+
 @wp.kernel
-def _run(writing: wp.uint64) -> None:
+def _run_write(writing: wp.uint64) -> None:
     _write(writing)
 
 
+@wp.kernel
+def _run_correct(writing: wp.uint64) -> None:
+    _correct(writing)
+
+
 class LineWriter:
-    """Writes a tangent into states as lines, at each call. An effort at its bound follows its slope, which is that of
-    the bound; slopes above zero, and what is not a number, count as zero.
+    """Writes a tangent into states as lines. Slopes above zero, and what is not a number, count as zero.
 
     Args:
         batch: The environments, whose model has lines for these DOFs.
         shown: Gets the efforts [N·m or N], float32 of shape (N, nv).
         tangent: The tangent, each of shape (n, D).
+        begun: Efforts where the step begins [N·m or N], shape (n, D).
         envs: The environment of each of the n robots.
         dofs: DOFs of the model, shape (d,).
         columns: Where they are in the tangent, shape (d,).
@@ -115,22 +173,43 @@ class LineWriter:
         batch: Batch,
         shown: np.ndarray,
         tangent: Tangent,
+        begun: wp.array,
         envs: Sequence[int],
         dofs: np.ndarray,
         columns: np.ndarray,
         by_position: bool,
     ):
         self._batch, self._shown, self._by_position = batch, shown, by_position
-        self._given = [array.numpy() for array in tangent]
+        self._given, self._begun = [array.numpy() for array in tangent], begun.numpy()
+        self._last = np.zeros((len(envs), len(dofs), 3))
         self._dofs = dofs
         self._envs, self._columns = (np.array(numbers, dtype=np.int64) for numbers in (envs, columns))
         self._version = -1
-        self._run: Callable[[], Any]
 
-    def __call__(self) -> None:
+    def write(self) -> None:
+        """Let the efforts of the next step be lines through what the tangent holds now."""
         if self._version != self._batch.version:
             self._bind()
-        self._run()
+        self._run_write()
+
+    def correct(self, is_first: bool) -> bool:
+        """Look at efforts of the last step with the tangent of the chain where it ended.
+
+        Those beyond what limits let through there become lines along the bound, where the chain is at it; where that
+        has been tried, or the chain is elsewhere, secants of its efforts at the last two states. They are written into
+        the states before the step, which is to be redone.
+
+        Args:
+            is_first: Whether the step was taken once so far.
+
+        Returns:
+            Whether there are any.
+        """
+        if self._version != self._batch.version:
+            self._bind()
+        self._writing.is_first = is_first
+        self._run_correct()
+        return bool(self._writing.redone)
 
     def _bind(self) -> None:
         batch = self._batch
@@ -138,17 +217,24 @@ class LineWriter:
         addresses = {name: array.ctypes.data for name, array in zip(_GIVEN, self._given, strict=True)}
         places = (self._envs, self._columns, self._lines)
         addresses |= {name: array.ctypes.data for name, array in zip(_PLACES, places, strict=True)}
-        writing = Writing(
+        self._writing = Writing(
             robots=len(self._envs),
             dofs=len(self._dofs),
             given_width=self._given[0].shape[1],
             nv=self._shown.shape[1],
             by_position=self._by_position,
             steepest=STEEPEST,
+            tolerance=TOLERANCE,
             shown=self._shown.ctypes.data,
+            begun=self._begun.ctypes.data,
+            last=self._last.ctypes.data,
             **addresses,
             **batch.places_of_lines(),
         )
-        self._writing = writing
-        self._run = Shard(wp.launch(_run, 1, [ctypes.addressof(writing)], device="cpu", record_cmd=True)).run
+        self._run_write, self._run_correct = (self._runner(kernel) for kernel in (_run_write, _run_correct))
         self._version = batch.version
+
+    def _runner(self, kernel: Any) -> Callable[[], object]:
+        address = ctypes.addressof(self._writing)
+        run: Callable[[], object] = Shard(wp.launch(kernel, 1, [address], device="cpu", record_cmd=True)).run
+        return run

@@ -6,8 +6,8 @@ without the interpreter. Threads take environments from one counter. An ``MjData
 what ``mj_step`` reads is the integration state (positions, velocities, activations, warm start, controls, forces), so
 that the result is that of ``mj_step`` on an ``MjData`` of its own, to the last bit.
 
-An effort may be a line, of which MuJoCo's integrator takes the slopes into its solve. Where it ends beyond its bounds,
-the step is taken again with the effort at the bound.
+An effort may be a line, of which MuJoCo's integrator takes the slopes into its solve. The states before a step are kept
+then, so that it can be taken again with other lines.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import warp as wp
 from ...kernel.launch import Shard
 from ...kernel.types import Flavour, module_options
 from ..divergence import HUGE
+from ..engine_drives import NEAR
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 
@@ -55,13 +56,6 @@ class Target(ctypes.Structure):
     )
 
 
-CUTS = 3
-"""How often a step is taken again at most, since efforts of other DOFs may end beyond their bounds then."""
-
-TOLERANCE = 1.0e-3
-"""Share of a bound by which an effort may end beyond it."""
-
-
 class Line(ctypes.Structure):
     """An effort that is a line: ``qfrc_applied`` of a DOF, and the products of two controls with its velocity and
     position. Without the second control, which is -1 then, it is one of the velocity alone."""
@@ -76,32 +70,25 @@ class Plan(ctypes.Structure):
         *((name, _ADDRESS) for name in _FUNCTIONS),
         ("next", _WHOLE),
         ("failures", _WHOLE),
-        ("exceeded", _WHOLE),
         ("signature", _WHOLE),
         ("width", _WHOLE),
         ("count", _WHOLE),
         ("chunk", _WHOLE),
         ("steps", _WHOLE),
-        ("cuts", _WHOLE),
+        ("again", _WHOLE),
         ("huge", ctypes.c_double),
-        ("tolerance", ctypes.c_double),
+        ("near_share", ctypes.c_double),
         *((name, _WHOLE) for name in ("nq", "nv", "at_position", "at_velocity", "at_control", "at_effort")),
         *((name, _WHOLE) for name in ("num_fields", "num_targets", "num_lines")),
         *((name, _ADDRESS) for name in ("states", "own", "position", "velocity", "effort", "fields", "targets")),
-        *((name, _ADDRESS) for name in ("lines", "lower", "upper")),
+        *((name, _ADDRESS) for name in ("lines", "lower", "upper", "before", "is_near", "to_redo")),
     )
 
 
 class Worker(ctypes.Structure):
-    """What a thread works with: a model, an ``MjData``, where each field that differs lies in the model, and room for
-    the state before a step."""
+    """What a thread works with: a model, an ``MjData``, and where each field that differs lies in the model."""
 
-    _fields_ = (
-        ("model", _ADDRESS),
-        ("data", _ADDRESS),
-        ("into", ctypes.POINTER(_ADDRESS)),
-        ("before", _ADDRESS),
-    )
+    _fields_ = (("model", _ADDRESS), ("data", _ADDRESS), ("into", ctypes.POINTER(_ADDRESS)))
 
 
 _LOOP = """
@@ -112,8 +99,8 @@ _LOOP = """
         void (*set_state)(const void*, void*, const double*, int);
         void (*get_state)(const void*, const void*, double*, int);
         void (*step)(const void*, void*);
-        long long next, failures, exceeded, signature, width, count, chunk, steps, cuts;
-        double huge, tolerance;
+        long long next, failures, signature, width, count, chunk, steps, again;
+        double huge, near_share;
         long long nq, nv, at_position, at_velocity, at_control, at_effort, num_fields, num_targets, num_lines;
         double* states;
         void* const* own;
@@ -122,8 +109,11 @@ _LOOP = """
         const Target* targets;
         const Line* lines;
         const double *lower, *upper;
+        double* before;
+        char* is_near;
+        const char* to_redo;
     };
-    struct Worker { const void* model; void* data; char** into; double* before; };
+    struct Worker { const void* model; void* data; char** into; };
 
     Plan& p = *(Plan*)plan;
     const Worker& w = *(const Worker*)worker;
@@ -137,27 +127,6 @@ _LOOP = """
             effort += row[p.at_control + line.by_position] * row[p.at_position + line.coordinate];
         return effort;
     };
-    auto cut = [&p, &effort_of](const double* row, long long env, double* before) -> long long {
-        #pragma clang fp contract(off)
-        long long found = 0;
-        for (long long k = 0; k < p.num_lines; ++k) {
-            const Line& line = p.lines[k];
-            const double effort = effort_of(row, line);
-            const double lower = p.lower[env * p.num_lines + k], upper = p.upper[env * p.num_lines + k];
-            const bool above = effort > upper + p.tolerance * __builtin_fabs(upper);
-            if (!above && !(effort < lower - p.tolerance * __builtin_fabs(lower))) continue;
-            const bool steep = row[p.at_control + line.by_velocity] != 0.0
-                || (line.by_position >= 0 && row[p.at_control + line.by_position] != 0.0);
-            if (!steep) continue;
-            ++found;
-            if (!before) continue;
-            before[p.at_effort + line.dof] = above ? upper : lower;
-            before[p.at_control + line.by_velocity] = 0.0;
-            if (line.by_position >= 0) before[p.at_control + line.by_position] = 0.0;
-        }
-        return found;
-    };
-
     for (;;) {
         const long long first = __atomic_fetch_add(&p.next, p.chunk, __ATOMIC_RELAXED);
         if (first >= p.count) return;
@@ -165,23 +134,25 @@ _LOOP = """
         for (long long env = first; env < end; ++env) {
             void* const own = p.own[env];
             if (!own && !p.steps) continue;
+            if (p.again && !p.to_redo[env]) continue;
             void* const data = own ? own : w.data;
             double* const row = p.states + env * p.width;
+            double* const before = p.before + env * p.width;
             for (long long k = 0; p.steps && k < p.num_fields; ++k)
                 __builtin_memcpy(w.into[k], p.fields[k].rows + env * p.fields[k].bytes, p.fields[k].bytes);
-            if (own) p.get_state(w.model, data, row, signature);
+            if (p.again) {
+                __builtin_memcpy(row, before, p.width * sizeof(double));
+                p.set_state(w.model, data, row, signature);
+            }
+            else if (own) p.get_state(w.model, data, row, signature);
             else p.set_state(w.model, data, row, signature);
 
             bool sound = true;
             for (long long k = 0; sound && k <= p.steps; ++k) {
                 if (k) {
-                    if (p.num_lines) __builtin_memcpy(w.before, row, p.width * sizeof(double));
-                    for (long long again = 0;; ++again) {
-                        p.step(w.model, data);
-                        p.get_state(w.model, data, row, signature);
-                        if (again == p.cuts || !cut(row, env, w.before)) break;
-                        p.set_state(w.model, data, w.before, signature);
-                    }
+                    if (p.num_lines) __builtin_memcpy(before, row, p.width * sizeof(double));
+                    p.step(w.model, data);
+                    p.get_state(w.model, data, row, signature);
                 }
                 for (long long i = 0; i < p.nq; ++i) sound &= __builtin_fabs(row[p.at_position + i]) <= p.huge;
                 for (long long i = 0; i < p.nv; ++i) sound &= __builtin_fabs(row[p.at_velocity + i]) <= p.huge;
@@ -198,10 +169,16 @@ _LOOP = """
                     control = control < t.low ? t.low : (control > t.high ? t.high : control);
                     t.rows[env * t.width + t.dof] = (float)((control - t.offset) / t.scale);
                 }
-                if (!p.steps) __atomic_fetch_add(&p.exceeded, cut(row, env, nullptr), __ATOMIC_RELAXED);
             }
-            for (long long k = 0; k < p.num_lines; ++k)
-                p.effort[env * p.nv + p.lines[k].dof] = (float)effort_of(row, p.lines[k]);
+            bool is_near = false;
+            for (long long k = 0; k < p.num_lines; ++k) {
+                const double effort = effort_of(row, p.lines[k]);
+                const double lower = p.lower[env * p.num_lines + k], upper = p.upper[env * p.num_lines + k];
+                is_near |= effort > upper - (1.0 - p.near_share) * __builtin_fabs(upper);
+                is_near |= effort < lower + (1.0 - p.near_share) * __builtin_fabs(lower);
+                p.effort[env * p.nv + p.lines[k].dof] = (float)effort;
+            }
+            p.is_near[env] = is_near;
         }
     }
 """
@@ -218,7 +195,7 @@ def _run(plan: wp.uint64, worker: wp.uint64) -> None:
 
 def make_plan(functions: dict[str, int]) -> Plan:
     """A plan for MuJoCo's functions at these addresses."""
-    return Plan(**functions, huge=HUGE, cuts=CUTS, tolerance=TOLERANCE)
+    return Plan(**functions, huge=HUGE, near_share=NEAR)
 
 
 def make_run(plan: Plan, worker: Worker) -> Any:

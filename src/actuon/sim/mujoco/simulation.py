@@ -73,7 +73,7 @@ class MujocoSimulation(SlopeHolder):
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
         self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
-        self._lifted = Counter()
+        self._lifted, self._correctors = Counter(), []
         self._limits = Limits(self._mujoco, self._drives, self._lifted)
         widths = {"joint_q": model.nq} | dict.fromkeys(
             ("joint_qd", "joint_target_q", "joint_target_qd", "joint_f"), model.nv
@@ -159,6 +159,7 @@ class MujocoSimulation(SlopeHolder):
         before = self._batch.block("time").copy() if steps > 1 else None
         try:
             self._batch.advance(steps)
+            self._keep_to_limits()
         except BaseException:
             self._time += self._steps_since(before) * self.dt
             raise

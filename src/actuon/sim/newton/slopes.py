@@ -17,8 +17,7 @@ import warp as wp
 
 from ...errors import SimulationError
 from ...kernel.types import Floats, Ints
-from ..engine_drives import HeldTangent, Tangent
-from ..mujoco.loop import CUTS, TOLERANCE
+from ..engine_drives import CORRECTIONS, NEAR, TOLERANCE, Ending, HeldTangent, Tangent
 from ..simulation import Simulation
 from .solvers import Physics
 
@@ -43,7 +42,7 @@ def _take(
     upper: Floats,
     shown: Floats,
 ) -> None:
-    """Make lines of tangents. An effort at its bound follows its slope, which is that of the bound."""
+    """Make lines of tangents."""
     i, j = wp.tid()
     column = columns[j]
     dof = places[i, j]
@@ -52,8 +51,8 @@ def _take(
     braking = wp.where(steep < 0.0, wp.max(steep, _STEEPEST), 0.0)
     slope[dof] = braking
     constant[dof] = given - braking * velocity[dof]
-    lower[dof] = wp.where(given <= low[i, column], -wp.inf, low[i, column])
-    upper[dof] = wp.where(given >= high[i, column], wp.inf, high[i, column])
+    lower[dof] = low[i, column]
+    upper[dof] = high[i, column]
     shown[dof] = given
 
 
@@ -77,24 +76,67 @@ def _end(
     velocity: Floats,
     lower: Floats,
     upper: Floats,
-    tolerance: float,
-    may_cut: int,
+    rest: float,
     constant: Floats,
     slope: Floats,
     shown: Floats,
-    cut: Ints,
+    near: Ints,
 ) -> None:
-    """Show the efforts that were applied; make constants of those that ended beyond their bounds, and count them."""
+    """Show the efforts that were applied, and whether some are near their bounds."""
     dof = wp.tid()
     if is_line[dof] > 0:
         applied = constant[dof] + slope[dof] * velocity[dof]
         shown[dof] = applied
-        above = applied > upper[dof] + tolerance * wp.abs(upper[dof])
-        below = applied < lower[dof] - tolerance * wp.abs(lower[dof])
-        if may_cut > 0 and slope[dof] != 0.0 and (above or below):
-            constant[dof] = wp.where(above, upper[dof], lower[dof])
-            slope[dof] = 0.0
-            wp.atomic_add(cut, 0, 1)
+        if applied > upper[dof] - rest * wp.abs(upper[dof]) or applied < lower[dof] + rest * wp.abs(lower[dof]):
+            near[0] = 1
+
+
+@wp.kernel
+def _correct(
+    effort: Table,
+    slope_qd: Table,
+    low: Table,
+    high: Table,
+    columns: Ints,
+    places: Places,
+    velocity: Floats,
+    is_first: int,
+    begun: Table,
+    speed: Floats,
+    last_speed: Floats,
+    last_effort: Floats,
+    is_corrected: Ints,
+    shown: Floats,
+    tolerance: float,
+    constant: Floats,
+    slope: Floats,
+    beyond: Ints,
+) -> None:
+    """Let efforts that ended beyond what limits let through there be lines along the bound, or secants of the chain."""
+    i, j = wp.tid()
+    column = columns[j]
+    dof = places[i, j]
+    if is_first > 0:
+        last_speed[dof] = speed[dof]
+        last_effort[dof] = begun[i, column]
+        is_corrected[dof] = 0
+    lowest = low[i, column]
+    highest = high[i, column]
+    larger = wp.max(wp.abs(lowest), wp.abs(highest))
+    most = wp.where(wp.isfinite(larger), larger, wp.min(wp.abs(lowest), wp.abs(highest)))
+    above = shown[dof] > highest + tolerance * most
+    if above or shown[dof] < lowest - tolerance * most:
+        given = effort[i, column]
+        at_bound = (above and given >= highest) or (not above and given <= lowest)
+        secant = (given - last_effort[dof]) / (velocity[dof] - last_speed[dof])
+        steep = wp.where(at_bound and is_corrected[dof] == 0, slope_qd[i, column], secant)
+        braking = wp.where(steep < 0.0, wp.max(steep, _STEEPEST), 0.0)
+        slope[dof] = braking
+        constant[dof] = given - braking * velocity[dof]
+        last_speed[dof] = velocity[dof]
+        last_effort[dof] = given
+        is_corrected[dof] = 1
+        beyond[0] = 1
 
 
 class Lines:
@@ -115,7 +157,11 @@ class Lines:
         self.lower, self.upper = wp.full_like(self.slope, -np.inf), wp.full_like(self.slope, np.inf)
         self._is_line = wp.zeros(self.slope.shape, dtype=wp.int32, device=self.slope.device)
         self._users = np.zeros(len(self.slope), dtype=np.int64)
-        self._cut = wp.zeros(1, dtype=wp.int32, device=self.slope.device)
+        self._speed, self._last_speed, self._last_effort = (wp.zeros_like(self.slope) for _ in range(3))
+        self._is_corrected = wp.zeros_like(self._is_line)
+        self._flag = wp.zeros(1, dtype=wp.int32, device=self.slope.device)
+        self.correctors: list[tuple[Callable[[], bool], Callable[[bool], bool]]] = []
+        """For each who has limits: what looks at chains where a step ended, and what corrects lines."""
         self._damping = physics.damping_writer(self._damp)
 
     def hold(self, dofs: np.ndarray) -> Callable[[], None]:
@@ -159,27 +205,49 @@ class Lines:
 
     def taker(self, tangent: Tangent, columns: np.ndarray, places: np.ndarray) -> Callable[[], None]:
         """Return what makes lines of a tangent, for these columns of it and at these DOFs, of shape (n, d)."""
+        made = [self.constant, self.slope, self.lower, self.upper, self._shown]
+        inputs = [*self._read(tangent, columns, places), *made]
+        return lambda: wp.launch(_take, places.shape, inputs, device=self.slope.device)
+
+    def corrector(
+        self, tangent: Tangent, begun: wp.array, columns: np.ndarray, places: np.ndarray
+    ) -> Callable[[bool], bool]:
+        """Return what corrects lines with the tangent of chains where a step ended, and says whether there are any. It
+        is told whether the step was taken once so far."""
+        read, last = self._read(tangent, columns, places), [self._last_speed, self._last_effort, self._is_corrected]
+        made = [begun, self._speed, *last, self._shown, TOLERANCE, self.constant, self.slope, self._flag]
+
+        def correct(is_first: bool) -> bool:
+            self._flag.zero_()
+            wp.launch(_correct, places.shape, [*read, int(is_first), *made], device=self.slope.device)
+            return bool(self._flag.numpy()[0])
+
+        return correct
+
+    def _read(self, tangent: Tangent, columns: np.ndarray, places: np.ndarray) -> list[wp.array]:
         device = self.slope.device
         chosen, at = (wp.array(numbers, dtype=wp.int32, device=device) for numbers in (columns, places))
-        given = [tangent.effort, tangent.slope_qd, tangent.lower, tangent.upper, chosen, at, self._state.joint_qd]
-        made = [self.constant, self.slope, self.lower, self.upper, self._shown]
-        return lambda: wp.launch(_take, places.shape, [*given, *made], device=device)
+        return [tangent.effort, tangent.slope_qd, tangent.lower, tangent.upper, chosen, at, self._state.joint_qd]
 
     def step(self, dt: float) -> None:
-        """Advance the state, and again from where it was where efforts end beyond their bounds."""
+        """Advance the state, and again from where it was where efforts end beyond what limits let through."""
         state, count, device = self._state, len(self.slope), self.slope.device
         remembered = [state.joint_q, state.joint_qd, state.body_q, state.body_qd, *self._physics.memory(self._control)]
         before = [(array, array.copy() if isinstance(array, np.ndarray) else wp.clone(array)) for array in remembered]
-        for cuts_left in range(CUTS, -1, -1):
+        wp.copy(self._speed, state.joint_qd)
+        for corrections_left in range(CORRECTIONS, -1, -1):
             inputs = [self._is_line, self.constant, self._shown, self._control.joint_f]
             wp.launch(_hand_over, count, inputs, device=device)
             self._damping()
             self._physics.step(state, self._control, dt)
-            self._cut.zero_()
-            bounds = [self.lower, self.upper, TOLERANCE, min(cuts_left, 1)]
-            ended = [self.constant, self.slope, self._shown, self._cut]
-            wp.launch(_end, count, [self._is_line, state.joint_qd, *bounds, *ended], device=device)
-            if not self._cut.numpy()[0]:
+            self._flag.zero_()
+            ended = [self.lower, self.upper, 1.0 - NEAR, self.constant, self.slope, self._shown, self._flag]
+            wp.launch(_end, count, [self._is_line, state.joint_qd, *ended], device=device)
+            if not self.correctors or not corrections_left or not self._flag.numpy()[0]:
+                return
+            is_first = corrections_left == CORRECTIONS
+            beyond = [correct(is_first) for evaluate, correct in self.correctors if evaluate()]
+            if not any(beyond):
                 return
             for array, values in before:
                 if isinstance(array, np.ndarray):
@@ -225,6 +293,16 @@ class SlopeHolder(Simulation):
             raise SimulationError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")
         return self._lines.hold(self._dofs(robots, dofs).ravel())
 
-    def hold_tangent(self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent) -> HeldTangent:
-        at = self._dofs(robots, dofs)
-        return HeldTangent(self._lines.taker(tangent, dofs, at), lambda: self.control.joint_f.numpy()[at])
+    def hold_tangent(
+        self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent, ending: Ending | None = None
+    ) -> HeldTangent:
+        at, lines = self._dofs(robots, dofs), self._lines
+        correctors = (
+            [] if ending is None else [(ending.evaluate, lines.corrector(ending.tangent, tangent.effort, dofs, at))]
+        )
+        lines.correctors += correctors
+
+        def release() -> None:
+            lines.correctors = [each for each in lines.correctors if each not in correctors]
+
+        return HeldTangent(lines.taker(tangent, dofs, at), lambda: self.control.joint_f.numpy()[at], release)
