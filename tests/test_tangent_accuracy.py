@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far stiff drives stray from explicit PD at 0.05 ms, at the steps people train with, on the shipped robots."""
+"""How far stiff drives stray from explicit PD at 0.05 ms, at the steps people train with, on the shipped robots, and
+that they keep to the limits of their motors."""
 
 from __future__ import annotations
 
@@ -105,3 +106,37 @@ def test_tangents_are_as_exact_as_measured(case, dt, caplog):
         assert found < 2.0 * measured, f"{integrator}: {found:.2f} mrad"
     if (case, dt) in EXPLICIT_FAILS:
         assert error(case, dt, "explicit", "euler") > EXPLICIT_FAILS[case, dt]
+
+
+def largest_excess(case, dt, share, corrections, monkeypatch):
+    """By how much efforts leave the envelope of their motors where steps end, as a share of the stall effort.
+
+    Joints jump to and fro, with motors of which a share is left.
+    """
+    monkeypatch.setattr("actuon.sim.mujoco.slopes.CORRECTIONS", corrections)
+    name, kp, kd, stall, speed, _ = CASES[case]
+    stall, excess = share * stall, []
+    with MujocoSimulation(spec_of(name, "euler"), 2, dt=dt) as simulation:
+        robots = Articulation(simulation.robots[0].name)
+        pairs = []
+        for i, joint in enumerate(robots.dof_names):
+            motor = actuon.DCMotorClampingConfig(stall[i], speed[i], stall[i])
+            pairs.append((ActuatorConfig(actuon.PDControlConfig(kp, kd), [motor]), joint))
+        with ArticulationActuators.from_actuators(robots.paths, pairs, effort_mode="tangent") as actuators:
+            start = robots.get_dof_positions().numpy()
+            for step in range(round(1.2 / dt)):
+                robots.set_dof_position_targets(start + (0.5 if step * dt % 0.6 < 0.3 else -0.5))
+                simulation.step()
+                effort, v = actuators.telemetry().applied_effort, robots.get_dof_velocities().numpy()
+                highest = np.minimum(stall * (1.0 - v / speed), stall)
+                lowest = np.maximum(stall * (-1.0 - v / speed), -stall)
+                excess.append(np.maximum(effort - highest, lowest - effort) / stall)
+    return np.max(excess)
+
+
+@pytest.mark.parametrize("dt", [0.005, 0.02])
+@pytest.mark.parametrize("case", ["arm, kp 1000 kd 40", "quadruped on its feet, kp 60 kd 3"])
+def test_efforts_end_within_the_envelope_of_their_motors(case, dt, monkeypatch, caplog):
+    caplog.set_level(logging.ERROR, "actuon")
+    assert largest_excess(case, dt, 0.5, 3, monkeypatch) < 0.011
+    assert largest_excess(case, dt, 0.5, 0, monkeypatch) > 0.04
