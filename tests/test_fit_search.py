@@ -18,7 +18,7 @@ from actuon.fit.search import search
 from actuon.fit.selection import groups_of
 
 DT = 0.004
-QUICK = SearchOptions(population=40, generations=80, patience=25)
+QUICK = SearchOptions(starts=1, population=40, generations=80, patience=25)
 
 
 def truth(seed):
@@ -194,7 +194,7 @@ def test_a_selection_takes_the_simplest_model_that_does_well_where_it_was_not_fi
     values = truth(1) | {"friction.viscous": 1e-6, "delay.delay": 0.004, "friction.dynamic": 0.08}
     logs = [made_log(values, i, kp=kp) for i, kp in enumerate((0.5, 0.5, 1.0, 1.0))]
     assert [group.name for group in groups_of(logs)] == ["kp 0.5", "kp 1"]
-    options = SearchOptions(population=32, generations=60, patience=20)
+    options = SearchOptions(starts=1, population=32, generations=60, patience=20)
     models = [dataclasses.replace(MODEL, times={"controller.kp": "kp"}, settings={"kp": 1.0})]
     without = [p for p in models[0].parameters if not p.path.startswith("friction")]
     chain = actuon.ActuatorConfig(
@@ -218,3 +218,17 @@ def test_runs_are_held_out_by_a_setting_that_varies_or_by_file():
     assert [len(group.runs) for group in groups_of(windows)] == [2, 2, 1]
     with pytest.raises(actuon.ActuonError, match="needs runs to hold out; got 1"):
         groups_of(logs[:1])
+
+
+def test_a_step_that_is_too_long_for_the_joint_is_said():
+    """At 4 ms, a drive that is this stiff does not hold still."""
+    time = uneven_time(1.0)
+    command = 0.8 * np.sin(20.0 * (time - time[0]))
+    log = pendulum_log("stiff", time, command, command)
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(50.0, 2.0))
+    model = Model("stiff", chain, (Parameter("controller.kd", 1.9, 2.1),))
+    options = SearchOptions(starts=1, population=4, generations=2)
+    result = fit_logs([log], model, plant=KnownLoadPlant([log], dt=0.002), options=options)
+    assert not any("half the time step" in warning for warning in result.warnings)
+    result = fit_logs([log], model, plant=KnownLoadPlant([log], dt=0.005), options=options)
+    assert any("half the time step" in warning for warning in result.warnings), result.warnings

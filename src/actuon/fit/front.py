@@ -20,6 +20,9 @@ from .result import FitResult
 from .search import SearchOptions
 from .selection import compare
 
+_STEP_MATTERS = 1.2
+"""By which factor the error may be another at half the time step."""
+
 
 def fit_logs(
     logs: Sequence[Log] = (),
@@ -61,13 +64,15 @@ def fit_logs(
     family = _family(benches)
     if select is False:
         chosen = models_of(model or SELECTED[family][-1])
-        return fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
+        result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
+        return _step_checked(plant, result)
     names = SELECTED[family] if select is True else tuple(select)
     candidates = sorted((models_of(name) for name in names), key=lambda own: sum(len(m.parameters) for m in own))
     compared = compare(plant, candidates, options, progress=told, workers=workers)
     best = next((i for i, one in enumerate(compared) if one.chosen), 0)
     chosen = candidates[best]
     result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
+    result = _step_checked(plant, result)
     if not compared:
         return dataclasses.replace(result, interrupted=True)
     errors = compared[best].by_run
@@ -77,6 +82,21 @@ def fit_logs(
         for j, joint in enumerate(plant.joints)
     }
     return result.with_held_out(held_out, tuple(compared))
+
+
+def _step_checked(plant: Plant, result: FitResult) -> FitResult:
+    """The result, with a warning where it is another at half the time step."""
+    if not isinstance(plant, KnownLoadPlant):
+        return result
+    models, values = [joint.model for joint in result.joints], [joint.values[None] for joint in result.joints]
+    error = float(plant.halved().errors(models, values).mean())
+    if max(error, result.error) <= _STEP_MATTERS * min(error, result.error) + 1e-3:
+        return result
+    said = (
+        f"the error is {1e3 * error:.1f} mrad instead of {1e3 * result.error:.1f} at half the time step of "
+        f"{plant.dt:g} s: fit with a shorter one (--dt)"
+    )
+    return dataclasses.replace(result, cautions=(*result.cautions, said))
 
 
 def _family(benches: Sequence[Bench]) -> str:

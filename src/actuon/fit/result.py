@@ -84,6 +84,8 @@ class FitResult:
     """What was noticed in the logs."""
     compared: tuple[Compared, ...] = ()
     """Models that were compared, where one was selected."""
+    cautions: tuple[str, ...] = ()
+    """What is to be known beside that, for `warnings`."""
 
     @property
     def error(self) -> float:
@@ -106,6 +108,7 @@ class FitResult:
             yield f"the fit was interrupted after {self.generations} generations: this is the best until then"
         elif not self.converged:
             yield f"the fit did not converge in {self.generations} generations: give it more, or free fewer parameters"
+        yield from self.cautions
         for joint in self.joints:
             for parameter in joint.parameters:
                 if parameter.at_bound in ("low", "high"):

@@ -38,7 +38,7 @@ class SearchOptions:
 
     Args:
         seed: Start of the random numbers.
-        starts: How many searches go on side by side. One with a large population finds more than several small ones.
+        starts: How many searches go on side by side. Few with a large population find more than many small ones.
         population: Candidates of each. Default: 8 for each parameter, at least 32.
         generations: Most generations.
         patience: Generations without progress after which to stop.
@@ -47,7 +47,7 @@ class SearchOptions:
     """
 
     seed: int = 0
-    starts: int = 1
+    starts: int = 2
     population: int | None = None
     generations: int = 250
     patience: int = 50

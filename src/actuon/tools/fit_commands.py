@@ -48,7 +48,9 @@ On = Annotated[
     str | None,
     typer.Option(help="Where to search: 'ray' for a cluster on this machine, or ray://HOST:PORT. Default: right here."),
 ]
-Step = Annotated[float, typer.Option(help="Time step of the simulation, in seconds.")]
+Step = Annotated[
+    float | None, typer.Option(help="Time step of the simulation, in seconds. Default: about that of the logs.")
+]
 
 
 @fit_app.command(_DEFAULT, epilog="actuon fit apply --help: how far an actuator file is off on logs.")
@@ -67,10 +69,10 @@ def fit(
     load: Load = None,
     columns: Columns = None,
     window: Window = None,
-    dt: Step = 0.002,
+    dt: Step = None,
     seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.")] = 0,
     generations: Annotated[int, typer.Option(min=1, help="Most generations of a search.")] = 250,
-    starts: Annotated[int, typer.Option(min=1, help="Searches from different starts, of which the best counts.")] = 1,
+    starts: Annotated[int, typer.Option(min=1, help="Searches from different starts, of which the best counts.")] = 2,
     on: On = None,
     resume: Annotated[
         Path | None, typer.Option(help="File to go on from, and to keep what is found in.", readable=False)
@@ -130,7 +132,7 @@ def apply(
     load: Load = None,
     columns: Columns = None,
     window: Window = None,
-    dt: Step = 0.002,
+    dt: Step = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the errors as JSON.")] = False,
     allow_torch: Annotated[
         bool,
@@ -160,12 +162,12 @@ def workers_on(on: str | None) -> AbstractContextManager[Any]:
 
 
 def _plant(
-    logs: Sequence[Path], columns: Path | None, load: Iterable[str] | None, window: float | None, dt: float
+    logs: Sequence[Path], columns: Path | None, load: Iterable[str] | None, window: float | None, dt: float | None
 ) -> Any:
     """What the actuators move, with the runs."""
     from actuon.fit import KnownLoadPlant, read_logs
 
-    if not 0.0 < dt <= 0.1:
+    if dt is not None and not 0.0 < dt <= 0.1:
         raise ParameterError(f"--dt: got {dt}; must be > 0 and at most 0.1 [s]")
     runs = read_logs(logs, columns)
     if window is not None:

@@ -26,6 +26,16 @@ _STILL = 1e-3
 """A joint that moves less than this [rad] does not move."""
 
 
+STEPS = (0.004, 0.002, 0.001, 0.0005)
+"""Time steps [s] of simulations."""
+
+
+def usual_step(logs: Sequence[Log]) -> float:
+    """The longest of `STEPS` that is not much longer than the step of any log [s]."""
+    shortest = min(float(np.median(np.diff(log.time))) for log in logs)
+    return next((step for step in STEPS if step <= 1.25 * shortest), STEPS[-1])
+
+
 @dataclass(frozen=True)
 class Load:
     """What hangs at the joint, and stands still where the joint is at 0.
@@ -67,7 +77,7 @@ class KnownLoadPlant:
     Args:
         logs: The runs, each with one joint.
         load: ``mass`` and ``length``, or ``inertia``, in place of what the logs say.
-        dt: Time step [s].
+        dt: Time step [s]. Default: one of `STEPS`, about that of the logs.
         device: Where to run.
     """
 
@@ -75,7 +85,7 @@ class KnownLoadPlant:
         self,
         logs: Sequence[Log],
         load: Mapping[str, float] | None = None,
-        dt: float = 0.002,
+        dt: float | None = None,
         device: DeviceLike = None,
     ):
         if not logs:
@@ -86,7 +96,8 @@ class KnownLoadPlant:
                     f"{log.path}: has {len(log.joints)} joints ({', '.join(log.joint_names)}); a known load is that of "
                     "one: give the robot with --robot, or name the columns of one joint"
                 )
-        self._logs, self._dt, self._device = tuple(logs), float(dt), wp.get_device(device)
+        self._logs, self._device = tuple(logs), wp.get_device(device)
+        self._dt = usual_step(logs) if dt is None else float(dt)
         self._given = None if load is None else dict(load)
         self._loads = [Load.of_settings({**log.settings, **(self._given or {})}, log.path) for log in logs]
         self._runs = Runs(
@@ -103,6 +114,11 @@ class KnownLoadPlant:
         return KnownLoadPlant, (self._logs, self._given, self._dt, str(self._device))
 
     @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self._dt
+
+    @property
     def joints(self) -> tuple[str, ...]:
         """The name of the joint."""
         return self._logs[0].joint_names
@@ -115,6 +131,10 @@ class KnownLoadPlant:
     def subset(self, runs: Sequence[int]) -> KnownLoadPlant:
         """The same plant with some of the runs."""
         return KnownLoadPlant([self._logs[i] for i in runs], self._given, self._dt, self._device)
+
+    def halved(self) -> KnownLoadPlant:
+        """The same plant at half the time step."""
+        return KnownLoadPlant(self._logs, self._given, 0.5 * self._dt, self._device)
 
     def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
         """Mean absolute error of the position [rad], shape (C, R, 1)."""
