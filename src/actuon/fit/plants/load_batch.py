@@ -30,7 +30,7 @@ from .load_stage import COLUMNS, KnownLoad, MotorSwitch
 CHUNK = 64
 """Steps that are captured as one graph: at a few hundred trials, a call from Python would count."""
 _INERTIAS = ("rotor_inertia", "reflected_inertia")
-TRIALS_PER_THREAD = 512
+TRIALS_PER_THREAD = 256
 """Fewest trials worth a CPU thread of their own."""
 
 
