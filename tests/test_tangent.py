@@ -21,25 +21,24 @@ BOUNDS = {"effort_min": "lowest", "effort_max": "highest"}
 PD = actuon.ControllerPD, (30.0, 0.8)
 DC = actuon.ClampingDCMotor, (30.0, 12.0, 15.0)
 GEAR = actuon.TransmissionGear, (6.0, 0.9, 0.8)
+MAX = actuon.ClampingMaxEffort, (12.0,)
+POLYGON = [(-9, 14), (4, 14), (9, 3), (9, -14), (-4, -14), (-9, -3)]
 TABLE = ((-2.0, 0.0, 2.0), (8.0, 20.0, 12.0))
 
 CHAINS = {
-    "pd": [PD],
-    "pid with limit": [(actuon.ControllerPID, (30.0, 5.0, 0.8)), (actuon.ClampingMaxEffort, (12.0,))],
-    "delays": [(actuon.Delay, (2, 3)), PD, DC],
-    "delays in seconds": [(actuon.DelayTime, (0.012,)), PD],
-    "blended delay": [(actuon.DelayInterpolated, (0.012,)), PD],
-    "late feedback": [(actuon.SensorDelay, (0.012,)), PD],
-    "feedback that is not late": [(actuon.SensorDelay, (0.0,)), PD],
-    "sensors": [(actuon.SensorEncoder, (0.01, 0.02)), (actuon.SensorLowPass, (0.01,)), PD],
-    "differentiated": [(actuon.SensorDifferentiated, (0.02,)), PD],
-    "servo": [(actuon.ControllerServoPWM, (3.0, 0.4, 1.2, 12.0))],
-    "position table": [PD, (actuon.ClampingPositionBased, TABLE)],
-    "remotised": [PD, (actuon.ClampingRemotized, (TABLE[0], (1.0, 1.5, 1.2), TABLE[1], 11.0))],
-    "torque and speed": [
+    "pid with limit": [(actuon.Delay, (2, 3)), (actuon.ControllerPID, (30.0, 5.0, 0.8)), MAX],
+    "sensors": [
+        (actuon.SensorEncoder, (0.01, 0.02)),
+        (actuon.SensorLowPass, (0.01,)),
+        (actuon.DelayTime, (0.012,)),
         PD,
-        (actuon.ClampingTorqueSpeed, ([(-9, 14), (4, 14), (9, 3), (9, -14), (-4, -14), (-9, -3)],)),
+        DC,
     ],
+    "late feedback": [(actuon.SensorDelay, (0.012,)), PD, (actuon.ClampingPositionBased, TABLE)],
+    "feedback that is not late": [(actuon.SensorDelay, (0.0,)), (actuon.SensorDifferentiated, (0.02,)), PD, MAX],
+    "servo": [(actuon.DelayInterpolated, (0.012,)), (actuon.ControllerServoPWM, (3.0, 0.4, 1.2, 12.0)), MAX],
+    "remotised": [PD, (actuon.ClampingRemotized, (TABLE[0], (1.0, 1.5, 1.2), TABLE[1], 11.0))],
+    "torque and speed": [PD, (actuon.ClampingTorqueSpeed, (POLYGON,))],
     "gear": [PD, GEAR, (actuon.ClampingDCMotor, (6.0, 60.0, 3.0))],
     "voltage and battery": [
         PD,
@@ -48,15 +47,18 @@ CHAINS = {
         (actuon.ClampingVoltage, (0.1, 0.8)),
         (actuon.EffectCurrentLoop, (0.01,)),
     ],
-    "heat": [PD, (actuon.ClampingHeat, (3.0, 2.0, 10.0, 60.0, 1.0, 14.0))],
-    "friction": [PD, (actuon.EffectFriction, (0.5, 0.1, 0.7, 0.2, 1.5, 0.1, 0.05, None, None, None, None, 0.01))],
-    "ripple and noise": [PD, (actuon.EffectRipple, (0.3, 12.0, 0.05)), (actuon.EffectNoise, (0.1, 0.2))],
+    "heat and friction": [
+        PD,
+        (actuon.ClampingHeat, (3.0, 2.0, 10.0, 60.0, 1.0, 14.0)),
+        (actuon.EffectFriction, (0.5, 0.1, 0.7, 0.2, 1.5, 0.1, 0.05, None, None, None, None, 0.01)),
+    ],
     "spring": [PD, (actuon.TransmissionSeriesElastic, (300.0, 0.02, 1.0)), DC],
     "backlash": [PD, (actuon.TransmissionBacklash, (0.01, 300.0, 0.02, 1.0)), DC],
-    "linkage": [
+    "linkage, ripple and noise": [
         PD,
         (actuon.TransmissionLinkage, ((-3.0, 0.0, 3.0), (-4.0, 0.0, 3.5))),
-        (actuon.ClampingMaxEffort, (9.0,)),
+        (actuon.EffectRipple, (0.3, 12.0, 0.05)),
+        (actuon.EffectNoise, (0.1, 0.2)),
     ],
 }
 
