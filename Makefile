@@ -13,7 +13,7 @@ test: .venv/.dev
 	$(BIN)/python -m pytest -n 2
 
 test-ray: .venv/.dev .venv/.ray
-	$(BIN)/python -m pytest tests/test_fit_jobs.py
+	$(BIN)/python -m pytest tests/test_fit_jobs.py tests/test_fit_fleet.py
 
 fuzz: .venv/.dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)

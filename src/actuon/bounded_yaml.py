@@ -52,15 +52,20 @@ def plain_yaml() -> Any:
     return yaml
 
 
-def read_yaml(path: Path) -> Any:
+def read_yaml(path: Path, largest: int = LARGEST_FILE, most: int = MOST_VALUES) -> Any:
     """The one document of a file, as plain values.
+
+    Args:
+        path: Of the file.
+        largest: Bytes that it may have.
+        most: Values that it may mean.
 
     Raises:
         RobotFileError: The file cannot be read, is not a valid YAML file, or is larger than the bounds above.
     """
-    text = read_text(path, LARGEST_FILE)
+    text = read_text(path, largest)
     try:
-        _check_size(str(path), plain_yaml().parse(text))
+        _check_size(str(path), plain_yaml().parse(text), most)
         return plain_yaml().load(text)
     except ActuonError:
         raise
@@ -85,7 +90,7 @@ class _Extent:
         self.depth = max(self.depth, inner.depth + 1)
 
 
-def _check_size(path: str, events: Iterable[Any]) -> None:
+def _check_size(path: str, events: Iterable[Any], most: int) -> None:
     from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
 
     anchored: dict[str, _Extent] = {}
@@ -109,8 +114,8 @@ def _check_size(path: str, events: Iterable[Any]) -> None:
                 anchored[complete.anchor] = complete
             if around:
                 around[-1].add(complete)
-        if sum(collection.values for collection in around) > MOST_VALUES:
-            problem = f"the file means more than {MOST_VALUES} values, aliases written out; write less"
+        if sum(collection.values for collection in around) > most:
+            problem = f"the file means more than {most} values, aliases written out; write less"
         if around and len(around) - 1 + around[-1].depth > DEEPEST:
             problem = f"lists and mappings are more than {DEEPEST} deep inside each other, aliases written out"
         if problem:

@@ -88,7 +88,8 @@ def fitted_joint(name: str, model: Model, local: LocalResult) -> FittedJoint:
         FittedParameter(p.path, float(v), float(a), float(b), _at_bound(p, float(v)))
         for p, v, a, b in zip(model.parameters, local.values, local.low, local.high, strict=True)
     )
-    return FittedJoint(name, model, local.values, parameters, tuple(undetermined(model.parameters, local)))
+    open_questions = tuple(undetermined(model.parameters, local))
+    return FittedJoint(name, model, local.values, parameters, open_questions, local.covariance)
 
 
 def _at_bound(parameter: Parameter, value: float) -> str:

@@ -39,6 +39,8 @@ class LocalResult:
     """Of the residuals [rad] by the shares of the ranges, shape (samples, P)."""
     noise: float
     """Standard deviation of the residuals [rad], as if they were independent."""
+    covariance: np.ndarray
+    """Of the values, as shares of the ranges, shape (P, P)."""
 
 
 def refine(
@@ -111,14 +113,14 @@ class _Problem:
 def _intervals(problem: _Problem, parameters: Sequence[Parameter], best: np.ndarray) -> LocalResult:
     values = from_unit(parameters, best)
     if not parameters:
-        return LocalResult(values, values, values, np.zeros((0, 0)), 0.0)
+        return LocalResult(values, values, values, np.zeros((0, 0)), 0.0, np.zeros((0, 0)))
     residuals, jacobian = problem.residuals(best), problem.jacobian(best)
     degrees = max(len(residuals) - len(best), 1)
     noise = float(np.sqrt(residuals @ residuals / degrees * correlation_time(residuals, problem.lengths)))
-    spread = np.sqrt(np.diag(covariance(jacobian, noise)))
-    width = need("scipy.stats").t.ppf(0.5 + 0.5 * CONFIDENCE, degrees) * spread
+    variances = covariance(jacobian, noise)
+    width = need("scipy.stats").t.ppf(0.5 + 0.5 * CONFIDENCE, degrees) * np.sqrt(np.diag(variances))
     low, high = (from_unit(parameters, np.clip(best + side * width, 0.0, 1.0)) for side in (-1.0, 1.0))
-    return LocalResult(values, low, high, jacobian, noise)
+    return LocalResult(values, low, high, jacobian, noise, variances)
 
 
 def covariance(jacobian: np.ndarray, noise: float) -> np.ndarray:

@@ -64,6 +64,11 @@ class Parameter:
             return np.log(np.asarray(value) / self.low) / math.log(self.high / self.low)
         return (np.asarray(value) - self.low) / (self.high - self.low)
 
+    @property
+    def width(self) -> float:
+        """Of the range on its scale: ln(high / low), or high less low."""
+        return math.log(self.high / self.low) if self.scale == LOG else self.high - self.low
+
     def from_unit(self, share: np.ndarray) -> np.ndarray:
         """Shares of the range, 0 to 1, as values."""
         share = np.clip(share, 0.0, 1.0)

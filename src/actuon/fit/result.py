@@ -61,6 +61,8 @@ class FittedJoint:
     parameters: tuple[FittedParameter, ...]
     undetermined: tuple[str, ...] = ()
     """What the logs do not tell, in sentences."""
+    covariance: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
+    """Of the values, as shares of their ranges, shape (P, P)."""
 
     @property
     def actuator(self) -> ActuatorConfig:

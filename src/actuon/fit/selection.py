@@ -121,7 +121,7 @@ def compare(
         for group in groups:
             found = next(searches)
             if found.interrupted:
-                return _chosen(compared)
+                return mark_chosen(compared)
             train.append(float(found.errors.mean()))
             everywhere = plant.errors(models, [own[None] for own in found.values])[0]
             errors[list(group.runs)] = everywhere[list(group.runs)]
@@ -129,10 +129,10 @@ def compare(
         by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
         mean = float(np.mean(train)), float(errors.mean())
         compared.append(Compared(models[0].name, number, *mean, by_group, errors))
-    return _chosen(compared)
+    return mark_chosen(compared)
 
 
-def _chosen(compared: Sequence[Compared]) -> list[Compared]:
+def mark_chosen(compared: Sequence[Compared]) -> list[Compared]:
     """Mark the simplest whose error is, by the spread over the runs, not clearly above the least."""
     if not compared:
         return []

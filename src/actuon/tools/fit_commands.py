@@ -85,29 +85,41 @@ def fit(
 ) -> None:
     """Fit an actuator to logs: what a motor is, from what it did.
 
-    Commands of the logs go in, positions are compared. Ctrl-C gives the best so far.
+    Commands of the logs go in, positions are compared. Ctrl-C gives the best so far. A folder with a folder of logs for
+    each robot gives an actuator for each, and how they differ.
     """
     from actuon.fit import SearchOptions, fit_logs
+    from actuon.fit.fleet_fitting import robot_folders
 
     from .fit_tables import FitProgress, print_fit
 
     _check_outputs(output, report, force)
     actuon.quiet()
     chosen: bool | list[str] = [name.strip() for name in models.split(",")] if models else select
-    plant = _plant(logs, columns, load, window, dt)
     if on is not None and resume is not None:
         raise ParameterError("--resume: does not go with --on: what is found is kept on the machine that finds it")
+    search = SearchOptions(seed=seed, starts=starts, generations=generations)
+    known: dict[str, Any] = {"fix": _numbers("--fix", fix), "free": _ranges(free), "options": search}
+    robots = robot_folders(logs[0]) if len(logs) == 1 else {}
+    if robots:
+        from .fit_fleet import fit_folders
+
+        if resume is not None:
+            raise ParameterError("--resume: does not go with a folder of robots")
+        plants = {name: _plant([folder], columns, load, window, dt) for name, folder in robots.items()}
+        with workers_on(on) as workers:
+            fit_folders(plants, output, report, as_json, force, model=model, select=chosen, workers=workers, **known)
+        return
+    plant = _plant(logs, columns, load, window, dt)
     with workers_on(on) as workers, FitProgress() as progress:
         result = fit_logs(
             model=model,
             select=chosen,
             plant=plant,
-            fix=_numbers("--fix", fix),
-            free=_ranges(free),
-            options=SearchOptions(seed=seed, starts=starts, generations=generations),
             progress=progress.search,
             resume=resume,
             workers=workers,
+            **known,
         )
     written = []
     if output is not None:

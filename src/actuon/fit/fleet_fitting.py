@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fits the same model to every robot of a fleet: each robot is a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import LogError, ParameterError
+from ..typing import PathLike
+from .fleet import FEWEST, Fleet, fleet_of
+from .fleet_files import save_fleet
+from .front import fit_logs
+from .jobs import Here, Titled, Workers
+from .logs.tables import format_of
+from .plants.plant import Plant
+from .result import FitResult
+from .search import Progress
+from .selection import Compared, mark_chosen
+
+
+@dataclass(frozen=True)
+class RobotJob:
+    """The fit of one robot, with all that it needs.
+
+    Args:
+        plant: What the actuators move, with the robot's runs.
+        options: What `fit_logs` takes beside it.
+    """
+
+    plant: Plant
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_robot(job: RobotJob, progress: Progress | None = None) -> FitResult:
+    """Fit one robot, as the job says."""
+    return fit_logs(plant=job.plant, progress=lambda title: progress, **job.options)
+
+
+@dataclass(frozen=True)
+class FleetResult:
+    """What the fits of all robots have found."""
+
+    robots: dict[str, FitResult]
+    """By the name of the robot."""
+    compared: tuple[Compared, ...] = ()
+    """Models that were compared on the runs of all robots, where one was selected."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be known before the results are used."""
+        return tuple(f"{name}: {warning}" for name, result in self.robots.items() for warning in result.warnings)
+
+    def save(self, path: PathLike) -> Fleet:
+        """Write the ``fleet.yaml``, and an ``actuon.yaml`` for each robot into a folder beside it.
+
+        For ``fleet.yaml`` the folder is ``fleet_robots``.
+        """
+        path = Path(path)
+        folder = robots_folder(path)
+        folder.mkdir(exist_ok=True)
+        files = [f"{folder.name}/{name}.yaml" for name in self.robots]
+        fleet = fleet_of(self.robots, files)
+        for file, result in zip(files, self.robots.values(), strict=True):
+            result.save(path.parent / file)
+        save_fleet(path, fleet)
+        return fleet
+
+
+def robots_folder(path: PathLike) -> Path:
+    """Where the actuators of the robots of a ``fleet.yaml`` are."""
+    path = Path(path)
+    return path.with_name(f"{path.stem}_robots")
+
+
+def fit_fleet(
+    plants: Mapping[str, Plant],
+    model: str | None = None,
+    *,
+    select: bool | Sequence[str] = False,
+    progress: Titled | None = None,
+    workers: Workers | None = None,
+    **options: Any,
+) -> FleetResult:
+    """Fit one model to each robot.
+
+    Args:
+        plants: What the actuators move, with the runs of a robot, by the robot's name.
+        model: Name of a preset. Default: the one with load-dependent friction that suits the logs.
+        select: Compare several models, the usual ones or these, on held-out runs of all robots, and take the best.
+        progress: Told how far it is.
+        workers: What runs the fits, one task for each robot. Default: this process.
+        options: What else `fit_logs` takes: ``fix``, ``free``, ``options``.
+    """
+    if len(plants) < FEWEST:
+        raise ParameterError(f"a fleet: got {len(plants)} robots; must be at least {FEWEST}")
+    (first_name, first), *others = plants.items()
+    for name, plant in others:
+        if plant.joints != first.joints:
+            raise LogError(
+                f"{name}: has the joints {', '.join(plant.joints)}, but {first_name} has {', '.join(first.joints)}; "
+                "the robots of a fleet must have the same"
+            )
+    given = {"model": model, "select": select, **options}
+    found = _run({name: RobotJob(plant, given) for name, plant in plants.items()}, progress, workers)
+    if select is False or any(not result.compared for result in found.values()):
+        return FleetResult(found)
+    compared = _pooled([result.compared for result in found.values()])
+    chosen = next(one.name for one in compared if one.chosen)
+    given = {"model": chosen, **options}
+    again = {n: RobotJob(plants[n], given) for n, result in found.items() if result.joints[0].model.name != chosen}
+    for name, result in _run(again, progress, workers).items():
+        by_run = next(one.by_run for one in found[name].compared if one.name == chosen)
+        found[name] = result.with_held_out(_by_run(plants[name], by_run), found[name].compared)
+    return FleetResult(found, tuple(compared))
+
+
+def _run(jobs: Mapping[str, RobotJob], progress: Titled | None, workers: Workers | None) -> dict[str, FitResult]:
+    results = (workers or Here()).map(run_robot, list(jobs.values()), list(jobs), progress)
+    found: dict[str, FitResult] = {}
+    for name, result in zip(jobs, results, strict=False):
+        found[name] = result
+        if result.interrupted:
+            break
+    return found
+
+
+def _pooled(robots: Sequence[Sequence[Compared]]) -> list[Compared]:
+    """Models that were compared on each robot, as if on one with the runs of all."""
+    pooled = []
+    for own in zip(*robots, strict=False):
+        by_run = np.concatenate([one.by_run for one in own])
+        train = float(np.mean([one.train for one in own]))
+        pooled.append(Compared(own[0].name, own[0].parameters, train, float(by_run.mean()), {}, by_run))
+    return mark_chosen(pooled)
+
+
+def _by_run(plant: Plant, errors: np.ndarray) -> dict[tuple[str, str], float]:
+    return {
+        (run.path, joint): float(errors[r, j])
+        for r, run in enumerate(plant.runs)
+        for j, joint in enumerate(plant.joints)
+    }
+
+
+def robot_folders(folder: PathLike) -> dict[str, Path]:
+    """The folders of a fleet's robots, by their names: those inside of a folder that holds no logs itself.
+
+    Empty where it is not the folder of a fleet.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        return {}
+    inside = sorted(folder.iterdir())
+    if any(each.is_file() and format_of(each) for each in inside):
+        return {}
+    return {
+        each.name: each
+        for each in inside
+        if each.is_dir() and any(file.is_file() and format_of(file) for file in each.iterdir())
+    }
