@@ -17,7 +17,7 @@ from actuon.fit.fleet import FleetParameter, fleet_of
 from actuon.fit.fleet_fitting import robot_folders
 from actuon.fit.logs import save_log
 
-SHORT = SearchOptions(seed=1, population=24, generations=12)
+SHORT = SearchOptions(seed=1, starts=1, population=24, generations=12)
 PARAMETERS = (
     FleetParameter("controller.kp", "N·m/rad", "log"),
     FleetParameter("friction.static", "N·m", "log", ("friction.other",), "friction.dynamic"),

@@ -18,7 +18,7 @@ from actuon.fit.jobs import SearchJob, from_each_start, run_search, searched
 from actuon.fit.ray_jobs import RayWorkers
 from actuon.fit.selection import compare
 
-SHORT = SearchOptions(seed=5, population=16, generations=6)
+SHORT = SearchOptions(seed=5, starts=1, population=16, generations=6)
 
 
 @pytest.fixture(scope="module")
