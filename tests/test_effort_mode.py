@@ -176,6 +176,56 @@ def test_efforts_that_stay_on_between_steps_of_the_actuators_keep_their_slopes()
         np.testing.assert_allclose(actuators.telemetry().applied_effort, line, rtol=1e-3, atol=5e-3)
 
 
+@pytest.mark.parametrize("num_envs", [1, 12])
+def test_auto_makes_tangents_of_joints_that_use_much_of_the_stability_limit(num_envs, caplog):
+    stiff_ones = {"joint5", "joint7"}
+    pairs = []
+    for name in JOINTS:
+        kp, kd = (600.0, 50.0) if name in stiff_ones else (10.0, 0.5)
+        pairs.append((ActuatorConfig(actuon.PDControlConfig(kp, kd), effort_mode="auto"), name))
+    with MujocoSimulation(actuon.assets.arm_mjcf, num_envs, dt=0.01) as simulation:
+        with ArticulationActuators.from_actuators("link0", pairs) as actuators:
+            assert "tangents of 2 DOFs, implicitfast instead of Euler" in repr(actuators)
+            assert {JOINTS[i] for i in actuators._tangent_columns} == stiff_ones
+            assert actuators.configs["joint1"].effort_mode == "auto"
+            simulation.step(3)
+            assert actuators.telemetry().applied_effort.shape == (num_envs, 7)
+        assert simulation.integrator == "Euler"
+        with ArticulationActuators.from_actuators("link0", pairs[2:4], effort_mode="auto") as actuators:
+            assert repr(actuators).endswith("1 actuators>")
+            assert simulation.integrator == "Euler"
+            simulation.step()
+
+
+def test_auto_in_groups_is_of_whole_groups():
+    pytest.importorskip("torch")
+    slack = IdealPDActuatorCfg(["joint[1-4]"], stiffness=10.0, damping=0.5, effort_mode="auto")
+    taut = IdealPDActuatorCfg(["joint[5-7]"], stiffness=300.0, damping=30.0, effort_mode="auto")
+    with (
+        MujocoSimulation(actuon.assets.arm_mjcf, 2, dt=0.01) as simulation,
+        ActuatorGroups(Articulation("link0"), {"slack": slack, "taut": taut}) as groups,
+    ):
+        text = groups.resolution_table()
+        assert "slack: IdealPDActuator, effort_mode auto\n" in text
+        assert "taut: IdealPDActuator, effort_mode tangent\n" in text
+        assert text.endswith("tangents of 3 DOFs, implicitfast instead of Euler")
+        groups["taut"].stiffness[:] *= 0.5
+        simulation.step(3)
+        assert (groups["taut"].computed_effort != 0.0).any()
+
+
+def test_auto_does_without_where_the_engine_takes_in_no_slopes(caplog):
+    model = mujoco.MjModel.from_xml_path(str(actuon.assets.arm_mjcf))
+    pairs = [(ActuatorConfig(actuon.PDControlConfig(600.0, 50.0)), name) for name in JOINTS]
+    with MujocoSimulation(model, dt=0.01) as simulation:
+        with caplog.at_level(logging.WARNING, "actuon"):
+            actuators = ArticulationActuators.from_actuators("link0", pairs, effort_mode="auto")
+        assert "only to a model from an .xml or .urdf file or an MjSpec; 'auto' leaves joint" in caplog.text
+        assert "tangents" not in repr(actuators)
+        simulation.step()
+        actuators.close()
+
+
 def test_modes_in_files(tmp_path):
     config = STIFF.copy()
     config.effort_mode = "tangent"

@@ -12,13 +12,14 @@ import numpy as np
 import warp as wp
 
 from ..actuator_config import ActuatorConfig
-from ..declare.effort_mode import TANGENT, checked_effort_mode
+from ..declare.effort_mode import AUTO, TANGENT, checked_effort_mode
 from ..errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
 from ..networks.reading import ReadOnce
 from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
 from ..sim import Articulation, Simulation
 from ..typing import DeviceLike
 from .attachment import Attachment, signal_attr
+from .auto_mode import install_with_auto
 from .engine_friction import solves_friction
 from .fan_out import actuators_of_all
 from .tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
@@ -123,21 +124,29 @@ class ArticulationActuators(Attachment):
         self.configs = {articulation.dof_names[column]: found[column].copy() for column in sorted(found)}
         """What each DOF was built from, by name. A change of one has no effect."""
         self._columns = np.array(sorted(found), dtype=np.int64)
+        self._auto_step = bool(auto_step)
+        given, auto = (
+            np.array([column for column in self._columns if found[column].effort_mode == mode], dtype=np.int64)
+            for mode in (TANGENT, AUTO)
+        )
+        for column in given:
+            check_slopes(f"DOF '{articulation.dof_names[column]}'", found[column].stages)
+        if auto.size:
+            install_with_auto(self, lambda tangent: self._install(found, tangent), given, auto)
+        else:
+            self._install(found, given)
+
+    def _install(self, found: dict[int, ActuatorConfig], tangent: np.ndarray) -> None:
+        """Build the actuators and attach them, with tangents of these DOFs."""
+        articulation = self.articulation
         options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
         options["in_engine"] = solves_friction(articulation)
-        self._tangent_columns = np.array([i for i in self._columns if found[i].effort_mode == TANGENT], dtype=np.int64)
-        for column in self._tangent_columns:
-            check_slopes(f"DOF '{articulation.dof_names[column]}'", found[column].stages)
-        actuators = []
-        for columns, attrs in (
-            (np.setdiff1d(self._columns, self._tangent_columns), None),
-            (self._tangent_columns, TANGENT_ATTRS),
-        ):
+        self._tangent_columns, actuators = tangent, []
+        for columns, attrs in ((np.setdiff1d(self._columns, tangent), None), (tangent, TANGENT_ATTRS)):
             own = {int(column): found[column] for column in columns}
             options["control_tangent_attrs"] = attrs
             actuators += actuators_of_all(articulation, own, accumulate=False, **options)
         self._take_actuators(actuators)
-        self._auto_step = bool(auto_step)
         self._attach(self._columns)
 
     def _hand_over(self, undo: contextlib.ExitStack) -> None:

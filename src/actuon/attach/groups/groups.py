@@ -7,16 +7,17 @@ import contextlib
 import logging
 import math
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import warp as wp
 
 from ...actuator import Actuator
-from ...declare.effort_mode import EXPLICIT, TANGENT, checked_effort_mode
+from ...declare.effort_mode import AUTO, EXPLICIT, TANGENT, checked_effort_mode
 from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
 from ...sim import Articulation
 from ..attachment import Attachment, signal_attr
+from ..auto_mode import install_with_auto
 from ..engine_friction import solves_friction
 from ..tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
 from ..telemetry import Telemetry
@@ -79,15 +80,27 @@ class ActuatorGroups(Attachment):
         }
         """The models, by the names of their groups."""
         self._modes = {name: self._mode_of(name, effort_mode) for name in self.groups}
-        tangents = [columns[name] for name, mode in self._modes.items() if mode == TANGENT]
-        self._tangent_columns = np.sort(np.concatenate([np.zeros(0, np.int64), *tangents]))
+        self._limits_changed: set[str] = set()
+        given, auto = (
+            _joined([columns[name] for name, own in self._modes.items() if own == mode]) for mode in (TANGENT, AUTO)
+        )
+        if auto.size:
+            install_with_auto(self, self._install, given, auto)
+        else:
+            self._install(given)
+
+    def _install(self, tangent: np.ndarray) -> None:
+        """Build the actuators and attach them, with tangents of groups that have one of these DOFs."""
+        columns = self._columns
+        for name, mode in self._modes.items():
+            if mode != EXPLICIT:
+                self._modes[name] = TANGENT if np.isin(columns[name], tangent).any() else AUTO
+        self._tangent_columns = _joined([columns[name] for name, mode in self._modes.items() if mode == TANGENT])
         self._take_actuators([self._actuator_of(name) for name in self.groups])
         self._drive_bounds: dict[str, tuple[wp.array, wp.array]] = {}
-        self._limits_changed: set[str] = set()
         self._settlers = [self._settler(name) for name in self.groups]
-        explicit = [columns[name] for name, model in self.groups.items() if not model.is_implicit_model]
-        followed = np.concatenate([np.zeros(0, dtype=np.int64), *explicit])
-        self._attach(np.sort(np.concatenate(list(columns.values()))), followed)
+        followed = _joined([columns[name] for name, model in self.groups.items() if not model.is_implicit_model])
+        self._attach(_joined(list(columns.values())), followed)
 
     def _make(self, name: str, cfg: ActuatorBaseCfg, columns: np.ndarray) -> ActuatorBase:
         robots = self.articulation
@@ -144,7 +157,7 @@ class ActuatorGroups(Attachment):
                 control_output_attr=_LIMITED,
                 control_computed_output_attr=COMPUTED,
                 control_signal_attrs=signal_attr,
-                control_tangent_attrs=None if self._modes[name] == EXPLICIT else TANGENT_ATTRS,
+                control_tangent_attrs=TANGENT_ATTRS if self._modes[name] == TANGENT else None,
                 accumulate=False,
                 in_engine=solves_friction(robots),
             )
@@ -324,6 +337,11 @@ class ActuatorGroups(Attachment):
         text = "\n\n".join(parts)
         print(text)
         return text
+
+
+def _joined(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """All of these, in rising order."""
+    return np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
 
 
 def _columns_of(articulation: Articulation, groups: Mapping[str, ActuatorBaseCfg]) -> dict[str, np.ndarray]:

@@ -164,7 +164,7 @@ class Batch:
     @property
     def has_near_lines(self) -> bool:
         """Whether an effort that is a line ended near its bounds."""
-        return np.count_nonzero(self._is_near) > 0
+        return bool(np.count_nonzero(self._is_near))
 
     def places_of_lines(self) -> dict[str, int]:
         """Sizes and addresses that writing lines takes."""
