@@ -324,3 +324,30 @@ def test_newtons_builder_refuses_tangents():
     builder.add_articulation([builder.add_joint_revolute(-1, link, axis=newton.Axis.Y)])
     with pytest.raises(actuon.StructureError, match="DOF 0: effort_mode 'tangent': a loop of your own"):
         builder.add(ActuatorConfig(PD, effort_mode="tangent"), 0)
+
+
+def test_two_that_drive_one_robot_each_have_tangents_of_their_own_joints():
+    whole = moved(lambda _: halves(JOINTS), 3, steps=20)
+    with MujocoSimulation(actuon.assets.arm_mjcf, 3, dt=0.005) as simulation:
+        robots = Articulation("link0")
+        start = robots.get_dof_positions().numpy()
+        first = halves(JOINTS[4:])
+        second = halves(JOINTS[:4])
+        assert simulation.models[0].nu == 14
+        found = []
+        for step in range(20):
+            robots.set_dof_position_targets(start + 0.4 * np.sin(2.0 * np.pi * step * 0.005))
+            simulation.step()
+            found.append(robots.get_dof_positions().numpy()[-1])
+        np.testing.assert_array_equal(found, whole)
+        second.close()
+        assert simulation.integrator == "implicitfast"
+        simulation.step(3)
+        assert first.telemetry().applied_effort[:, 4:].all()
+        first.close()
+        assert (simulation.integrator, simulation.models[0].nu) == ("Euler", 7)
+        simulation.step()
+
+
+def halves(joints):
+    return ArticulationActuators.from_actuators("link0", [(STIFF, name) for name in joints], effort_mode="tangent")
