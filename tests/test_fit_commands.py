@@ -14,6 +14,7 @@ from pendulums import pendulum_log, simulate, swinging_command, uneven_time
 import actuon
 from actuon.fit import KnownLoadPlant, apply, read_logs
 from actuon.fit.duty import duty_gain
+from actuon.fit.presets import Bench, preset
 
 DT = 0.004
 KP, KT, RESISTANCE, VOLTAGE = 0.02, 0.4, 3.0, 7.4
@@ -60,6 +61,7 @@ def test_fit_select_apply(logs, tmp_path):
     printed = command("fit", *logs, "-o", output, *options)
     assert "servo_m1" in printed
     assert "chosen" in printed
+    assert "fitted [mrad]" in printed
     assert f"wrote {output}" in printed
     (entry,) = actuon.load_actuators(output)
     assert entry.joints == ("joint",)
@@ -104,10 +106,30 @@ def test_an_actuator_by_hand_is_applied_and_grows_with_no_setting(logs, tmp_path
     assert (errors[:2] > 1e-2).all()
 
 
+@pytest.mark.parametrize("name", ["servo_m3+limit+dead_band+supply", "servo_m3+backlash"])
+def test_what_is_added_to_a_model_has_an_effect(logs, name, tmp_path):
+    plant = KnownLoadPlant(read_logs(logs[2:]), dt=DT)
+    model = preset(name, Bench(plant.scales()[0], plant.runs, "joint"))
+    assert model.name == name
+    number = name.count("+")
+    candidates = np.tile(model.start, (number + 1, 1))
+    for i in range(1, number + 1):
+        parameter = model.parameters[-i]
+        candidates[i, -i] = parameter.low if parameter.path == "max_effort.max_effort" else parameter.high
+    errors = plant.errors([model], [candidates]).mean(axis=(1, 2))
+    assert np.isfinite(errors).all()
+    assert (np.abs(errors[1:] - errors[0]) > 1e-4).all(), errors
+    path = tmp_path / "servo.yaml"
+    actuon.save_actuators(path, [actuon.ActuatorEntry("servo", "joint", model.config(model.start))])
+    assert actuon.load_actuators(path)[0].actuator == model.config(model.start)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--model", "sevo_m1"], "model: got 'sevo_m1'; .*servo_m1"),
+        (["--model", "servo_m1+backlsh"], r"got '\+backlsh'; .*backlash"),
+        (["--model", "pd+supply"], "a PD drive has no supply"),
         (["--fix", "friction.dynamc=1"], "friction.dynamc: .*dynamic"),
         (["--fix", "friction.dynamic"], "--fix: got 'friction.dynamic'; must be NAME=NUMBER"),
         (["--free", "friction.dynamic=1"], "--free: got 'friction.dynamic=1'; must be PATH, or PATH=LOW:HIGH"),

@@ -24,6 +24,7 @@ from ..components.effects.friction import FrictionEffectConfig
 from ..components.sensors.encoder import EncoderSensorConfig
 from ..components.transmissions.gear import GearTransmissionConfig
 from ..errors import ParameterError, listed
+from .additions import add
 from .duty import duty_gain
 from .logs import Log
 from .models import Model
@@ -111,11 +112,19 @@ class Bench:
 
 
 def preset(name: str, bench: Bench) -> Model:
-    """A model by its name.
+    """A model by its name, with `ADDITIONS` after a ``+`` each.
 
     Raises:
         ParameterError: There is none of this name, or the logs do not say what it needs.
     """
+    name, *added = name.split("+")
+    model = _preset(name, bench)
+    for one in added:
+        model = add(one, model, bench)
+    return model
+
+
+def _preset(name: str, bench: Bench) -> Model:
     if name not in PRESETS:
         raise ParameterError(f"model: got {name!r}; {listed(name, PRESETS, 'models')}")
     family, _, rest = name.rpartition("_")

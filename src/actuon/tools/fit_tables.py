@@ -92,7 +92,7 @@ def _models(result: FitResult) -> Table:
     groups = list(result.compared[0].by_group)
     table = Table(
         "model", "free", "train", "held out", *(escape(name) for name in groups), "",
-        title="mean absolute error [mrad]", title_justify="left",
+        title=escape("mean absolute error [mrad]"), title_justify="left",
     )  # fmt: skip
     for column in table.columns[1:]:
         column.justify = "right"
@@ -104,7 +104,7 @@ def _models(result: FitResult) -> Table:
 
 
 def _runs(result: FitResult) -> Table:
-    table = Table("log", "joint", "fitted [mrad]", "held out [mrad]")
+    table = Table("log", "joint", escape("fitted [mrad]"), escape("held out [mrad]"))
     for column in table.columns[2:]:
         column.justify = "right"
     for run in result.runs:
@@ -117,7 +117,7 @@ def print_applied(actuators: Path, found: Applied) -> None:
     """Print how far actuators are off, by log and joint."""
     console = make_console()
     errors = found.as_dict()["mae_mrad"]
-    table = Table("log", "mean absolute error [mrad]")
+    table = Table("log", escape("mean absolute error [mrad]"))
     table.columns[1].justify = "right"
     for path, error in errors["logs"].items():
         table.add_row(escape(Path(path).name), f"{error:.2f}")
