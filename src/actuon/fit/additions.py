@@ -57,7 +57,7 @@ def _supply(model: Model, bench: Bench) -> Model:
         raise ParameterError(f"{model.name}: a PD drive has no supply; add it to a servo, such as servo_m1")
     ohms = controller.resistance
     stages: list[Part] = [BatteryClampingConfig(controller.bus_voltage, 0.05 * ohms), *model.actuator.stages]
-    return _with(model, stages, Parameter("battery.inner_resistance", 1e-3 * ohms, ohms, 0.05 * ohms, LOG))
+    return _with(model, stages, Parameter("battery.inner_resistance", 1e-3 * ohms, 0.2 * ohms, 0.05 * ohms, LOG))
 
 
 def _backlash(model: Model, bench: Bench) -> Model:
