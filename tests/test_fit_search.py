@@ -230,5 +230,6 @@ def test_a_step_that_is_too_long_for_the_joint_is_said():
     options = SearchOptions(starts=1, population=4, generations=2)
     result = fit_logs([log], model, plant=KnownLoadPlant([log], dt=0.002), options=options)
     assert not any("half the time step" in warning for warning in result.warnings)
+    assert any("controller.kd is at the low end of its range" in warning for warning in result.warnings)
     result = fit_logs([log], model, plant=KnownLoadPlant([log], dt=0.005), options=options)
     assert any("half the time step" in warning for warning in result.warnings), result.warnings

@@ -85,7 +85,7 @@ def run_errors(plant: Plant, errors: np.ndarray) -> tuple[RunError, ...]:
 def fitted_joint(name: str, model: Model, local: LocalResult) -> FittedJoint:
     """What was found of a joint, with what is to be said of it."""
     parameters = tuple(
-        FittedParameter(p.path, float(v), float(a), float(b), _at_bound(p, float(v)))
+        FittedParameter(p.path, float(v), float(a), float(b), _at_bound(p, float(v)), p.above)
         for p, v, a, b in zip(model.parameters, local.values, local.low, local.high, strict=True)
     )
     open_questions = tuple(undetermined(model.parameters, local))

@@ -37,6 +37,15 @@ class FittedParameter:
     high: float
     at_bound: str = ""
     """Whether it is at an end of its range, ``"low"`` or ``"high"``; ``"none"`` where it is too low to matter."""
+    above: str = ""
+    """Path of the one that it is more than: the file holds the sum."""
+
+    @property
+    def note(self) -> str:
+        """What is to be said about it, in a word or two."""
+        notes = [f"more than {self.above}"] if self.above else []
+        notes += [{"low": "at the low end", "high": "at the high end", "none": "no effect"}.get(self.at_bound, "")]
+        return ", ".join(note for note in notes if note)
 
 
 @dataclass(frozen=True)
@@ -182,6 +191,7 @@ def _joint_as_dict(joint: FittedJoint) -> dict[str, Any]:
             "confidence": CONFIDENCE,
             "unit": place_of(joint.model.actuator, p.path).declared.unit,
             **({"at_bound": p.at_bound} if p.at_bound else {}),
+            **({"more_than": p.above} if p.above else {}),
         }
         for p in joint.parameters
     }

@@ -68,11 +68,10 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
         yield "|---|--:|--:|---|---|"
         for p in joint.parameters:
             unit = place_of(joint.model.actuator, p.path).declared.unit
-            note = {"low": "at the low end", "high": "at the high end", "none": "no effect"}.get(p.at_bound, "")
-            yield f"| `{p.path}` | {p.value:.4g} | {p.low:.4g} … {p.high:.4g} | {unit} | {note} |"
+            yield f"| `{p.path}` | {p.value:.4g} | {p.low:.4g} … {p.high:.4g} | {unit} | {p.note} |"
         yield ""
         for sentence in joint.undetermined:
-            yield f"- Not told by the logs: {sentence}."
+            yield f"- {sentence}."
         yield ""
     yield "## Runs\n"
     yield "| log | joint | fitted [mrad] | held out [mrad] |"

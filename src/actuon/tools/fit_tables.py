@@ -72,11 +72,10 @@ def print_fit(result: FitResult) -> None:
         table.columns[1].justify = "right"
         for p in joint.parameters:
             unit = place_of(joint.model.actuator, p.path).declared.unit
-            note = {"low": "at the low end", "high": "at the high end", "none": "no effect"}.get(p.at_bound, "")
-            table.add_row(p.path, f"{p.value:.4g}", f"{p.low:.4g} … {p.high:.4g}", escape(unit), note)
+            table.add_row(p.path, f"{p.value:.4g}", f"{p.low:.4g} … {p.high:.4g}", escape(unit), p.note)
         console.print(table)
         for sentence in joint.undetermined:
-            console.print(f"not told by the logs: {escape(sentence)}", highlight=False)
+            console.print(escape(sentence), highlight=False)
     console.print(_runs(result))
     seconds = f"{result.evaluations} candidates in {result.seconds:.0f} s"
     console.print(f"mean absolute error {_mrad(result.error)} in all runs, {seconds}", highlight=False)
