@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,79 @@ def is_double(value: Any) -> bool:
     if isinstance(value, wp.array):
         return value.dtype is wp.float64 and value.device.is_cpu
     return str(getattr(value, "dtype", "")) == "torch.float64" and value.device.type == "cpu"
+
+
+def watch(value: Any) -> tuple[Callable[[Any], Any] | None, Any]:
+    """How to tell at little cost whether an array has changed under us, and what that gives now.
+
+    None for arrays that do not tell: they are bound again at every step.
+    """
+    look: Callable[[Any], Any] | None
+    if value is None:
+        look = _look_at_nothing
+    elif isinstance(value, wp.array):
+        look = _look_at_warp
+    elif isinstance(value, np.ndarray):
+        look = _look_at_numpy
+    else:
+        look = look_at_tensor if hasattr(value, "data_ptr") else None
+    return look, look(value) if look is not None else None
+
+
+def _look_at_nothing(value: None) -> None:
+    return None
+
+
+def _look_at_warp(value: wp.array) -> Any:
+    return value.ptr, value.shape, value.strides, value.dtype
+
+
+def _look_at_numpy(value: np.ndarray) -> Any:
+    return value.shape, value.strides, value.dtype
+
+
+def look_at_tensor(value: Any) -> Any:
+    """Address and layout of a PyTorch tensor."""
+    return value.data_ptr(), value.shape, value.stride(), value.dtype, value.device, is_recorded(value)
+
+
+class SharedInput:
+    """An array of any framework that is read at every step, as a Warp array over the same memory.
+
+    Args:
+        value: The array. On the CPU it may be of float64, of which a copy is made at every step.
+        where: What to call it in an error.
+        check: Refuses a Warp array that does not fit.
+    """
+
+    def __init__(self, value: Any, where: str, check: Callable[[wp.array], None]):
+        self.value = value
+        self._where = where
+        self._check = check
+        self._bind()
+
+    def _bind(self) -> None:
+        refuse_autograd(self.value, self._where)
+        self._double = DoubleArray(self.value, self._where) if is_double(self.value) else None
+        self._array = share(self.value if self._double is None else self._double.copy, self._where)
+        self._check(self._array)
+        self._look, self._seen = watch(self.value)
+
+    def array(self, *, copies: bool = True) -> wp.array:
+        """The Warp array, with what is in the other now.
+
+        Args:
+            copies: Take float64, through a copy.
+        """
+        if self._look is None or self._look(self.value) != self._seen:
+            self._bind()
+        if self._double is not None:
+            if not copies:
+                raise ArrayTypeError(
+                    f"{self._where}: got dtype float64; must be float32 in a captured graph and on a tape"
+                )
+            self._double.fetch()
+        return self._array
 
 
 def _share_numpy(value: np.ndarray, where: str) -> wp.array:

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import warp as wp
 
-from ..arrays import DoubleArray, is_recorded
+from ..arrays import DoubleArray, look_at_tensor, watch
 from .alone import argument_values
 from .arguments import Role
 from .binding import Chain
@@ -82,7 +80,7 @@ class _Plan:
         parallel = not chain.accesses["effort"].repeats
         self._bound = BoundProgram(built, chain.num_actuators, chain.device, inputs, parallel)
         self._places = [chain.place(slot) for slot in chain.slots]
-        self._seen = [(value, *_watch(value)) for value in given]
+        self._seen = [(value, *watch(value)) for value in given]
 
     def run(self) -> None:
         """Step."""
@@ -109,7 +107,7 @@ class _Plan:
     def _bind(self, slot: int, value: Any) -> bool:
         if self._chain.slots[slot] in self._chain.optional and (value is None) != (self._seen[slot][0] is None):
             return False
-        look, seen = _watch(value)
+        look, seen = watch(value)
         if not self._moves_only(slot, look, seen):
             array = self._signal(self._chain.slots[slot], value)
             if array is not None and not array.is_contiguous and self._flavour is Flavour.BLOCK:
@@ -121,7 +119,7 @@ class _Plan:
     def _moves_only(self, slot: int, look: Any, seen: Any) -> bool:
         """Bind to a tensor like the one before but for its address. False where there is more to do."""
         _, known_look, known = self._seen[slot]
-        if look is not _look_at_tensor or known_look is not look or self._chain.slots[slot] in self._doubles:
+        if look is not look_at_tensor or known_look is not look or self._chain.slots[slot] in self._doubles:
             return False
         address, *layout = seen
         is_alike = layout == list(known[1:]) and address % 4 == 0 and address != 0
@@ -134,36 +132,3 @@ class _Plan:
         self._doubles.pop(slot, None)
         self._doubles |= copied
         return array
-
-
-def _watch(value: Any) -> tuple[Callable[[Any], Any] | None, Any]:
-    """How to tell at little cost whether an array has changed under us, and what that gives now.
-
-    None for arrays that do not tell: they are bound again at every step.
-    """
-    look: Callable[[Any], Any] | None
-    if value is None:
-        look = _look_at_nothing
-    elif isinstance(value, wp.array):
-        look = _look_at_warp
-    elif isinstance(value, np.ndarray):
-        look = _look_at_numpy
-    else:
-        look = _look_at_tensor if hasattr(value, "data_ptr") else None
-    return look, look(value) if look is not None else None
-
-
-def _look_at_nothing(value: None) -> None:
-    return None
-
-
-def _look_at_warp(value: wp.array) -> Any:
-    return value.ptr, value.shape, value.strides, value.dtype
-
-
-def _look_at_numpy(value: np.ndarray) -> Any:
-    return value.shape, value.strides, value.dtype
-
-
-def _look_at_tensor(value: Any) -> Any:
-    return value.data_ptr(), value.shape, value.stride(), value.dtype, value.device, is_recorded(value)
