@@ -89,6 +89,8 @@ class Chain:
     """Signals of stages that are written to arrays of the simulation too."""
     holding: Holding | None = None
     """Where the controller does not run at every step."""
+    keeps_rings: bool = True
+    """Whether rings of past signals get what is new."""
     sources: Mapping[str, str] = field(init=False)
     """Signals that come from the simulation, and the indices they are read through."""
     slots: tuple[str, ...] = field(init=False)
@@ -133,7 +135,7 @@ class Chain:
             if self.holding.runs:
                 stages[at] = dataclasses.replace(stages[at], time_step=CONTROL_DT)
         given = tuple((name, DIRECT) for name in self.taken_from_state)
-        return Structure(tuple(stages), writes, flavour, given)
+        return Structure(tuple(stages), writes, flavour, given, self.keeps_rings)
 
     @functools.cached_property
     def optional(self) -> frozenset[str]:

@@ -66,7 +66,8 @@ class _Writer:
         lines += ["):"]
         rings = [(stage, label) for _, stage, label in self._structure.labelled() if stage.ring is not None]
         before = [line for _, label in rings for line in ring_header(label, self._structure.flavour)]
-        after = [line for _, label in rings for line in ring_footer(label, self._structure.flavour)]
+        kept = rings if self._structure.keeps_rings else []
+        after = [line for _, label in kept for line in ring_footer(label, self._structure.flavour)]
         if self._in_blocks:
             lines += [
                 "    thread, unused = wp.tid()",  # two dimensions: for one, Warp compiles the kernel twice
@@ -83,7 +84,7 @@ class _Writer:
             lines += ["    base = first + wp.tid()", "    count = 1"]
             lines += indented(["cell = base / cell_size", *before] if rings else [])
             lines += indented(body)
-            if rings:
+            if kept:
                 lines += ["    if base == wp.min((cell + 1) * cell_size, n) - 1:", *indented(after, 2)]
         return "\n".join(lines) + "\n"
 
@@ -266,7 +267,8 @@ class _Writer:
                 late = blended
             slopes = self._tangent.slopes_now(signal, now[column], row, share if ring.blends else "")
             signals[signal] = Value(late, slopes=slopes)
-        self._rings.append((label, now, Value(new_pushes)))
+        if self._structure.keeps_rings:
+            self._rings.append((label, now, Value(new_pushes)))
 
     def _find_lag(self, position: int, stage: Stage, label: str, lag: str) -> str:
         """Load or compute how many steps ago, as ``lag``; returns what the share of the step before is called."""

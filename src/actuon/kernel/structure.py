@@ -288,6 +288,8 @@ class Structure:
     flavour: Flavour = Flavour.SCALAR
     given: tuple[tuple[str, str], ...] = ()
     """Signals that are there before the first stage, and the indices they are read through, beside `SIGNALS`."""
+    keeps_rings: bool = True
+    """Whether rings of past signals get what is new. Without, a step can be tried at little cost."""
 
     @functools.cached_property
     def sources(self) -> Mapping[str, str]:
