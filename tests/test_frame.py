@@ -34,6 +34,8 @@ ORDER = [
     "actuator_stages",
     "held_control",
     "tangent",
+    "response",
+    "implicit_step",
     "actuator",
     "torch",
     "shared_battery",
@@ -163,7 +165,7 @@ def test_public_names_are_complete():
 def test_errors_are_actuon_errors_and_built_in_errors():
     for value in vars(actuon).values():
         if isinstance(value, type) and issubclass(value, actuon.ActuonError) and value is not actuon.ActuonError:
-            assert issubclass(value, (ValueError, TypeError, ImportError))
+            assert issubclass(value, (ValueError, TypeError, ImportError, ArithmeticError))
 
 
 def test_a_step_works_in_a_forked_process():

@@ -125,6 +125,7 @@ from .errors import (
     ActuonError as ActuonError,
     ArrayError as ArrayError,
     ArrayTypeError as ArrayTypeError,
+    ConvergenceError as ConvergenceError,
     LogError as LogError,
     MissingArrayError as MissingArrayError,
     MissingExtraError as MissingExtraError,
@@ -152,6 +153,7 @@ from .newton_names import (
     DrivePD as DrivePD,
     DrivePID as DrivePID,
 )
+from .response import Response as Response
 from .robot_files.actuator_parsed import ActuatorParsed as ActuatorParsed
 from .robot_files.bam_files import BamMotor as BamMotor, load_bam as load_bam
 from .robot_files.usd_plugin import announce_schemas as _announce_schemas

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,14 +24,16 @@ from .components.transmissions.transmission import Transmission
 from .declare.config import Config
 from .errors import ParameterError, StateError, StructureError, listed
 from .held_control import held_state, holding_of, runner_of
+from .implicit_step import ImplicitStepper
 from .kernel.arguments import arguments
 from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
 from .kernel.source import kernel_source
 from .kernel.structure import LIMITED_BY, SIGNALS, TANGENT, check_order, custom_signal
 from .kernel.types import Flavour
 from .newton_parts import NewtonPart
+from .response import Response
 from .tangent import why_no_slopes
-from .typing import IndexLike, PathLike
+from .typing import Array, IndexLike, PathLike
 
 _Part = TypeVar("_Part", bound=Component)
 
@@ -296,6 +299,8 @@ class Actuator(ActuatorStages):
         current_act_state: ActuatorState | None = None,
         next_act_state: ActuatorState | None = None,
         dt: float | None = None,
+        *,
+        response: Response | Array | None = None,
     ) -> None:
         """Read state and commands, and add the effort of each DOF to the output.
 
@@ -304,7 +309,13 @@ class Actuator(ActuatorStages):
             sim_control: Object or mapping with targets, feedforward and outputs.
             current_act_state: State before the step. Needed where `is_stateful`.
             next_act_state: State after the step, written. May be ``current_act_state`` unless gradients are wanted.
-            dt: Time step [s]. Needed where a stage works over time.
+            dt: Time step [s]. Needed where a stage works over time, and for ``response``.
+            response: How joints answer to efforts: these are then taken at the velocities that the step ends
+                with, and not at those before it, so that stiff drives do not overshoot. An inverse inertia for each
+                DOF, shape (N,), or a matrix for each robot, shape (R, D, D), does for a `Response`.
+
+        Raises:
+            ConvergenceError: With ``response``, these velocities were not found. The step was taken.
         """
         if self.num_actuators == 0:
             return
@@ -324,7 +335,14 @@ class Actuator(ActuatorStages):
         if self._stateful:
             self._check_state("current_act_state", current_act_state)
             self._check_state("next_act_state", next_act_state)
-        self._runner.run(given, current_act_state, next_act_state, dt)
+        if response is None:
+            self._runner.run(given, current_act_state, next_act_state, dt)
+        else:
+            self._implicit.step(given, current_act_state, next_act_state, dt, response)
+
+    @functools.cached_property
+    def _implicit(self) -> ImplicitStepper:
+        return ImplicitStepper(self._chain, self._runner, self.state, self.requires_grad)
 
     def _read_signal(self, sim_control: object, signal: str) -> Any:
         name = self.control_signal_attrs[signal]

@@ -13,6 +13,7 @@
     ├── RobotFileError          ValueError                a robot file that cannot be read, or holds bad values
     ├── LogError                ValueError                a log of a real robot that cannot be read or used
     ├── SimulationError         ValueError                no such robot, a closed simulation, NaN in its state
+    ├── ConvergenceError        ArithmeticError           an implicit step whose speeds were not found
     └── MissingExtraError       ImportError               an optional dependency that is not installed
 """
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -62,6 +63,17 @@ class LogError(ActuonError, ValueError):
 
 class SimulationError(ActuonError, ValueError):
     """A simulation has no such robot, is closed, or its state is no longer finite."""
+
+
+class ConvergenceError(ActuonError, ArithmeticError):
+    """The speeds that an implicit step ends with were not found. The step was taken with the best that were."""
+
+    def __init__(self, message: str, dofs: Sequence[int], residuals: Sequence[float]):
+        super().__init__(message)
+        self.dofs = tuple(dofs)
+        """Positions of the DOFs in the actuator."""
+        self.residuals = tuple(residuals)
+        """How far their speeds are off, by Newton's estimate [rad/s or m/s]."""
 
 
 class MissingExtraError(ActuonError, ImportError):

@@ -7,11 +7,12 @@ it changes. On the CPU it then calls the compiled function directly, from severa
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import warp as wp
@@ -32,6 +33,20 @@ def recording_tape() -> Any:
     """The `wp.Tape` that is recording launches, or None."""
     runtime = wp._src.context.runtime
     return None if runtime is None else runtime.tape
+
+
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """No `wp.Tape` records what is launched in this block."""
+    tape = recording_tape()
+    if tape is None:
+        yield
+        return
+    wp._src.context.runtime.tape = None
+    try:
+        yield
+    finally:
+        wp._src.context.runtime.tape = tape
 
 
 class Shard:

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""The speed that a step ends with, where a DOF answers to its own effort alone.
+
+For each DOF the root of
+
+.. math:: F(w) = w - c - g\,\tau(w), \qquad c = \dot q + h\,(a - A \tau_r), \qquad g = h A
+
+is sought by Newton's method. Where the effort brakes, F rises; limits bend it. Once F has been seen below and above
+zero, the root is bracketed. Then the tangent at the last speed is followed where F has become much smaller; else, of
+the tangents at both ends of the bracket, the one that is right if F has one bend in between. Where that leads outside,
+or neither the bracket nor F was halved by the last step, the bracket is. What is kept is the best speed found.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from .types import Indices
+
+
+@wp.func
+def is_solved(error: float, speed: float, tolerance: float):
+    """Whether a speed [rad/s] is as near to the solution as was asked for."""
+    return error <= tolerance * (1.0 + wp.abs(speed))
+
+
+@wp.func
+def off_by(residual: float, gain: float, slope: float):
+    """By how much a speed is off [rad/s], as far as its own effort goes: Newton's step, or less where efforts push."""
+    return wp.abs(residual) / wp.max(1.0 - gain * slope, 1.0)
+
+
+@wp.func
+def array_place(indices: Indices, offset: int, i: int):
+    """Where a DOF is in an array of the simulation."""
+    at = offset + i
+    if indices:
+        at = int(indices[i])
+    return at
+
+
+@wp.func
+def free_speed(qd: float, dt: float, inverse_inertia: float, acceleration: float, reference: float):
+    """The speed without this effort, and the speed per effort; whether the inverse inertia is bad."""
+    is_bad = wp.where(inverse_inertia > 0.0, wp.where(inverse_inertia < wp.inf, 0, 1), 1)
+    gain = dt * inverse_inertia
+    free = qd + dt * acceleration - gain * reference
+    return wp.where(is_bad == 1, wp.nan, free), wp.where(is_bad == 1, 0.0, gain), is_bad
+
+
+@wp.func
+def better_speed(
+    w: float,
+    effort: float,
+    slope: float,
+    free: float,
+    gain: float,
+    low: float,
+    high: float,
+    from_low: float,
+    from_high: float,
+    low_rise: float,
+    high_rise: float,
+    last: float,
+    last_width: float,
+):
+    """The speed to try next, and what is known then: the bracket, where tangents at its ends lead, and their rise."""
+    residual = w - free - gain * effort
+    rise = 1.0 - gain * slope
+    wanted = w - residual / wp.where(rise > 0.01, rise, 1.0)
+    lower = wp.where(residual < 0.0, w, low)
+    upper = wp.where(residual > 0.0, w, high)
+    up = wp.where(residual < 0.0, wanted, from_low)
+    down = wp.where(residual > 0.0, wanted, from_high)
+    rise_below = wp.where(residual < 0.0, rise, low_rise)
+    rise_above = wp.where(residual > 0.0, rise, high_rise)
+    width = upper - lower
+    middle = lower + 0.5 * width
+    bend = wp.where(rise_above > rise_below, wp.min(up, down), wp.max(up, down))
+    between = wp.where(wp.abs(residual) < 0.1 * last, wanted, bend)
+    slow = wp.where(width > 0.5 * last_width, wp.where(wp.abs(residual) > 0.5 * last, middle, between), between)
+    inside = wp.where(between > lower, wp.where(between < upper, slow, middle), middle)
+    tried = wp.where(width < wp.inf, inside, wanted)
+    return tried, lower, upper, up, down, rise_below, rise_above, wp.abs(residual), width

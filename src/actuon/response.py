@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Response`: how joints answer to the efforts of an actuator, for steps outside an engine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from .arrays import SharedInput
+from .errors import ArrayError, ParameterError, StructureError
+from .kernel.implicit import MAX_SIZE
+from .typing import Array
+
+
+class Response:
+    r"""How joints answer to efforts over a step, so that an actuator can be stepped at the speeds it leads to.
+
+    With `Actuator.step(..., dt=h, response=...)` the effort written is :math:`\tau(w)`, that of the whole chain at the
+    velocities w that joints have after the step, not before it:
+
+    .. math:: w = \dot q + h\,(a + A\,(\tau(w) - \tau_r))
+
+    Arrays are of the actuator's DOFs, in its order, and are read at every step: write into them, or assign others.
+
+    Args:
+        inverse_inertia: A. Inverse of the inertia that each DOF feels [1/(kg·m²) or 1/kg], shape (N,); or for each
+            robot the inverse of its mass matrix, or a block of that, shape (R, D, D) with R·D = N, which must be
+            symmetric and positive definite.
+        acceleration: a. Acceleration under ``effort`` and all else that acts, such as gravity, contacts and other
+            actuators [rad/s² or m/s²], shape (N,). Default: zero.
+        effort: The efforts of this actuator under which ``acceleration`` is what it is [N·m or N], shape (N,). Default:
+            zero.
+        max_iterations: How often the chain is evaluated in search of w, at most, and always in a captured graph and on
+            a GPU.
+        tolerance: By how much a speed may be off [rad/s or m/s], times 1 + its amount.
+    """
+
+    def __init__(
+        self,
+        inverse_inertia: Array,
+        acceleration: Array | None = None,
+        effort: Array | None = None,
+        *,
+        max_iterations: int = 30,
+        tolerance: float = 1e-4,
+    ):
+        if isinstance(max_iterations, bool) or not isinstance(max_iterations, (int, np.integer)) or max_iterations < 2:
+            raise ParameterError(f"max_iterations: got {max_iterations!r}; must be a whole number ≥ 2")
+        if not isinstance(tolerance, (int, float, np.number)) or not 0.0 < float(tolerance) < math.inf:
+            raise ParameterError(f"tolerance: got {tolerance!r}; must be a finite number > 0 [rad/s or m/s]")
+        self.max_iterations = int(max_iterations)
+        self.tolerance = float(tolerance)
+        self._inputs: dict[str, SharedInput | None] = {}
+        self._shape: tuple[int, ...] = ()
+        self.inverse_inertia = inverse_inertia
+        inverse = self.input("inverse_inertia")
+        assert inverse is not None
+        self._shape, self.device = tuple(inverse.shape), inverse.device
+        if self.device.is_capturing:
+            raise StructureError("a Response cannot be made while a graph is being captured; make it before")
+        self.num_dofs = n = math.prod(self._shape[:2])
+        self.acceleration = acceleration
+        self.effort = effort
+        self.velocity = wp.zeros(n, dtype=wp.float32, device=self.device)
+        """The velocities w that the last step ends with [rad/s or m/s], shape (N,). On a `wp.Tape` every step makes a
+        new array."""
+        self.residual = wp.zeros(n, dtype=wp.float32, device=self.device)
+        """By how much they were off in the last step, by Newton's estimate [rad/s or m/s], shape (N,)."""
+        self.unconverged = wp.zeros(1, dtype=wp.int32, device=self.device)
+        """How many DOFs were off by more than the tolerance, all steps together, shape (1,). Zero it at any time."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the inverse inertia."""
+        return self._shape
+
+    @property
+    def inverse_inertia(self) -> Any:
+        """A [1/(kg·m²) or 1/kg], shape (N,) or (R, D, D), as it was given."""
+        return self._value("inverse_inertia")
+
+    @inverse_inertia.setter
+    def inverse_inertia(self, value: Array) -> None:
+        self._inputs["inverse_inertia"] = SharedInput(value, "response.inverse_inertia", self._check_inverse)
+
+    @property
+    def acceleration(self) -> Any:
+        """a [rad/s² or m/s²], shape (N,), as it was given. None means zero."""
+        return self._value("acceleration")
+
+    @acceleration.setter
+    def acceleration(self, value: Array | None) -> None:
+        self._set("acceleration", value)
+
+    @property
+    def effort(self) -> Any:
+        """Efforts under which the acceleration is what it is [N·m or N], shape (N,), as given. None means zero."""
+        return self._value("effort")
+
+    @effort.setter
+    def effort(self, value: Array | None) -> None:
+        self._set("effort", value)
+
+    def input(self, name: str, *, copies: bool = True) -> wp.array | None:
+        """One of the arrays by name, as a Warp array.
+
+        Args:
+            name: ``"inverse_inertia"``, ``"acceleration"`` or ``"effort"``.
+            copies: Take float64, through a copy.
+        """
+        given = self._inputs[name]
+        return None if given is None else given.array(copies=copies)
+
+    def _set(self, name: str, value: Array | None) -> None:
+        where = f"response.{name}"
+        self._inputs[name] = None if value is None else SharedInput(value, where, lambda a: self._check_dofs(a, where))
+
+    def _value(self, name: str) -> Any:
+        given = self._inputs[name]
+        return None if given is None else given.value
+
+    def _check_inverse(self, array: wp.array) -> None:
+        where, shape = "response.inverse_inertia", tuple(array.shape)
+        if self._shape:
+            if shape != self._shape:
+                raise ArrayError(f"{where}: got shape {shape}; was {self._shape}, and must stay so")
+            self._check_device(array, where)
+        elif len(shape) not in (1, 3) or shape[1:2] != shape[2:3]:
+            hint = "; for one robot, A[None]" if len(shape) == 2 and shape[0] == shape[1] else ""
+            raise ArrayError(f"{where}: got shape {shape}; must be (N,), or (R, D, D) with R·D = N{hint}")
+        elif shape[-1] > MAX_SIZE and len(shape) == 3:
+            raise ArrayError(f"{where}: got matrices of {shape[-1]} DOFs; must have at most {MAX_SIZE}")
+
+    def _check_dofs(self, array: wp.array, where: str) -> None:
+        if tuple(array.shape) != (self.num_dofs,):
+            raise ArrayError(f"{where}: got shape {tuple(array.shape)}; must be ({self.num_dofs},), one per DOF")
+        self._check_device(array, where)
+
+    def _check_device(self, array: wp.array, where: str) -> None:
+        if array.device != self.device:
+            raise ArrayError(f"{where}: got an array on '{array.device}'; inverse_inertia is on '{self.device}'")
+
+    def __repr__(self) -> str:
+        return f"<Response of {self.num_dofs} DOFs on {self.device}: inverse inertia of shape {self._shape}>"
