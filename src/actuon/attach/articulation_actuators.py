@@ -177,7 +177,7 @@ class ArticulationActuators(Attachment):
     def __repr__(self) -> str:
         robots, dofs = len(self.articulation), len(self._columns)
         text = f"<ArticulationActuators on {dofs} DOFs of {robots} robots: {len(self.actuators)} actuators"
-        return f"{text}{self._mode_text()}>"
+        return f"{text}{self.mode_text and ', '}{self.mode_text}>"
 
 
 def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:

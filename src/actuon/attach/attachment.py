@@ -14,6 +14,7 @@ import numpy as np
 import warp as wp
 
 from ..actuator import Actuator
+from ..actuator_state import ActuatorState
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.structure import TANGENT
 from ..sim import Articulation, Event, Subscription
@@ -25,7 +26,7 @@ from .engine_friction import EngineFriction
 from .engine_inertia import hand_over_inertia
 from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
 from .remembering import Remembering, to_change
-from .tangent_mode import COMPUTED, EndingChains, TangentHandOver, nothing
+from .tangent_mode import COMPUTED, EndingChains, TangentHandOver, mode_text, nothing
 from .telemetry import Telemetry, make_telemetry
 
 STREAM = "stream"
@@ -66,6 +67,9 @@ class Attachment(Remembering, Uncopyable):
     _bounds: tuple[np.ndarray, np.ndarray] | None
     """What `_effort_bounds` gave, and the version of the limits at that time."""
     _bounds_version: int
+    _other_states: list[ActuatorState | None]
+    """Where actuators write what they remember: in place, but for those whose efforts are tangents; after a step, what
+    these remembered before it."""
     _tangent_columns: np.ndarray = np.zeros(0, np.int64)
     """DOFs whose efforts reach the engine as tangents, shape (d,)."""
     _tangent: TangentHandOver | None = None
@@ -101,6 +105,10 @@ class Attachment(Remembering, Uncopyable):
         self.actuators = list(actuators)
         number_dofs(actuators)
         self._states = [actuator.state() for actuator in actuators]
+        self._other_states = [
+            state if {*TANGENT}.isdisjoint(actuator.control_signal_attrs) else actuator.state()
+            for actuator, state in zip(actuators, self._states, strict=True)
+        ]
         width = self.articulation.num_dofs
         self._robot_of = [actuator.effort_indices.numpy() // width for actuator in actuators]
         for actuator, robots in zip(actuators, self._robot_of, strict=True):
@@ -161,11 +169,10 @@ class Attachment(Remembering, Uncopyable):
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         self._columns_of_engine = columns
         if self._tangent_columns.size:
-            pairs = zip(self.actuators, self._states, strict=True)
-            own = [pair for pair in pairs if not {*TANGENT}.isdisjoint(pair[0].control_signal_attrs)]
-            chains = EndingChains(self.articulation, own, self._control, self._settle_ending)
-            given = self._effort, self._signals, chains
-            self._tangent = TangentHandOver(self.articulation, self._tangent_columns, *given, undo)
+            given = self.actuators, self._other_states, self._control, self._settle_ending
+            chains = EndingChains(self.articulation, *given)
+            own = self._effort, self._signals, chains
+            self._tangent = TangentHandOver(self.articulation, self._tangent_columns, *own, undo)
         explicit = np.setdiff1d(columns, self._tangent_columns)
         self._write = simulation.effort_writer(robots, explicit, self._effort) if explicit.size else nothing
 
@@ -226,8 +233,9 @@ class Attachment(Remembering, Uncopyable):
         else:
             wp.copy(self._velocity_there, arrays.joint_qd)
         self._friction.read_loads()
-        for actuator, state in zip(self.actuators, self._states, strict=True):
-            actuator.step(arrays, control, state, state, dt)
+        for i, actuator in enumerate(self.actuators):
+            actuator.step(arrays, control, self._states[i], self._other_states[i], dt)
+            self._states[i], self._other_states[i] = self._other_states[i], self._states[i]
         self._batteries.share(self._states)
         self._settle()
         if self._to_check is not None:
@@ -367,13 +375,10 @@ class Attachment(Remembering, Uncopyable):
         self.articulation.simulation.write("joint_f", robots, columns, zeros)
         self._undo.close()
 
-    def _mode_text(self) -> str:
-        """How efforts reach the engine, where it is not by numbers alone."""
-        simulation, tangents = self.articulation.simulation, len(self._tangent_columns)
-        if not tangents:
-            return ""
-        changed = f" instead of {simulation.integrator_changed}" if simulation.integrator_changed else ""
-        return f", tangents of {tangents} DOFs, {simulation.integrator}{changed}"
+    @property
+    def mode_text(self) -> str:
+        """How efforts reach the engine, such as ``"tangents of 7 DOFs, discrete"``; empty where all are explicit."""
+        return mode_text(self.articulation, self._tangent_columns)
 
     @property
     def is_closed(self) -> bool:

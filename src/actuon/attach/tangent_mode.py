@@ -40,6 +40,13 @@ def check_slopes(where: str, stages: Sequence[Part]) -> None:
         )
 
 
+def mode_text(articulation: Articulation, columns: np.ndarray) -> str:
+    """How efforts reach the engine, with tangents of these DOFs; empty without any."""
+    simulation = articulation.simulation
+    changed = f" instead of {simulation.integrator_changed}" if simulation.integrator_changed else ""
+    return f"tangents of {len(columns)} DOFs, {simulation.integrator}{changed}" if columns.size else ""
+
+
 def nothing() -> None:
     """Do nothing."""
 
@@ -57,11 +64,12 @@ def keep_to(tangent: Tangent, bounds: tuple[np.ndarray, np.ndarray] | None) -> N
 
 
 class EndingChains:
-    """The chains of tangents where a step ends: what they give there, with what they remember left as it is.
+    """The chains of tangents where a step ends: what they give there, remembering what they did before the step.
 
     Args:
         articulation: The robots.
-        actuators: Those whose efforts are tangents, with what they remember.
+        actuators: All actuators, of which those whose efforts are tangents count.
+        states: What each remembered before the step that it took last; a list that changes.
         control: What they read and write, flat, by name.
         settle: Gets what they give at the end of a step, each of shape (N, D), by name; returns the effort that the
             engine would get, of the same shape, and what brings it up to date.
@@ -70,15 +78,17 @@ class EndingChains:
     def __init__(
         self,
         articulation: Articulation,
-        actuators: Sequence[tuple[Actuator, ActuatorState | None]],
+        actuators: Sequence[Actuator],
+        states: Sequence[ActuatorState | None],
         control: Mapping[str, wp.array],
         settle: Callable[[Mapping[str, wp.array]], tuple[wp.array, Callable[[], None]]],
     ):
-        self._articulation, self._actuators = articulation, actuators
+        self._articulation, self._actuators, self._states = articulation, actuators, states
+        self._own = [i for i, each in enumerate(actuators) if not {*SLOPES}.isdisjoint(each.control_signal_attrs)]
         shape = (len(articulation), articulation.num_dofs)
         names = {
             name
-            for actuator, _ in actuators
+            for actuator in (actuators[i] for i in self._own)
             for name in (actuator.control_output_attr, COMPUTED, *actuator.control_signal_attrs.values())
         }
         given = {name: wp.zeros_like(control[name]).reshape(shape) for name in sorted(names)}
@@ -100,9 +110,9 @@ class EndingChains:
         if simulation.time != self._time:
             return False
         if not self._scratch:
-            self._scratch = [actuator.state() for actuator, _ in self._actuators]
-        for (actuator, state), scratch in zip(self._actuators, self._scratch, strict=True):
-            actuator.step(simulation.arrays, self._control, state, scratch, self._dt)
+            self._scratch = [self._actuators[i].state() for i in self._own]
+        for i, scratch in zip(self._own, self._scratch, strict=True):
+            self._actuators[i].step(simulation.arrays, self._control, self._states[i], scratch, self._dt)
         self._settle()
         if self.tangent.effort.device.is_cpu:
             keep_to(self.tangent, self._bounds)

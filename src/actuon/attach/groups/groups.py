@@ -332,8 +332,8 @@ class ActuatorGroups(Attachment):
             parts.append(f"{name}: {type(model).__name__}{mode}\n{model.table_text()}")
         if self.unassigned:
             parts.append(f"in no group: {', '.join(self.unassigned)}")
-        if self._tangent_columns.size:
-            parts.append(self._mode_text().lstrip(", "))
+        if self.mode_text:
+            parts.append(self.mode_text)
         text = "\n\n".join(parts)
         print(text)
         return text

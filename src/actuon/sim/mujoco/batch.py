@@ -253,7 +253,7 @@ class Batch:
                 lower, upper = self.lower[envs], self.upper[envs]
                 is_near = efforts > upper - (1.0 - NEAR) * np.abs(upper)
                 is_near |= efforts < lower + (1.0 - NEAR) * np.abs(lower)
-                self._is_near[envs] = is_near.any(axis=1)
+                self._is_near[envs] = (is_near & (lower < upper)).any(axis=1)
         controls = self.block("ctrl")
         by_address = {rows.ctypes.data: rows for rows in self._rows.values()}
         for target in self._targets:

@@ -108,6 +108,8 @@ _CORRECT = """
             const Line& line = w.table[w.lines[i]];
             Point& last = w.last[robot * w.dofs + i];
             if (w.is_first) last = {before[w.at_velocity + line.dof], w.begun[from], false};
+            const long long at = env * w.num_lines + w.lines[i];
+            if (!(w.lower[at] < w.upper[at])) continue;
             const float lowest = w.lowest[from], highest = w.highest[from];
             const double applied = w.shown[env * w.nv + line.dof];
             const double low = __builtin_fabs(lowest), high = __builtin_fabs(highest);
@@ -197,7 +199,8 @@ class LineWriter:
 
         Those beyond what limits let through there become lines along the bound, where the chain is at it; where that
         has been tried, or the chain is elsewhere, secants of its efforts at the last two states. They are written into
-        the states before the step, which is to be redone.
+        the states before the step, which is to be redone. DOFs whose limits leave no choice where the step begins, as
+        those of a motor that has tripped, are left alone.
 
         Args:
             is_first: Whether the step was taken once so far.

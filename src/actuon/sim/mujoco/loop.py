@@ -174,8 +174,9 @@ _LOOP = """
             for (long long k = 0; k < p.num_lines; ++k) {
                 const double effort = effort_of(row, p.lines[k]);
                 const double lower = p.lower[env * p.num_lines + k], upper = p.upper[env * p.num_lines + k];
-                is_near |= effort > upper - (1.0 - p.near_share) * __builtin_fabs(upper);
-                is_near |= effort < lower + (1.0 - p.near_share) * __builtin_fabs(lower);
+                is_near |= lower < upper
+                    && (effort > upper - (1.0 - p.near_share) * __builtin_fabs(upper)
+                        || effort < lower + (1.0 - p.near_share) * __builtin_fabs(lower));
                 p.effort[env * p.nv + p.lines[k].dof] = (float)effort;
             }
             p.is_near[env] = is_near;

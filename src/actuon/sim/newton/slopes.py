@@ -87,7 +87,8 @@ def _end(
     if is_line[dof] > 0:
         applied = constant[dof] + slope[dof] * velocity[dof]
         shown[dof] = applied
-        if applied > upper[dof] - rest * wp.abs(upper[dof]) or applied < lower[dof] + rest * wp.abs(lower[dof]):
+        is_high = applied > upper[dof] - rest * wp.abs(upper[dof])
+        if lower[dof] < upper[dof] and (is_high or applied < lower[dof] + rest * wp.abs(lower[dof])):
             near[0] = 1
 
 
@@ -100,6 +101,8 @@ def _correct(
     columns: Ints,
     places: Places,
     velocity: Floats,
+    lower: Floats,
+    upper: Floats,
     is_first: int,
     begun: Table,
     speed: Floats,
@@ -125,7 +128,7 @@ def _correct(
     larger = wp.max(wp.abs(lowest), wp.abs(highest))
     most = wp.where(wp.isfinite(larger), larger, wp.min(wp.abs(lowest), wp.abs(highest)))
     above = shown[dof] > highest + tolerance * most
-    if above or shown[dof] < lowest - tolerance * most:
+    if lower[dof] < upper[dof] and (above or shown[dof] < lowest - tolerance * most):
         given = effort[i, column]
         at_bound = (above and given >= highest) or (not above and given <= lowest)
         secant = (given - last_effort[dof]) / (velocity[dof] - last_speed[dof])
@@ -214,7 +217,10 @@ class Lines:
     ) -> Callable[[bool], bool]:
         """Return what corrects lines with the tangent of chains where a step ended, and says whether there are any. It
         is told whether the step was taken once so far."""
-        read, last = self._read(tangent, columns, places), [self._last_speed, self._last_effort, self._is_corrected]
+        read, last = (
+            [*self._read(tangent, columns, places), self.lower, self.upper],
+            [self._last_speed, self._last_effort, self._is_corrected],
+        )
         made = [begun, self._speed, *last, self._shown, TOLERANCE, self.constant, self.slope, self._flag]
 
         def correct(is_first: bool) -> bool:
