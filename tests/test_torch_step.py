@@ -67,6 +67,45 @@ def test_gradients_through_several_steps(rng):
     np.testing.assert_allclose(ratio.grad, difference(ratio, 0, 0.01), rtol=2e-2, atol=2e-3)
 
 
+def test_gradients_of_steps_at_the_speeds_they_end_with(rng):
+    """A closed loop of three steps, by the matrix of a robot, an acceleration, and a gain."""
+    actuator = build()
+    sims = [signals(rng) for _ in range(3)]
+    weight = torch.tensor(rng.normal(size=N).astype(np.float32))
+    roots = rng.normal(size=(N, N))
+    given = {
+        "inverse": torch.tensor((30.0 * np.eye(N) + roots @ roots.T)[None].astype(np.float32)),
+        "acceleration": torch.tensor(rng.normal(0.0, 5.0, N).astype(np.float32)),
+        "kp": torch.tensor(np.linspace(20.0, 30.0, N).astype(np.float32)),
+    }
+
+    def loss(inverse, acceleration, kp):
+        memory, q, qd = None, sims[0]["joint_q"].detach(), sims[0]["joint_qd"].detach()
+        for sim in sims:
+            state = {"joint_q": q, "joint_qd": qd}
+            response = {"inverse_inertia": inverse, "acceleration": acceleration}
+            gains = {"controller.kp": kp}
+            effort, memory = actuon.torch.step(actuator, state, sim, memory, 0.02, parameters=gains, response=response)
+            qd = qd + 0.02 * (acceleration + inverse[0] @ effort)
+            q = q + 0.02 * qd
+        return (weight * qd).sum()
+
+    tensors = {name: tensor.clone().requires_grad_() for name, tensor in given.items()}
+    loss(**tensors).backward()
+    for name, h in (("inverse", 1e-2), ("acceleration", 5e-2), ("kp", 0.1)):
+        expected = np.empty(given[name].numel())
+        for i in range(len(expected)):
+            sides = []
+            for sign in (1.0, -1.0):
+                moved = given[name].clone()
+                moved.view(-1)[i] += sign * h
+                with torch.no_grad():
+                    sides.append(float(loss(**given | {name: moved})))
+            expected[i] = (sides[0] - sides[1]) / (2.0 * h)
+        found = tensors[name].grad.flatten().numpy()
+        np.testing.assert_allclose(found, expected, rtol=2e-2, atol=2e-2 * np.abs(expected).max(), err_msg=name)
+
+
 def test_the_same_efforts_as_the_plain_step(rng):
     taped, plain = build(), build(requires_grad=False)
     states, memory = [plain.state(), plain.state()], None
@@ -140,6 +179,12 @@ def test_bad_input(rng):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kq": torch.zeros(N)})
     with pytest.raises(actuon.ArrayError, match=r"controller\.kp.*got shape \(3,\)"):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kp": torch.zeros(3)})
+    with pytest.raises(actuon.ParameterError, match=r"response: no 'inertia'; names: inverse_inertia"):
+        actuon.torch.step(actuator, sim, sim, dt=DT, response={"inertia": torch.ones(N)})
+    with pytest.raises(actuon.ParameterError, match="response: has no 'inverse_inertia'"):
+        actuon.torch.step(actuator, sim, sim, dt=DT, response={"effort": torch.ones(N)})
+    with pytest.raises(actuon.ArrayTypeError, match=r"response\['inverse_inertia'\]: got dtype torch\.float64"):
+        actuon.torch.step(actuator, sim, sim, dt=DT, response=torch.ones(N).double())
     _, memory = actuon.torch.step(build(), sim, sim, dt=DT)
     with pytest.raises(actuon.StateError, match="another actuator"):
         actuon.torch.step(actuator, sim, sim, memory, DT)

@@ -24,7 +24,7 @@ import warp as wp
 
 from .actuator_state import ActuatorState
 from .arrays import SharedInput
-from .errors import ArrayError, ConvergenceError, ParameterError, StateError, StructureError
+from .errors import ArrayError, ParameterError, StateError, StructureError
 from .held_control import Runner, runner_of
 from .kernel.binding import OUTPUT, Access, Chain
 from .kernel.implicit import DenseSolve, DiagonalSolve, Equation, Scratch, Solve
@@ -35,8 +35,6 @@ from .response import Response
 from .tangent import why_no_slopes
 
 _SLOPE = "effort_slope_qd"
-_NAMED = 5
-"""DOFs that an error names."""
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
@@ -101,7 +99,7 @@ class ImplicitStepper:
             else:
                 self._record(tape, equation, given, current, following, answer)
             if is_watched and answer.unconverged.numpy()[0] != before:
-                raise _not_converged(answer)
+                answer.check()
 
     def _response(self, given: Any, is_watched: bool) -> Response:
         response = given
@@ -260,20 +258,6 @@ def _checked(dt: float | None) -> float:
     if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not 0.0 <= float(dt) < np.inf:
         raise StateError(f"dt: got {dt!r}; must be a finite number ≥ 0 [s]")
     return float(dt)
-
-
-def _not_converged(response: Response) -> ConvergenceError:
-    error, speed = response.residual.numpy(), response.velocity.numpy()
-    dofs = np.flatnonzero(~(error <= np.float32(response.tolerance) * (1.0 + np.abs(speed))))
-    named = ", ".join(f"DOF {dof} by {error[dof]:.2g}" for dof in dofs[:_NAMED])
-    more = f" and {len(dofs) - _NAMED} more" if len(dofs) > _NAMED else ""
-    return ConvergenceError(
-        f"response: the speeds of {len(dofs)} of {len(error)} DOFs were not found in {response.max_iterations} "
-        f"iterations; off [rad/s or m/s]: {named}{more}. The step was taken with the best that were found. Allow more "
-        "max_iterations or tolerance; no speed is right where an effort jumps, or a velocity is not a number",
-        dofs.tolist(),
-        error[dofs].tolist(),
-    )
 
 
 @wp.kernel

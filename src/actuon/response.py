@@ -10,9 +10,12 @@ import numpy as np
 import warp as wp
 
 from .arrays import SharedInput
-from .errors import ArrayError, ParameterError, StructureError
+from .errors import ArrayError, ConvergenceError, ParameterError, StructureError
 from .kernel.implicit import MAX_SIZE
 from .typing import Array
+
+_NAMED = 5
+"""DOFs that an error names."""
 
 
 class Response:
@@ -71,6 +74,28 @@ class Response:
         """By how much they were off in the last step, by Newton's estimate [rad/s or m/s], shape (N,)."""
         self.unconverged = wp.zeros(1, dtype=wp.int32, device=self.device)
         """How many DOFs were off by more than the tolerance, all steps together, shape (1,). Zero it at any time."""
+
+    def check(self) -> None:
+        """Raise where velocities of the last step were not found, which a step on a CPU does by itself.
+
+        It waits for the device.
+
+        Raises:
+            ConvergenceError: Says for which DOFs, and by how much they are off.
+        """
+        off, velocity = self.residual.numpy(), self.velocity.numpy()
+        dofs = np.flatnonzero(~(off <= np.float32(self.tolerance) * (1.0 + np.abs(velocity))))
+        if not dofs.size:
+            return
+        named = ", ".join(f"DOF {dof} by {off[dof]:.2g}" for dof in dofs[:_NAMED])
+        more = f" and {len(dofs) - _NAMED} more" if len(dofs) > _NAMED else ""
+        raise ConvergenceError(
+            f"response: the velocities of {len(dofs)} of {len(off)} DOFs were not found in {self.max_iterations} "
+            f"iterations; off [rad/s or m/s]: {named}{more}. The step was taken with the best that were found. Allow "
+            "more max_iterations or tolerance; none is right where an effort jumps, or where something is not a number",
+            dofs.tolist(),
+            off[dofs].tolist(),
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from .actuator import Actuator
 from .actuator_state import ActuatorState
 from .arrays import read_optional
 from .errors import ArrayError, ArrayTypeError, MissingExtraError, ParameterError, StateError, StructureError, listed
+from .response import Response
 
 try:
     import torch
@@ -44,6 +45,7 @@ def step(
     dt: float | None = None,
     *,
     parameters: Mapping[str, torch.Tensor] | None = None,
+    response: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, Memory | None]:
     """Step, and give the efforts as a tensor that autograd knows.
 
@@ -57,6 +59,8 @@ def step(
         parameters: Tensors to use as parameters, by kind and name, such as ``{"controller.kp": kp}``, or by the
             position of their stage, ``{"1.kp": kp}``; shape (N,), or one number for all DOFs. Other parameters stay as
             they are.
+        response: Take the effort at the velocities that the step ends with: the ``inverse_inertia`` of
+            `actuon.Response`, or a mapping with that and with ``acceleration`` and ``effort``, of any shape.
 
     Returns:
         Efforts [N·m or N], of the shape of the velocities, zero where the actuator has no DOF; and what the next step
@@ -66,23 +70,28 @@ def step(
         raise StructureError("actuon.torch.step: the actuator must be built with requires_grad=True")
     signals = _signals(actuator, sim_state, sim_control)
     chosen = {name: _parameter(actuator, name, value) for name, value in (parameters or {}).items()}
+    answers = _answers(actuator, response)
     before = _memory(actuator, memory)
     after = actuator.state()
-    call = _Call(actuator, tuple(signals), tuple(array for array, _ in chosen.values()), before, after, dt)
-    given = (*signals.values(), *(value for _, value in chosen.values()), *(before.tensors if before else ()))
+    arrays = tuple(array for array, _ in chosen.values())
+    call = _Call(actuator, tuple(signals), arrays, tuple(answers), before, after, dt)
+    values = (value for _, value in chosen.values())
+    given = (*signals.values(), *values, *answers.values(), *(before.tensors if before else ()))
     effort, *kept = _Step.apply(call, *given)
     return effort, None if after is None else Memory(after, tuple(kept))
 
 
 @dataclass(frozen=True)
 class _Call:
-    """What a step is about, beside the tensors that it gets: signals, parameters, memory, in this order."""
+    """What a step is about, beside the tensors that it gets: signals, parameters, response, memory, in this order."""
 
     actuator: Actuator
     signals: tuple[str, ...]
     """Names of their arrays."""
     parameters: tuple[wp.array, ...]
     """The actuator's arrays of parameters that are replaced."""
+    response: tuple[str, ...]
+    """What is said of the response, by name; empty for an explicit step."""
     before: Memory | None
     after: ActuatorState | None
     dt: float | None
@@ -93,7 +102,7 @@ class _Step(torch.autograd.Function):
     def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.call = call
         ctx.save_for_backward(*tensors)
-        _, output = _run(call, tensors)
+        _, _, output = _run(call, tensors)
         kept = [wp.to_torch(array, requires_grad=False).clone() for array in _remembered(call.after)]
         return (wp.to_torch(output, requires_grad=False).reshape(tensors[1].shape), *kept)
 
@@ -104,8 +113,8 @@ class _Step(torch.autograd.Function):
         call: _Call = ctx.call
         now = [wp.clone(array) for array in call.parameters]
         tape = wp.Tape()
-        signals, output = _run(call, ctx.saved_tensors, tape)
-        sources = [*signals, *call.parameters, *_remembered(call.before.state if call.before else None)]
+        signals, answers, output = _run(call, ctx.saved_tensors, tape)
+        sources = [*signals, *call.parameters, *answers, *_remembered(call.before.state if call.before else None)]
         results = [output, *_remembered(call.after)]
         for array in (*sources, *results):
             array.grad.zero_()
@@ -122,21 +131,52 @@ class _Step(torch.autograd.Function):
 
 def _run(
     call: _Call, tensors: tuple[torch.Tensor, ...], tape: wp.Tape | None = None
-) -> tuple[list[wp.array], wp.array]:
-    """Step; returns the arrays of its signals, and of the efforts."""
+) -> tuple[list[wp.array], list[wp.array], wp.array]:
+    """Step; returns the arrays of its signals, of its response, and of the efforts."""
     count = len(call.signals)
     signals = [_as_warp(tensor, requires_grad=True) for tensor in tensors[:count]]
+    said = tensors[count + len(call.parameters) :][: len(call.response)]
+    answers = [wp.from_torch(tensor.detach().contiguous(), requires_grad=True) for tensor in said]
+    response = Response(**dict(zip(call.response, answers, strict=True))) if answers else None
     for array, tensor in zip(call.parameters, tensors[count:], strict=False):
         wp.copy(array, _as_warp(tensor).reshape(array.shape))
     output = wp.zeros(tensors[1].numel(), dtype=wp.float32, device=call.actuator.device, requires_grad=True)
     sim = dict(zip(call.signals, signals, strict=True)) | {call.actuator.control_output_attr: output}
     with tape or contextlib.nullcontext():
-        call.actuator.step(sim, sim, call.before.state if call.before else None, call.after, call.dt)
-    return signals, output
+        before = call.before.state if call.before else None
+        call.actuator.step(sim, sim, before, call.after, call.dt, response=response)
+    if response is not None and tape is None:
+        response.check()
+    return signals, answers, output
 
 
 def _as_warp(tensor: torch.Tensor, requires_grad: bool = False) -> wp.array:
     return wp.from_torch(tensor.detach().contiguous().flatten(), requires_grad=requires_grad)
+
+
+def _answers(actuator: Actuator, response: torch.Tensor | Mapping[str, torch.Tensor] | None) -> dict[str, torch.Tensor]:
+    """What is said of the response, by name, in the shapes that `Response` takes."""
+    if response is None:
+        return {}
+    named = {"inverse_inertia": response} if isinstance(response, torch.Tensor) else dict(response)
+    allowed = ("inverse_inertia", "acceleration", "effort")
+    for name, value in named.items():
+        if name not in allowed:
+            raise ParameterError(f"response: no '{name}'; {listed(name, allowed, 'names')}")
+        _check_tensor(actuator, f"response['{name}']", value)
+    if "inverse_inertia" not in named:
+        raise ParameterError("response: has no 'inverse_inertia'")
+    return {name: value if name == "inverse_inertia" else value.reshape(-1) for name, value in named.items()}
+
+
+def _check_tensor(actuator: Actuator, where: str, value: object) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise ArrayTypeError(f"{where}: got {type(value).__name__}; must be a PyTorch tensor")
+    if value.dtype is not torch.float32:
+        raise ArrayTypeError(f"{where}: got dtype {value.dtype}; must be torch.float32: pass tensor.float()")
+    if wp.device_from_torch(value.device) != actuator.device:
+        raise ArrayError(f"{where}: got a tensor on '{value.device}'; the actuator runs on '{actuator.device}'")
+    return value
 
 
 def _remembered(state: ActuatorState | None) -> list[wp.array]:
@@ -172,14 +212,7 @@ def _signals(actuator: Actuator, sim_state: object, sim_control: object) -> dict
         role = "sim_state" if source is sim_state and name in list(named)[:2] else "sim_control"
         if value is None and role == "sim_control":
             continue  # the step says it where it is needed
-        where = f"{role}.{name}"
-        if not isinstance(value, torch.Tensor):
-            raise ArrayTypeError(f"{where}: got {type(value).__name__}; must be a PyTorch tensor")
-        if value.dtype is not torch.float32:
-            raise ArrayTypeError(f"{where}: got dtype {value.dtype}; must be torch.float32: pass tensor.float()")
-        if wp.device_from_torch(value.device) != actuator.device:
-            raise ArrayError(f"{where}: got a tensor on '{value.device}'; the actuator runs on '{actuator.device}'")
-        found[name] = value
+        found[name] = _check_tensor(actuator, f"{role}.{name}", value)
     return found
 
 
