@@ -14,6 +14,7 @@ import actuon
 from actuon import ActuatorConfig, Articulation, ArticulationActuators, MujocoSimulation, Recorder
 from actuon.lab import ActuatorGroups, DCMotorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg
 from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, save_actuators
+from actuon.tools.yaml_report import inspect_yaml
 
 PD = actuon.PDControlConfig(4000.0, 200.0)
 MOTOR = actuon.DCMotorClampingConfig(saturation_effort=300.0, velocity_limit=30.0, max_motor_effort=300.0)
@@ -236,6 +237,10 @@ def test_modes_in_files(tmp_path):
     assert "effort_mode: tangent" in (tmp_path / "a.yaml").read_text()
     assert load_actuators(tmp_path / "a.yaml") == [entry]
     assert entry.actuator_of("knee") == config
+    values = {
+        value.name: value.value for part in inspect_yaml(tmp_path / "a.yaml").entries[0].chain for value in part.values
+    }
+    assert values["effort_mode"] == "tangent"
     stage = robot()
     actuon.usd.author_actuators("/Robot", [entry], stage=stage)
     attribute = stage.GetPrimAtPath("/Robot/Actuators/knee").GetAttribute("actuon:effortMode")

@@ -281,3 +281,18 @@ def test_an_integrator_that_is_changed_meanwhile_is_refused():
             simulation.step()
         simulation.models[0].opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         drive.close()
+
+
+def test_limits_bind_where_trees_may_sleep():
+    text = ROBOT.format(dt=0.01, integrator="implicitfast", default="").replace("<worldbody>", "{}<worldbody>", 1)
+    found = []
+    for flag in ("", '<option><flag sleep="enable"/></option>'):
+        with MujocoSimulation(mujoco.MjSpec.from_string(text.format(flag)), 3) as simulation:
+            drive = HandMade(simulation, kp=300.0, kd=20.0, most=6.0)
+            for step in range(40):
+                drive.target = np.float32([0.6, -0.4] if step % 20 < 10 else [-0.2, 0.3])
+                simulation.step()
+                found.append(drive.robots.get_dof_efforts().numpy())
+            drive.close()
+    assert np.abs(found).max() <= 6.0 * 1.011
+    np.testing.assert_allclose(found[40:], found[:40], atol=1e-3)

@@ -52,8 +52,9 @@ def nothing() -> None:
 
 
 def keep_to(tangent: Tangent, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
-    """Keep a tangent to the lowest and highest effort of joints in the engine, each of shape (N, D); None: any."""
-    if bounds is None:
+    """Keep a tangent on the CPU to the lowest and highest effort of joints in the engine, each of shape (N, D); None:
+    any."""
+    if bounds is None or not tangent.effort.device.is_cpu:
         return
     effort, slope_q, slope_qd, lower, upper = (array.numpy() for array in tangent)
     clipped = (effort <= bounds[0]) | (effort >= bounds[1])
@@ -114,8 +115,7 @@ class EndingChains:
         for i, scratch in zip(self._own, self._scratch, strict=True):
             self._actuators[i].step(simulation.arrays, self._control, self._states[i], scratch, self._dt)
         self._settle()
-        if self.tangent.effort.device.is_cpu:
-            keep_to(self.tangent, self._bounds)
+        keep_to(self.tangent, self._bounds)
         return True
 
 

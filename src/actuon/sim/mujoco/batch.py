@@ -282,12 +282,14 @@ class Batch:
 
     def again(self) -> None:
         """Take the last step again, from ``before``, in the environments that are ``to_redo``."""
-        if self.num_envs > 1 and not self._needs_guard():
+        if self.num_envs > 1 and not self._may_sleep and not self._needs_guard():
             self._run(1, again=True)
             return
         try:
             for env in np.flatnonzero(self.to_redo).tolist():
                 model, data = self.borrow(env)
+                if self._may_sleep:
+                    self._mujoco.mj_resetData(model, data)
                 self._mujoco.mj_setState(model, data, self.before[env], self._signature)
                 self._mujoco.mj_step(model, data)
                 self._mujoco.mj_getState(model, data, self.states[env], self._signature)
