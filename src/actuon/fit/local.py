@@ -18,7 +18,7 @@ from .models import Model
 from .parameters import Parameter, from_unit, to_unit
 from .plants.plant import Plant
 
-_STEP = 2e-3
+STEP = 2e-3
 """Share of a range by which a parameter is changed for a difference: joints that stick make errors uneven on a finer
 scale."""
 CONFIDENCE = 0.95
@@ -102,7 +102,7 @@ class _Problem:
 
     def jacobian(self, shares: np.ndarray) -> np.ndarray:
         """Shape (samples, P)."""
-        ahead, behind = np.clip(shares + _STEP, 0.0, 1.0), np.clip(shares - _STEP, 0.0, 1.0)
+        ahead, behind = np.clip(shares + STEP, 0.0, 1.0), np.clip(shares - STEP, 0.0, 1.0)
         points = np.repeat(shares[None], 2 * len(shares), axis=0)
         at = np.arange(len(shares))
         points[2 * at, at], points[2 * at + 1, at] = ahead, behind

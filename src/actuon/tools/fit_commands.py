@@ -55,7 +55,10 @@ Step = Annotated[
 
 @fit_app.command(_DEFAULT, epilog="actuon fit apply --help: how far an actuator file is off on logs.")
 def fit(
-    logs: Logs,
+    logs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Logs: .csv, .parquet, .npz or .json, also .gz.", show_default=False, readable=False),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The actuon.yaml to write.", readable=False)
     ] = None,
@@ -74,6 +77,19 @@ def fit(
     generations: Annotated[int, typer.Option(min=1, help="Most generations of a search.")] = 250,
     starts: Annotated[int, typer.Option(min=1, help="Searches from different starts, of which the best counts.")] = 2,
     on: On = None,
+    excite: Annotated[
+        Path | None,
+        typer.Option(help="CSV to write: the motion to record next, within the joint's limits.", readable=False),
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="For --excite: position=LOW:HIGH [rad], speed=MOST [rad/s], effort=MOST [N·m]."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="For --excite: length of the motion.")] = 15.0,
+    actuators: Annotated[
+        Path | None,
+        typer.Option(help="For --excite: an actuon.yaml to begin from, in place of a fit.", readable=False),
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="File to go on from, and to keep what is found in.", readable=False)
     ] = None,
@@ -100,7 +116,20 @@ def fit(
         raise ParameterError("--resume: does not go with --on: what is found is kept on the machine that finds it")
     search = SearchOptions(seed=seed, starts=starts, generations=generations)
     known: dict[str, Any] = {"fix": _numbers("--fix", fix), "free": _ranges(free), "options": search}
-    robots = robot_folders(logs[0]) if len(logs) == 1 else {}
+    robots = robot_folders(logs[0]) if logs and len(logs) == 1 else {}
+    if excite is not None:
+        from .fit_excite import check_path, propose
+
+        check_path(excite, force)
+        plant = _plant(logs, columns, load, window, dt) if logs else None
+        with workers_on(on) as workers:
+            propose(
+                excite, plant, model=model, actuators=actuators, limit=limit, settings=_numbers("--load", load),
+                seconds=seconds, as_json=as_json, known=known, workers=workers,
+            )  # fmt: skip
+        return
+    if not logs:
+        raise ParameterError("got no logs; give files, folders or patterns, or --excite for what to record first")
     if robots:
         from .fit_fleet import fit_folders
 

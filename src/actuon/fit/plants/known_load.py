@@ -148,6 +148,11 @@ class KnownLoadPlant:
             self._at_samples(log, paths[:, run]) - log.joints[0].position[:, None] for run, log in enumerate(self._logs)
         ]
 
+    def efforts(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Efforts of the motor at the joint [N·m] at the samples, before friction: R arrays of shape (C, T, 1)."""
+        paths = self._batch(models, len(candidates[0])).efforts(candidates[0])
+        return [self._at_samples(log, paths[:, run]) for run, log in enumerate(self._logs)]
+
     def _at_samples(self, log: Log, paths: np.ndarray) -> np.ndarray:
         """Positions at each step, shape (C, steps + 1), at the samples of a log: shape (C, T, 1)."""
         at = (log.time - log.time[0]) / self._dt

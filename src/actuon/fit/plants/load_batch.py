@@ -87,10 +87,17 @@ class LoadBatch:
 
     def trace(self, candidates: np.ndarray) -> np.ndarray:
         """Positions as the encoder shows them [rad], from the start on, shape (C, R, steps + 1)."""
+        return self._traced(candidates, "joint_q")
+
+    def efforts(self, candidates: np.ndarray) -> np.ndarray:
+        """Efforts of the motor at the joint [N·m] in each step, after a first one of 0, shape (C, R, steps + 1)."""
+        return self._traced(candidates, "joint_f")
+
+    def _traced(self, candidates: np.ndarray, array: str) -> np.ndarray:
         self._write(candidates)
         for shard in self._shards:
             shard.capture()
-        paths = np.concatenate([shard.traced(self._steps) for shard in self._shards], axis=1)
+        paths = np.concatenate([shard.traced(self._steps, array) for shard in self._shards], axis=1)
         return paths.T.reshape(len(self._runs.tables), self._candidates, -1).swapaxes(0, 1)
 
     def _write(self, candidates: np.ndarray) -> None:
@@ -177,6 +184,7 @@ class _Shard:
         self._state.reset()
         self._arrays["joint_q"].assign((self._start[:, 0] - self._bias).astype(np.float32))
         self._arrays["joint_qd"].assign(self._start[:, 1].astype(np.float32))
+        self._arrays["joint_f"].zero_()
 
     def capture(self) -> None:
         """Capture one step, and `CHUNK` of them. One thread alone may do that at a time."""
@@ -194,16 +202,19 @@ class _Shard:
         for _ in range(chunks):
             wp.capture_launch(self._graphs[CHUNK])
 
-    def traced(self, steps: int) -> np.ndarray:
-        """Take so many steps: positions as the encoder shows them [rad], shape (steps + 1, trials)."""
-        position = self._arrays["joint_q"]
-        paths = np.empty((steps + 1, position.shape[0]), np.float32)
-        on_host = position.numpy()  # on the CPU, the array itself
+    def traced(self, steps: int, array: str = "joint_q") -> np.ndarray:
+        """Take so many steps: an array before the first and after each, positions as the encoder shows them.
+
+        Shape (steps + 1, trials).
+        """
+        traced = self._arrays[array]
+        paths = np.empty((steps + 1, traced.shape[0]), np.float32)
+        on_host = traced.numpy()  # on the CPU, the array itself
         paths[0] = on_host
         for i in range(1, steps + 1):
             wp.capture_launch(self._graphs[1])
-            paths[i] = on_host if self._device.is_cpu else position.numpy()
-        return paths + self._bias
+            paths[i] = on_host if self._device.is_cpu else traced.numpy()
+        return paths + self._bias if array == "joint_q" else paths
 
     def errors(self) -> np.ndarray:
         """Mean absolute error of each trial [rad]."""
