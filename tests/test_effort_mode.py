@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import mujoco
 import numpy as np
@@ -221,10 +222,28 @@ def test_auto_does_without_where_the_engine_takes_in_no_slopes(caplog):
     with MujocoSimulation(model, dt=0.01) as simulation:
         with caplog.at_level(logging.WARNING, "actuon"):
             actuators = ArticulationActuators.from_actuators("link0", pairs, effort_mode="auto")
-        assert "only to a model from an .xml or .urdf file or an MjSpec; 'auto' leaves joint" in caplog.text
+        said = (
+            r"effort_mode 'auto' leaves joint1, .*joint7 explicit, beyond half of .*: effort_mode: the model holds no"
+        )
+        assert re.search(said, caplog.text)
         assert "tangents" not in repr(actuators)
         simulation.step()
         actuators.close()
+
+
+def test_auto_does_without_where_a_chain_has_no_slopes(caplog):
+    matrix = (1.0, 0.5, 0.0, 1.0)
+    coupled = [actuon.CoupledTransmissionConfig(matrix, row) for row in range(2)]
+    pairs = [
+        (ActuatorConfig(actuon.PDControlConfig(300.0, 30.0), transmission=coupled[i]), JOINTS[5 + i]) for i in range(2)
+    ]
+    with MujocoSimulation(actuon.assets.arm_mjcf, dt=0.01) as simulation, caplog.at_level(logging.WARNING, "actuon"):
+        with ArticulationActuators.from_actuators("link0", pairs, effort_mode="auto"):
+            assert "'auto' leaves joint6, joint7 explicit" in caplog.text
+            assert "TransmissionCoupled brings kernels of its own" in caplog.text
+            simulation.step()
+        with pytest.raises(actuon.StructureError, match="DOF 'joint6': effort_mode 'tangent' needs slopes"):
+            ArticulationActuators.from_actuators("link0", pairs, effort_mode="tangent")
 
 
 def test_modes_in_files(tmp_path):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -35,7 +35,7 @@ def install_with_auto(
 ) -> None:
     """Attach actuators with tangents of DOFs, and of those of ``auto`` that use much of the stability limit.
 
-    Where the engine takes in no slopes, a warning says which of those stay explicit.
+    Where the engine takes in no slopes, or a chain has none, a warning says which of those stay explicit.
 
     Args:
         attached: The actuators.
@@ -44,7 +44,16 @@ def install_with_auto(
         auto: DOFs whose efforts may be.
     """
     install(given)
-    further = np.intersect1d(auto, _near_the_limit(attached.articulation, attached.actuators, given))
+    near = np.intersect1d(auto, _near_the_limit(attached.articulation, attached.actuators, given))
+    why = {
+        int(column): actuator.why_no_slopes()
+        for actuator in attached.actuators
+        for column in actuator.effort_indices.numpy() % attached.articulation.num_dofs
+    }
+    without = [column for column in near if why[int(column)]]
+    if without:
+        _warn(attached, without, why[int(without[0])])
+    further = np.setdiff1d(near, without)
     if not further.size:
         return
     attached.close()
@@ -53,13 +62,17 @@ def install_with_auto(
     except SimulationError as error:
         if not str(error).startswith("effort_mode"):
             raise
-        names = ", ".join(attached.articulation.dof_names[column] for column in further)
-        _log.warning("%s; 'auto' leaves %s explicit, which use more than half of the stability limit", error, names)
+        _warn(attached, further, str(error))
         install(given)
 
 
+def _warn(attached: Attached, columns: Iterable[int], why: str) -> None:
+    names = ", ".join(attached.articulation.dof_names[column] for column in columns)
+    _log.warning("effort_mode 'auto' leaves %s explicit, beyond half of the stability limit: %s", names, why)
+
+
 def _near_the_limit(articulation: Articulation, actuators: Sequence[Actuator], tangent: np.ndarray) -> np.ndarray:
-    """Columns of the DOFs that have slopes, and use more than `SHARE` of the stability limit, in rising order.
+    """Columns of the DOFs that use more than `SHARE` of the stability limit, in rising order.
 
     Args:
         articulation: The robots.
@@ -67,10 +80,6 @@ def _near_the_limit(articulation: Articulation, actuators: Sequence[Actuator], t
         tangent: DOFs whose efforts are tangents already.
     """
     found = stability_of(articulation, actuators, tangent=tangent.tolist())
-    width, none = articulation.num_dofs, np.zeros(0, np.int64)
-    driven, sloped = (
-        np.unique(np.concatenate([none, *(each.effort_indices.numpy() % width for each in chosen)]))
-        for chosen in (actuators, [each for each in actuators if not each.why_no_slopes()])
-    )
-    near = driven[np.array([joint.share for joint in found.joints]) > SHARE]
-    return np.intersect1d(near, sloped).astype(np.int64)
+    driven = [actuator.effort_indices.numpy() % articulation.num_dofs for actuator in actuators]
+    columns = np.unique(np.concatenate([np.zeros(0, np.int64), *driven])).astype(np.int64)
+    return columns[np.array([joint.share for joint in found.joints]) > SHARE]
