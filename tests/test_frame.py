@@ -15,6 +15,7 @@ import actuon
 
 SOURCE = Path(actuon.__file__).parent
 ORDER = [
+    "version",
     "errors",
     "assets",
     "typing",
@@ -52,7 +53,7 @@ ORDER = [
 ]
 ORDER += ["__init__", "tools"]
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
-ROOMS_OF |= {"fit_commands": ("typer",), "fit_tables": ("rich",)}
+ROOMS_OF |= {"fit_commands": ("typer",), "fit_tables": ("rich",), "fit_fleet": ("rich",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
 HEAVY += ("scipy", "cmaes", "pyarrow")

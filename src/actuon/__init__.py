@@ -164,9 +164,8 @@ from .robot_files.yaml_files import (
     save_actuators as save_actuators,
 )
 from .shared_battery import SharedBattery as SharedBattery
+from .version import __version__ as __version__
 from .warp_messages import quiet as quiet
-
-__version__ = "0.1.0"
 
 _announce_schemas()
 

@@ -10,8 +10,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from .. import __version__
 from ..errors import ActuonError, ParameterError, StateError
+from ..version import __version__
 from .extras import need
 from .jobs import Titled
 from .search import Progress
