@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from command_line import command
 from pendulums import pendulum_log, simulate, swinging_command, uneven_time
+from robot_files import save_robot
 
 import actuon
 from actuon.fit import KnownLoadPlant, apply, read_logs
@@ -92,6 +93,31 @@ def test_fit_prints_json_and_keeps_what_is_fixed(logs, tmp_path):
     assert not found["converged"]
 
 
+def test_fit_writes_its_actuators_into_a_robot(logs, tmp_path, complaint):
+    robot, names = save_robot(tmp_path / "robot.usda"), tmp_path / "columns.yaml"
+    before = robot.read_text()
+    assert "has no joint 'joint', as the logs call it; joints: hip, knee, slide" in complaint(
+        "fit", logs[0], "--author", robot
+    )
+    names.write_text("joints: {joint: knee}")
+    options = [logs[0], "--columns", names, "--model", "servo_m1", "--generations", "3", "--dt", DT, "--author", robot]
+    printed = command("fit", *options, "-o", tmp_path / "knee.yaml")
+    assert f"wrote {robot}" in printed
+    (written,) = actuon.parse_actuators(robot)
+    (entry,) = actuon.load_actuators(tmp_path / "knee.yaml")
+    assert written.target_path.endswith("/knee")
+    assert written.config == entry.actuator
+    assert "already" in complaint("fit", *options)
+    command("fit", *options, "--force", "--seed", "1")
+    (again,) = actuon.parse_actuators(robot)
+    assert again.config != written.config
+
+    robot.write_text(before)
+    actuon.save_actuators(tmp_path / "a.yaml", [actuon.ActuatorEntry("drive", "knee", entry.actuator)])
+    command("author", robot, tmp_path / "a.yaml", "-o", robot, "--force")
+    assert "/Robot/Actuators/drive drives /Robot/joints/knee already" in complaint("fit", *options, "--force")
+
+
 def test_an_actuator_by_hand_is_applied_and_grows_with_no_setting(logs, tmp_path):
     path = tmp_path / "hand.yaml"
     chain = actuon.ActuatorConfig(
@@ -139,6 +165,8 @@ def test_what_is_added_to_a_model_has_an_effect(logs, name, tmp_path):
         (["--on", "ray", "--resume", "kept.npz"], "--resume: does not go with --on"),
         (["--select"], "needs runs to hold out; got 1"),
         (["-o", "x.txt"], "must be .yaml or .yml"),
+        (["--author", "x.usdz"], "--author: 'x.usdz' has the format '.usdz'; must be one of .usda"),
+        (["--author", "none.usda"], "'none.usda' does not exist"),
         (["--load", "inertia=-1"], "inertia: got -1.0; must be finite and > 0"),
     ],
 )

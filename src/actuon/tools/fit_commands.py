@@ -96,8 +96,14 @@ def fit(
     report: Annotated[
         Path | None, typer.Option(help="Folder for a report: Markdown and pictures.", readable=False)
     ] = None,
+    author: Annotated[
+        Path | None,
+        typer.Option(help="A robot's USD to write the actuators into, at the joints of that name.", readable=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the file, and actuators of the robot, if they are there already.")
+    ] = False,
 ) -> None:
     """Fit an actuator to logs: what a motor is, from what it did.
 
@@ -107,6 +113,7 @@ def fit(
     from actuon.fit import SearchOptions, fit_logs
     from actuon.fit.fleet_fitting import robot_folders
 
+    from .fit_author import check_robot, write_robot
     from .fit_tables import FitProgress, print_fit
 
     _check_outputs(output, report, force)
@@ -133,13 +140,16 @@ def fit(
     if robots:
         from .fit_fleet import fit_folders
 
-        if resume is not None:
-            raise ParameterError("--resume: does not go with a folder of robots")
+        for option, given in (("--resume", resume), ("--author", author)):
+            if given is not None:
+                raise ParameterError(f"{option}: does not go with a folder of robots")
         plants = {name: _plant([folder], columns, load, window, dt) for name, folder in robots.items()}
         with workers_on(on) as workers:
             fit_folders(plants, output, report, as_json, force, model=model, select=chosen, workers=workers, **known)
         return
     plant = _plant(logs, columns, load, window, dt)
+    if author is not None:
+        check_robot(author, plant.joints, force)
     with workers_on(on) as workers, FitProgress() as progress:
         result = fit_logs(
             model=model,
@@ -154,6 +164,9 @@ def fit(
     if output is not None:
         result.save(output)
         written.append(output)
+    if author is not None:
+        write_robot(author, result.entries())
+        written.append(author)
     if report is not None:
         from .fit_report import write_report
 

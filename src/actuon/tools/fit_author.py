@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``actuon fit --author``: the actuators of a fit into the USD file of the robot that was logged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from actuon.actuator_config import ActuatorConfig
+from actuon.components.controllers.pd import PDControlConfig
+from actuon.errors import RobotFileError, listed
+from actuon.robot_files.yaml_files import ActuatorEntry
+
+_WRITABLE = (".usda", ".usd", ".usdc")
+
+
+def check_robot(robot: Path, joints: Sequence[str], force: bool) -> None:
+    """Refuse, before anything is fitted, a robot that actuators of these joints cannot be written into.
+
+    Args:
+        robot: A USD file.
+        joints: Names of the joints in the logs.
+        force: Actuators of the same names may be replaced.
+    """
+    from pxr import Usd
+
+    from actuon.robot_files.usd.author import author_actuators
+    from actuon.robot_files.usd.stage import default_root, joint_paths, open_stage
+
+    if robot.suffix.lower() not in _WRITABLE:
+        raise RobotFileError(
+            f"--author: '{robot}' has the format '{robot.suffix}'; must be one of {', '.join(_WRITABLE)}"
+        )
+    stage = open_stage(robot)
+    root = default_root(stage)
+    known = joint_paths(root)
+    for joint in joints:
+        if joint not in known:
+            raise RobotFileError(
+                f"--author: '{robot}' has no joint '{joint}', as the logs call it; {listed(joint, known, 'joints')}. "
+                "--columns with 'joints' gives those of the logs other names"
+            )
+    stage.SetEditTarget(Usd.EditTarget(stage.GetSessionLayer()))
+    trial = ActuatorConfig(PDControlConfig(1.0, 0.0))
+    entries = [ActuatorEntry(joint, (joint,), trial) for joint in joints]
+    try:
+        written = {
+            str(prim.GetPath()) for prim in author_actuators(root, entries, overwrite_existing=force, stage=stage)
+        }
+    except RobotFileError as error:
+        raise RobotFileError(f"--author: '{robot}': {error}") from error
+    _check_alone(robot, {known[joint] for joint in joints}, written)
+
+
+def _check_alone(robot: Path, joints: set[str], written: set[str]) -> None:
+    """Refuse joints that another actuator of the robot drives already."""
+    from actuon.robot_files.usd.parse import parse_actuators
+
+    for actuator in parse_actuators(robot):
+        if actuator.prim_path not in written and actuator.target_path in joints:
+            raise RobotFileError(
+                f"--author: '{robot}': {actuator.prim_path} drives {actuator.target_path} already; remove it first"
+            )
+
+
+def write_robot(robot: Path, entries: Sequence[ActuatorEntry]) -> list[str]:
+    """Write actuators into a robot that was checked; returns the paths of their prims."""
+    from actuon.robot_files.usd.transfer import author_file
+
+    return author_file(robot, entries, robot, overwrite_existing=True)
