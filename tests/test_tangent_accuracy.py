@@ -10,9 +10,11 @@ import logging
 import mujoco
 import numpy as np
 import pytest
+from paths import PUBLIC
 
 import actuon
 from actuon import ActuatorConfig, Articulation, ArticulationActuators, MujocoSimulation
+from actuon.lab import ActuatorGroups, IdealPDActuatorCfg
 
 SECONDS = 2.0
 FINE = 5e-5
@@ -140,3 +142,25 @@ def test_efforts_end_within_the_envelope_of_their_motors(case, dt, monkeypatch, 
     caplog.set_level(logging.ERROR, "actuon")
     assert largest_excess(case, dt, 0.5, 3, monkeypatch) < 0.011
     assert largest_excess(case, dt, 0.5, 0, monkeypatch) > 0.04
+
+
+@pytest.mark.parametrize("name", ["kinova_gen3", "unitree_g1"])
+def test_public_robots_hold_with_gains_that_shake_an_explicit_drive(name, caplog):
+    pytest.importorskip("torch")
+    caplog.set_level(logging.ERROR, "actuon")
+    path, speeds = PUBLIC / f"{name}.xml", {}
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    for mode in ("explicit", "tangent"):
+        with MujocoSimulation(path, 2, dt=0.005) as simulation:
+            robots = Articulation(simulation.robots[0].name)
+            columns = np.flatnonzero(robots.get_dof_gains()[0].numpy()[0])
+            joints = [robots.dof_names[column] for column in columns]
+            cfg = IdealPDActuatorCfg(joints, stiffness=None, damping=None, effort_mode=mode)
+            start = robots.get_dof_positions().numpy()[:, columns]
+            with ActuatorGroups(robots, {"all": cfg}):
+                for step in range(60):
+                    robots.set_dof_position_targets(start + 0.1 * np.sin(0.03 * step), dof_indices=columns)
+                    simulation.step()
+            speeds[mode] = np.abs(robots.get_dof_velocities().numpy()).max()
+    assert speeds["tangent"] < 1.0 < 5.0 < speeds["explicit"]
