@@ -375,3 +375,13 @@ def test_two_that_drive_one_robot_each_have_tangents_of_their_own_joints():
 
 def halves(joints):
     return ArticulationActuators.from_actuators("link0", [(STIFF, name) for name in joints], effort_mode="tangent")
+
+
+def test_the_engine_lets_go_of_slopes_with_the_last_reference():
+    with MujocoSimulation(actuon.assets.arm_mjcf, 2, dt=0.005) as simulation:
+        actuators = halves(JOINTS)
+        simulation.step(3)
+        assert simulation.models[0].nu == 14
+        del actuators
+        assert (simulation.integrator, simulation.models[0].nu) == ("Euler", 7)
+        simulation.step()
