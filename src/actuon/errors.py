@@ -64,6 +64,9 @@ class LogError(ActuonError, ValueError):
 class SimulationError(ActuonError, ValueError):
     """A simulation has no such robot, is closed, or its state is no longer finite."""
 
+    joint: str | None = None
+    """Name of the joint that made a simulation diverge, where that is the error."""
+
 
 class ConvergenceError(ActuonError, ArithmeticError):
     """The speeds that an implicit step ends with were not found. The step was taken with the best that were."""

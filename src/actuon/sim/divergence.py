@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops a simulation that diverged, and says which joint did first."""
+"""Stops a simulation that diverged, and says which joint started it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,18 @@ if TYPE_CHECKING:
 HUGE = 1.0e10
 """A position [rad or m] or velocity [rad/s or m/s] beyond it has diverged. MuJoCo draws the same line."""
 _HUGE_SQUARED = np.float32(HUGE**2)
-_STEPS = 16
-"""How many steps are remembered."""
+_STEPS = (16, 2048)
+"""How many steps are remembered, at least and at most."""
+_NUMBERS = 1 << 20
+"""How many speeds are remembered, of all DOFs, beyond the least number of steps."""
 _FAST = 1.0
 """Motion within one step [rad or m] from which on the arithmetic alone makes a robot diverge."""
+_QUICK = 0.1
+"""Motion within one step [rad or m] that may be the begin of it, where it is also `_FASTER` than before."""
+_FASTER = 10.0
+_BEFORE = 8
+_ONSET = 32
+"""Steps around its begin in which energy is counted."""
 
 
 class StateWatch:
@@ -41,8 +49,10 @@ class StateWatch:
         self._position, self._velocity, self._effort = (
             getattr(arrays, kind).numpy() for kind in ("joint_q", "joint_qd", "joint_f")
         )
-        self._velocities = np.zeros((_STEPS, len(self._velocity)), np.float32)
-        self._efforts = np.zeros((_STEPS, len(self._velocity)), np.float32)
+        width = len(self._velocity)
+        self._steps = int(np.clip(_NUMBERS // max(width, 1), *_STEPS))
+        self._velocities = np.zeros((self._steps, width), np.float32)
+        self._efforts = np.zeros((self._steps, width), np.float32)
         self.forget()
 
     def forget(self) -> None:
@@ -61,15 +71,19 @@ class StateWatch:
             SimulationError: It is not sound; says which joint diverged.
         """
         if not sound:
-            raise SimulationError(f"t = {time:.6g} s: {self._what_diverged()}")
+            what, joint = self._what_diverged()
+            error = SimulationError(f"t = {time:.6g} s: {what}")
+            error.joint = joint
+            raise error
         if time != self._time:
-            row = self._length % _STEPS
+            row = self._length % self._steps
             self._velocities[row] = self._velocity
             self._efforts[row] = self._effort
             self._length += 1
             self._time = time
 
-    def _what_diverged(self) -> str:
+    def _what_diverged(self) -> tuple[str, str | None]:
+        """In words, and the name of the joint that did it; None where it is that of a base."""
         kind = "joint_q" if not _is_sound(self._position) else "joint_qd"
         values = self._position if kind == "joint_q" else self._velocity
         first = int(np.flatnonzero(~(np.abs(values) <= HUGE))[0])
@@ -79,28 +93,35 @@ class StateWatch:
         state = np.stack([self._position[[robot.coordinates[i] for robot, i in joints]], self._velocity[dofs]])
         bad = ~(np.abs(state) <= HUGE)
         if not bad.any():
-            return f"{kind}[{first}], of a free base or ball joint, is {values[first]:.6g}"
+            return f"{kind}[{first}], of a free base or ball joint, is {values[first]:.6g}", None
         fast = ~(np.abs(state[1]) * self._dt < _FAST)
         chosen = np.flatnonzero(bad.any(axis=0) | fast)  # what moves as usual has no part in it
         column = int(chosen[self._first_to_leave(dofs[chosen])])
         what, value = ("position", state[0, column]) if bad[0, column] else ("velocity", state[1, column])
         robot, i = joints[column]
         end = "; it diverged" if np.isfinite(value) else ""
-        return f"the {what} of joint '{robot.dof_names[i]}' of '{robot.path}' is {value:.6g}{end}"
+        name = robot.dof_names[i]
+        return f"the {what} of joint '{name}' of '{robot.path}' is {value:.6g}{end}", name
 
     def _first_to_leave(self, dofs: np.ndarray) -> int:
-        """Which of ``dofs`` got the most energy from its effort; without efforts, which is the fastest."""
-        rows = [i % _STEPS for i in range(max(0, self._length - _STEPS), self._length)]
+        """Which of ``dofs`` got the most energy from its effort when the motion began to grow; without efforts, which
+        is the fastest."""
+        rows = [i % self._steps for i in range(max(0, self._length - self._steps), self._length)]
         now = np.abs(self._velocity[dofs])
         speeds = self._velocities[rows][:, dofs].astype(np.float64)
         efforts = self._efforts[rows][:, dofs].astype(np.float64)
         if np.isfinite(now).all():
             speeds = np.vstack([speeds, self._velocity[dofs]])
             efforts = np.vstack([efforts, self._effort[dofs]])
-        (slow,) = np.nonzero(np.abs(speeds).max(axis=1) * self._dt < _FAST)
-        if slow.size:
-            speeds, efforts = speeds[: slow[-1] + 2], efforts[: slow[-1] + 2]
-        energy = (efforts[1:] * (speeds[1:] + speeds[:-1])).sum(axis=0)
+        paces = self._dt * np.abs(speeds).max(axis=1, initial=0.0)
+        usual = np.percentile(paces, 25) if len(paces) else 0.0
+        leaves = np.flatnonzero(paces > np.clip(_FASTER * usual, _QUICK, _FAST))
+        begin = int(leaves[0]) if leaves.size else max(0, len(paces) - _ONSET)
+        fast = np.flatnonzero(paces[begin:] >= _FAST)
+        length = min(int(fast[0]) + 1 if fast.size else _ONSET, _ONSET)
+        onset = slice(max(0, begin - _BEFORE), begin + length)
+        powers = efforts[onset][1:] * (speeds[onset][1:] + speeds[onset][:-1])
+        energy = powers.cumsum(axis=0).max(axis=0, initial=0.0)
         return int((energy if (energy > 0.0).any() else np.where(np.isnan(now), np.inf, now)).argmax())
 
 
@@ -109,4 +130,5 @@ def _is_sound(values: np.ndarray) -> bool:
 
     Where the sum of their squares is within the square of what is huge, each of them is: one call in place of three.
     """
-    return bool(values.dot(values) <= _HUGE_SQUARED) or bool((np.absolute(values) <= HUGE).all())
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(values.dot(values) <= _HUGE_SQUARED) or bool((np.absolute(values) <= HUGE).all())
