@@ -24,7 +24,7 @@ KICKS = {"start": 0.2, "worst": 0.005}
 
 def model_of(name, integrator="EULER", pose="start", dt=None):
     """A shipped or public robot with an integrator and a time step of choice, without gravity, which moves it to other
-    poses, and without limits of efforts; for the worst pose without dry friction, too."""
+    poses, and without limits of efforts; for the worst pose without stops and dry friction, too."""
     shipped = ASSETS / f"{name}.xml"
     model = mujoco.MjModel.from_xml_path(str(shipped if shipped.is_file() else PUBLIC / f"{name}.xml"))
     model.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator}")
@@ -33,6 +33,7 @@ def model_of(name, integrator="EULER", pose="start", dt=None):
     model.jnt_actfrclimited[:] = False
     if pose == "worst":
         model.dof_frictionloss[:] = 0.0
+        model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_LIMIT)
     return model
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -274,6 +275,13 @@ def test_run_shows_what_there_is_when_a_run_diverges(tmp_path):
     (line,) = error.splitlines()
     assert line.startswith("actuon: ideal PD: t = 0.0")
     assert "of joint 'wrist' of '/base' is " in line
+    assert re.search(
+        r"the gains of wrist use [\d.]+ of the stability limit at dt = 10 ms\. One of these makes it st", line
+    )
+    assert "dt below " in line
+    assert "effort_mode: tangent" in line
+    for title in ("real motor", "ideal PD"):
+        assert re.search(rf"^{title}: ✗ /base: wrist uses [\d.]+ of the stability limit at dt = 10 ms; ", out, re.M)
     assert "real motor" in out
     assert "until 0.0" in out
     assert [row.split("│")[1].strip() for row in out.splitlines() if "│" in row] == list(gains)

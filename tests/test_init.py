@@ -306,7 +306,11 @@ def test_gains_too_stiff_for_an_explicit_controller_are_said(tmp_path):
     assert "note: too stiff for an explicit controller at the model's time step of 0.002 s: turn " in out
     text = (tmp_path / "stiff.actuon.yaml").read_text()
     assert "# Too stiff for an explicit controller" in text
-    assert "! too stiff" in command("check", path, code=1)  # for the motor that is to be set
+    assert "! too stiff" in command("inspect", path)
+    out = " ".join(command("check", path, code=1).split())
+    assert "too stiff" not in out  # which is said better
+    assert "is unstable at dt = 2 ms" in out
+    assert "of the stability limit (turn " in out
     path.write_text(MIXED)
     assert "too stiff" not in command("init", path, "--force")
 

@@ -107,7 +107,13 @@ actuators:
 
 def test_check_says_that_nothing_is_wrong(quadruped, tmp_path):
     for path in (quadruped, quadruped.with_suffix(".actuon.yaml"), ASSETS / "arm.usda"):
-        assert command("check", path).strip() == "✓ nothing is wrong"
+        assert command("check", path).endswith("\n✓ nothing is wrong\n")
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(quadruped.with_suffix(".actuon.yaml"), alone)
+    out = " ".join(command("check", alone / "quadruped.actuon.yaml").split())
+    assert out.startswith("! stability is not looked at: '")
+    assert out.endswith("✓ nothing else is wrong")
 
 
 def test_export_takes_any_file(quadruped, tmp_path):

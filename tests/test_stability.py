@@ -193,6 +193,7 @@ def test_newton_and_mujoco_agree(name):
             path = simulation.robots[0].path
             with ArticulationActuators(path, simulation=simulation) as actuators:
                 found.append(stability_of(actuators.articulation, actuators.actuators, poses=4))
+    assert found[0].share == pytest.approx(max(joint.share for joint in found[0].joints))
     ours, theirs = (np.array([(each.inertia, each.share, each.kp, each.kd) for each in one.joints]) for one in found)
     np.testing.assert_allclose(ours, theirs, rtol=0.01)
     assert found[0].largest_dt == pytest.approx(found[1].largest_dt, rel=0.01)

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,11 @@ COLUMNS = (
     "armature",
 )
 """Titles of `CheckResult.cells`."""
+UNITS = (
+    "inertia and armature in kg·m², kp in N·m/rad, kd in N·m·s/rad; of joints that slide kg, N/m and N·s/m; share: of "
+    "the stability limit, in the worst pose; armature → what would do"
+)
+"""Of the columns."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ class CheckResult:
             sized = enumerate(zip(row, widths, strict=True))
             cells = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in sized]
             lines.append("  ".join(cells).rstrip())
+        lines.append(UNITS)
         lines += [summary_line(robot) for robot in self.robots if robot.joints]
         lines += [f"! {warning}" for warning in self.warnings]
         lines += [f"✗ {problem}" for problem in self.problems]
@@ -164,8 +170,8 @@ def _attached(
         )
 
 
-def explicit_actuators(attachment: Attachment) -> list[Actuator]:
-    """Those whose efforts the engine gets from outside; not groups that are the engine's own drives."""
+def given_actuators(attachment: Attachment) -> list[Actuator]:
+    """Those whose efforts the engine gets, as numbers or tangents; not groups that are the engine's own drives."""
     models = getattr(attachment, "groups", None)
     if models is None:
         return attachment.actuators
@@ -208,17 +214,20 @@ def _kinds_of(simulation: Simulation) -> list[Articulation]:
     return [Articulation(robot.path, simulation) for robot in simulation.robots if robot.env == 0]
 
 
-def _result(attached: list[Any], dt: float | None, poses: int) -> CheckResult:
+def stability_on(attachment: Attachment, dt: float | None = None, poses: int = POSES) -> RobotStability:
+    """How near actuators on robots are to diverging, explicit efforts and tangents apart."""
+    robots, actuators = attachment.articulation, given_actuators(attachment)
+    slopes = [actuator.effort_indices.numpy() for actuator in actuators if SLOPES[1] in actuator.control_signal_attrs]
+    tangent = np.unique(np.concatenate([np.zeros(0, np.int64), *slopes]) % robots.num_dofs)
+    return stability_of(robots, actuators, dt, poses, tangent.tolist())
+
+
+def _result(attached: Sequence[Attachment], dt: float | None, poses: int) -> CheckResult:
     robots, warnings = [], []
     for each in attached:
-        articulation, actuators = each.articulation, explicit_actuators(each)
-        tangent = [
-            actuator.effort_indices.numpy() for actuator in actuators if SLOPES[1] in actuator.control_signal_attrs
-        ]
-        columns = np.unique(np.concatenate([np.zeros(0, np.int64), *tangent]) % articulation.num_dofs)
-        found = stability_of(articulation, actuators, dt, poses, columns.tolist())
+        found = stability_on(each, dt, poses)
         robots.append(found)
-        warnings += [*_targets_out_of_range(articulation), *_always_clipped(found)]
+        warnings += [*_targets_out_of_range(each.articulation), *_always_clipped(found)]
     return CheckResult(robots, warnings)
 
 
@@ -234,20 +243,41 @@ def summary_line(robot: RobotStability) -> str:
 
 
 def advice(robot: RobotStability) -> str:
-    """What to do about a robot that diverges, in words."""
+    """What to do about a robot that is unstable, in words."""
     unstable = sorted((joint for joint in robot.joints if joint.share >= 1.0), key=lambda joint: -joint.share)
-    where = (
-        f", in some poses; where it stands now, {_number(robot.share_at_start)}" if robot.share_at_start < 1.0 else ""
-    )
+    where = ""
+    if robot.share_at_start < 1.0:
+        where = f" in some poses, and {_number(robot.share_at_start)} where it stands now"
     names = _some([f"{joint.name} {_number(joint.share)}" for joint in unstable])
+    return (
+        f"'{robot.path}' is unstable at dt = {_milliseconds(robot.dt)}, so that it diverges, or chatters within its "
+        f"limits: its gains use {_number(robot.share)} of the stability limit{where} ({names}). "
+        + _remedies(robot, unstable)
+    )
+
+
+def why_diverged(robot: RobotStability, joint: str | None) -> str:
+    """What the gains have to do with it that a joint diverged, and what to do, in words."""
+    found = next((each for each in robot.joints if each.name == joint), None)
+    own = robot.share if found is None else found.share
+    whose = "its gains use" if found is None else f"the gains of {joint} use"
+    share = f"{whose} {_number(own)} of the stability limit at dt = {_milliseconds(robot.dt)}"
+    if robot.is_stable:
+        return (
+            f"{share}, so the time step is not why: look for targets and efforts that jump, and for contacts that push"
+        )
+    unstable = [each for each in robot.joints if each.share >= 1.0]
+    return f"{share}. {_remedies(robot, [found] if found in unstable else unstable)}"
+
+
+def _remedies(robot: RobotStability, unstable: list[JointStability]) -> str:
     lowered = _some([f"{joint.name} {_gains(joint)}" for joint in unstable])
     unit = "kg" if unstable and all(joint.slides for joint in unstable) else "kg·m²"
     inertias = _some([f"{joint.name} {_number(joint.armature_needed)}" for joint in unstable])
     return (
-        f"'{robot.path}' diverges at dt = {_milliseconds(robot.dt)}: explicit gains use {_number(robot.share)} of the "
-        f"stability limit{where} ({names}). One of these makes it stable: dt below "
-        f"{_milliseconds(robot.largest_dt)}; lower gains, up to {lowered}; armature of at least {inertias} {unit}; or "
-        "effort_mode: tangent, in which the engine takes the slopes of the actuators into its step"
+        f"One of these makes it stable: dt below {_milliseconds(robot.largest_dt)}; lower gains, up to {lowered}; an "
+        f"armature [{unit}] of at least {inertias}; or effort_mode: tangent, in which the engine takes the slopes of "
+        "the actuators into its step"
     )
 
 
@@ -307,7 +337,7 @@ def _cells(joint: JointStability, dt: float) -> tuple[str, ...]:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
 def _milliseconds(seconds: float) -> str:

@@ -307,7 +307,8 @@ def lateness(seen: StepMap, response: ChainResponse, columns: np.ndarray, closed
         return 1.0
     kp, kd = response.kp[columns], response.kd[columns]
     n = len(seen.transition) // 2
-    is_semi_implicit = np.allclose(seen.input[:n], dt * seen.input[n:], rtol=1e-4, atol=1e-12)
+    held = dt * seen.input[n:]
+    is_semi_implicit = np.allclose(seen.input[:n], held, rtol=1e-4, atol=1e-6 * np.abs(held).max())
     if is_semi_implicit and response.instant[columns].all() and (kp >= 0.0).all() and (kd >= 0.0).all():
         return 1.0
     return 1.0 / (closed * first_unstable(seen, response, columns, 1.0 / closed))

@@ -28,6 +28,7 @@ from .tables import (
     print_problems,
     print_report,
     print_runs,
+    print_stability,
 )
 
 app = typer.Typer(
@@ -138,16 +139,39 @@ def inspect(
 
 
 @app.command()
-def check(robot: Described, root: Root = None, allow_torch: AllowTorch = False) -> None:
-    """Print only what is wrong with a robot's actuators, and what is left to be set.
+def check(
+    robot: Described,
+    dt: Annotated[float | None, typer.Option(help="Time step, in seconds. Default: that of the file.")] = None,
+    root: Root = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    allow_torch: AllowTorch = False,
+) -> None:
+    """Print what is wrong with a robot's actuators, what is left to be set, and how near they are to diverging.
 
-    The exit code is 1 where something is wrong, and 2 where the file cannot be read.
+    For each joint the inertia that it feels, the gains of its whole chain, the share of the stability limit that they
+    use at the time step, and the largest gains. The exit code is 1 where something is wrong or unstable, and 2 where
+    the file cannot be read.
     """
+    from .check import check_dt, look_at_stability
     from .robot_report import inspect_file, problems_of
 
+    check_dt(dt)
+    actuon.quiet()
     report = inspect_file(robot, root, allow_torch)
-    problems = [in_commands(problem) for problem in problems_of(report)]
-    print_problems(make_console(), problems, getattr(report, "notes", ()))
+    problems, notes, result = problems_of(report), list(getattr(report, "notes", ())), None
+    if not report.problems:
+        found = look_at_stability(robot, root, dt, allow_torch, report)
+        result, notes = found.result, found.notes
+        problems += found.problems
+    problems, notes = ([in_commands(text) for text in texts] for texts in (problems, notes))
+    if as_json:
+        stability = {"stable": None, "robots": []} if result is None else json.loads(result.to_json())
+        print(json.dumps({"file": str(robot), **stability, "problems": problems, "warnings": notes}, indent=2))
+    else:
+        console = make_console()
+        if result is not None and result.rows:
+            print_stability(console, robot, result)
+        print_problems(console, problems, notes)
     if problems:
         raise typer.Exit(1)
 
@@ -339,7 +363,8 @@ def run(
         for ideal in (False, True):
             task = progress.add_task(f"{'ideal PD' if ideal else 'real motor'} in {engine}, {seconds:g} s", total=1.0)
             tick = functools.partial(_update, progress, task)
-            done, recorder = simulate(engine, path, seconds, envs, ideal, tick, allow_torch)
+            tell = functools.partial(progress.console.print, highlight=False, markup=False)
+            done, recorder = simulate(engine, path, seconds, envs, ideal, tick, allow_torch, tell)
             if done.problem is None:
                 progress.update(task, completed=1.0)
             runs.append(done)

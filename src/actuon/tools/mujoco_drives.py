@@ -161,11 +161,12 @@ class _Model:
         return "limits of {} in the model"
 
     def _inertias(self) -> np.ndarray:
-        """What each DOF feels of all links, the engine's damping included, which is implicit, shape (nv,)."""
+        """What each DOF feels of all links, shape (nv,). The engine's damping is implicit: in a swing from step to
+        step, half of it counts."""
         model = self._model
         inertia = np.zeros((model.nv, model.nv))
         self._mujoco.mj_fullM(model, self._data, inertia)
-        inertia += self._simulation.dt * np.diag(model.dof_damping)
+        inertia += 0.5 * self._simulation.dt * np.diag(model.dof_damping)
         return 1.0 / np.diag(np.linalg.inv(inertia))
 
 

@@ -26,6 +26,8 @@ USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 ROBOT_FORMATS = (*USD_FORMATS, *MUJOCO_FORMATS)
 _SHOWN_NAMES = 3
 _MOST_STIFF = 2.0
+TOO_STIFF = "too stiff for an explicit controller"
+"""How the note about such gains begins."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,9 @@ class OwnDrives:
         if not worst:
             return None
         return (
-            f"too stiff for an explicit controller at the model's time step of {self.dt:g} s: {worst}. The number, "
-            f"(kd·dt + kp·dt²/2)/inertia, must be below {_MOST_STIFF:g}: lower the gains or the time step, or leave "
-            "these joints to the engine's own drives"
+            f"{TOO_STIFF} at the model's time step of {self.dt:g} s: {worst}. The number, "
+            f"(kd·dt + kp·dt²/2)/inertia, must be below {_MOST_STIFF:g}: lower the gains or the time step, give them "
+            "effort_mode: tangent, or leave these joints to the engine's own drives"
         )
 
 

@@ -16,8 +16,10 @@ import numpy as np
 
 from actuon.actuator_config import ActuatorConfig
 from actuon.attach.articulation_actuators import ArticulationActuators, read_actuators, without_actuators
+from actuon.attach.checking import stability_on, summary_line, why_diverged
 from actuon.attach.recorder import Recorder
-from actuon.errors import RobotFileError, SimulationError
+from actuon.attach.stability import RobotStability
+from actuon.errors import ActuonError, RobotFileError, SimulationError
 from actuon.files import check_readable
 from actuon.networks.reading import ReadOnce
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
@@ -84,6 +86,8 @@ class Run:
     """When it ended [s]."""
     problem: str | None
     """Why it ended early, if it did."""
+    stability: RobotStability | None = None
+    """How near its actuators are to diverging; None where that could not be looked at."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,14 @@ def engine_for(robot: Path, engine: str | None) -> tuple[str, Path]:
 
 def make_simulation(engine: str, path: Path, num_envs: int) -> Simulation:
     """The robot in its engine."""
-    return MujocoSimulation(path, num_envs) if engine == "mujoco" else NewtonSimulation(path, num_envs)
+    if engine == "mujoco":
+        return MujocoSimulation(path, num_envs)
+    simulation = NewtonSimulation(path, num_envs)
+    if num_envs > 1:
+        from mujoco_warp import OverflowType
+
+        simulation.solver.mjw_model.opt.warn_overflow &= ~OverflowType.ITERATIONS  # a divergence is told as an error
+    return simulation
 
 
 def joints_of(actuators: ArticulationActuators) -> list[Joint]:
@@ -185,6 +196,7 @@ def simulate(
     ideal: bool,
     tick: Callable[[float], None] | None = None,
     allow_torch: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[Run, Recorder]:
     """Move the robot, and record it, until the end or until it diverges.
 
@@ -196,10 +208,12 @@ def simulate(
         ideal: Take the limits and the delay off.
         tick: Told the share that is done, now and then.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
+        tell: Told, before it moves, how near it is to diverging.
     """
-    with _without_prints_of_mujoco(), _usd_warnings_as_pythons(engine):
+    title = "ideal PD" if ideal else "real motor"
+    with without_prints_of_mujoco(), _usd_warnings_as_pythons(engine):
         simulation = make_simulation(engine, path, num_envs)
-    with _without_prints_of_mujoco(), simulation:
+    with without_prints_of_mujoco(), simulation:
         first = simulation.robots[0].source_path
         paths = [robot.path for robot in simulation.robots if robot.source_path == first]
         robots = Articulation(paths, simulation)
@@ -210,6 +224,9 @@ def simulate(
             configs = {robots.dof_names[column]: found[column] for column in sorted(found)}
             pairs = [(without_limits(config) if ideal else config, name) for name, config in configs.items()]
             actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
+        stability = _stability(actuators)
+        if tell is not None and stability is not None:
+            tell(f"{title}: {summary_line(stability)}")
         joints = joints_of(actuators)
         targets = choreography(joints, robots.get_dof_positions().numpy()[0])
         if seconds / simulation.dt > MOST_STEPS:
@@ -231,17 +248,27 @@ def simulate(
                         tick(step / steps)
             except SimulationError as error:
                 problem = str(error)
+                if stability is not None and error.joint is not None:
+                    problem += f"; {why_diverged(stability, error.joint)}"
         end = simulation.time
         actuators.close()
     pose = np.reshape(poses, (-1, len(robots), 7))
     upright = 1.0 - 2.0 * (pose[..., 3] ** 2 + pose[..., 4] ** 2)
-    title = "ideal PD" if ideal else "real motor"
     fixed = robots.robots[0].is_fixed_base
-    return Run(title, recorder.data, joints, configs, pose[..., 2], upright, fixed, end, problem), recorder
+    return Run(title, recorder.data, joints, configs, pose[..., 2], upright, fixed, end, problem, stability), recorder
+
+
+def _stability(actuators: ArticulationActuators) -> RobotStability | None:
+    """How near actuators are to diverging; None where a chain or the engine does not let that be known."""
+    try:
+        found = stability_on(actuators)
+    except ActuonError:
+        return None
+    return found if found.joints else None
 
 
 @contextlib.contextmanager
-def _without_prints_of_mujoco() -> Iterator[None]:
+def without_prints_of_mujoco() -> Iterator[None]:
     """MuJoCo, which Newton uses too, would print and log that a state diverges, which is told as an error."""
     try:
         import mujoco

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from actuon.attach.checking import COLUMNS, UNITS, CheckResult, summary_line
 from actuon.declare.registry import by_config
 from actuon.motors.catalogue import CatalogueMotor
 
@@ -148,6 +149,22 @@ def print_problems(console: Console, problems: Iterable[str], notes: Iterable[st
         console.print(Text(f"✗ {problem}", style="red"))
     if not problems:
         console.print(Text("✓ nothing else is wrong" if noted else "✓ nothing is wrong", style="green"))
+
+
+def print_stability(console: Console, robot: Path, result: CheckResult) -> None:
+    """Print how near each joint with an actuator is to diverging."""
+    table = Table(*COLUMNS, title=escape(f"{robot.name} at dt = {1e3 * result.robots[0].dt:.4g} ms"))
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for column in table.columns:
+        column.overflow = "fold"
+    for cells in result.cells():
+        table.add_row(*map(escape, cells), style=None if cells[0] == "✓" else "red")
+    console.print(table)
+    console.print(UNITS, highlight=False)
+    for each in result.robots:
+        if each.joints:
+            console.print(Text(summary_line(each), style="green" if each.is_stable else "red"))
 
 
 def print_runs(console: Console, title: str, runs: list[Run]) -> None:
