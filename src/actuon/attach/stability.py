@@ -306,9 +306,8 @@ def lateness(seen: StepMap, response: ChainResponse, columns: np.ndarray, closed
     if closed == 0.0:
         return 1.0
     kp, kd = response.kp[columns], response.kd[columns]
-    n = len(seen.transition) // 2
-    held = dt * seen.input[n:]
-    is_semi_implicit = np.allclose(seen.input[:n], held, rtol=1e-4, atol=1e-6 * np.abs(held).max())
+    held = dt * seen.input[len(seen.transition) // 2 + seen.dofs]
+    is_semi_implicit = np.allclose(seen.input[seen.dofs], held, rtol=1e-4, atol=1e-6 * np.abs(held).max())
     if is_semi_implicit and response.instant[columns].all() and (kp >= 0.0).all() and (kd >= 0.0).all():
         return 1.0
     return 1.0 / (closed * first_unstable(seen, response, columns, 1.0 / closed))

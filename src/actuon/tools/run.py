@@ -125,9 +125,9 @@ def make_simulation(engine: str, path: Path, num_envs: int) -> Simulation:
         return MujocoSimulation(path, num_envs)
     simulation = NewtonSimulation(path, num_envs)
     if num_envs > 1:
-        from mujoco_warp import OverflowType
-
-        simulation.solver.mjw_model.opt.warn_overflow &= ~OverflowType.ITERATIONS  # a divergence is told as an error
+        _, engine_of_many = simulation.solver.import_mujoco()
+        iterations = engine_of_many.OverflowType.ITERATIONS  # which run out in a divergence, that is told as an error
+        simulation.solver.mjw_model.opt.warn_overflow &= ~iterations
     return simulation
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..step_map import StepMap, StepMaps
 
-_CHANGE = 1e-5
+_CHANGES = (1e-5, 1e-5, 1e-2)
 """Of a position [rad or m], a velocity [rad/s or m/s] and an effort [N·m or N]."""
 _OFF = ("CONTACT", "LIMIT", "FRICTIONLOSS", "SENSOR", "WARMSTART")
 """What of a model does not count in a small motion at rest."""
@@ -89,14 +89,14 @@ class MujocoStepMaps(StepMaps):
         for sign in (1.0, -1.0):
             self._start(pose)
             change = np.zeros((3, nv))
-            change[kind, dof] = sign * _CHANGE
+            change[kind, dof] = sign * _CHANGES[kind]
             mujoco.mj_integratePos(model, data.qpos, change[0], 1.0)
             data.qvel[:], data.qfrc_applied[:] = change[1], change[2]
             mujoco.mj_step(model, data)
             moved = np.zeros(nv)
             mujoco.mj_differentiatePos(model, moved, 1.0, pose, data.qpos)
             ends.append(np.concatenate([moved, data.qvel]))
-        return np.asarray((ends[0] - ends[1]) / (2.0 * _CHANGE))
+        return np.asarray((ends[0] - ends[1]) / (2.0 * _CHANGES[kind]))
 
     def _mobility(self, pose: np.ndarray) -> np.ndarray:
         """Acceleration for a unit of effort, shape (D, D)."""
