@@ -12,7 +12,7 @@ import numpy as np
 from ..actuator import Actuator
 from ..errors import SimulationError
 from ..sim import Articulation
-from .stability import stability_of
+from .stability import shares_of
 
 SHARE = 0.5
 """Share of the stability limit above which an explicit effort is made a tangent."""
@@ -79,7 +79,5 @@ def _near_the_limit(articulation: Articulation, actuators: Sequence[Actuator], t
         actuators: What drives them.
         tangent: DOFs whose efforts are tangents already.
     """
-    found = stability_of(articulation, actuators, tangent=tangent.tolist())
-    driven = [actuator.effort_indices.numpy() % articulation.num_dofs for actuator in actuators]
-    columns = np.unique(np.concatenate([np.zeros(0, np.int64), *driven])).astype(np.int64)
-    return columns[np.array([joint.share for joint in found.joints]) > SHARE]
+    shares = shares_of(articulation, actuators, tangent.tolist())
+    return np.array([column for column, share in shares.items() if share > SHARE], dtype=np.int64)

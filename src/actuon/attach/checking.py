@@ -27,7 +27,8 @@ from ..sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 from ..typing import PathLike
 from .articulation_actuators import ArticulationActuators, read_actuators, without_actuators
 from .attachment import Attachment
-from .stability import LONGEST_MARGIN, POSES, JointStability, RobotStability, stability_of
+from .stability import POSES, JointStability, RobotStability, stability_of
+from .swing_modes import LONGEST_MARGIN
 
 USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 YAML_FORMATS = (".yaml", ".yml")

@@ -16,26 +16,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from ..actuator import Actuator
 from ..errors import StateError
 from ..sim import Articulation
-from ..sim.step_map import StepMap, StepMaps, euler_map
+from ..sim.step_map import StepMap, StepMaps
 from .chain_response import ChainResponse, measure
-from .linear_motion import first_unstable, grown
+from .swing_modes import (
+    Modes,
+    Taken,
+    armature_to_add,
+    delay_margins,
+    largest_factors,
+    lateness,
+    loop_of,
+    modes_of,
+)
 
 POSES = 48
 """How many poses are looked at beside the present one."""
-LONGEST_MARGIN = 64
-"""Longest delay that is looked at [steps]."""
 _TURN = np.pi
 """How far a joint without stops turns to each side, from where it is [rad]."""
-_ROUNDS = 60
-"""How often gains or inertias are changed at most until a robot is stable; each brings it nearer."""
-_CLOSE = 1.0 + 1e-6
 _DISCRETE = "discrete"
 """The integrator that takes in slopes by position, too."""
 
@@ -123,6 +126,40 @@ def stability_of(
     return study.result(articulation.simulation.dt if dt is None else dt, poses)
 
 
+def shares_of(
+    articulation: Articulation, actuators: Sequence[Actuator], tangent: Collection[int] = ()
+) -> dict[int, float]:
+    """The share of the stability limit that each driven DOF uses, by column: all of `stability_of` that is quick.
+
+    Args:
+        articulation: As for `stability_of`, as are the others.
+        actuators: Those that give the engine efforts.
+        tangent: Columns of DOFs whose slopes the engine takes into its step.
+    """
+    study = _Study(articulation, actuators, tangent)
+    shares = study.look(articulation.simulation.dt, POSES).shares
+    return dict(zip(study.columns.tolist(), shares.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A robot in its poses, the first of which is the present one."""
+
+    response: ChainResponse
+    poses: list[np.ndarray]
+    maps: list[StepMap]
+    modes: list[Modes]
+    worst: int
+    """The pose with the largest share."""
+    late: float
+    """By how much lateness makes shares larger."""
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Of the driven joints in the worst of all poses, shape (d,)."""
+        return np.asarray(self.late * np.max([mode.shares for mode in self.modes], axis=0))
+
+
 class _Study:
     """A robot and its actuators, looked at with one time step or another."""
 
@@ -130,44 +167,48 @@ class _Study:
         self._robots, self._actuators = articulation, actuators
         self._start = articulation.get_dof_positions().numpy()[0].astype(np.float64)
         driven = [actuator.effort_indices.numpy() % articulation.num_dofs for actuator in actuators]
-        self._columns = np.unique(np.concatenate([np.zeros(0, np.int64), *driven])).astype(np.int64)
-        self._tangent = np.isin(self._columns, list(tangent))
+        self.columns = np.unique(np.concatenate([np.zeros(0, np.int64), *driven])).astype(np.int64)
+        """DOFs that are driven, shape (d,)."""
+        self._tangent = np.isin(self.columns, list(tangent))
 
     def _maps(self, dt: float) -> StepMaps:
         return self._robots.simulation.step_maps(int(self._robots.robot_ids[0]), dt)
 
     def _taken(self, response: ChainResponse) -> Taken:
         """What the engine takes into its step of tangents. The slopes of chains that are late are zero."""
-        damping = self._tangent & response.instant[self._columns]
+        damping = self._tangent & response.instant[self.columns]
         return Taken(damping, damping & (self._robots.simulation.integrator == _DISCRETE))
 
     def _loop(self, seen: StepMap, response: ChainResponse, dt: float) -> np.ndarray:
-        return loop_of(seen, response, self._columns, self._taken(response), dt)
+        return loop_of(seen, response, self.columns, self._taken(response), dt)
 
     def _lateness(self, seen: StepMap, response: ChainResponse, dt: float) -> float:
         """Of explicit efforts."""
         explicit = ~self._taken(response).damping
         closed = modes_of(self._loop(seen, response, dt)[np.ix_(explicit, explicit)]).share
-        return lateness(seen, response, self._columns[explicit], closed, dt)
+        return lateness(seen, response, self.columns[explicit], closed, dt)
 
-    def result(self, dt: float, poses: int) -> RobotStability:
+    def look(self, dt: float, poses: int) -> _Seen:
+        """Measure the chains, and the engine's step in all poses."""
         response, maps = measure(self._robots, self._actuators, dt), self._maps(dt)
         positions = [self._start, *self._poses(maps.free, poses)]
         seen = [maps.at(position) for position in positions]
         modes = [modes_of(self._loop(each, response, dt)) for each in seen]
         worst = int(np.argmax([mode.share for mode in modes]))
-        late = self._lateness(seen[worst], response, dt)
-        loops = [late * mode.loop for mode in modes]
-        shares = late * np.max([mode.shares for mode in modes], axis=0)
-        share = float(shares.max(initial=0.0))
+        return _Seen(response, positions, seen, modes, worst, self._lateness(seen[worst], response, dt))
+
+    def result(self, dt: float, poses: int) -> RobotStability:
+        """All that there is to say."""
+        seen = self.look(dt, poses)
+        share, pose = float(seen.shares.max(initial=0.0)), seen.poses[seen.worst]
         return RobotStability(
-            self._robots.paths[0],
-            dt,
-            share,
-            float(late * modes[0].share),
-            self._largest_dt(dt, share, positions[worst], response),
-            positions[worst],
-            self._joints(response, seen, loops, shares, dt),
+            path=self._robots.paths[0],
+            dt=dt,
+            share=share,
+            share_at_start=float(seen.late * seen.modes[0].share),
+            largest_dt=self._largest_dt(dt, share, pose, seen.response),
+            worst_pose=pose,
+            joints=self._joints(seen, dt),
         )
 
     def _poses(self, free: np.ndarray, count: int) -> np.ndarray:
@@ -206,23 +247,22 @@ class _Study:
         except StateError:
             return response
 
-    def _joints(
-        self, response: ChainResponse, seen: list[StepMap], loops: list[np.ndarray], shares: np.ndarray, dt: float
-    ) -> list[JointStability]:
-        robots, columns = self._robots, self._columns
-        inertia = np.min([each.inertia for each in seen], axis=0)[columns]
+    def _joints(self, seen: _Seen, dt: float) -> list[JointStability]:
+        robots, columns, response, shares = self._robots, self.columns, seen.response, seen.shares
+        loops = [seen.late * mode.loop for mode in seen.modes]
+        inertia = np.min([each.inertia for each in seen.maps], axis=0)[columns]
         kp, kd = response.kp[columns], response.kd[columns]
         held = robots.simulation.dof_property("armature", robots.robot_ids[:1])
         armature = np.zeros(len(columns)) if held is None else held[0, columns].astype(np.float64)
         taken = self._taken(response)
-        factors = _largest_factors(loops)
-        needed = armature + _armature_to_add(loops, taken.inertias(kp, kd, dt)[1])
-        margins = _margins(response, columns, shares, taken, inertia, dt)
+        factors = largest_factors(loops)
+        needed = armature + armature_to_add(loops, taken.inertias(kp, kd, dt)[1])
+        margins = delay_margins(response, columns, shares, taken, inertia, dt)
         bounds = robots.simulation.joint_effort_range(robots.robot_ids[:1])
         lowest, highest = response.lowest[columns], response.highest[columns]
         if bounds is not None:
             lowest, highest = (np.clip(values, *(side[0, columns] for side in bounds)) for values in (lowest, highest))
-        holds = [each.hold[columns] for each in seen if each.hold is not None]
+        holds = [each.hold[columns] for each in seen.maps if each.hold is not None]
         largest = np.max(np.abs(holds), axis=0) if holds else None
         return [
             JointStability(
@@ -247,129 +287,3 @@ class _Study:
             )
             for i, column in enumerate(columns)
         ]
-
-
-@dataclass(frozen=True)
-class Modes:
-    """What swings at z = -1."""
-
-    loop: np.ndarray
-    """K (1 + A)⁻¹ B, shape (d, d)."""
-    share: float
-    """Its largest eigenvalue."""
-    shares: np.ndarray
-    """The part of each joint in it, or in another mode, shape (d,)."""
-
-
-class Taken(NamedTuple):
-    """Which slopes an engine takes into its step, of each driven DOF, each of shape (d,)."""
-
-    damping: np.ndarray
-    stiffness: np.ndarray
-
-    def inertias(self, kp: np.ndarray, kd: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-        """What slopes that are taken in add to the inertia of a swing at z = -1, and at which inertia the others alone
-        are at the limit [kg·m² or kg], each of shape (d,)."""
-        stiff, damped = np.abs(kp) * dt * dt / 4.0, np.abs(kd) * dt / 2.0
-        added = self.damping * damped + self.stiffness * stiff
-        return added, stiff + damped - added
-
-
-def loop_of(seen: StepMap, response: ChainResponse, columns: np.ndarray, taken: Taken, dt: float) -> np.ndarray:
-    """K (1 + A)⁻¹ B of the driven joints ``columns``, without the lateness of chains, shape (d, d)."""
-    n, at = len(seen.transition) // 2, seen.dofs[columns]
-    kp, kd = response.kp[columns], response.kd[columns]
-    swing = np.linalg.solve(np.eye(2 * n) + seen.transition, seen.input[:, columns])
-    if not taken.damping.any():
-        return np.asarray(kp[:, None] * swing[at] + kd[:, None] * swing[n + at])
-    added, explicit = taken.inertias(kp, kd, dt)
-    return np.asarray(explicit[:, None] * np.linalg.inv(np.linalg.inv(swing[n + at] * 2.0 / dt) + np.diag(added)))
-
-
-def modes_of(loop: np.ndarray) -> Modes:
-    """The eigenvalues of a loop, and the joints that have a part in them.
-
-    A joint's part is the product of its entries in the left and the right eigenvector. The joint with the largest part
-    has the share of the mode, the others as much less as their part is.
-    """
-    if not loop.size:
-        return Modes(loop, 0.0, np.zeros(0))
-    values, vectors = np.linalg.eig(loop)
-    parts = np.abs(vectors * np.linalg.pinv(vectors).T)
-    parts /= np.maximum(parts.max(axis=0), 1e-300)
-    shares = np.maximum(np.diag(loop), (parts * np.maximum(values.real, 0.0)).max(axis=1))
-    return Modes(loop, float(max(values.real.max(), 0.0)), np.maximum(shares, 0.0))
-
-
-def lateness(seen: StepMap, response: ChainResponse, columns: np.ndarray, closed: float, dt: float) -> float:
-    """By what factor the share is more than ``closed``, that of chains that are not late, at z = -1."""
-    if closed == 0.0:
-        return 1.0
-    kp, kd = response.kp[columns], response.kd[columns]
-    held = dt * seen.input[len(seen.transition) // 2 + seen.dofs]
-    is_semi_implicit = np.allclose(seen.input[seen.dofs], held, rtol=1e-4, atol=1e-6 * np.abs(held).max())
-    if is_semi_implicit and response.instant[columns].all() and (kp >= 0.0).all() and (kd >= 0.0).all():
-        return 1.0
-    return 1.0 / (closed * first_unstable(seen, response, columns, 1.0 / closed))
-
-
-def _largest_factors(loops: list[np.ndarray]) -> np.ndarray:
-    """What the gains of each joint may be multiplied with, in all poses, shape (d,).
-
-    With the other joints as they are, by the inverse of 1 - L: its entry of a joint is 1/(1 - r), where r is what the
-    joint's own loop and its way through the others give. Where they are unstable, all are lowered until they are not.
-    """
-    d = len(loops[0])
-    if max(modes_of(loop).share for loop in loops) < 1.0:
-        own = [1.0 - 1.0 / np.diag(np.linalg.inv(np.eye(d) - loop)) for loop in loops]
-        most = np.maximum(np.max(own, axis=0), 0.0) if d else np.zeros(0)
-        return np.divide(1.0, most, out=np.full(d, np.inf), where=most > 0.0)
-    factors = np.ones(d)
-    for _ in range(_ROUNDS):
-        modes = [modes_of(factors[:, None] * loop) for loop in loops]
-        if max(mode.share for mode in modes) <= _CLOSE:
-            break
-        factors /= np.maximum(1.0, np.max([mode.shares for mode in modes], axis=0))
-    return factors
-
-
-def _armature_to_add(loops: list[np.ndarray], limit_inertia: np.ndarray) -> np.ndarray:
-    """What makes a robot stable in all poses [kg·m² or kg], shape (d,).
-
-    It is added to the inverse of the mobility, which is the loop by the inertia at which a joint alone is at the limit.
-    """
-    added = np.zeros(len(limit_inertia))
-    driven = limit_inertia > 0.0
-    for _ in range(_ROUNDS):
-        shares = np.zeros(len(limit_inertia))
-        for loop in loops:
-            mobility = loop[np.ix_(driven, driven)] / limit_inertia[driven, None]
-            eased = limit_inertia[driven, None] * np.linalg.inv(np.linalg.inv(mobility) + np.diag(added[driven]))
-            shares[driven] = np.maximum(shares[driven], modes_of(eased).shares)
-        if shares.max(initial=0.0) <= _CLOSE:
-            break
-        added += limit_inertia * np.maximum(0.0, 1.0 - 1.0 / np.maximum(shares, 1.0))
-    return added
-
-
-def _margins(
-    response: ChainResponse, columns: np.ndarray, shares: np.ndarray, taken: Taken, felt: np.ndarray, dt: float
-) -> list[float | None]:
-    """By how much more the feedback of each joint may be late [s]: on an inertia that alone has the same share.
-
-    A tangent is one as long as nothing is late; then it is an explicit effort.
-    """
-    d = len(columns)
-    if not d:
-        return []
-    kp, kd = response.kp[columns], response.kd[columns]
-    added, explicit = taken.inertias(kp, kd, dt)
-    inertia = np.divide(explicit, shares, out=felt + added, where=shares > 0.0) - added
-    alone = euler_map(np.diag(1.0 / np.maximum(inertia, 1e-12)), np.zeros(d), np.arange(d), dt)
-    taps = response.stiffness[:, :, columns], response.damping[:, :, columns]
-    own = ChainResponse(*taps, response.lowest[columns], response.highest[columns])
-    delays = np.arange(LONGEST_MARGIN + 1)
-    grows = grown(alone, own, np.arange(d), np.ones(len(delays)), delays, apart=True)
-    grows[:, 0] &= ~taken.damping
-    first = np.where(grows.any(axis=1), grows.argmax(axis=1), len(delays))
-    return [None if count == 0 else float((count - 1) * dt) for count in first]
