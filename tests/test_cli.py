@@ -195,6 +195,16 @@ def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
     assert (tmp_path / "r.csv").read_text().startswith("time,position/0/")
 
 
+def test_run_says_how_efforts_reach_the_engine(tmp_path):
+    for name in ("arm.xml", "arm.actuon.yaml"):
+        text = (ASSETS / name).read_text()
+        (tmp_path / name).write_text(text.replace("  wrist:\n", "  wrist:\n    effort_mode: tangent\n"))
+    told = []
+    simulate("mujoco", tmp_path / "arm.xml", 0.01, 1, False, tell=told.append)
+    assert told[0] == "real motor: tangents of 3 DOFs, implicitfast instead of Euler"
+    assert "effort_mode" in command("inspect", tmp_path / "arm.actuon.yaml")
+
+
 def test_run_shows_what_limits_do(tmp_path):
     """In six seconds the quadruped stands up against the limits of its calves, and is still up after the push."""
     real, ideal = (simulate("mujoco", ASSETS / "quadruped.xml", 6.0, 1, ideal)[0] for ideal in (False, True))

@@ -208,7 +208,7 @@ def simulate(
         ideal: Take the limits and the delay off.
         tick: Told the share that is done, now and then.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
-        tell: Told, before it moves, how near it is to diverging.
+        tell: Told, before it moves, how efforts reach the engine, and how near it is to diverging.
     """
     title = "ideal PD" if ideal else "real motor"
     with without_prints_of_mujoco(), _usd_warnings_as_pythons(engine):
@@ -225,8 +225,9 @@ def simulate(
             pairs = [(without_limits(config) if ideal else config, name) for name, config in configs.items()]
             actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
-        if tell is not None and stability is not None:
-            tell(f"{title}: {summary_line(stability)}")
+        for said in (actuators.mode_text, stability and summary_line(stability)):
+            if tell is not None and said:
+                tell(f"{title}: {said}")
         joints = joints_of(actuators)
         targets = choreography(joints, robots.get_dof_positions().numpy()[0])
         if seconds / simulation.dt > MOST_STEPS:
