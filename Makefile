@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 MINUTES ?= 10
 
-.PHONY: demo test test-ray fuzz lint bench format clean
+.PHONY: demo test test-ray fuzz lint bench accuracy format clean
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
@@ -25,6 +25,9 @@ lint: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python -m actuon.tools.bench
+
+accuracy: .venv/.dev
+	$(BIN)/python -m actuon.tools.accuracy $(if $(ONLY),--only $(ONLY))
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

@@ -3,11 +3,13 @@
 
 Parameters are seen on their own scale, as shares of their ranges. The Jacobian is made of central differences, all of
 which are one batch. Residuals of a simulation hang together in time, so that samples count for less than as many
-independent ones: by the integrated autocorrelation time of the residuals, which is 1 for white noise.
+independent ones: by the integrated autocorrelation time of the residuals, which is 1 for white noise. What is minimised
+in the end is the absolute error, and intervals are those of such values.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +23,10 @@ from .plants.plant import Plant
 STEP = 2e-3
 """Share of a range by which a parameter is changed for a difference: joints that stick make errors uneven on a finer
 scale."""
+_AS_GOOD = 1.01
+"""By which factor a mean absolute error may be larger that counts as the same."""
+_LEAST_ABSOLUTE = math.sqrt(0.5 * math.pi)
+"""By how much values with the least absolute error spread more than those with the least squares, in normal noise."""
 CONFIDENCE = 0.95
 """Probability of the intervals."""
 
@@ -38,7 +44,7 @@ class LocalResult:
     jacobian: np.ndarray
     """Of the residuals [rad] by the shares of the ranges, shape (samples, P)."""
     noise: float
-    """Standard deviation of the residuals [rad], as if they were independent."""
+    """Standard deviation of the residuals [rad], as if they were independent and their squares had been minimised."""
     covariance: np.ndarray
     """Of the values, as shares of the ranges, shape (P, P)."""
 
@@ -48,7 +54,8 @@ def refine(
 ) -> LocalResult:
     """Improve the values of one joint by least squares, robust against outliers, and find their confidence intervals.
 
-    What least squares find is taken only where the mean absolute error becomes less too.
+    What least squares find is taken where the mean absolute error becomes less too, or stays as good as the same: the
+    least absolute error of positions in counts of an encoder depends on how single samples were rounded.
 
     Args:
         plant: What the actuators move.
@@ -73,7 +80,7 @@ def refine(
             max_nfev=steps,
         )
         before, after = (float(np.abs(problem.residuals(x)).mean()) for x in (begin, found.x))
-        best = found.x if after < before else begin
+        best = found.x if after < _AS_GOOD * before else begin
     return _intervals(problem, parameters, best)
 
 
@@ -116,7 +123,8 @@ def _intervals(problem: _Problem, parameters: Sequence[Parameter], best: np.ndar
         return LocalResult(values, values, values, np.zeros((0, 0)), 0.0, np.zeros((0, 0)))
     residuals, jacobian = problem.residuals(best), problem.jacobian(best)
     degrees = max(len(residuals) - len(best), 1)
-    noise = float(np.sqrt(residuals @ residuals / degrees * correlation_time(residuals, problem.lengths)))
+    power = residuals @ residuals / degrees * correlation_time(residuals, problem.lengths)
+    noise = _LEAST_ABSOLUTE * float(np.sqrt(power))
     variances = covariance(jacobian, noise)
     width = need("scipy.stats").t.ppf(0.5 + 0.5 * CONFIDENCE, degrees) * np.sqrt(np.diag(variances))
     low, high = (from_unit(parameters, np.clip(best + side * width, 0.0, 1.0)) for side in (-1.0, 1.0))

@@ -49,6 +49,8 @@ class Compared:
     """The same for each group [rad]."""
     by_run: np.ndarray
     """Held-out errors [rad], shape (R, J)."""
+    values: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    """What was found without each group, for each joint, shape (P,)."""
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -117,18 +119,20 @@ def compare(
     compared: list[Compared] = []
     for models in candidates:
         errors = np.full((len(plant.runs), len(plant.joints)), np.nan)
-        train = []
+        train: list[float] = []
+        values: dict[str, list[np.ndarray]] = {}
         for group in groups:
             found = next(searches)
             if found.interrupted:
                 return mark_chosen(compared)
             train.append(float(found.errors.mean()))
+            values[group.name] = list(found.values)
             everywhere = plant.errors(models, [own[None] for own in found.values])[0]
             errors[list(group.runs)] = everywhere[list(group.runs)]
         number = sum(len(model.parameters) for model in models)
         by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
         mean = float(np.mean(train)), float(errors.mean())
-        compared.append(Compared(models[0].name, number, *mean, by_group, errors))
+        compared.append(Compared(models[0].name, number, *mean, by_group, errors, values))
     return mark_chosen(compared)
 
 

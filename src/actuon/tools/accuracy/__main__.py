@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well fits predict real logs, and find parameters again: writes ``docs/accuracy.md`` from what this run gives.
+
+Run with ``make accuracy``, or ``make accuracy ONLY=xl330`` for one part; numbers of the others are those of
+``docs/accuracy.json``, where all are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import actuon
+from actuon.files import replacing
+
+from . import synthetic, xl330
+from .page import page
+from .study import NotPossible, Place, machine, say
+
+PARTS: dict[str, Callable[[Place], dict[str, Any]]] = {
+    "xl330": xl330.study,
+    "synthetic": synthetic.study,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m actuon.tools.accuracy", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the logs, by robot")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of accuracy.md and accuracy.json")
+    parser.add_argument("--draws", type=int, default=20, help="sets of parameters that the synthetic study draws")
+    parser.add_argument(
+        "--page", action="store_true", help="write the page anew from the numbers kept, and run nothing"
+    )
+    options = parser.parse_args()
+    actuon.quiet()
+    kept = options.docs / "accuracy.json"
+    found = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    place = Place(options.data, options.docs / "images", options.draws)
+    for name in () if options.page else options.only or PARTS:
+        say(name)
+        run_part(name, place, found)
+        _write(kept, json.dumps(found, indent=1) + "\n")
+    _write(options.docs / "accuracy.md", page(found))
+    say(f"wrote {options.docs / 'accuracy.md'}")
+
+
+def run_part(name: str, place: Place, found: dict[str, Any]) -> None:
+    """Run one part, and put what it gives into ``found``; what is there stays where the part is not possible."""
+    begin = time.monotonic()
+    try:
+        part = PARTS[name](place)
+    except NotPossible as error:
+        say(f"  left out: {error}")
+        found.setdefault(name, {"missing": str(error)})
+        return
+    on = {"seconds": time.monotonic() - begin, "date": datetime.date.today().isoformat(), "machine": machine()}
+    found[name] = {**part, **on}
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

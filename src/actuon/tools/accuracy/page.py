@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``docs/accuracy.md``, from the numbers of the studies. Figures of others are here, with where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_INTRODUCTION = """# How accurate fits are
+
+Written by `make accuracy`, from what it measured: models × data sets, and parameters that are known because they were
+drawn. Do not edit. `make accuracy ONLY=xl330` runs one part; the numbers of all are kept in
+[accuracy.json](accuracy.json). The logs are read from `../shared/data`, where a README for each robot says where they
+come from.
+
+All errors are mean absolute errors of the position in mrad, [closed loop](fit.md): the commands of a log go in, the
+joint or robot moves by itself from the first measured state on, without resets, over whole runs or the windows that are
+stated. *Held out* are runs that the model was not fitted to.
+"""
+
+_REFERENCES = {
+    "xl330": (
+        ("published with the motor, M1, M3, M6", "90.8, 73.5, 83.6"),
+        ("the source's own tool, M3, 6 000 trials in 14 min", "45.2"),
+        ("the source's own tool, M6, 6 000 trials in 22 min", "43.4"),
+    ),
+    "ak80_6": (
+        ("published with the data", "25.6 (joint 1), 40.2 (joint 2)"),
+        ("the same without friction", "61.6, 117.6"),
+    ),
+    "so101": (
+        ("position = command", "33.0"),
+        ("the servo in the MJCF", "31.0"),
+        ("an older model of the arm, with its servo", "17.2"),
+        ("PD, Coulomb, viscous, delay, armature, limit", "5.7"),
+        ("the same with load-dependent friction, Stribeck, dead band", "5.0"),
+    ),
+}
+"""Errors in mrad by the READMEs of the data."""
+
+_DATA = {
+    "xl330": (
+        "XL330 on a pendulum",
+        "A Dynamixel XL330 with 0.49 kg at 0.1 m: 12 runs of 6 s, at three gains of its firmware, from "
+        "[BAM](https://github.com/Rhoban/bam). All runs of one gain are held out at a time. `kp 200` lies between the "
+        "gains that are fitted then, 100 and 800; the two others are beyond them.",
+        "Figures of the README of the data, for runs at a gain of 400 that are not among these:",
+    ),
+    "ak80_6": (
+        "Double pendulum of two AK80-6",
+        "Two geared motors, driven by torque: six trajectories of 10 s at 500 Hz from "
+        "[double_pendulum](https://github.com/dfki-ric-underactuated-lab/double_pendulum), in windows of 0.5 s from "
+        "the measured state. One trajectory is held out at a time.",
+        "Figures of the README of the data, for another trajectory of the same kind, in the same windows:",
+    ),
+    "so101": (
+        "SO-101 arm",
+        "Six STS3215 servos in one arm, all coupled: six motions at 50 Hz from "
+        "[sage](https://github.com/isaac-sim2real/sage), with the arm of "
+        "[MuJoCo Menagerie](https://github.com/google-deepmind/mujoco_menagerie). One motion is held out at a time.",
+        "Figures of the README of the data, for other motions of the same arm, mean of the five joints without the "
+        "gripper:",
+    ),
+}
+"""Title, what the data is, and what figures of others are of."""
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """The page.
+
+    Args:
+        found: What the studies gave, by their names.
+    """
+    return "\n".join(_lines(found)).rstrip() + "\n"
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield _INTRODUCTION
+    yield from _overview(found)
+    for name in _DATA:
+        yield from _data_set(name, found.get(name, {"missing": "was not run yet"}))
+    yield from _synthetic(found.get("synthetic", {"missing": "was not run yet"}))
+
+
+def _overview(found: Mapping[str, Any]) -> Iterator[str]:
+    yield "| data | model that `--select` takes | held out [mrad] | best of others [mrad] |"
+    yield "|---|---|--:|--:|"
+    for name, (title, *_) in _DATA.items():
+        part = found.get(name, {"missing": "was not run yet"})
+        reference = _REFERENCES[name][0 if name == "ak80_6" else -1][1]
+        if "missing" in part:
+            yield f"| [{title}](#{_anchor(title)}) | {part['missing']} | | {reference} |"
+            continue
+        (row,) = (row for row in part["rows"] if row["chosen"])
+        yield f"| [{title}](#{_anchor(title)}) | `{row['model']}` | {_headline(name, row)} | {reference} |"
+    yield ""
+
+
+def _headline(name: str, row: Mapping[str, Any]) -> str:
+    """The error to compare with that of others."""
+    joints = row["held_out_joints_mrad"]
+    if name == "xl330":
+        groups = row["held_out_groups_mrad"]
+        return f"{groups['kp 200']:.1f} at kp 200, {row['held_out_mrad']:.1f} over all"
+    if name == "ak80_6":
+        return ", ".join(f"{error:.1f}" for error in joints.values())
+    arm = [error for joint, error in joints.items() if joint != "gripper"]
+    return f"{sum(arm) / len(arm):.1f}"
+
+
+def _data_set(name: str, part: Mapping[str, Any]) -> Iterator[str]:
+    title, text, of_others = _DATA[name]
+    yield f"## {title}\n"
+    yield f"{text}\n"
+    if "missing" in part:
+        yield f"Not measured: {part['missing']}.\n"
+    else:
+        yield from _rows(part)
+        for picture in part["pictures"]:
+            yield f"![{title}](images/{picture})\n"
+        yield _where(part)
+    yield f"{of_others}\n"
+    yield "| | mrad |"
+    yield "|---|--:|"
+    yield from (f"| {what} | {error} |" for what, error in _REFERENCES[name])
+    yield ""
+
+
+def _rows(part: Mapping[str, Any]) -> Iterator[str]:
+    """Models × what is held out, and × joints where there are several."""
+    groups = list(part["rows"][0]["held_out_groups_mrad"])
+    joints = list(part["rows"][0]["held_out_joints_mrad"])
+    joints = joints if len(joints) > 1 else []
+    heads = [*(f"without {group.split('.')[0]}" for group in groups), *(f"`{joint}`" for joint in joints)]
+    yield f"| model | free | fitted | {' | '.join(heads)} | held out | time |"
+    yield f"|---|--:|--:|{'--:|' * len(heads)}--:|--:|"
+    for row in part.get("published", ()):
+        cells = [f"{row['held_out_groups_mrad'][group]:.1f}" for group in groups]
+        yield f"| published, `{row['model']}` | 0 | | {_cells(cells)} {row['held_out_mrad']:.1f} | |"
+    for row in part["rows"]:
+        cells = [f"{row['held_out_groups_mrad'][group]:.1f}" for group in groups]
+        cells += [f"{row['held_out_joints_mrad'][joint]:.1f}" for joint in joints]
+        name = f"`{row['model']}`{', chosen' if row['chosen'] else ''}"
+        errors = f"{row['train_mrad']:.1f} | {_cells(cells)} **{row['held_out_mrad']:.1f}**"
+        yield f"| {name} | {row['parameters']} | {errors} | {row['seconds']:.0f} s |"
+    yield f"\nTimes are for all {len(groups)} fits of a row. *Held out* is the mean over all runs.\n"
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return "".join(f"{cell} | " for cell in cells).rstrip()
+
+
+def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
+    yield "## Parameters that are known\n"
+    if "missing" in part:
+        yield f"Not measured: {part['missing']}.\n"
+        return
+    setting = part["setting"]
+    share = f"{100 * part['confidence']:.0f} %"
+    yield (
+        f"Parameters of a joint with a pendulum of 0.5 kg at 0.1 m are drawn at random, {setting['draws']} times for "
+        f"each model. With each, {setting['runs']} logs of {setting['seconds_each']:g} s are made, with uneven samples "
+        f"at about 220 Hz, {setting['noise_mrad']:g} mrad of noise, an encoder of 4096 steps and commands that come "
+        f"late; the motor is let go after {setting['let_go']:g} s. A fit finds them again; in which share of cases is "
+        f"the truth inside its own {share} interval?\n"
+    )
+    names = list(part["models"])
+    yield f"| parameter | {' | '.join(f'inside, `{n}` | off by, `{n}`' for n in names)} |"
+    yield f"|---|{'--:|--:|' * len(names)}"
+    for path in dict.fromkeys(path for own in part["models"].values() for path in own["cases"]):
+        cells = [_found_again(part["models"][name]["cases"].get(path)) for name in names]
+        yield f"| `{path}` | {' | '.join(cells)} |"
+    cells = [_found_again([c for own in part["models"][n]["cases"].values() for c in own], False) for n in names]
+    yield f"| all | {' | '.join(cells)} |"
+    yield (
+        "\n*Off by* is the median distance between what was found and the truth, as a share of the range from which it "
+        "was drawn.\n"
+    )
+    for picture in part["pictures"]:
+        yield f"![found and true values](images/{picture})\n"
+    yield "Red: the truth is outside of the interval.\n"
+    yield (
+        "The logs are made by the simulation of the fit, at its time step. A longer step than that of the real world "
+        "shifts parameters too, the armature first, which no interval shows.\n"
+    )
+    yield _where(part)
+
+
+def _found_again(cases: Sequence[Sequence[float]] | None, with_distance: bool = True) -> str:
+    if not cases:
+        return "|"
+    inside = sum(low <= true <= high for true, _, low, high in cases)
+    share = f"{inside} of {len(cases)}, {100 * inside / len(cases):.0f} %"
+    if not with_distance:
+        return f"{share} |"
+    spread = max(case[0] for case in cases) - min(case[0] for case in cases)
+    off = sorted(abs(value - true) for true, value, *_ in cases)[len(cases) // 2]
+    return f"{share} | {100 * off / max(spread, 1e-12):.1f} %"
+
+
+def _where(part: Mapping[str, Any]) -> str:
+    minutes = part["seconds"] / 60.0
+    took = f"{minutes:.0f} min" if minutes >= 1.5 else f"{part['seconds']:.0f} s"
+    return f"Measured on {part['date']}, in {took}: {part['machine']}.\n"
+
+
+def _anchor(title: str) -> str:
+    return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all studies do: compare models on runs that they were not fitted to, and say where that was."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from actuon.fit import Plant
+from actuon.fit.models import Model
+from actuon.fit.presets import Bench, preset
+from actuon.fit.selection import Compared, compare, mark_chosen
+
+MILLI = 1e3
+
+
+class NotPossible(Exception):
+    """Why a study was not made, as a sentence."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study finds its data and puts its pictures.
+
+    Args:
+        data: Folder of the logs, one folder for each robot.
+        images: Folder for pictures.
+        draws: How many sets of parameters a synthetic study draws.
+    """
+
+    data: Path
+    images: Path
+    draws: int
+
+    def logs(self, pattern: str) -> list[Path]:
+        """Files of the data, by a pattern such as ``"xl330/*.json.gz"``.
+
+        Raises:
+            NotPossible: There are none.
+        """
+        found = sorted(self.data.glob(pattern))
+        if not found:
+            raise NotPossible(f"no logs: {pattern} is not in the folder of the data")
+        return found
+
+
+def say(text: str) -> None:
+    """Tell how far it is, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def models_of(plant: Plant, name: str) -> list[Model]:
+    """A preset for each joint of a plant."""
+    scales = zip(plant.scales(), plant.joints, strict=True)
+    return [preset(name, Bench(own, plant.runs, joint)) for own, joint in scales]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models on a plant, each with what it is made of."""
+
+    models: list[list[Model]]
+    compared: list[Compared]
+    seconds: list[float]
+
+    @property
+    def chosen(self) -> int:
+        """Which of them ``--select`` takes."""
+        return next(i for i, one in enumerate(self.compared) if one.chosen)
+
+    def rows(self, joints: Sequence[str]) -> list[dict[str, Any]]:
+        """Numbers of each model, in mrad, as JSON can hold them."""
+        return [
+            {
+                **one.as_dict(),
+                "held_out_joints_mrad": dict(zip(joints, (MILLI * one.by_run.mean(axis=0)).tolist(), strict=True)),
+                "seconds": seconds,
+            }
+            for one, seconds in zip(self.compared, self.seconds, strict=True)
+        ]
+
+
+def compare_presets(plant: Plant, names: Sequence[str]) -> Comparison:
+    """Fit each preset without each group of runs, with the usual options, as ``actuon fit --models`` does."""
+    models = sorted((models_of(plant, name) for name in names), key=lambda own: sum(len(m.parameters) for m in own))
+    compared, seconds = [], []
+    for own in models:
+        begin = time.monotonic()
+        (one,) = compare(plant, [own])
+        compared.append(one)
+        seconds.append(time.monotonic() - begin)
+        groups = ", ".join(f"{group} {MILLI * error:.1f}" for group, error in one.by_group.items())
+        say(f"  {one.name}: {MILLI * one.held_out:.1f} mrad held out ({groups}), {seconds[-1]:.0f} s")
+    return Comparison(models, mark_chosen(compared), seconds)
+
+
+def by_group(errors: np.ndarray, groups: Sequence[tuple[str, Sequence[int]]]) -> dict[str, float]:
+    """Means over runs and joints in mrad, by group, of errors of shape (R, J) [rad]."""
+    return {name: float(MILLI * errors[list(runs)].mean()) for name, runs in groups}
+
+
+def machine() -> str:
+    """CPU, cores and versions."""
+    name = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
+            name = names[0] if names else name
+    versions = ", ".join(f"{package} {version(package)}" for package in ("warp-lang", "numpy", "scipy", "cmaes"))
+    return f"{name}, {os.cpu_count()} cores, no GPU; Python {platform.python_version()}, {versions}"

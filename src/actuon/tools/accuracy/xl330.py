@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Dynamixel XL330 on a pendulum, 12 runs at three gains: all runs of one gain are held out at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import actuon
+from actuon.fit import KnownLoadPlant, Model, read_logs
+from actuon.fit.applying import apply_models
+from actuon.fit.parameters import value_at
+from actuon.fit.presets import SELECTED, Bench, preset
+from actuon.fit.selection import groups_of
+
+from .pictures import draw_models, draw_motion
+from .study import MILLI, Place, by_group, compare_presets, say
+
+SHOWN = "kp 200"
+"""The gain between the two others, at which the motion is drawn."""
+
+
+def study(place: Place) -> dict[str, Any]:
+    """Published parameters as they are, then all models of ``--select``, without each gain in turn."""
+    plant = KnownLoadPlant(read_logs(place.logs("xl330/*.json.gz")))
+    found = compare_presets(plant, SELECTED["servo"])
+    best, one = found.models[found.chosen], found.compared[found.chosen]
+    residuals = plant.residuals(best, [own[None] for own in one.values[SHOWN]])
+    (group,) = (group for group in groups_of(plant.runs) if group.name == SHOWN)
+    shown = [(plant.runs[i], residuals[i][0, :, 0]) for i in group.runs]
+    pictures = [
+        draw_motion(place.images / "accuracy_xl330.png", plant.joints[0], shown, f"{one.name}, fitted without {SHOWN}"),
+        draw_models(place.images / "accuracy_xl330_models.png", found.compared),
+    ]
+    rows = found.rows(plant.joints)
+    return {"published": _published(place, plant), "rows": rows, "pictures": [path.name for path in pictures]}
+
+
+def _published(place: Place, plant: KnownLoadPlant) -> list[dict[str, Any]]:
+    """Errors of the parameters that the source publishes for this kind of motor."""
+    servo = preset("servo_m1", Bench(plant.scales()[0], plant.runs, plant.joints[0]))
+    kp, voltage = (value_at(servo.actuator, f"controller.{name}") for name in ("kp", "bus_voltage"))
+    rows = []
+    for path in sorted(place.data.glob("motors/xl330_m*.json")):
+        motor = actuon.load_bam(path)
+        chain = actuon.ActuatorConfig(
+            actuon.ServoPWMControlConfig(kp, motor.torque_constant, motor.resistance, voltage),  # type: ignore[arg-type]
+            transmission=actuon.GearTransmissionConfig(1.0, reflected_inertia=motor.armature),
+            effects=[motor.friction],
+            sensors=[actuon.EncoderSensorConfig(bias=-motor.q_offset)],
+        )
+        model = Model(path.stem, chain, (), servo.times, servo.settings)
+        errors = apply_models(plant, [model], [model.start]).errors
+        groups = by_group(errors, [(group.name, group.runs) for group in groups_of(plant.runs)])
+        rows.append({"model": path.stem, "held_out_mrad": float(MILLI * errors.mean()), "held_out_groups_mrad": groups})
+        say(f"  {path.stem} as published: {rows[-1]['held_out_mrad']:.1f} mrad")
+    return rows
