@@ -9,7 +9,7 @@ from pathlib import Path
 from actuon.tools.accuracy.__main__ import PARTS, run_part
 from actuon.tools.accuracy.page import page
 from actuon.tools.accuracy.study import Place
-from actuon.tools.accuracy.synthetic import find_again
+from actuon.tools.accuracy.synthetic import CASES, find_again
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -38,6 +38,6 @@ def test_data_that_is_absent_is_a_row_that_says_so(tmp_path):
 
 
 def test_a_draw_is_found_again():
-    error, found = find_again("pd_coulomb", 0)
+    error, found = find_again(CASES[0], 0)
     assert error < 2.0  # of which the noise is 0.8
     assert sum(low <= true <= high for true, _, low, high in found.values()) >= 5

@@ -161,11 +161,11 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
         f"Parameters of a joint with a pendulum of 0.5 kg at 0.1 m are drawn at random, {setting['draws']} times for "
         f"each model. With each, {setting['runs']} logs of {setting['seconds_each']:g} s are made, with uneven samples "
         f"at about 220 Hz, {setting['noise_mrad']:g} mrad of noise, an encoder of 4096 steps and commands that come "
-        f"late; the motor is let go after {setting['let_go']:g} s. A fit finds them again; in which share of cases is "
-        f"the truth inside its own {share} interval?\n"
+        f"late; the motor is let go after {setting['let_go']:g} s, where nothing else is "
+        f"said. A fit finds them again; in which share of cases is the truth inside its own {share} interval?\n"
     )
     names = list(part["models"])
-    yield f"| parameter | {' | '.join(f'inside, `{n}` | off by, `{n}`' for n in names)} |"
+    yield f"| parameter | {' | '.join(f'{n}: inside | off by' for n in names)} |"
     yield f"|---|{'--:|--:|' * len(names)}"
     for path in dict.fromkeys(path for own in part["models"].values() for path in own["cases"]):
         cells = [_found_again(part["models"][name]["cases"].get(path)) for name in names]
@@ -180,8 +180,9 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
         yield f"![found and true values](images/{picture})\n"
     yield "Red: the truth is outside of the interval.\n"
     yield (
-        "The logs are made by the simulation of the fit, at its time step. A longer step than that of the real world "
-        "shifts parameters too, the armature first, which no interval shows.\n"
+        "Intervals say how sure a parameter is if the model is right. They do not know of a time step that is longer "
+        "than that of the real world, which shifts parameters, nor how far a valley bends in which two of them do the "
+        "same: without letting go, damping of the controller and of the joint.\n"
     )
     yield _where(part)
 
@@ -195,7 +196,7 @@ def _found_again(cases: Sequence[Sequence[float]] | None, with_distance: bool = 
         return f"{share} |"
     spread = max(case[0] for case in cases) - min(case[0] for case in cases)
     off = sorted(abs(value - true) for true, value, *_ in cases)[len(cases) // 2]
-    return f"{share} | {100 * off / max(spread, 1e-12):.1f} %"
+    return f"{share} | {100 * off / max(spread, 1e-12):.2g} %"
 
 
 def _where(part: Mapping[str, Any]) -> str:

@@ -67,12 +67,13 @@ def draw_models(path: Path, compared: Sequence[Compared]) -> Path:
     return path
 
 
-def draw_found(path: Path, found: Mapping[str, Sequence[tuple[float, float, float, float]]]) -> Path:
-    """What was found over what is true, with intervals.
+def draw_found(path: Path, found: Mapping[str, Sequence[tuple[float, float, float, float]]], title: str) -> Path:
+    """How far what was found is off, with intervals, over what is true.
 
     Args:
         path: Of the picture.
         found: By parameter: the truth, what was found, and the ends of its interval.
+        title: Of the picture.
     """
     plt = pyplot()
     columns = 4
@@ -85,14 +86,14 @@ def draw_found(path: Path, found: Mapping[str, Sequence[tuple[float, float, floa
         inside = (low <= true) & (true <= high)
         for which, color in ((inside, "C0"), (~inside, "C3")):
             ends = np.clip([value - low, high - value], 0.0, None)[:, which]
-            axis.errorbar(true[which], value[which], ends, fmt=".", color=color, linewidth=1, markersize=4)
-        ends_of_line = [true.min(), true.max()]
-        axis.plot(ends_of_line, ends_of_line, color="0.7", linewidth=0.8)
+            axis.errorbar(true[which], (value - true)[which], ends, fmt=".", color=color, linewidth=1, markersize=4)
+        axis.axhline(0.0, color="0.7", linewidth=0.8)
         axis.set_title(name, fontsize=8)
         axis.tick_params(labelsize=7)
         axis.grid(alpha=0.3)
     figure.supxlabel("true value", fontsize=8)
-    figure.supylabel("found, with its 95 % interval", fontsize=8)
+    figure.supylabel("found less true value, with the interval", fontsize=8)
+    figure.suptitle(title.replace("`", ""), fontsize=9)
     figure.tight_layout()
     save_figure(figure, path)
     return path
