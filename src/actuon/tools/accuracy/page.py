@@ -182,8 +182,8 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
     yield (
         "Intervals say how sure a parameter is if the model is right. They do not know of a time step that is longer "
         "than that of the real world, which shifts parameters, nor how far a valley bends in which two of them do the "
-        "same: without letting go, damping of the controller and of the joint. How fits find their values and intervals "
-        "was worked out on other draws than these.\n"
+        "same: without letting go, damping of the controller and of the joint. How fits find their values and "
+        "intervals was worked out on other draws than these.\n"
     )
     yield _where(part)
 
