@@ -295,6 +295,8 @@ def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, 
             expected = kp * DT**2 / (4 * INERTIA + 2 * DT * kd) if integrator == "implicitfast" else 0.0
             assert found.rows[0].share == pytest.approx(expected, rel=1e-4)
             assert found.stable == is_stable
+            assert found.rows[0].is_tangent
+            assert all("as MuJoCo's discrete does" in problem for problem in found.problems)
             actuators.articulation.set_dof_position_targets(0.1, dof_indices=[0])
             try:
                 simulation.step(1000)

@@ -45,10 +45,12 @@ _DISCRETE = "discrete"
 
 @dataclass(frozen=True)
 class JointStability:
-    """A joint with an explicit actuator. Efforts in N·m, or N for one that slides."""
+    """A joint with an actuator that gives the engine efforts. They are in N·m, or N for one that slides."""
 
     name: str
     slides: bool
+    is_tangent: bool
+    """Whether the engine takes the slopes of its effort into the step; late chains have none."""
     inertia: float
     """What it feels while the others move freely, armature included, the least of all poses [kg·m² or kg]."""
     kp: float
@@ -268,6 +270,7 @@ class _Study:
             JointStability(
                 name=robots.dof_names[column],
                 slides=bool(robots.robots[0].slides[column]),
+                is_tangent=bool(taken.damping[i]),
                 inertia=float(inertia[i]),
                 kp=float(kp[i]),
                 kd=float(kd[i]),
