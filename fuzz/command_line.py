@@ -58,7 +58,7 @@ ANY = (*ROBOTS, *YAMLS, "arm.xml", "changed.xml", "plain.xml", "arm.urdf")
 MEANT = {
     "init": {"robot": ANY, "-o": ["new.yaml", "folder/new.yml", "actuon.yaml"], "--root": [], "--force": None},
     "inspect": {"robot": ANY, "--root": [], "--json": None, "--allow-torch": None},
-    "check": {"robot": ANY, "--root": [], "--allow-torch": None},
+    "check": {"robot": ANY, "--dt": ["0.001", "0.02"], "--root": [], "--json": None, "--allow-torch": None},
     "plot": {"robot": ANY, "-o": ["new.png", "folder/new.png"], "--root": [], "--force": None, "--allow-torch": None},
     "author": {"robot": ROBOTS, "actuators": ANY, "-o": ["new.usda", "new.usdc", "folder/new.usda", "robot.usda"],
                "--root": [], "--overwrite": None, "--force": None, "--allow-torch": None},
@@ -73,6 +73,7 @@ ODD = {
     "--root": ["/Robot", "/Robot", "/World", "Robot", "", "/", "//", "/Robot/joints/hip", "/Robot.x", "a b"],
     "--engine": ["mujoco", "mujoco", "bullet", ""],
     "--seconds": ["0", "-1", "nan", "inf", "1e999", "many", ""],
+    "--dt": ["0", "-1", "nan", "inf", "1e-300", "1e300", "soon", ""],
     "--envs": ["1", "2", "0", "-1", "1.5", "1e3", "٣"],
 }
 paths = st.sampled_from(PATHS)

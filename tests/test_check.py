@@ -177,10 +177,11 @@ def test_a_robot_without_actuators(tmp_path, complaint):
         ({"robot": "nowhere.xml"}, "'nowhere.xml' does not exist"),
         ({"robot": "robot.txt"}, "'robot.txt' has the format '.txt'; must be one of"),
         ({"robot": 3}, "robot: got int; must be the path of a robot's file, or actuators on robots"),
-        ({"dt": 0.0}, "dt: got 0.0; must be a finite number > 0"),
-        ({"dt": -0.1}, "dt: got -0.1; must be a finite number > 0"),
-        ({"dt": float("nan")}, "dt: got nan; must be a finite number > 0"),
-        ({"dt": "fast"}, "dt: got 'fast'; must be a finite number > 0"),
+        ({"dt": 0.0}, "dt: got 0.0; must be a number from 1e-07 to 1 "),
+        ({"dt": -0.1}, "dt: got -0.1; must be a number from 1e-07 to 1 "),
+        ({"dt": float("nan")}, "dt: got nan; must be a number from 1e-07 to 1 "),
+        ({"dt": 1e300}, r"dt: got 1e\+300; must be a number from 1e-07 to 1 "),
+        ({"dt": "fast"}, "dt: got 'fast'; must be a number from 1e-07 to 1 "),
         ({"poses": -1}, "poses: got -1; must be a whole number ≥ 0"),
         ({"poses": 2.5}, "poses: got 2.5; must be a whole number ≥ 0"),
     ],
@@ -188,6 +189,12 @@ def test_a_robot_without_actuators(tmp_path, complaint):
 def test_bad_arguments(arguments, match):
     with pytest.raises(actuon.ActuonError, match=match):
         actuon.check(**{"robot": ASSETS / "arm.xml"} | arguments)
+
+
+@pytest.mark.parametrize("dt", [1e-7, 1.0])
+def test_the_shortest_and_the_longest_step_find_the_same_limit(dt):
+    found = actuon.check(ASSETS / "arm.xml", dt, poses=0)
+    assert found.robots[0].largest_dt == pytest.approx(5.9e-3, rel=0.05)
 
 
 def test_a_yaml_without_a_robot_or_for_several(tmp_path):

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..actuator import Actuator
 from ..actuator_config import ActuatorConfig
-from ..errors import ParameterError, RobotFileError, listed
+from ..errors import ParameterError, RobotFileError, listed, shown
 from ..files import check_readable
 from ..kernel.structure import SLOPES
 from ..networks.reading import ReadOnce
@@ -33,6 +33,8 @@ from .swing_modes import LONGEST_MARGIN
 USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 YAML_FORMATS = (".yaml", ".yml")
 _ROBOT_FORMATS = (*MUJOCO_FORMATS, *USD_FORMATS)
+SHORTEST_DT, LONGEST_DT = 1e-7, 1.0
+"""Of time steps that are looked at [s]."""
 _SHOWN = 4
 """How many joints a sentence names."""
 
@@ -131,8 +133,7 @@ def check(
         ParameterError: ``dt`` or ``poses`` cannot be.
         SimulationError: A chain gives an effort that is not finite, as with a gain of NaN.
     """
-    if dt is not None and (isinstance(dt, bool) or not isinstance(dt, (int, float)) or not 0.0 < dt < math.inf):
-        raise ParameterError(f"dt: got {dt!r}; must be a finite number > 0 [s]")
+    check_dt("dt", dt)
     if isinstance(poses, bool) or not isinstance(poses, (int, np.integer)) or poses < 0:
         raise ParameterError(f"poses: got {poses!r}; must be a whole number ≥ 0")
     if isinstance(robot, Attachment):
@@ -154,6 +155,17 @@ def check(
         if not found:
             raise RobotFileError(without_actuators(_kinds_of(simulation)[0]))
         return _result(found, dt, poses)
+
+
+def check_dt(where: str, dt: Any) -> None:
+    """Refuse a time step that cannot be.
+
+    Raises:
+        ParameterError: It is not a number within `SHORTEST_DT` and `LONGEST_DT`; says ``where``.
+    """
+    is_number = isinstance(dt, (int, float, np.number)) and not isinstance(dt, bool)
+    if dt is not None and not (is_number and SHORTEST_DT <= dt <= LONGEST_DT):
+        raise ParameterError(f"{where}: got {shown(dt)}; must be a number from {SHORTEST_DT:g} to {LONGEST_DT:g} [s]")
 
 
 def _attached(

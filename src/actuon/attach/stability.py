@@ -229,7 +229,7 @@ class _Study:
         if not 0.0 < share < np.inf:
             return np.inf if share == 0.0 else 0.0
         low, high = 0.5 * min(dt / share, dt / share**0.5), 2.0 * max(dt / share, dt / share**0.5)
-        for _ in range(7):
+        while high > 1.02 * low:
             middle = (low * high) ** 0.5
             seen = self._maps(middle).at(pose)
             answers = self._answers(middle, response)

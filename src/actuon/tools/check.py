@@ -41,7 +41,6 @@ def look_at_stability(
         allow_torch: Trust PyTorch files that it names.
         report: What the file says, which is not wrong.
     """
-    check_dt(dt)
     notes = [note for note in getattr(report, "notes", []) if TOO_STIFF not in note]
     own = None
     try:
@@ -65,13 +64,3 @@ def look_at_stability(
         return Stability(result, result.problems, notes)
     notes.append("stability is that of the engine's own drives as explicit actuators, as  actuon init  writes them")
     return Stability(result, [], [*notes, *result.problems])
-
-
-def check_dt(dt: float | None) -> None:
-    """Refuse a time step that cannot be.
-
-    Raises:
-        RobotFileError: It is not > 0.
-    """
-    if dt is not None and not 0.0 < dt < float("inf"):
-        raise RobotFileError(f"--dt: got {dt:g}; must be finite and > 0 [s]")

@@ -152,10 +152,12 @@ def check(
     use at the time step, and the largest gains. The exit code is 1 where something is wrong or unstable, and 2 where
     the file cannot be read.
     """
-    from .check import check_dt, look_at_stability
+    from actuon.attach.checking import check_dt
+
+    from .check import look_at_stability
     from .robot_report import inspect_file, problems_of
 
-    check_dt(dt)
+    check_dt("--dt", dt)
     actuon.quiet()
     report = inspect_file(robot, root, allow_torch)
     problems, notes, result = problems_of(report), list(getattr(report, "notes", ())), None
