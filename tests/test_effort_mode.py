@@ -165,6 +165,28 @@ def test_limits_of_joints_and_of_groups_bind():
             assert 1.011 * highest >= highest_seen > 0.99 * highest, kind
 
 
+LIGHT = """<mujoco><option gravity="0 0 0"/><worldbody><body name="r"><joint name="a" axis="1 0 0"/>
+<inertial pos="0 0 0" mass="0.5" diaginertia="0.0008 0.007 0.007"/></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("dt", [0.002, 0.005, 0.02])
+@pytest.mark.parametrize("limit", [(6.0,), (1.0,), (6.0, 8.0, 6.0), (20.0, 30.0, 20.0)], ids=str)
+def test_a_light_link_at_its_limits_goes_where_it_is_told_and_stops(limit, dt, num_envs):
+    kind = actuon.DCMotorClampingConfig if len(limit) > 1 else actuon.MaxEffortClampingConfig
+    motor = ActuatorConfig(actuon.PDControlConfig(100.0, 10.0), [kind(*limit)])
+    with MujocoSimulation(mujoco.MjSpec.from_string(LIGHT), num_envs, dt=dt) as simulation:
+        actuators = ArticulationActuators.from_actuators("r", [(motor, "a")], effort_mode="tangent")
+        speeds = []
+        for target in (0.5, -0.5):
+            actuators.articulation.set_dof_position_targets(target)
+            for _ in range(round(0.8 / dt)):
+                simulation.step()
+                speeds.append(actuators.articulation.get_dof_velocities().numpy()[:, 0])
+            np.testing.assert_allclose(actuators.articulation.get_dof_positions().numpy(), target, atol=0.002)
+        assert (np.diff(np.sign(speeds), axis=0) != 0).sum(axis=0).max() <= 3
+
+
 def test_efforts_that_stay_on_between_steps_of_the_actuators_keep_their_slopes():
     with MujocoSimulation(actuon.assets.arm_mjcf, 2, dt=0.002) as simulation, stiff("tangent")(None) as actuators:
         simulation.start()

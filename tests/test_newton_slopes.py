@@ -96,6 +96,17 @@ def test_limits_bind(tmp_path, num_envs, monkeypatch):
     assert largest_effort(path, num_envs) > 0.7
 
 
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_a_light_link_with_a_motor_at_its_limit_goes_where_it_is_told_and_stops(link, num_envs):
+    link.write_text(LINK.replace(' damping="0.01"', ""))
+    motor = ActuatorConfig(PD.controller, [actuon.DCMotorClampingConfig(6.0, 8.0, 6.0)], effort_mode="tangent")
+    with NewtonSimulation(link, num_envs, dt=0.005) as simulation, attached(motor) as actuators:
+        actuators.articulation.set_dof_position_targets(0.5)
+        simulation.step(160)
+        np.testing.assert_allclose(actuators.articulation.get_dof_positions().numpy(), 0.5, atol=0.002)
+        assert np.abs(actuators.articulation.get_dof_velocities().numpy()).max() < 0.01
+
+
 def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(link):
     with NewtonSimulation(link, 3, dt=0.005) as simulation, attached() as actuators:
         robots = actuators.articulation

@@ -13,11 +13,16 @@ import warp as wp
 from ..errors import SimulationError
 from .step_map import StepMaps
 
-CORRECTIONS = 3
+CORRECTIONS = 6
 """How often a step is taken again at most: efforts of other DOFs may end beyond their limits then."""
 
 TOLERANCE = 0.01
 """How far beyond what limits let through an effort may end, as a share of the most that they let through."""
+
+AGREED = 0.5
+"""How far an effort that was clipped where a step begins, or corrected, may be from that of the chain where it ends, as
+a share of the most that limits let through where it begins. A slope there is zero, and says nothing of the other side
+of the limit."""
 
 NEAR = 0.5
 """Share of what limits let through where a step begins from which on they are looked at where it ends."""

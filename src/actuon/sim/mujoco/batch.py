@@ -281,10 +281,16 @@ class Batch:
         self._mujoco.mj_step(model, data)
 
     def again(self) -> None:
-        """Take the last step again, from ``before``, in the environments that are ``to_redo``."""
-        if self.num_envs > 1 and not self._may_sleep and not self._needs_guard():
-            self._run(1, again=True)
-            return
+        """Take the last step again, from ``before``, in the environments that are ``to_redo``. They count as near."""
+        try:
+            if self.num_envs > 1 and not self._may_sleep and not self._needs_guard():
+                self._run(1, again=True)
+            else:
+                self._each_again()
+        finally:
+            self._is_near |= self.to_redo
+
+    def _each_again(self) -> None:
         try:
             for env in np.flatnonzero(self.to_redo).tolist():
                 model, data = self.borrow(env)

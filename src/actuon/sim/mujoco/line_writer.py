@@ -12,7 +12,7 @@ import warp as wp
 
 from ...kernel.launch import Shard
 from ...kernel.types import Flavour, module_options
-from ..engine_drives import TOLERANCE, Tangent
+from ..engine_drives import AGREED, TOLERANCE, Tangent
 from .batch import Batch
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
@@ -35,6 +35,7 @@ class Writing(ctypes.Structure):
         *((name, _WHOLE) for name in ("at_position", "at_velocity", "at_control", "at_effort")),
         ("steepest", ctypes.c_double),
         ("tolerance", ctypes.c_double),
+        ("share", ctypes.c_double),
         ("is_first", _WHOLE),
         ("redone", _WHOLE),
         *((name, _ADDRESS) for name in (*_GIVEN, "begun", "last", *_PLACES, *_OWN)),
@@ -44,14 +45,14 @@ class Writing(ctypes.Structure):
 
 _STRUCTURES = """
     struct Line { long long dof, coordinate, by_velocity, by_position; };
-    struct Point { double speed, effort; long long is_corrected; };
+    struct Points { double speed, effort, other_speed, other_effort; long long is_corrected, was_fast; };
     struct Writing {
         long long robots, dofs, given_width, width, nv, num_lines, by_position;
         long long at_position, at_velocity, at_control, at_effort;
-        double steepest, tolerance;
+        double steepest, tolerance, share;
         long long is_first, redone;
         const float *effort, *slope_q, *slope_qd, *lowest, *highest, *begun;
-        Point* last;
+        Points* last;
         const long long *envs, *columns, *lines;
         double* const *own_controls;
         double* const *own_efforts;
@@ -65,6 +66,11 @@ _STRUCTURES = """
     Writing& w = *(Writing*)writing;
     auto braking = [&w](float slope) -> double {
         return slope < 0.0f ? (slope > w.steepest ? (double)slope : w.steepest) : 0.0;
+    };
+    auto most_of = [](double lowest, double highest) -> double {
+        const double low = __builtin_fabs(lowest), high = __builtin_fabs(highest);
+        const double larger = low > high ? low : high;
+        return larger < __builtin_inf() ? larger : (low < high ? low : high);
     };
 """
 
@@ -106,24 +112,31 @@ _CORRECT = """
         for (long long i = 0; i < w.dofs; ++i) {
             const long long from = robot * w.given_width + w.columns[i];
             const Line& line = w.table[w.lines[i]];
-            Point& last = w.last[robot * w.dofs + i];
-            if (w.is_first) last = {before[w.at_velocity + line.dof], w.begun[from], false};
+            Points& last = w.last[robot * w.dofs + i];
+            const double begun = w.begun[from];
+            if (w.is_first) last = {0.0, 0.0, before[w.at_velocity + line.dof], begun, false, false};
             const long long at = env * w.num_lines + w.lines[i];
             if (!(w.lower[at] < w.upper[at])) continue;
             const float lowest = w.lowest[from], highest = w.highest[from];
-            const double applied = w.shown[env * w.nv + line.dof];
-            const double low = __builtin_fabs(lowest), high = __builtin_fabs(highest);
-            const double larger = low > high ? low : high;
-            const double most = larger < __builtin_inf() ? larger : (low < high ? low : high);
-            const bool above = applied > highest + w.tolerance * most;
-            if (!above && !(applied < lowest - w.tolerance * most)) continue;
-            const bool at_bound = above ? w.effort[from] >= highest : w.effort[from] <= lowest;
-            const bool along = at_bound && !last.is_corrected;
+            const double applied = w.shown[env * w.nv + line.dof], given = w.effort[from];
+            const double slack = w.tolerance * most_of(lowest, highest), most = most_of(w.lower[at], w.upper[at]);
+            const bool above = applied > highest + slack;
+            const bool beyond = above || applied < lowest - slack;
+            const double edge = w.tolerance * most, off = __builtin_fabs(applied - given);
+            const bool was_clipped = begun > w.upper[at] - edge || begun < w.lower[at] + edge;
+            if (!beyond && !((last.is_corrected || was_clipped) && off > w.share * most)) continue;
+            const bool at_bound = above ? given >= highest : given <= lowest;
+            const bool along = beyond && at_bound && !last.is_corrected && !(off > most);
             const double speed = row[w.at_velocity + line.dof];
-            const double secant = (w.effort[from] - last.effort) / (speed - last.speed);
+            const bool is_fast = applied > given;
+            if (last.is_corrected && is_fast != (bool)last.was_fast) {
+                last.other_speed = last.speed;
+                last.other_effort = last.effort;
+            }
+            const double secant = (given - last.other_effort) / (speed - last.other_speed);
             double slope = braking(along ? w.slope_qd[from] : (float)secant);
-            double constant = w.effort[from] - slope * speed;
-            last = {speed, w.effort[from], true};
+            double constant = given - slope * speed;
+            last = {speed, given, last.other_speed, last.other_effort, true, is_fast};
             before[w.at_control + line.by_velocity] = slope;
             if (w.by_position) {
                 slope = along ? braking(w.slope_q[from]) : 0.0;
@@ -183,7 +196,7 @@ class LineWriter:
     ):
         self._batch, self._shown, self._by_position = batch, shown, by_position
         self._given, self._begun = [array.numpy() for array in tangent], begun.numpy()
-        self._last = np.zeros((len(envs), len(dofs), 3))
+        self._last = np.zeros((len(envs), len(dofs), 6))
         self._dofs = dofs
         self._envs, self._columns = (np.array(numbers, dtype=np.int64) for numbers in (envs, columns))
         self._version = -1
@@ -198,9 +211,10 @@ class LineWriter:
         """Look at efforts of the last step with the tangent of the chain where it ended.
 
         Those beyond what limits let through there become lines along the bound, where the chain is at it; where that
-        has been tried, or the chain is elsewhere, secants of its efforts at the last two states. They are written into
-        the states before the step, which is to be redone. DOFs whose limits leave no choice where the step begins, as
-        those of a motor that has tripped, are left alone.
+        has been tried, or the chain is elsewhere, or an effort that was clipped ended far from it, secants of its
+        efforts at a speed that is too low and one that is too high. They are written into the states before the step,
+        which is to be redone. DOFs whose limits leave no choice where the step begins, as those of a motor that has
+        tripped, are left alone.
 
         Args:
             is_first: Whether the step was taken once so far.
@@ -228,6 +242,7 @@ class LineWriter:
             by_position=self._by_position,
             steepest=STEEPEST,
             tolerance=TOLERANCE,
+            share=AGREED,
             shown=self._shown.ctypes.data,
             begun=self._begun.ctypes.data,
             last=self._last.ctypes.data,

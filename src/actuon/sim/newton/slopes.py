@@ -17,11 +17,12 @@ import warp as wp
 
 from ...errors import SimulationError
 from ...kernel.types import Floats, Ints
-from ..engine_drives import CORRECTIONS, NEAR, TOLERANCE, Ending, HeldTangent, Tangent
+from ..engine_drives import AGREED, CORRECTIONS, NEAR, TOLERANCE, Ending, HeldTangent, Tangent
 from ..simulation import Simulation
 from .solvers import Physics
 
 Table: Any = wp.array2d(dtype=wp.float32)
+Pairs: Any = wp.array(dtype=wp.vec2)
 Places: Any = wp.array2d(dtype=wp.int32)
 
 _STEEPEST = wp.constant(-1.0e9)
@@ -92,6 +93,13 @@ def _end(
             near[0] = 1
 
 
+@wp.func
+def _most(lowest: float, highest: float) -> float:
+    """The most that limits let through; where one of both is infinite, the other one."""
+    larger = wp.max(wp.abs(lowest), wp.abs(highest))
+    return wp.where(wp.isfinite(larger), larger, wp.min(wp.abs(lowest), wp.abs(highest)))
+
+
 @wp.kernel
 def _correct(
     effort: Table,
@@ -105,40 +113,49 @@ def _correct(
     upper: Floats,
     is_first: int,
     begun: Table,
-    speed: Floats,
-    last_speed: Floats,
-    last_effort: Floats,
+    begun_speed: Floats,
+    last: Pairs,
+    other: Pairs,
     is_corrected: Ints,
     shown: Floats,
     tolerance: float,
+    share: float,
     constant: Floats,
     slope: Floats,
     beyond: Ints,
 ) -> None:
-    """Let efforts that ended beyond what limits let through there be lines along the bound, or secants of the chain."""
+    """Let efforts that ended beyond what limits let through there, or were clipped and ended far from the chain, be
+    lines along the bound, or secants of the chain between speeds that are too low and too high."""
     i, j = wp.tid()
     column = columns[j]
     dof = places[i, j]
+    first_effort = begun[i, column]
     if is_first > 0:
-        last_speed[dof] = speed[dof]
-        last_effort[dof] = begun[i, column]
+        other[dof] = wp.vec2(begun_speed[dof], first_effort)
         is_corrected[dof] = 0
-    lowest = low[i, column]
-    highest = high[i, column]
-    larger = wp.max(wp.abs(lowest), wp.abs(highest))
-    most = wp.where(wp.isfinite(larger), larger, wp.min(wp.abs(lowest), wp.abs(highest)))
-    above = shown[dof] > highest + tolerance * most
-    if lower[dof] < upper[dof] and (above or shown[dof] < lowest - tolerance * most):
-        given = effort[i, column]
+    if lower[dof] >= upper[dof]:
+        return
+    given, applied, speed = effort[i, column], shown[dof], velocity[dof]
+    lowest, highest = low[i, column], high[i, column]
+    slack = tolerance * _most(lowest, highest)
+    most = _most(lower[dof], upper[dof])
+    above = applied > highest + slack
+    is_beyond = above or applied < lowest - slack
+    was_clipped = first_effort > upper[dof] - tolerance * most or first_effort < lower[dof] + tolerance * most
+    off = wp.abs(applied - given)
+    if is_beyond or ((is_corrected[dof] != 0 or was_clipped) and off > share * most):
         at_bound = (above and given >= highest) or (not above and given <= lowest)
-        secant = (given - last_effort[dof]) / (velocity[dof] - last_speed[dof])
-        steep = wp.where(at_bound and is_corrected[dof] == 0, slope_qd[i, column], secant)
+        along = is_beyond and at_bound and is_corrected[dof] == 0 and not off > most
+        side = wp.where(applied > given, 1, -1)
+        if is_corrected[dof] == -side:
+            other[dof] = last[dof]
+        secant = (given - other[dof][1]) / (speed - other[dof][0])
+        steep = wp.where(along, slope_qd[i, column], secant)
         braking = wp.where(steep < 0.0, wp.max(steep, _STEEPEST), 0.0)
         slope[dof] = braking
-        constant[dof] = given - braking * velocity[dof]
-        last_speed[dof] = velocity[dof]
-        last_effort[dof] = given
-        is_corrected[dof] = 1
+        constant[dof] = given - braking * speed
+        last[dof] = wp.vec2(speed, given)
+        is_corrected[dof] = side
         beyond[0] = 1
 
 
@@ -160,7 +177,8 @@ class Lines:
         self.lower, self.upper = wp.full_like(self.slope, -np.inf), wp.full_like(self.slope, np.inf)
         self._is_line = wp.zeros(self.slope.shape, dtype=wp.int32, device=self.slope.device)
         self._users = np.zeros(len(self.slope), dtype=np.int64)
-        self._speed, self._last_speed, self._last_effort = (wp.zeros_like(self.slope) for _ in range(3))
+        self._speed = wp.zeros_like(self.slope)
+        self._last, self._other = (wp.zeros(self.slope.shape, wp.vec2, device=self.slope.device) for _ in range(2))
         self._is_corrected = wp.zeros_like(self._is_line)
         self._flag = wp.zeros(1, dtype=wp.int32, device=self.slope.device)
         self.correctors: list[tuple[Callable[[], bool], Callable[[bool], bool]]] = []
@@ -219,9 +237,9 @@ class Lines:
         is told whether the step was taken once so far."""
         read, last = (
             [*self._read(tangent, columns, places), self.lower, self.upper],
-            [self._last_speed, self._last_effort, self._is_corrected],
+            [self._last, self._other, self._is_corrected],
         )
-        made = [begun, self._speed, *last, self._shown, TOLERANCE, self.constant, self.slope, self._flag]
+        made = [begun, self._speed, *last, self._shown, TOLERANCE, AGREED, self.constant, self.slope, self._flag]
 
         def correct(is_first: bool) -> bool:
             self._flag.zero_()
@@ -249,9 +267,9 @@ class Lines:
             self._flag.zero_()
             ended = [self.lower, self.upper, 1.0 - NEAR, self.constant, self.slope, self._shown, self._flag]
             wp.launch(_end, count, [self._is_line, state.joint_qd, *ended], device=device)
-            if not self.correctors or not corrections_left or not self._flag.numpy()[0]:
-                return
             is_first = corrections_left == CORRECTIONS
+            if not self.correctors or not corrections_left or (is_first and not self._flag.numpy()[0]):
+                return
             beyond = [correct(is_first) for evaluate, correct in self.correctors if evaluate()]
             if not any(beyond):
                 return
