@@ -103,7 +103,7 @@ class Response:
         return self._shape
 
     @property
-    def inverse_inertia(self) -> Any:
+    def inverse_inertia(self) -> Array:
         """A [1/(kg·m²) or 1/kg], shape (N,) or (R, D, D), as it was given."""
         return self._value("inverse_inertia")
 
@@ -112,7 +112,7 @@ class Response:
         self._inputs["inverse_inertia"] = SharedInput(value, "response.inverse_inertia", self._check_inverse)
 
     @property
-    def acceleration(self) -> Any:
+    def acceleration(self) -> Array | None:
         """a [rad/s² or m/s²], shape (N,), as it was given. None means zero."""
         return self._value("acceleration")
 
@@ -121,7 +121,7 @@ class Response:
         self._set("acceleration", value)
 
     @property
-    def effort(self) -> Any:
+    def effort(self) -> Array | None:
         """Efforts under which the acceleration is what it is [N·m or N], shape (N,), as given. None means zero."""
         return self._value("effort")
 
