@@ -27,7 +27,7 @@ def hand_over_inertia(articulation: Articulation, actuators: Sequence[Actuator],
     """
     wanted = np.zeros((len(articulation), articulation.num_dofs), np.float32)
     for actuator in actuators:
-        wanted.ravel()[actuator.effort_indices.numpy()] = _inertia_at_joints(actuator)
+        wanted.ravel()[actuator.effort_indices.numpy()] = inertia_at_joints(actuator)
     columns = np.flatnonzero(wanted.any(axis=0))
     if not columns.size:
         return
@@ -56,7 +56,7 @@ def hand_over_inertia(articulation: Articulation, actuators: Sequence[Actuator],
         raise SimulationError("the engine holds another armature than was written")
 
 
-def _inertia_at_joints(actuator: Actuator) -> np.ndarray:
+def inertia_at_joints(actuator: Actuator) -> np.ndarray:
     """What the stages of an actuator bring of inertia at each joint [kg·m²], shape (N,)."""
     total = np.zeros(actuator.num_actuators)
     ratio: np.ndarray | None = np.ones(actuator.num_actuators)

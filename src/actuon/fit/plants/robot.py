@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole robot, all joints coupled: MuJoCo with one environment for each trial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import LogError, ParameterError
+from ...typing import PathLike
+from ..logs import Log
+from ..models import Model
+from .plant import Scales
+from .robot_batch import RobotBatch
+from .robot_model import RobotModel
+from .robot_runs import robot_runs
+
+_STEPS = (0.001, 0.002, 0.0025, 0.004, 0.005)
+"""Time steps to choose from [s]."""
+_STILL = 1e-3
+"""What a joint moves at least [rad or m]."""
+_SMOOTHED = 0.1
+"""Time [s] over which positions are smoothed where accelerations are needed."""
+
+
+class RobotPlant:
+    """A robot whose joints are driven as in its logs, all of them coupled.
+
+    Args:
+        robot: An MJCF or URDF file. Its own drives, contacts, and joints that the logs do not have are left out.
+        logs: Of joints that it has by name, the same in each.
+        dt: Time step [s]. Default: that of the logs, at most 5 ms.
+        window: Length of windows [s] into which logs are cut, each of which starts at the measured state. Default:
+            whole logs.
+    """
+
+    def __init__(self, robot: PathLike, logs: Sequence[Log], dt: float | None = None, window: float | None = None):
+        if not logs:
+            raise ParameterError("got no logs; must be at least one")
+        self._path, self._logs, self._window = Path(robot), tuple(logs), window
+        self._dt = _usual_step(logs) if dt is None else float(dt)
+        self._robot = RobotModel(self._path, logs)
+        self._runs = robot_runs(logs, self._dt, window)
+        self._batches: list[tuple[tuple[Model, ...], int, RobotBatch]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it is made of, so that it can be sent to another machine."""
+        return RobotPlant, (self._path, self._logs, self._dt, self._window)
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self._dt
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints."""
+        return self._logs[0].joint_names
+
+    @property
+    def runs(self) -> tuple[Log, ...]:
+        """Logs, or their windows."""
+        return tuple(run.log for run in self._runs)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What was changed of the robot, in sentences."""
+        return tuple(self._robot.findings)
+
+    def subset(self, runs: Sequence[int]) -> RobotPlant:
+        """The same plant with some of the runs."""
+        made = RobotPlant.__new__(RobotPlant)
+        made.__dict__.update(self.__dict__)
+        made._runs = [self._runs[i] for i in runs]
+        made._batches = []
+        return made
+
+    def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
+        """Mean absolute error of the position [rad or m], shape (C, R, J)."""
+        return self._batch(models, len(candidates[0])).run(candidates)
+
+    def residuals(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Simulated less measured position [rad or m] at the samples: R arrays of shape (C, T, J)."""
+        paths = self._batch(models, len(candidates[0])).trace(candidates)
+        found = []
+        for run, path in zip(self._runs, paths, strict=True):
+            at = (run.log.time - run.log.time[0]) / self._dt
+            before = np.clip(at.astype(int), 0, path.shape[1] - 2)
+            share = (at - before)[:, None]
+            shown = path[:, before] * (1.0 - share) + path[:, before + 1] * share
+            found.append(shown - np.stack([joint.position for joint in run.log.joints], axis=1))
+        return found
+
+    def _batch(self, models: Sequence[Model], candidates: int) -> RobotBatch:
+        for known, count, batch in self._batches:
+            if count == candidates and all(a is b for a, b in zip(known, models, strict=True)):
+                return batch
+        batch = RobotBatch(self._robot, models, candidates, self._runs, self._dt)
+        self._batches = [*self._batches[-1:], (tuple(models), candidates, batch)]
+        return batch
+
+    def scales(self) -> list[Scales]:
+        """How large efforts, speeds and inertias are at each joint."""
+        parts = [self._robot.loads_along(*motion_of(log)) + (motion_of(log),) for log in self._logs]
+        armature = self._robot.armature
+        found = []
+        for joint, name in enumerate(self.joints):
+            efforts, speeds, ranges, inertias = [], [], [], []
+            for inertia, load, (position, velocity, acceleration) in parts:
+                moved = inertia[:, joint] + armature[joint]
+                effort = moved * acceleration[:, joint] - load[:, joint]
+                efforts.append(np.quantile(np.abs(effort), 0.98))
+                speeds.append(np.abs(velocity[:, joint]).max())
+                ranges.append(np.ptp(position[:, joint]))
+                inertias.append(moved.mean())
+            if max(ranges) < _STILL:
+                raise LogError(
+                    f"{self._logs[0].path}: joint '{name}' does not move by {_STILL:g} in any log: nothing to fit to"
+                )
+            found.append(Scales(*(float(max(column)) for column in (efforts, speeds, inertias, ranges))))
+        return found
+
+
+def motion_of(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, velocities and accelerations of all joints at the samples, smoothed, each of shape (T, J)."""
+    step = float(np.median(np.diff(log.time)))
+    count = max(5, 2 * round(_SMOOTHED / step / 2.0) + 1)
+    count = min(count, len(log) - (len(log) + 1) % 2)
+    half = count // 2
+    powers = np.vander(np.arange(-half, half + 1) * step, 3, increasing=True)
+    filters = np.linalg.pinv(powers)
+    position = np.stack([joint.position for joint in log.joints], axis=1)
+    padded = np.concatenate([np.repeat(position[:1], half, 0), position, np.repeat(position[-1:], half, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, count, axis=0)
+    smooth, slope, bend = (windows @ row for row in filters)
+    return smooth, slope, 2.0 * bend
+
+
+def _usual_step(logs: Sequence[Log]) -> float:
+    """The longest of the usual steps that is not much longer than the step of any log [s]."""
+    shortest = min(float(np.median(np.diff(log.time))) for log in logs)
+    return max((step for step in _STEPS if step <= 1.25 * shortest), default=_STEPS[0])

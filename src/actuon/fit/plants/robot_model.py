@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot of a fit as MuJoCo's model: without the drives of its file, contacts and stops that its logs pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import LogError, MissingExtraError, RobotFileError, listed
+from ...files import check_readable
+from ...sim.mujoco.load import read_spec
+from ..logs import Log
+
+FORMATS = (".xml", ".urdf")
+_MARGIN = 1e-6
+"""By how much a position may be outside of the range of its joint [rad or m]."""
+
+
+class RobotModel:
+    """What moves: joints, links and gravity of a robot's file, and nothing that drives them.
+
+    Args:
+        path: An MJCF or URDF file.
+        logs: Whose joints it has by name.
+
+    Raises:
+        LogError: A joint of the logs is not one of the robot.
+    """
+
+    def __init__(self, path: Path, logs: Sequence[Log]):
+        mujoco = import_mujoco()
+        check_readable(path, FORMATS)
+        try:
+            spec = read_spec(mujoco, path)
+            held = _keep_joints(mujoco, spec, logs[0].joint_names)
+            self.model = spec.compile()
+        except (ValueError, RuntimeError, mujoco.FatalError) as error:
+            raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
+        self.path = path
+        self.findings: list[str] = []
+        """What was changed, in sentences."""
+        if held:
+            self.findings.append(f"joints of '{path.name}' that are not in the logs stand still: {', '.join(held)}")
+        self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+        self.joints = logs[0].joint_names
+        self.columns = self._columns(mujoco, logs[0])
+        """DOF of each joint in the model, shape (J,)."""
+        self._coordinates = self.model.jnt_qposadr[self.model.dof_jntid[self.columns]]
+        self._open_stops(logs)
+        self._mujoco = mujoco
+
+    @property
+    def armature(self) -> np.ndarray:
+        """Of the joints, as the file has it [kg·m² or kg], shape (J,)."""
+        return np.array(self.model.dof_armature[self.columns])
+
+    def _columns(self, mujoco: Any, log: Log) -> np.ndarray:
+        single = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+        known = {
+            self.model.joint(j).name: int(self.model.jnt_dofadr[j])
+            for j in range(self.model.njnt)
+            if self.model.jnt_type[j] in single
+        }
+        if not known:
+            raise RobotFileError(f"'{self.path}': has no hinge or slide joint")
+        for name in log.joint_names:
+            if name not in known:
+                raise LogError(
+                    f"{log.path}: joint '{name}' is not one of '{self.path}'; {listed(name, known, 'joints')} "
+                    "Name the columns of a log otherwise with --columns"
+                )
+        return np.array([known[name] for name in log.joint_names])
+
+    def _open_stops(self, logs: Sequence[Log]) -> None:
+        """Switch the stops of joints off that were beyond them."""
+        for i, name in enumerate(self.joints):
+            joint = int(self.model.dof_jntid[self.columns[i]])
+            if not self.model.jnt_limited[joint]:
+                continue
+            low, high = self.model.jnt_range[joint]
+            ends = [(log.joints[i].position.min(), log.joints[i].position.max(), log.path) for log in logs]
+            least, most = min(ends), max(ends, key=lambda own: own[1])
+            if least[0] < low - _MARGIN or most[1] > high + _MARGIN:
+                position, where = (least[0], least[2]) if least[0] < low - _MARGIN else (most[1], most[2])
+                self.model.jnt_limited[joint] = False
+                self.findings.append(
+                    f"{name}: is at {position:.4g} in {where}, outside of its range from {low:.4g} to {high:.4g} in "
+                    f"'{self.path.name}': its stops are switched off"
+                )
+
+    def loads_along(self, positions: np.ndarray, velocities: np.ndarray, accelerations: np.ndarray) -> tuple[
+        np.ndarray, np.ndarray
+    ]:
+        """What each joint has to move on its own while the others move as they did.
+
+        Args:
+            positions: Of the joints [rad or m], shape (T, J).
+            velocities: Their derivative, shape (T, J).
+            accelerations: Theirs, shape (T, J).
+
+        Returns:
+            Inertia [kg·m² or kg] and load [N·m or N] at each joint, without what is at the motors, shapes (T, J).
+        """
+        mujoco, model = self._mujoco, self.bare()
+        data = mujoco.MjData(model)
+        full = np.zeros((model.nv, model.nv))
+        at, to = np.ix_(self.columns, self.columns), self.columns
+        inertias, loads = np.empty(positions.shape), np.empty(positions.shape)
+        for i in range(len(positions)):
+            data.qpos[self._coordinates] = positions[i]
+            data.qvel[to] = velocities[i]
+            mujoco.mj_forward(model, data)
+            mujoco.mj_fullM(model, data, full)
+            own = np.diag(full)[to]
+            inertias[i] = own
+            loads[i] = -(data.qfrc_bias[to] + full[at] @ accelerations[i] - own * accelerations[i])
+        return inertias, loads
+
+    def bare(self) -> Any:
+        """The model without armature, damping, dry friction and stops."""
+        import copy
+
+        model = copy.copy(self.model)
+        for name in ("dof_armature", "dof_damping", "dof_frictionloss"):
+            getattr(model, name)[self.columns] = 0.0
+        model.jnt_limited[model.dof_jntid[self.columns]] = False
+        return model
+
+
+def _keep_joints(mujoco: Any, spec: Any, names: Sequence[str]) -> list[str]:
+    """Take drives, sensors and joints that are not among ``names`` out of a robot; the names of these joints."""
+    kinds = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+    known = [joint for joint in spec.joints if joint.type in kinds]
+    for part in [*spec.actuators, *spec.sensors, *spec.keys]:
+        spec.delete(part)
+    if not any(joint.name in names for joint in known):
+        return []
+    others = [joint for joint in known if joint.name not in names]
+    held = [joint.name for joint in others]
+    for joint in others:
+        spec.delete(joint)
+    return held
+
+
+def import_mujoco() -> Any:
+    """The module, or an error that names the extra."""
+    try:
+        import mujoco
+    except ImportError as error:
+        raise MissingExtraError("mujoco", "mujoco", "fitting a robot") from error
+    return mujoco
