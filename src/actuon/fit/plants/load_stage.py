@@ -34,8 +34,9 @@ from ...kernel.structure import Stage, custom_signal
 from ...kernel.types import Floats
 from ...typing import ArrayLike, DeviceLike
 
-COLUMNS = ("command", "effort_command", "enabled", "position", "weight")
-"""Of the table, by step. ``position`` is the one measured after the step, ``weight`` that of its error in the mean."""
+COLUMNS = ("command", "effort_command", "enabled", "position", "weight", "load", "inertia")
+"""Of the table, by step. ``position`` is the one measured after the step, ``weight`` that of its error in the mean;
+``load`` and ``inertia`` come on top of those of the pendulum, for a joint of a robot whose other joints move."""
 
 WIDTH = wp.constant(len(COLUMNS))
 PI = wp.constant(math.pi)
@@ -85,7 +86,8 @@ def load_law(
         table[now + 2],
         table[now + 3],
         wp.where(at > last_row, 0.0, table[now + 4]),
-        -gravity * sine(q),
+        table[now + 5] - gravity * sine(q),
+        table[now + 6],
         row + 1.0,
     )
 
@@ -101,14 +103,16 @@ def load_closing_law(
     viscous_friction: float,
     measured: float,
     weight: float,
+    moving_inertia: float,
     inertia: float,
     bias: float,
     error: float,
 ):
     step = wp.max(dt, SHORTEST)
-    drive = effort + custom_joint_load + inertia * qd / step
+    total = inertia + moving_inertia
+    drive = effort + custom_joint_load + total * qd / step
     moving = drive - limit(drive, -dry_friction, dry_friction)
-    speed = moving * step / (inertia + viscous_friction * step)
+    speed = moving * step / (total + viscous_friction * step)
     position = q + speed * step
     return effort, position, speed, error + weight * wp.abs(position + bias - measured)
 
@@ -132,7 +136,7 @@ class KnownLoad(Component):
     closing_law = load_closing_law
     STATES = ("row", "error")
     CLOSING_STATES = ("error",)
-    OUTPUTS = ("motor_enabled", "measured", "weight", custom_signal(JOINT_LOAD))
+    OUTPUTS = ("motor_enabled", "measured", "weight", custom_signal(JOINT_LOAD), "moving_inertia")
     CLOSING_OUTPUTS = ("next_q", "next_qd")
     OPTIONAL_SIGNALS = MappingProxyType({"dry_friction": 0.0, "viscous_friction": 0.0})
     _returns = ("target_q", "feedforward")

@@ -16,14 +16,13 @@ from ..models import Model
 from .plant import Scales
 from .robot_batch import RobotBatch
 from .robot_model import RobotModel
-from .robot_runs import robot_runs
+from .along_logs import AlongLogsPlant
+from .robot_runs import motion_of, robot_runs
 
 _STEPS = (0.001, 0.002, 0.0025, 0.004, 0.005)
 """Time steps to choose from [s]."""
 _STILL = 1e-3
 """What a joint moves at least [rad or m]."""
-_SMOOTHED = 0.1
-"""Time [s] over which positions are smoothed where accelerations are needed."""
 
 
 class RobotPlant:
@@ -85,14 +84,7 @@ class RobotPlant:
     def residuals(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Simulated less measured position [rad or m] at the samples: R arrays of shape (C, T, J)."""
         paths = self._batch(models, len(candidates[0])).trace(candidates)
-        found = []
-        for run, path in zip(self._runs, paths, strict=True):
-            at = (run.log.time - run.log.time[0]) / self._dt
-            before = np.clip(at.astype(int), 0, path.shape[1] - 2)
-            share = (at - before)[:, None]
-            shown = path[:, before] * (1.0 - share) + path[:, before + 1] * share
-            found.append(shown - np.stack([joint.position for joint in run.log.joints], axis=1))
-        return found
+        return [run.residuals(path, self._dt) for run, path in zip(self._runs, paths, strict=True)]
 
     def _batch(self, models: Sequence[Model], candidates: int) -> RobotBatch:
         for known, count, batch in self._batches:
@@ -101,6 +93,10 @@ class RobotPlant:
         batch = RobotBatch(self._robot, models, candidates, self._runs, self._dt)
         self._batches = [*self._batches[-1:], (tuple(models), candidates, batch)]
         return batch
+
+    def alone(self) -> AlongLogsPlant:
+        """Each joint on its own while the others move as they did: much faster, and nearly the same."""
+        return AlongLogsPlant(self._robot, self._runs, self.scales(), self._dt)
 
     def scales(self) -> list[Scales]:
         """How large efforts, speeds and inertias are at each joint."""
@@ -122,21 +118,6 @@ class RobotPlant:
                 )
             found.append(Scales(*(float(max(column)) for column in (efforts, speeds, inertias, ranges))))
         return found
-
-
-def motion_of(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, velocities and accelerations of all joints at the samples, smoothed, each of shape (T, J)."""
-    step = float(np.median(np.diff(log.time)))
-    count = max(5, 2 * round(_SMOOTHED / step / 2.0) + 1)
-    count = min(count, len(log) - (len(log) + 1) % 2)
-    half = count // 2
-    powers = np.vander(np.arange(-half, half + 1) * step, 3, increasing=True)
-    filters = np.linalg.pinv(powers)
-    position = np.stack([joint.position for joint in log.joints], axis=1)
-    padded = np.concatenate([np.repeat(position[:1], half, 0), position, np.repeat(position[-1:], half, 0)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, count, axis=0)
-    smooth, slope, bend = (windows @ row for row in filters)
-    return smooth, slope, 2.0 * bend
 
 
 def _usual_step(logs: Sequence[Log]) -> float:

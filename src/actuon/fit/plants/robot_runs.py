@@ -16,6 +16,8 @@ BEFORE = 0.1
 """Time [s] before a window of which commands are kept, for delays."""
 _HALF_WIDTH = 0.015
 """Time [s] on each side of a start over which its velocity is found."""
+_SMOOTHED = 0.1
+"""Time [s] over which positions are smoothed where accelerations are needed."""
 _FEWEST = 2
 """Samples on each side, at least."""
 
@@ -26,6 +28,8 @@ class RobotRun:
 
     log: Log
     """The run itself."""
+    parent: Log
+    """The whole log that it is, or a window of."""
     command: np.ndarray
     """Target positions [rad or m] by step, from `past` steps before the run on, shape (past + steps, J)."""
     effort_command: np.ndarray
@@ -42,6 +46,20 @@ class RobotRun:
     def steps(self) -> int:
         """How many steps it takes."""
         return len(self.weight)
+
+    def residuals(self, paths: np.ndarray, dt: float) -> np.ndarray:
+        """Simulated less measured positions at the samples, shape (C, T, J).
+
+        Args:
+            paths: Simulated positions at each step of ``dt`` [s], from the start on, shape (C, steps + 1, J).
+            dt: Time step [s].
+        """
+        at = (self.log.time - self.log.time[0]) / dt
+        before = np.clip(at.astype(int), 0, paths.shape[1] - 2)
+        share = (at - before)[:, None]
+        shown = paths[:, before] * (1.0 - share) + paths[:, before + 1] * share
+        measured = np.stack([joint.position for joint in self.log.joints], axis=1)
+        return np.asarray(shown - measured)
 
 
 def robot_runs(logs: Sequence[Log], dt: float, window: float | None) -> list[RobotRun]:
@@ -78,6 +96,7 @@ def _run(log: Log, part: Log, dt: float, is_window: bool) -> RobotRun:
     first = np.array([joint.position[0] for joint in part.joints])
     return RobotRun(
         part,
+        log,
         np.stack(commands, axis=1).astype(np.float32),
         np.stack(efforts, axis=1).astype(np.float32),
         position.astype(np.float32),
@@ -129,3 +148,18 @@ def packed(lengths: Sequence[int]) -> list[list[int]]:
             slots.append([run])
             room.append(max(lengths) - lengths[run])
     return slots
+
+
+def motion_of(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, velocities and accelerations of all joints at the samples, smoothed, each of shape (T, J)."""
+    step = float(np.median(np.diff(log.time)))
+    count = max(5, 2 * round(_SMOOTHED / step / 2.0) + 1)
+    count = min(count, len(log) - (len(log) + 1) % 2)
+    half = count // 2
+    powers = np.vander(np.arange(-half, half + 1) * step, 3, increasing=True)
+    filters = np.linalg.pinv(powers)
+    position = np.stack([joint.position for joint in log.joints], axis=1)
+    padded = np.concatenate([np.repeat(position[:1], half, 0), position, np.repeat(position[-1:], half, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, count, axis=0)
+    smooth, slope, bend = (windows @ row for row in filters)
+    return smooth, slope, 2.0 * bend
