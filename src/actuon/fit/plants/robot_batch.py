@@ -214,7 +214,8 @@ class RobotBatch:
         near = self._rows[step][:, None, None] - self._late
         values = table[near, self._joint] + self._share * (table[near - 1, self._joint] - table[near, self._joint])
         rows = values.reshape(self._trials, -1)[:, self._order]
-        return np.pad(rows, ((0, self._simulation.num_envs - self._trials), (0, 0)), mode="edge")
+        spare = self._simulation.num_envs - self._trials
+        return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
 
     def _write(self, candidates: Sequence[np.ndarray]) -> None:
         """Put the numbers of all trials into actuators and engine."""

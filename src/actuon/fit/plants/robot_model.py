@@ -17,6 +17,8 @@ from ..logs import Log
 FORMATS = (".xml", ".urdf")
 _MARGIN = 1e-6
 """By how much a position may be outside of the range of its joint [rad or m]."""
+_FAR = 0.05
+"""Distance [rad or m] from which on a stop is out of reach."""
 
 
 class RobotModel:
@@ -75,7 +77,7 @@ class RobotModel:
         return np.array([known[name] for name in log.joint_names])
 
     def _open_stops(self, logs: Sequence[Log]) -> None:
-        """Switch the stops of joints off that were beyond them."""
+        """Switch the stops of joints off that were beyond them, or never near: each makes a step take longer."""
         for i, name in enumerate(self.joints):
             joint = int(self.model.dof_jntid[self.columns[i]])
             if not self.model.jnt_limited[joint]:
@@ -90,6 +92,8 @@ class RobotModel:
                     f"{name}: is at {position:.4g} in {where}, outside of its range from {low:.4g} to {high:.4g} in "
                     f"'{self.path.name}': its stops are switched off"
                 )
+            elif least[0] > low + _FAR and most[1] < high - _FAR:
+                self.model.jnt_limited[joint] = False
 
     def loads_along(self, positions: np.ndarray, velocities: np.ndarray, accelerations: np.ndarray) -> tuple[
         np.ndarray, np.ndarray

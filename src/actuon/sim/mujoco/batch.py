@@ -70,6 +70,9 @@ class Batch:
         self._runs: list[Any] = []
         self._work = self._last = 0.0
         self._is_tried = False
+        self.loads: np.ndarray | None = None
+        """What gravity and motion push on DOFs of environments without an ``MjData`` [N·m or N], float32 of shape (N, nv),
+        where `tell_loads` was asked for them."""
         self.failures = 0
         """How many environments were not finite, or huge, when last looked at."""
         self._is_near = np.zeros(self.num_envs, dtype=bool)
@@ -160,6 +163,7 @@ class Batch:
         plan.lower, plan.upper = self.lower.ctypes.data, self.upper.ctypes.data
         plan.before, plan.is_near = self.before.ctypes.data, self._is_near.ctypes.data
         plan.to_redo = self.to_redo.ctypes.data
+        plan.loads = None if self.loads is None else self.loads.ctypes.data
 
     @property
     def has_near_lines(self) -> bool:
@@ -225,10 +229,22 @@ class Batch:
         self.show(envs)
 
     def forward(self, envs: Iterable[int]) -> None:
-        """Bring what an ``MjData`` shows up to date with positions and velocities that were written."""
+        """Bring what an ``MjData`` shows, and loads, up to date with positions and velocities that were written."""
         for env in envs:
             if env in self.own:
                 self._mujoco.mj_forward(*self.borrow(env))
+            elif self.loads is not None:
+                model, data = self.borrow(env)
+                self._mujoco.mj_forward(model, data)
+                self.loads[env] = -data.qfrc_bias
+
+    def tell_loads(self) -> np.ndarray:
+        """Keep `loads` up to date from now on."""
+        if self.loads is None:
+            self.loads = np.zeros((self.num_envs, self._fields.model.nv), np.float32)
+            self._plan.loads = self.loads.ctypes.data
+            self.forward(range(self.num_envs))
+        return self.loads
 
     def refresh(self) -> None:
         """Read environments that have an ``MjData``, which anyone may have written into."""
@@ -341,6 +357,8 @@ class Batch:
                     self._mujoco.mj_getState(model, data, row, self._signature)
                     if not (np.abs(row[self._starts["qpos"].start : self._starts["qvel"].stop]) <= HUGE).all():
                         break
+                if self.loads is not None:
+                    self.loads[env] = -data.qfrc_bias
         finally:
             self.show()
 
@@ -384,7 +402,7 @@ class Batch:
         self._runs = []
         for model, data in self._ready_workers(count):
             into = (ctypes.c_void_p * len(rows))(*(field(model, name).ctypes.data for name in rows))
-            worker = Worker(model._address, data._address, into)
+            worker = Worker(model._address, data._address, into, data.qfrc_bias.ctypes.data)
             self._kept += [into, worker]
             self._runs.append(make_run(self._plan, worker))
         self._version = self._fields.version

@@ -28,3 +28,13 @@ def external_loads(mujoco: Any, data: Any) -> np.ndarray:
     own = np.flatnonzero(data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF))
     loads[data.efc_id[own]] -= data.efc_force[own]
     return loads
+
+
+def is_free(mujoco: Any, model: Any) -> bool:
+    """Whether nothing but dry friction of joints ever constrains a model: no contact, stop, equality or tendon."""
+    off = int(model.opt.disableflags)
+    touches = not off & int(mujoco.mjtDisableBit.mjDSBL_CONTACT) and bool(
+        np.any(model.geom_contype) or np.any(model.geom_conaffinity) or model.npair
+    )
+    stops = bool(np.any(model.jnt_limited)) or bool(np.any(model.tendon_limited))
+    return not touches and not stops and not model.neq and not np.any(model.tendon_frictionloss)

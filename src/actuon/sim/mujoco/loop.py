@@ -81,14 +81,15 @@ class Plan(ctypes.Structure):
         *((name, _WHOLE) for name in ("nq", "nv", "at_position", "at_velocity", "at_control", "at_effort")),
         *((name, _WHOLE) for name in ("num_fields", "num_targets", "num_lines")),
         *((name, _ADDRESS) for name in ("states", "own", "position", "velocity", "effort", "fields", "targets")),
-        *((name, _ADDRESS) for name in ("lines", "lower", "upper", "before", "is_near", "to_redo")),
+        *((name, _ADDRESS) for name in ("lines", "lower", "upper", "before", "is_near", "to_redo", "loads")),
     )
 
 
 class Worker(ctypes.Structure):
-    """What a thread works with: a model, an ``MjData``, and where each field that differs lies in the model."""
+    """What a thread works with: a model, an ``MjData``, where each field that differs lies in the model, and what the
+    ``MjData`` holds of gravity, Coriolis and centrifugal forces."""
 
-    _fields_ = (("model", _ADDRESS), ("data", _ADDRESS), ("into", ctypes.POINTER(_ADDRESS)))
+    _fields_ = (("model", _ADDRESS), ("data", _ADDRESS), ("into", ctypes.POINTER(_ADDRESS)), ("bias", _ADDRESS))
 
 
 _LOOP = """
@@ -112,8 +113,9 @@ _LOOP = """
         double* before;
         char* is_near;
         const char* to_redo;
+        float* loads;
     };
-    struct Worker { const void* model; void* data; char** into; };
+    struct Worker { const void* model; void* data; char** into; const double* bias; };
 
     Plan& p = *(Plan*)plan;
     const Worker& w = *(const Worker*)worker;
@@ -158,6 +160,8 @@ _LOOP = """
                 for (long long i = 0; i < p.nv; ++i) sound &= __builtin_fabs(row[p.at_velocity + i]) <= p.huge;
             }
             if (!sound) __atomic_fetch_add(&p.failures, 1, __ATOMIC_RELAXED);
+            if (p.loads && !own)
+                for (long long i = 0; i < p.nv; ++i) p.loads[env * p.nv + i] = (float)(-w.bias[i]);
 
             for (long long i = 0; i < p.nq; ++i) p.position[env * p.nq + i] = (float)(row[p.at_position + i]);
             for (long long i = 0; i < p.nv; ++i) p.velocity[env * p.nv + i] = (float)(row[p.at_velocity + i]);

@@ -15,7 +15,7 @@ from ..simulation import Simulation
 from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields
-from .friction import SOFTNESS, external_loads
+from .friction import SOFTNESS, external_loads, is_free
 from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
 from .servos import GAIN_FIELDS
@@ -107,9 +107,12 @@ class ModelProperties(Simulation):
     def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None]:
         envs = sorted({self.robots[i].env for i in robots})
         shown = loads.numpy().reshape(self.num_envs, -1)
+        told = self._batch.tell_loads() if is_free(self._mujoco, self._fields.model) else None
 
         def read() -> None:
-            for env in envs:
+            if told is not None:
+                shown[envs] = told[envs]
+            for env in envs if told is None else self._batch.own:
                 shown[env] = external_loads(self._mujoco, self._batch.data(env))
 
         return read
