@@ -36,7 +36,7 @@ class AlongLogsPlant:
     def __init__(self, robot: RobotModel, runs: Sequence[RobotRun], scales: Sequence[Scales], dt: float):
         self._robot, self._all, self._scales, self._dt = robot, tuple(runs), list(scales), dt
         self._device = wp.get_device("cpu")
-        loads: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        loads: dict[int, tuple[np.ndarray, ...]] = {}
         self._runs = []
         tables = [self._tables(run, loads) for run in runs]
         for joint in range(len(robot.joints)):
@@ -50,12 +50,12 @@ class AlongLogsPlant:
         """What it is made of, so that it can be sent to another machine."""
         return AlongLogsPlant, (self._robot, self._all, self._scales, self._dt)
 
-    def _tables(self, run: RobotRun, known: dict[int, tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+    def _tables(self, run: RobotRun, known: dict[int, tuple[np.ndarray, ...]]) -> list[np.ndarray]:
         """`COLUMNS` of each joint at each step. Loads of a whole log are found once."""
         log = run.parent
         if id(log) not in known:
             known[id(log)] = self._robot.loads_along(*motion_of(log))
-        inertias, loads = known[id(log)]
+        inertias, loads, pushes = known[id(log)]
         at = run.log.time[0] + self._dt * np.arange(run.steps)
         found = []
         for joint, logged in enumerate(run.log.joints):
@@ -70,6 +70,7 @@ class AlongLogsPlant:
             columns["position"][:] = run.position[:, joint]
             columns["weight"][:] = run.weight
             columns["load"][:] = np.interp(at, log.time, loads[:, joint])
+            columns["push"][:] = np.interp(at, log.time, pushes[:, joint])
             columns["inertia"][:] = np.interp(at, log.time, inertias[:, joint])
             found.append(table)
         return found

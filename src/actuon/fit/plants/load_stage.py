@@ -34,9 +34,10 @@ from ...kernel.structure import Stage, custom_signal
 from ...kernel.types import Floats
 from ...typing import ArrayLike, DeviceLike
 
-COLUMNS = ("command", "effort_command", "enabled", "position", "weight", "load", "inertia")
-"""Of the table, by step. ``position`` is the one measured after the step, ``weight`` that of its error in the mean;
-``load`` and ``inertia`` come on top of those of the pendulum, for a joint of a robot whose other joints move."""
+COLUMNS = ("command", "effort_command", "enabled", "position", "weight", "load", "push", "inertia")
+"""Of the table, by step. ``position`` is the one measured after the step, ``weight`` that of its error in the mean.
+``load`` and ``inertia`` come on top of those of the pendulum, for a joint of a robot whose other joints move, and
+``push`` is what they do to it by their acceleration, of which friction knows nothing, as in engines."""
 
 WIDTH = wp.constant(len(COLUMNS))
 PI = wp.constant(math.pi)
@@ -88,6 +89,7 @@ def load_law(
         wp.where(at > last_row, 0.0, table[now + 4]),
         table[now + 5] - gravity * sine(q),
         table[now + 6],
+        table[now + 7],
         row + 1.0,
     )
 
@@ -103,6 +105,7 @@ def load_closing_law(
     viscous_friction: float,
     measured: float,
     weight: float,
+    push: float,
     moving_inertia: float,
     inertia: float,
     bias: float,
@@ -110,7 +113,7 @@ def load_closing_law(
 ):
     step = wp.max(dt, SHORTEST)
     total = inertia + moving_inertia
-    drive = effort + custom_joint_load + total * qd / step
+    drive = effort + custom_joint_load + push + total * qd / step
     moving = drive - limit(drive, -dry_friction, dry_friction)
     speed = moving * step / (total + viscous_friction * step)
     position = q + speed * step
@@ -136,7 +139,7 @@ class KnownLoad(Component):
     closing_law = load_closing_law
     STATES = ("row", "error")
     CLOSING_STATES = ("error",)
-    OUTPUTS = ("motor_enabled", "measured", "weight", custom_signal(JOINT_LOAD), "moving_inertia")
+    OUTPUTS = ("motor_enabled", "measured", "weight", custom_signal(JOINT_LOAD), "push", "moving_inertia")
     CLOSING_OUTPUTS = ("next_q", "next_qd")
     OPTIONAL_SIGNALS = MappingProxyType({"dry_friction": 0.0, "viscous_friction": 0.0})
     _returns = ("target_q", "feedforward")

@@ -105,9 +105,9 @@ class RobotPlant:
         found = []
         for joint, name in enumerate(self.joints):
             efforts, speeds, ranges, inertias = [], [], [], []
-            for inertia, load, (position, velocity, acceleration) in parts:
+            for inertia, load, push, (position, velocity, acceleration) in parts:
                 moved = inertia[:, joint] + armature[joint]
-                effort = moved * acceleration[:, joint] - load[:, joint]
+                effort = moved * acceleration[:, joint] - load[:, joint] - push[:, joint]
                 efforts.append(np.quantile(np.abs(effort), 0.98))
                 speeds.append(np.abs(velocity[:, joint]).max())
                 ranges.append(np.ptp(position[:, joint]))

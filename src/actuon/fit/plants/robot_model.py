@@ -96,7 +96,7 @@ class RobotModel:
                 self.model.jnt_limited[joint] = False
 
     def loads_along(self, positions: np.ndarray, velocities: np.ndarray, accelerations: np.ndarray) -> tuple[
-        np.ndarray, np.ndarray
+        np.ndarray, np.ndarray, np.ndarray
     ]:
         """What each joint has to move on its own while the others move as they did.
 
@@ -106,13 +106,14 @@ class RobotModel:
             accelerations: Theirs, shape (T, J).
 
         Returns:
-            Inertia [kg·m² or kg] and load [N·m or N] at each joint, without what is at the motors, shapes (T, J).
+            Inertia [kg·m² or kg] at each joint, without that of its motor, what gravity and speeds do to it [N·m or N],
+            and what the accelerations of others do, shapes (T, J).
         """
         mujoco, model = self._mujoco, self.bare()
         data = mujoco.MjData(model)
         full = np.zeros((model.nv, model.nv))
         at, to = np.ix_(self.columns, self.columns), self.columns
-        inertias, loads = np.empty(positions.shape), np.empty(positions.shape)
+        inertias, loads, pushes = (np.empty(positions.shape) for _ in range(3))
         for i in range(len(positions)):
             data.qpos[self._coordinates] = positions[i]
             data.qvel[to] = velocities[i]
@@ -120,8 +121,9 @@ class RobotModel:
             mujoco.mj_fullM(model, data, full)
             own = np.diag(full)[to]
             inertias[i] = own
-            loads[i] = -(data.qfrc_bias[to] + full[at] @ accelerations[i] - own * accelerations[i])
-        return inertias, loads
+            loads[i] = -data.qfrc_bias[to]
+            pushes[i] = own * accelerations[i] - full[at] @ accelerations[i]
+        return inertias, loads, pushes
 
     def bare(self) -> Any:
         """The model without armature, damping, dry friction and stops."""
