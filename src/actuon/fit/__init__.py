@@ -11,6 +11,8 @@ from .models import Model as Model
 from .parameters import Parameter as Parameter
 from .plants.known_load import KnownLoadPlant as KnownLoadPlant
 from .plants.plant import Plant as Plant
+from .plants.plant_file import load_plant as load_plant
+from .plants.robot import RobotPlant as RobotPlant
 from .presets import PRESETS as PRESETS
 from .result import FitResult as FitResult
 from .search import SearchOptions as SearchOptions

@@ -14,7 +14,7 @@ from .jobs import SearchJob, Workers, searched
 from .local import LocalResult, refine
 from .models import Model
 from .parameters import LOG, Parameter
-from .plants.plant import Plant
+from .plants.plant import Plant, quick_of
 from .result import FitResult, FittedJoint, FittedParameter, RunError
 from .search import Progress, SearchOptions
 
@@ -50,12 +50,13 @@ def fit_models(
     begin = time.monotonic()
     options = options or SearchOptions()
     begins = tuple(tuple(begin) for begin in starts)
-    job = SearchJob(plant, tuple(models), options, together, begins, resume)
+    quick = quick_of(plant)
+    job = SearchJob(quick, tuple(models), options, together, begins, resume)
     (found,) = searched([job], [models[0].name], workers, lambda title: progress)
     values = list(found.values)
     local = []
     for joint in range(len(models)):
-        local.append(refine(plant, models, values, joint, steps=0 if found.interrupted else refine_steps))
+        local.append(refine(quick, models, values, joint, steps=0 if found.interrupted else refine_steps))
         values[joint] = local[joint].values
     errors = plant.errors(models, [own[None] for own in values])[0]
     return FitResult(

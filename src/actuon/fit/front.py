@@ -7,14 +7,12 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
-from ..errors import ParameterError
 from .fitting import fit_models
 from .jobs import Titled, Workers
 from .logs import Log
-from .models import Model
-from .parameters import LINEAR, LOG, Parameter, place_of, value_at
+from .models import Model, changed
 from .plants.known_load import KnownLoadPlant
-from .plants.plant import Plant
+from .plants.plant import Plant, Suits
 from .presets import SELECTED, Bench, preset
 from .result import FitResult
 from .search import SearchOptions
@@ -58,12 +56,15 @@ def fit_logs(
 
     def models_of(which: str | Model) -> list[Model]:
         own = [preset(which, bench) if isinstance(which, str) else which for bench in benches]
+        if isinstance(plant, Suits):
+            own = [plant.suited(joint, one) for joint, one in enumerate(own)]
         return [changed(one, fix or {}, free or {}) for one in own]
 
     told = progress or (lambda title: None)
     family = _family(benches)
     if select is False:
-        chosen = models_of(model or SELECTED[family][-1])
+        usual = plant.usual_model if isinstance(plant, Suits) else SELECTED[family][-1]
+        chosen = models_of(model or usual)
         result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
         return _step_checked(plant, result)
     names = SELECTED[family] if select is True else tuple(select)
@@ -102,31 +103,3 @@ def _step_checked(plant: Plant, result: FitResult) -> FitResult:
 def _family(benches: Sequence[Bench]) -> str:
     is_servo = all(bench.voltage is not None and bench.is_commanded for bench in benches)
     return "servo" if is_servo else "pd"
-
-
-def changed(model: Model, fix: Mapping[str, float], free: Mapping[str, tuple[float, float] | None]) -> Model:
-    """A model with some parameters fixed, and others free."""
-    for path, value in fix.items():
-        model = model.fixed(path, value)
-    for path, ends in free.items():
-        model = model.freed(_freed(model, path, ends))
-    return model
-
-
-def _freed(model: Model, path: str, ends: tuple[float, float] | None) -> Parameter:
-    known = next((p for p in model.parameters if p.path == path), None)
-    declared, value = place_of(model.actuator, path).declared, value_at(model.actuator, path)
-    if ends is None and known is not None:
-        return known
-    if ends is None:
-        if not value:
-            raise ParameterError(f"{path}: has no value to begin from; give a range, --free {path}=LOW:HIGH")
-        ends = (0.01 * value, 100.0 * value) if value > 0.0 else (100.0 * value, -100.0 * value)
-        least = declared.minimum if declared.minimum is not None else declared.above
-        low = ends[0] if least is None else max(ends[0], least)
-        ends = low, ends[1] if declared.maximum is None else min(ends[1], declared.maximum)
-    low, high = ends
-    scale = LOG if low > 0.0 and high / low > 10.0 else LINEAR
-    start = value if value is not None and low <= value <= high else None
-    also, above = (known.also, known.above) if known is not None else ((), "")
-    return Parameter(path, low, high, start if not above else None, scale, also, above)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..actuator_config import ActuatorConfig
 from ..errors import ParameterError, listed
-from .parameters import Parameter, place_of, value_at, with_values
+from .parameters import LINEAR, LOG, Parameter, place_of, value_at, with_values
 
 
 @dataclass(frozen=True)
@@ -116,3 +116,31 @@ def setting_of(settings: Mapping[str, Any], name: str, path: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ParameterError(f"{path}: needs the setting '{name}' of the log; {listed(name, settings, 'settings')}")
     return float(value)
+
+
+def changed(model: Model, fix: Mapping[str, float], free: Mapping[str, tuple[float, float] | None]) -> Model:
+    """A model with some parameters fixed, and others free."""
+    for path, value in fix.items():
+        model = model.fixed(path, value)
+    for path, ends in free.items():
+        model = model.freed(_freed(model, path, ends))
+    return model
+
+
+def _freed(model: Model, path: str, ends: tuple[float, float] | None) -> Parameter:
+    known = next((p for p in model.parameters if p.path == path), None)
+    declared, value = place_of(model.actuator, path).declared, value_at(model.actuator, path)
+    if ends is None and known is not None:
+        return known
+    if ends is None:
+        if not value:
+            raise ParameterError(f"{path}: has no value to begin from; give a range, --free {path}=LOW:HIGH")
+        ends = (0.01 * value, 100.0 * value) if value > 0.0 else (100.0 * value, -100.0 * value)
+        least = declared.minimum if declared.minimum is not None else declared.above
+        low = ends[0] if least is None else max(ends[0], least)
+        ends = low, ends[1] if declared.maximum is None else min(ends[1], declared.maximum)
+    low, high = ends
+    scale = LOG if low > 0.0 and high / low > 10.0 else LINEAR
+    start = value if value is not None and low <= value <= high else None
+    also, above = (known.also, known.above) if known is not None else ((), "")
+    return Parameter(path, low, high, start if not above else None, scale, also, above)

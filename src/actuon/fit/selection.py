@@ -18,7 +18,7 @@ from ..errors import ParameterError
 from .jobs import SearchJob, Titled, Workers, searched
 from .logs import Log
 from .models import Model
-from .plants.plant import Plant
+from .plants.plant import Plant, quick_of
 from .search import SearchOptions
 
 _MOST_GROUPS = 6
@@ -112,7 +112,8 @@ def compare(
     """
     groups = groups_of(plant.runs)
     rest = [[i for i in range(len(plant.runs)) if i not in group.runs] for group in groups]
-    plants = [plant.subset(runs) for runs in rest]
+    quick = quick_of(plant)
+    plants = [quick.subset(runs) for runs in rest]
     jobs = [SearchJob(p, tuple(models), options or SearchOptions()) for models in candidates for p in plants]
     titles = [f"{models[0].name} without {group.name}" for models in candidates for group in groups]
     searches = searched(jobs, titles, workers, progress)

@@ -41,6 +41,12 @@ Load = Annotated[
     list[str] | None,
     typer.Option(help="Of the joint, NAME=NUMBER: mass [kg] and length [m] of a pendulum, or inertia [kg·m²]."),
 ]
+Robot = Annotated[
+    Path | None, typer.Option(help="Robot whose joints the logs name: an MJCF or URDF file.", readable=False)
+]
+PlantFile = Annotated[
+    Path | None, typer.Option(help="YAML that says what moves: a robot, columns, free parameters.", readable=False)
+]
 Window = Annotated[
     float | None, typer.Option(help="Cut logs into windows of so many seconds, each from its measured state.")
 ]
@@ -69,6 +75,8 @@ def fit(
     models: Annotated[str | None, typer.Option(help="Those to compare, with commas between. Implies --select.")] = None,
     fix: Annotated[list[str] | None, typer.Option(help="A parameter that is known: PATH=NUMBER.")] = None,
     free: Annotated[list[str] | None, typer.Option(help="One to look for: PATH, or PATH=LOW:HIGH.")] = None,
+    robot: Robot = None,
+    plant: PlantFile = None,
     load: Load = None,
     columns: Columns = None,
     window: Window = None,
@@ -128,10 +136,12 @@ def fit(
         from .fit_excite import check_path, propose
 
         check_path(excite, force)
-        plant = _plant(logs, columns, load, window, dt) if logs else None
+        if robot is not None or plant is not None:
+            raise ParameterError("--excite: does not go with --robot and --plant yet; it is for one joint")
+        moved = _plant(logs, columns, load, window, dt, None, None) if logs else None
         with workers_on(on) as workers:
             propose(
-                excite, plant, model=model, actuators=actuators, limit=limit, settings=_numbers("--load", load),
+                excite, moved, model=model, actuators=actuators, limit=limit, settings=_numbers("--load", load),
                 seconds=seconds, as_json=as_json, known=known, workers=workers,
             )  # fmt: skip
         return
@@ -143,18 +153,18 @@ def fit(
         for option, given in (("--resume", resume), ("--author", author)):
             if given is not None:
                 raise ParameterError(f"{option}: does not go with a folder of robots")
-        plants = {name: _plant([folder], columns, load, window, dt) for name, folder in robots.items()}
+        plants = {name: _plant([folder], columns, load, window, dt, robot, plant) for name, folder in robots.items()}
         with workers_on(on) as workers:
             fit_folders(plants, output, report, as_json, force, model=model, select=chosen, workers=workers, **known)
         return
-    plant = _plant(logs, columns, load, window, dt)
+    moved = _plant(logs, columns, load, window, dt, robot, plant)
     if author is not None:
-        check_robot(author, plant.joints, force)
+        check_robot(author, moved.joints, force)
     with workers_on(on) as workers, FitProgress() as progress:
         result = fit_logs(
             model=model,
             select=chosen,
-            plant=plant,
+            plant=moved,
             progress=progress.search,
             resume=resume,
             workers=workers,
@@ -170,7 +180,7 @@ def fit(
     if report is not None:
         from .fit_report import write_report
 
-        written.append(write_report(result, plant, report))
+        written.append(write_report(result, moved, report))
     if as_json:
         print(json.dumps(result.as_dict(), indent=2))
     else:
@@ -183,6 +193,8 @@ def fit(
 def apply(
     actuators: Annotated[Path, typer.Argument(help="An actuon.yaml.", show_default=False, readable=False)],
     logs: Logs,
+    robot: Robot = None,
+    plant: PlantFile = None,
     load: Load = None,
     columns: Columns = None,
     window: Window = None,
@@ -199,7 +211,7 @@ def apply(
     from .fit_tables import print_applied
 
     actuon.quiet()
-    found = applied(actuators, _plant(logs, columns, load, window, dt), allow_torch)
+    found = applied(actuators, _plant(logs, columns, load, window, dt, robot, plant), allow_torch)
     if as_json:
         print(json.dumps(found.as_dict(), indent=2))
     else:
@@ -216,17 +228,33 @@ def workers_on(on: str | None) -> AbstractContextManager[Any]:
 
 
 def _plant(
-    logs: Sequence[Path], columns: Path | None, load: Iterable[str] | None, window: float | None, dt: float | None
+    logs: Sequence[Path],
+    columns: Path | None,
+    load: Iterable[str] | None,
+    window: float | None,
+    dt: float | None,
+    robot: Path | None,
+    file: Path | None,
 ) -> Any:
     """What the actuators move, with the runs."""
-    from actuon.fit import KnownLoadPlant, read_logs
+    from actuon.fit import KnownLoadPlant, RobotPlant, load_plant, read_logs
 
     if dt is not None and not 0.0 < dt <= 0.1:
         raise ParameterError(f"--dt: got {dt}; must be > 0 and at most 0.1 [s]")
+    given = _numbers("--load", load) or None
+    if file is not None:
+        for option, value in (("--robot", robot), ("--columns", columns), ("--load", given)):
+            if value is not None:
+                raise ParameterError(f"{option}: does not go with --plant: state it in '{file}'")
+        return load_plant(file, logs, dt=dt, window=window)
     runs = read_logs(logs, columns)
+    if robot is not None:
+        if given is not None:
+            raise ParameterError("--load: does not go with --robot: the load of a joint is what it carries")
+        return RobotPlant(robot, runs, dt, window)
     if window is not None:
         runs = [part for run in runs for part in run.split_windows(window)]
-    return KnownLoadPlant(runs, _numbers("--load", load) or None, dt)
+    return KnownLoadPlant(runs, given, dt)
 
 
 def _numbers(option: str, given: Iterable[str] | None) -> dict[str, float]:

@@ -20,8 +20,8 @@ from actuon.files import check_folder
 from actuon.fit import KnownLoadPlant, Plant, fit_logs
 from actuon.fit.excitation import Excitation, ExcitationOptions, Limits, excite
 from actuon.fit.excitation_words import Motion, motions_of
-from actuon.fit.front import changed
 from actuon.fit.local import refine
+from actuon.fit.models import changed
 from actuon.fit.next_motion import bench_of, from_file, limits_of
 from actuon.fit.presets import Bench, preset
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each joint of a robot on its own, while all others move as they did in the logs.
 
-What the others do to a joint, with gravity, is then a load and an inertia that are known at each step: so a trial is a
-DOF of a fused kernel, as with a known load, some hundred times faster than a trial of the whole robot, and candidates of
-one joint do not disturb those of another.
+What the others do to a joint, with gravity, is then a load and an inertia that are known at each step. So a trial is a
+DOF of a fused kernel, as with a known load, and some hundred times faster than one of the whole robot; and candidates
+of one joint do not disturb those of another.
 """
 
 from __future__ import annotations
@@ -91,13 +91,19 @@ class AlongLogsPlant:
 
     def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
         """Mean absolute error of the position [rad or m], shape (C, R, J)."""
-        found = [self._batch(j, model, len(own)).run(own) for j, (model, own) in enumerate(zip(models, candidates, strict=True))]
+        found = [
+            self._batch(j, model, len(own)).run(own)
+            for j, (model, own) in enumerate(zip(models, candidates, strict=True))
+        ]
         errors = np.stack(found, axis=-1)
         return np.where(np.isfinite(errors), errors, np.inf)
 
     def residuals(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Simulated less measured position [rad or m] at the samples: R arrays of shape (C, T, J)."""
-        traces = [self._batch(j, model, len(own)).trace(own) for j, (model, own) in enumerate(zip(models, candidates, strict=True))]
+        traces = [
+            self._batch(j, model, len(own)).trace(own)
+            for j, (model, own) in enumerate(zip(models, candidates, strict=True))
+        ]
         paths = np.stack(traces, axis=-1)
         return [run.residuals(paths[:, r, : run.steps + 1], self._dt) for r, run in enumerate(self._all)]
 

@@ -65,3 +65,28 @@ class Plant(Protocol):
 
     def scales(self) -> list[Scales]:
         """How large efforts, speeds and inertias are at each joint, from which presets take their ranges."""
+
+
+@runtime_checkable
+class HasQuick(Protocol):
+    """A plant with a faster one that behaves nearly as it does, in which searches begin."""
+
+    def alone(self) -> Plant:
+        """The faster plant, with the same joints and runs."""
+
+
+@runtime_checkable
+class Suits(Protocol):
+    """A plant that changes models before they are fitted: some parameters mean nothing to it, others are its own."""
+
+    @property
+    def usual_model(self) -> str:
+        """Name of the preset that is fitted where none is named."""
+
+    def suited(self, joint: int, model: Model) -> Model:
+        """The model of a joint as it is fitted."""
+
+
+def quick_of(plant: Plant) -> Plant:
+    """Where to search: the plant itself, or the faster one that it has."""
+    return plant.alone() if isinstance(plant, HasQuick) else plant

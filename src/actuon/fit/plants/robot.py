@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ import numpy as np
 from ...errors import LogError, ParameterError
 from ...typing import PathLike
 from ..logs import Log
-from ..models import Model
+from ..models import Model, changed
+from .along_logs import AlongLogsPlant
 from .plant import Scales
 from .robot_batch import RobotBatch
 from .robot_model import RobotModel
-from .along_logs import AlongLogsPlant
 from .robot_runs import motion_of, robot_runs
 
+_USUAL = "m3+limit"
 _STEPS = (0.001, 0.002, 0.0025, 0.004, 0.005)
 """Time steps to choose from [s]."""
 _STILL = 1e-3
@@ -34,12 +35,27 @@ class RobotPlant:
         dt: Time step [s]. Default: that of the logs, at most 5 ms.
         window: Length of windows [s] into which logs are cut, each of which starts at the measured state. Default:
             whole logs.
+        usual_model: Name of the preset that is fitted where none is named.
+        free: By joint and path, ranges of parameters to look for.
+        fix: By joint and path, values of parameters that are known.
     """
 
-    def __init__(self, robot: PathLike, logs: Sequence[Log], dt: float | None = None, window: float | None = None):
+    def __init__(
+        self,
+        robot: PathLike,
+        logs: Sequence[Log],
+        dt: float | None = None,
+        window: float | None = None,
+        usual_model: str | None = None,
+        free: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
+        fix: Mapping[str, Mapping[str, float]] | None = None,
+    ):
         if not logs:
             raise ParameterError("got no logs; must be at least one")
         self._path, self._logs, self._window = Path(robot), tuple(logs), window
+        self.usual_model = usual_model or _USUAL
+        """Name of the preset that is fitted where none is named."""
+        self._free, self._fix = dict(free or {}), dict(fix or {})
         self._dt = _usual_step(logs) if dt is None else float(dt)
         self._robot = RobotModel(self._path, logs)
         self._runs = robot_runs(logs, self._dt, window)
@@ -47,7 +63,9 @@ class RobotPlant:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What it is made of, so that it can be sent to another machine."""
-        return RobotPlant, (self._path, self._logs, self._dt, self._window)
+        return RobotPlant, (
+            self._path, self._logs, self._dt, self._window, self.usual_model, self._free, self._fix,
+        )  # fmt: skip
 
     @property
     def dt(self) -> float:
@@ -94,13 +112,20 @@ class RobotPlant:
         self._batches = [*self._batches[-1:], (tuple(models), candidates, batch)]
         return batch
 
+    def suited(self, joint: int, model: Model) -> Model:
+        """The model without the bias of an encoder: that of a robot is in its calibration."""
+        for path in [path for path in model.paths if path.endswith(".bias")]:
+            model = model.fixed(path, 0.0)
+        name = self.joints[joint]
+        return changed(model, self._fix.get(name, {}), self._free.get(name, {}))
+
     def alone(self) -> AlongLogsPlant:
         """Each joint on its own while the others move as they did: much faster, and nearly the same."""
         return AlongLogsPlant(self._robot, self._runs, self.scales(), self._dt)
 
     def scales(self) -> list[Scales]:
         """How large efforts, speeds and inertias are at each joint."""
-        parts = [self._robot.loads_along(*motion_of(log)) + (motion_of(log),) for log in self._logs]
+        parts = [(*self._robot.loads_along(*motion_of(log)), motion_of(log)) for log in self._logs]
         armature = self._robot.armature
         found = []
         for joint, name in enumerate(self.joints):

@@ -95,9 +95,9 @@ class RobotModel:
             elif least[0] > low + _FAR and most[1] < high - _FAR:
                 self.model.jnt_limited[joint] = False
 
-    def loads_along(self, positions: np.ndarray, velocities: np.ndarray, accelerations: np.ndarray) -> tuple[
-        np.ndarray, np.ndarray, np.ndarray
-    ]:
+    def loads_along(
+        self, positions: np.ndarray, velocities: np.ndarray, accelerations: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What each joint has to move on its own while the others move as they did.
 
         Args:

@@ -71,8 +71,8 @@ class Batch:
         self._work = self._last = 0.0
         self._is_tried = False
         self.loads: np.ndarray | None = None
-        """What gravity and motion push on DOFs of environments without an ``MjData`` [N·m or N], float32 of shape (N, nv),
-        where `tell_loads` was asked for them."""
+        """What gravity and motion push on DOFs of environments without an ``MjData`` [N·m or N], shape (N, nv), once
+        `tell_loads` was asked for them."""
         self.failures = 0
         """How many environments were not finite, or huge, when last looked at."""
         self._is_near = np.zeros(self.num_envs, dtype=bool)
