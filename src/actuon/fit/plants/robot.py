@@ -13,6 +13,7 @@ from ...errors import LogError, ParameterError
 from ...typing import PathLike
 from ..logs import Log
 from ..models import Model, changed
+from ..parameters import LOG, Parameter
 from .along_logs import AlongLogsPlant
 from .plant import Scales
 from .robot_batch import RobotBatch
@@ -20,6 +21,9 @@ from .robot_model import RobotModel
 from .robot_runs import motion_of, robot_runs
 
 _USUAL = "m3+limit"
+_DAMPING, _ARMATURE = "controller.kd", "transmission.reflected_inertia"
+_AROUND = 10.0
+"""By what factor an armature may be more or less than that of the robot's file."""
 _STEPS = (0.001, 0.002, 0.0025, 0.004, 0.005)
 """Time steps to choose from [s]."""
 _STILL = 1e-3
@@ -113,9 +117,20 @@ class RobotPlant:
         return batch
 
     def suited(self, joint: int, model: Model) -> Model:
-        """The model without the bias of an encoder: that of a robot is in its calibration."""
+        """The model of a joint as a robot can show it.
+
+        The bias of an encoder is in the robot's calibration. Damping is found as viscous friction, which engines take
+        in implicitly: as a gain of a controller it makes light joints chatter, which shakes the others. An armature is
+        looked for around that of the robot's file: a joint that carries little shows all efforts only in proportion to
+        it.
+        """
         for path in [path for path in model.paths if path.endswith(".bias")]:
             model = model.fixed(path, 0.0)
+        if {_DAMPING, "friction.viscous"} <= set(model.paths):
+            model = model.fixed(_DAMPING, 0.0)
+        armature = float(self._robot.armature[joint])
+        if armature > 0.0 and _ARMATURE in model.paths:
+            model = model.freed(Parameter(_ARMATURE, armature / _AROUND, armature * _AROUND, armature, LOG))
         name = self.joints[joint]
         return changed(model, self._fix.get(name, {}), self._free.get(name, {}))
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import LogError, MissingExtraError, RobotFileError, listed
+from ...errors import ActuonError, LogError, MissingExtraError, RobotFileError, listed
 from ...files import check_readable
+from ...sim.mujoco.friction import is_free
 from ...sim.mujoco.load import read_spec
 from ..logs import Log
 
@@ -37,8 +38,10 @@ class RobotModel:
         check_readable(path, FORMATS)
         try:
             spec = read_spec(mujoco, path)
-            held = _keep_joints(mujoco, spec, logs[0].joint_names)
+            held = _keep_joints(mujoco, spec, path, logs[0])
             self.model = spec.compile()
+        except ActuonError:
+            raise
         except (ValueError, RuntimeError, mujoco.FatalError) as error:
             raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
         self.path = path
@@ -48,33 +51,19 @@ class RobotModel:
             self.findings.append(f"joints of '{path.name}' that are not in the logs stand still: {', '.join(held)}")
         self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
         self.joints = logs[0].joint_names
-        self.columns = self._columns(mujoco, logs[0])
+        self.columns = np.array([int(self.model.joint(name).dofadr[0]) for name in self.joints])
         """DOF of each joint in the model, shape (J,)."""
         self._coordinates = self.model.jnt_qposadr[self.model.dof_jntid[self.columns]]
         self._open_stops(logs)
         self._mujoco = mujoco
+        if is_free(mujoco, self.model):  # then the fastest solver finds dry friction, which is all that is left
+            self.model.opt.solver = int(mujoco.mjtSolver.mjSOL_PGS)
+            self.model.opt.iterations, self.model.opt.tolerance = 50, 1e-10
 
     @property
     def armature(self) -> np.ndarray:
         """Of the joints, as the file has it [kg·m² or kg], shape (J,)."""
         return np.array(self.model.dof_armature[self.columns])
-
-    def _columns(self, mujoco: Any, log: Log) -> np.ndarray:
-        single = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
-        known = {
-            self.model.joint(j).name: int(self.model.jnt_dofadr[j])
-            for j in range(self.model.njnt)
-            if self.model.jnt_type[j] in single
-        }
-        if not known:
-            raise RobotFileError(f"'{self.path}': has no hinge or slide joint")
-        for name in log.joint_names:
-            if name not in known:
-                raise LogError(
-                    f"{log.path}: joint '{name}' is not one of '{self.path}'; {listed(name, known, 'joints')} "
-                    "Name the columns of a log otherwise with --columns"
-                )
-        return np.array([known[name] for name in log.joint_names])
 
     def _open_stops(self, logs: Sequence[Log]) -> None:
         """Switch the stops of joints off that were beyond them, or never near: each makes a step take longer."""
@@ -136,18 +125,23 @@ class RobotModel:
         return model
 
 
-def _keep_joints(mujoco: Any, spec: Any, names: Sequence[str]) -> list[str]:
-    """Take drives, sensors and joints that are not among ``names`` out of a robot; the names of these joints."""
+def _keep_joints(mujoco: Any, spec: Any, path: Path, log: Log) -> list[str]:
+    """Take drives, sensors and joints that are not in the log out of a robot; the names of these joints."""
     kinds = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-    known = [joint for joint in spec.joints if joint.type in kinds]
+    known = {joint.name: joint for joint in spec.joints if joint.type in kinds}
+    if not known:
+        raise RobotFileError(f"'{path}': has no hinge or slide joint")
+    for name in log.joint_names:
+        if name not in known:
+            raise LogError(
+                f"{log.path}: joint '{name}' is not one of '{path}'; {listed(name, known, 'joints')} Columns of a log "
+                "are given other names with --columns"
+            )
     for part in [*spec.actuators, *spec.sensors, *spec.keys]:
         spec.delete(part)
-    if not any(joint.name in names for joint in known):
-        return []
-    others = [joint for joint in known if joint.name not in names]
-    held = [joint.name for joint in others]
-    for joint in others:
-        spec.delete(joint)
+    held = [name for name in known if name not in log.joint_names]
+    for name in held:
+        spec.delete(known[name])
     return held
 
 

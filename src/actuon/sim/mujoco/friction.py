@@ -18,6 +18,10 @@ A friction constraint wants the acceleration -v·b, with b = 1/dt here, and give
 load would do, the least that MuJoCo allows. By default b is 105 1/s and the share 0.1: a joint under load creeps.
 """
 
+SEARCHES = 50
+"""Steps of a line search of the solver, at least: with the 20 of many robots' files, firm friction is not found in some
+time steps, and joints that should stand still creep. MuJoCo's own default."""
+
 
 def external_loads(mujoco: Any, data: Any) -> np.ndarray:
     """What pushed on each DOF in the last step [N·m or N], shape (nv,), beside motor, springs and its own dry friction.

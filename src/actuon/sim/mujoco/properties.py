@@ -15,7 +15,7 @@ from ..simulation import Simulation
 from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields
-from .friction import SOFTNESS, external_loads, is_free
+from .friction import SEARCHES, SOFTNESS, external_loads, is_free
 from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
 from .servos import GAIN_FIELDS
@@ -89,6 +89,8 @@ class ModelProperties(Simulation):
 
     def sharpen_friction(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
         kept = []
+        option = self._fields.model.opt
+        before_search, option.ls_iterations = option.ls_iterations, max(option.ls_iterations, SEARCHES)
         for model, robot, own in self._with_models(robots):
             at = own[dofs]
             kept.append((robot.env, at, {name: getattr(model, name)[at] for name in SOFTNESS}))
@@ -100,6 +102,7 @@ class ModelProperties(Simulation):
             for env, at, values in kept:
                 for name, before in values.items():
                     getattr(self._fields.view(env), name)[at] = before
+            self._fields.model.opt.ls_iterations = before_search
             self._fields.version += 1
 
         return give_back
