@@ -70,9 +70,7 @@ class Batch:
         self._runs: list[Any] = []
         self._work = self._last = 0.0
         self._is_tried = False
-        self.loads: np.ndarray | None = None
-        """What gravity and motion push on DOFs of environments without an ``MjData`` [N·m or N], shape (N, nv), once
-        `tell_loads` was asked for them."""
+        self.loads: np.ndarray | None = None  # what `tell_loads` gives
         self.failures = 0
         """How many environments were not finite, or huge, when last looked at."""
         self._is_near = np.zeros(self.num_envs, dtype=bool)
@@ -239,7 +237,7 @@ class Batch:
                 self.loads[env] = -data.qfrc_bias
 
     def tell_loads(self) -> np.ndarray:
-        """Keep `loads` up to date from now on."""
+        """What gravity and motion push on DOFs [N·m or N], shape (N, nv), of environments without an ``MjData``."""
         if self.loads is None:
             self.loads = np.zeros((self.num_envs, self._fields.model.nv), np.float32)
             self._plan.loads = self.loads.ctypes.data
