@@ -111,6 +111,13 @@ def test_targets_out_of_range_and_limits_that_always_clip_are_said(tmp_path):
     assert "! shoulder: holding" in command("check", path)
 
 
+@pytest.mark.parametrize("gains", [(0.0, 2.0), (0.0, 0.0), (1.0, 0.1)], ids=str)
+def test_limits_of_drives_that_hardly_follow_positions_are_found(gains, tmp_path):
+    found = actuon.check(saved(tmp_path, {"shoulder": gains, "elbow": gains}, shoulder=40.0, elbow=30.0))
+    assert [(row.lowest_effort, row.highest_effort) for row in found.rows] == [(-40.0, 40.0), (-30.0, 30.0)]
+    assert not [text for text in found.warnings if "no effort" in text]
+
+
 def test_gravity_in_other_poses_is_said():
     with MujocoSimulation(ASSETS / "arm.xml"):
         pairs = [(ActuatorConfig(PDControlConfig(600.0, 50.0), clamping=_limit(20.0)), "joint2")]

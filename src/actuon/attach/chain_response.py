@@ -27,6 +27,8 @@ OFFSETS = (0.0, 2e-2, -2e-2)
 """How far targets are off [rad or m]: of a gap, only the sides are stiff."""
 _FAR = (1e1, 1e4)
 """How far targets are off [rad or m] to find out what the most is."""
+_PUSH = 100.0
+"""Target velocity [rad/s or m/s] and feedforward [N·m or N] meanwhile, for each of these."""
 _SMALL = 1e-3
 """Share of the largest answer below which one is rounding."""
 _MOST_PHASES = 64
@@ -149,7 +151,15 @@ class _Bench:
         return lowest, highest
 
     def _most(self, offset: float) -> np.ndarray:
-        efforts = self._run(self._states(), offset, self._settling())
+        attrs = [(each.control_target_vel_attr, each.control_feedforward_attr) for each in self._actuators]
+        pushed = [self._control[str(name)] for both in attrs for name in both if name is not None]
+        for array in pushed:  # what follows no positions has limits too
+            array.fill_(_PUSH * offset)
+        try:
+            efforts = self._run(self._states(), offset, self._settling())
+        finally:
+            for array in pushed:
+                array.zero_()
         return np.asarray(efforts.max(axis=0) if offset > 0.0 else efforts.min(axis=0))
 
     def _settling(self) -> int:
