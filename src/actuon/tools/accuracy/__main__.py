@@ -18,12 +18,14 @@ from typing import Any
 import actuon
 from actuon.files import replacing
 
-from . import synthetic, xl330
+from . import robots, synthetic, xl330
 from .page import page
 from .study import NotPossible, Place, machine, say
 
 PARTS: dict[str, Callable[[Place], dict[str, Any]]] = {
     "xl330": xl330.study,
+    "ak80_6": robots.ak80_6,
+    "so101": robots.so101,
     "synthetic": synthetic.study,
 }
 

@@ -78,15 +78,19 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield _INTRODUCTION
     yield from _overview(found)
     for name in _DATA:
-        yield from _data_set(name, found.get(name, {"missing": "was not run yet"}))
-    yield from _synthetic(found.get("synthetic", {"missing": "was not run yet"}))
+        yield from _data_set(name, found.get(name, _not_run(name)))
+    yield from _synthetic(found.get("synthetic", _not_run("synthetic")))
+
+
+def _not_run(name: str) -> dict[str, str]:
+    return {"missing": f"was not run yet; `make accuracy ONLY={name}` does"}
 
 
 def _overview(found: Mapping[str, Any]) -> Iterator[str]:
     yield "| data | model that `--select` takes | held out [mrad] | best of others [mrad] |"
     yield "|---|---|--:|--:|"
     for name, (title, *_) in _DATA.items():
-        part = found.get(name, {"missing": "was not run yet"})
+        part = found.get(name, _not_run(name))
         reference = _REFERENCES[name][0 if name == "ak80_6" else -1][1]
         if "missing" in part:
             yield f"| [{title}](#{_anchor(title)}) | {part['missing']} | | {reference} |"

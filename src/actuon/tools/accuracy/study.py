@@ -17,6 +17,7 @@ import numpy as np
 
 from actuon.fit import Plant
 from actuon.fit.models import Model
+from actuon.fit.plants.plant import Suits
 from actuon.fit.presets import Bench, preset
 from actuon.fit.selection import Compared, compare, mark_chosen
 
@@ -58,10 +59,18 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _begun(title: str) -> None:
+    """Tell which search begins; how it goes on is not of interest."""
+    say(f"    {title}")
+
+
 def models_of(plant: Plant, name: str) -> list[Model]:
     """A preset for each joint of a plant."""
     scales = zip(plant.scales(), plant.joints, strict=True)
-    return [preset(name, Bench(own, plant.runs, joint)) for own, joint in scales]
+    models = [preset(name, Bench(own, plant.runs, joint)) for own, joint in scales]
+    if isinstance(plant, Suits):
+        models = [plant.suited(joint, model) for joint, model in enumerate(models)]
+    return models
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ def compare_presets(plant: Plant, names: Sequence[str]) -> Comparison:
     compared, seconds = [], []
     for own in models:
         begin = time.monotonic()
-        (one,) = compare(plant, [own])
+        (one,) = compare(plant, [own], progress=_begun)
         compared.append(one)
         seconds.append(time.monotonic() - begin)
         groups = ", ".join(f"{group} {MILLI * error:.1f}" for group, error in one.by_group.items())

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole robots: a double pendulum of two AK80-6 in short windows, and an SO-101 arm in whole motions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from actuon.fit import Plant, RobotPlant, load_plant, read_logs
+from actuon.fit.selection import groups_of
+
+from .pictures import draw_models, draw_motion
+from .study import Comparison, NotPossible, Place, compare_presets
+
+_WINDOW = 0.5
+_AK80_6 = Path("examples/fit/ak80_6.yaml")
+_SO101 = ("pd_coulomb+limit", "m3+limit")
+_SHOWN = "elbow_flex"
+
+
+def ak80_6(place: Place) -> dict[str, Any]:
+    """Windows of 0.5 s, without each trajectory in turn."""
+    logs = place.logs("ak80_6/*.csv.gz")
+    if not _AK80_6.is_file():
+        raise NotPossible(f"{_AK80_6}, which describes the robot, is not there")
+    plant = load_plant(_AK80_6, logs, window=_WINDOW)
+    found = compare_presets(plant, ("pd_coulomb", "m3"))
+    pictures = [draw_models(place.images / "accuracy_ak80_6_models.png", found.compared)]
+    return {"rows": found.rows(plant.joints), "pictures": [path.name for path in pictures]}
+
+
+def so101(place: Place) -> dict[str, Any]:
+    """Whole motions, without each of them in turn."""
+    plant = RobotPlant(place.data / "so101" / "so101_arm.xml", read_logs(place.logs("so101/logs/*.csv.gz")))
+    found = compare_presets(plant, _SO101)
+    pictures = [
+        _held_out(place.images / "accuracy_so101.png", plant, found),
+        draw_models(place.images / "accuracy_so101_models.png", found.compared),
+    ]
+    return {"rows": found.rows(plant.joints), "pictures": [path.name for path in pictures]}
+
+
+def _held_out(path: Path, plant: Plant, found: Comparison) -> Path:
+    """One joint in each motion, as the model predicts it that was fitted without it."""
+    models, one = found.models[found.chosen], found.compared[found.chosen]
+    joint = plant.joints.index(_SHOWN)
+    shown = []
+    for group in groups_of(plant.runs):
+        part = plant.subset(group.runs)
+        residuals = part.residuals(models, [own[None] for own in one.values[group.name]])
+        shown += [(run, own[0, :, joint]) for run, own in zip(part.runs, residuals, strict=True)]
+    return draw_motion(path, _SHOWN, shown, f"{_SHOWN}: {one.name}, each motion by a fit to the others")
