@@ -98,8 +98,8 @@ def _overview(found: Mapping[str, Any]) -> Iterator[str]:
         (row,) = (row for row in part["rows"] if row["chosen"])
         yield f"| [{title}](#{_anchor(title)}) | `{row['model']}` | {_headline(name, row)} | {reference} |"
     yield (
-        "\nFigures of others are of other runs of the same robots, the XL330's at another gain: they show what is usual, "
-        "and are not the same test.\n"
+        "\nFigures of others are of other runs of the same robots, the XL330's at another gain: they show what is "
+        "usual, and are not the same test.\n"
     )
 
 
