@@ -107,6 +107,26 @@ def test_a_light_link_with_a_motor_at_its_limit_goes_where_it_is_told_and_stops(
         assert np.abs(actuators.articulation.get_dof_velocities().numpy()).max() < 0.01
 
 
+def test_a_robot_moves_as_it_would_beside_others(link):
+    motor = ActuatorConfig(
+        actuon.PDControlConfig(20.0, 0.5), [actuon.DCMotorClampingConfig(6.0, 8.0, 6.0)], effort_mode="tangent"
+    )
+    numbers = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 3))
+
+    def ends(chosen):
+        with NewtonSimulation(link, len(chosen), dt=0.005) as simulation, attached(motor) as actuators:
+            robots = actuators.articulation
+            robots.set_dof_positions(0.3 * numbers[chosen, :1])
+            robots.set_dof_velocities(9.0 * numbers[chosen, 1:2])
+            robots.set_dof_position_targets(0.3 * numbers[chosen, 2:])
+            simulation.step(25)
+            return robots.get_dof_positions().numpy()
+
+    everyone = ends(np.arange(60))
+    for chosen in np.arange(60).reshape(-1, 4):
+        np.testing.assert_array_equal(ends(chosen), everyone[chosen])
+
+
 def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(link):
     with NewtonSimulation(link, 3, dt=0.005) as simulation, attached() as actuators:
         robots = actuators.articulation

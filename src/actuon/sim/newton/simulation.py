@@ -89,7 +89,7 @@ class NewtonSimulation(SlopeHolder):
         self._physics = make_physics(newton, self.model, solver, options)
         self.solver = self._physics.solver
         self._make_state(file)
-        self._lines = Lines(self._physics, self.state, self.control)
+        self._lines = Lines(self._physics, self.state, self.control, num_envs)
         self.robots = place_robots(newton, file, self.model, num_envs)
         self._roots = np.array([robot.root_body for robot in self.robots])
         self._indices = {kind: indices_of(self.robots, kind) for kind in (*STATE, *CONTROL)}
@@ -142,7 +142,7 @@ class NewtonSimulation(SlopeHolder):
             for env in env_ids:
                 wp.copy(target, first, dest_offset=int(env) * width, src_offset=int(env) * width, count=width)
         if self._lines.are_held:
-            self._lines.reset(env_ids, self.num_envs, self._first["joint_f"])
+            self._lines.reset(env_ids, self._first["joint_f"])
         self.push(np.flatnonzero([robot.env in env_ids for robot in self.robots]), np.zeros((1, 3), np.float32))
         self._physics.reset(self.state, env_ids)
         self._pose_bodies()

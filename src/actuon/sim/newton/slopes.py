@@ -81,16 +81,17 @@ def _end(
     constant: Floats,
     slope: Floats,
     shown: Floats,
+    width: int,
     near: Ints,
 ) -> None:
-    """Show the efforts that were applied, and whether some are near their bounds."""
+    """Show the efforts that were applied, and in which environments, of ``width`` DOFs, some are near their bounds."""
     dof = wp.tid()
     if is_line[dof] > 0:
         applied = constant[dof] + slope[dof] * velocity[dof]
         shown[dof] = applied
         is_high = applied > upper[dof] - rest * wp.abs(upper[dof])
         if lower[dof] < upper[dof] and (is_high or applied < lower[dof] + rest * wp.abs(lower[dof])):
-            near[0] = 1
+            near[dof // width] = 1
 
 
 @wp.func
@@ -120,6 +121,8 @@ def _correct(
     shown: Floats,
     tolerance: float,
     share: float,
+    width: int,
+    near: Ints,
     constant: Floats,
     slope: Floats,
     beyond: Ints,
@@ -133,7 +136,7 @@ def _correct(
     if is_first > 0:
         other[dof] = wp.vec2(begun_speed[dof], first_effort)
         is_corrected[dof] = 0
-    if lower[dof] >= upper[dof]:
+    if lower[dof] >= upper[dof] or near[dof // width] == 0:
         return
     given, applied, speed = effort[i, column], shown[dof], velocity[dof]
     lowest, highest = low[i, column], high[i, column]
@@ -166,9 +169,10 @@ class Lines:
         physics: The solver.
         state: The state that it steps.
         control: Efforts and targets, as actuators write them.
+        num_envs: Number of environments, each of as many DOFs.
     """
 
-    def __init__(self, physics: Physics, state: Any, control: Any):
+    def __init__(self, physics: Physics, state: Any, control: Any, num_envs: int):
         self._physics, self._state, self._shown = physics, state, control.joint_f
         self._control = copy.copy(control)
         self._control.joint_f = wp.zeros_like(control.joint_f)
@@ -181,6 +185,8 @@ class Lines:
         self._last, self._other = (wp.zeros(self.slope.shape, wp.vec2, device=self.slope.device) for _ in range(2))
         self._is_corrected = wp.zeros_like(self._is_line)
         self._flag = wp.zeros(1, dtype=wp.int32, device=self.slope.device)
+        self._width = max(1, len(self.slope) // num_envs)
+        self._near = wp.zeros(num_envs, dtype=wp.int32, device=self.slope.device)
         self.correctors: list[tuple[Callable[[], bool], Callable[[bool], bool]]] = []
         """For each who has limits: what looks at chains where a step ended, and what corrects lines."""
         self._damping = physics.damping_writer(self._damp)
@@ -212,10 +218,9 @@ class Lines:
             numbers[dofs] = values
             array.assign(numbers)
 
-    def reset(self, env_ids: np.ndarray, num_envs: int, first: wp.array) -> None:
+    def reset(self, env_ids: np.ndarray, first: wp.array) -> None:
         """Let efforts of environments be what they were at first."""
-        width = len(self.slope) // num_envs
-        dofs = (env_ids[:, None] * width + np.arange(width)).ravel()
+        dofs = (env_ids[:, None] * self._width + np.arange(self._width)).ravel()
         self.level(dofs, first.numpy()[dofs])
 
     def _damp(self, of_newton: wp.array, damping: wp.array) -> None:
@@ -239,7 +244,8 @@ class Lines:
             [*self._read(tangent, columns, places), self.lower, self.upper],
             [self._last, self._other, self._is_corrected],
         )
-        made = [begun, self._speed, *last, self._shown, TOLERANCE, AGREED, self.constant, self.slope, self._flag]
+        bounds = [TOLERANCE, AGREED, self._width, self._near]
+        made = [begun, self._speed, *last, self._shown, *bounds, self.constant, self.slope, self._flag]
 
         def correct(is_first: bool) -> bool:
             self._flag.zero_()
@@ -259,16 +265,17 @@ class Lines:
         remembered = [state.joint_q, state.joint_qd, state.body_q, state.body_qd, *self._physics.memory(self._control)]
         before = [(array, array.copy() if isinstance(array, np.ndarray) else wp.clone(array)) for array in remembered]
         wp.copy(self._speed, state.joint_qd)
+        self._near.zero_()
         for corrections_left in range(CORRECTIONS, -1, -1):
             inputs = [self._is_line, self.constant, self._shown, self._control.joint_f]
             wp.launch(_hand_over, count, inputs, device=device)
             self._damping()
             self._physics.step(state, self._control, dt)
-            self._flag.zero_()
-            ended = [self.lower, self.upper, 1.0 - NEAR, self.constant, self.slope, self._shown, self._flag]
+            ended = [self.lower, self.upper, 1.0 - NEAR, self.constant, self.slope, self._shown]
+            ended += [self._width, self._near]
             wp.launch(_end, count, [self._is_line, state.joint_qd, *ended], device=device)
             is_first = corrections_left == CORRECTIONS
-            if not self.correctors or not corrections_left or (is_first and not self._flag.numpy()[0]):
+            if not self.correctors or not corrections_left or (is_first and not self._near.numpy().any()):
                 return
             beyond = [correct(is_first) for evaluate, correct in self.correctors if evaluate()]
             if not any(beyond):
