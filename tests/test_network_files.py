@@ -490,3 +490,12 @@ def test_flipped_bytes_give_named_errors(suffix, tmp_path):
             actuon.ControllerNeuralMLP(bad)
         except actuon.ActuonError as error:
             assert "bad" in str(error)  # noqa: PT017 (a flipped weight is still a network)
+
+
+def test_the_range_of_a_training_is_kept_and_checked(tmp_path):
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(mlp(), path, input_range={"position_error": [-0.5, 0.5], "velocity": [0, 3]})
+    assert actuon.load_metadata(path)["input_range"] == {"position_error": (-0.5, 0.5), "velocity": (0.0, 3.0)}
+    for bad in ([1.0, 2.0], {"velocity": [2.0, 1.0]}, {"velocity": [0.0]}, {"velocity": [0.0, float("nan")]}):
+        with pytest.raises(actuon.ParameterError, match="save_network: input_range.*: got .*; must be"):
+            actuon.save_network(mlp(), path, input_range=bad)

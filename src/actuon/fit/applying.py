@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..errors import RobotFileError, shown
 from ..robot_files.yaml_files import FIT, ActuatorEntry, load_actuators, match_joints
 from ..typing import PathLike
 from .models import Model
+from .network_replay import OUTSIDE, outside_of, residuals_of
 from .plants.plant import Plant
 
 
@@ -27,6 +28,17 @@ class Applied:
     logs: tuple[str, ...]
     errors: np.ndarray
     """Shape (R, J)."""
+    outside: Mapping[str, float] = field(default_factory=dict)
+    """Share of samples at which a network sees what it was not trained on, by joint."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be known before the errors are used."""
+        return tuple(
+            f"{joint}: {100.0 * share:.0f} % of the samples are outside of the range that its network was trained on"
+            for joint, share in self.outside.items()
+            if share > OUTSIDE
+        )
 
     @property
     def mean(self) -> float:
@@ -42,7 +54,9 @@ class Applied:
                 "mean": float(milli.mean()),
                 "joints": {joint: float(milli[:, j].mean()) for j, joint in enumerate(self.joints)},
                 "logs": {path: float(milli[rows].mean()) for path, rows in by_log.items()},
-            }
+            },
+            **({"outside_training_range": dict(self.outside)} if self.outside else {}),
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
 
 
@@ -60,9 +74,10 @@ def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = F
 
 def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray]) -> Applied:
     """Run models with these values, shape (P,) for each joint, through the runs of a plant."""
-    residuals = plant.residuals(models, [own[None] for own in values])
-    errors = np.array([np.abs(run[0]).mean(axis=0) for run in residuals])
-    return Applied(plant.joints, tuple(run.path for run in plant.runs), errors)
+    residuals = residuals_of(plant, models, values)
+    errors = np.array([np.abs(run).mean(axis=0) for run in residuals])
+    outside = outside_of(plant, models, residuals)
+    return Applied(plant.joints, tuple(run.path for run in plant.runs), errors, outside)
 
 
 def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoints: bool = False) -> list[Model]:

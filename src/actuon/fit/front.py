@@ -52,23 +52,12 @@ def fit_logs(
         workers: What runs the searches, such as `ray_jobs.RayWorkers`. Default: this process.
     """
     plant = plant if plant is not None else KnownLoadPlant(logs, load)
-    benches = [Bench(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
-
-    def models_of(which: str | Model) -> list[Model]:
-        own = [preset(which, bench) if isinstance(which, str) else which for bench in benches]
-        if isinstance(plant, Suits):
-            own = [plant.suited(joint, one) for joint, one in enumerate(own)]
-        return [changed(one, fix or {}, free or {}) for one in own]
-
     told = progress or (lambda title: None)
-    family = _family(benches)
+    candidates = candidates_of(plant, model, select=select, fix=fix, free=free)
     if select is False:
-        usual = plant.usual_model if isinstance(plant, Suits) else SELECTED[family][-1]
-        chosen = models_of(model or usual)
+        (chosen,) = candidates
         result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
         return _step_checked(plant, result)
-    names = SELECTED[family] if select is True else tuple(select)
-    candidates = sorted((models_of(name) for name in names), key=lambda own: sum(len(m.parameters) for m in own))
     compared = compare(plant, candidates, options, progress=told, workers=workers)
     best = next((i for i, one in enumerate(compared) if one.chosen), 0)
     chosen = candidates[best]
@@ -83,6 +72,28 @@ def fit_logs(
         for j, joint in enumerate(plant.joints)
     }
     return result.with_held_out(held_out, tuple(compared))
+
+
+def candidates_of(
+    plant: Plant,
+    model: str | Model | None = None,
+    *,
+    select: bool | Sequence[str | Model] = False,
+    fix: Mapping[str, float] | None = None,
+    free: Mapping[str, tuple[float, float] | None] | None = None,
+) -> list[list[Model]]:
+    """The models to fit or to compare, as `fit_logs` takes them: lists with one for each joint, simple ones first."""
+    benches = [Bench(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
+    selected = SELECTED[_family(benches)]
+    usual = plant.usual_model if isinstance(plant, Suits) else selected[-1]
+    names = (model or usual,) if select is False else selected if select is True else tuple(select)
+    found = []
+    for name in names:
+        own = [preset(name, bench) if isinstance(name, str) else name for bench in benches]
+        if isinstance(plant, Suits):
+            own = [plant.suited(joint, one) for joint, one in enumerate(own)]
+        found.append([changed(one, fix or {}, free or {}) for one in own])
+    return sorted(found, key=lambda own: sum(len(one.parameters) for one in own))
 
 
 def _step_checked(plant: Plant, result: FitResult) -> FitResult:

@@ -160,7 +160,8 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
         path: Where to; its ending picks the format: ``.pt``, ``.pt2``, ``.onnx`` or ``.safetensors``.
         metadata: ``model_type``, ``input_order``, ``input_idx``, ``pos_scale``, ``vel_scale``, ``effort_scale`` (or
             ``torque_scale``), ``sample_dt`` (or ``sample_dt_s``), ``input_columns``, ``custom_inputs``,
-            ``normalization``, and ``notes`` of any kind that JSON can hold. ``model_type`` is found out.
+            ``normalization``, ``input_range`` (of each column in what it was trained on), and ``notes`` of any kind
+            that JSON can hold. ``model_type`` is found out.
     """
     path = _as_path(path)
     if path.suffix not in FORMATS:

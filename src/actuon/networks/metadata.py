@@ -29,7 +29,10 @@ SIZES = ("num_layers", "hidden_size")
 SAME = {"torque_scale": "effort_scale", "sample_dt_s": "sample_dt"}
 """Other names for entries."""
 
-KEYS = ("model_type", *CONVENTION, *SIZES, *GRAPH_NAMES)
+RANGE = "input_range"
+"""Lowest and highest value of each input in what a network was trained on, by the name of its column, not scaled."""
+
+KEYS = ("model_type", *CONVENTION, *SIZES, *GRAPH_NAMES, RANGE)
 
 HARMLESS = (
     "author", "date", "description", "license", "name", "notes", "source",  # for people
@@ -129,6 +132,7 @@ def check_entry(where: str, key: str, value: Any) -> Any:
         "input_columns": _checked_columns,
         "custom_inputs": _checked_custom,
         "normalization": _checked_normalization,
+        RANGE: _checked_ranges,
     }
     return special[key](where, value) if key in special else _checked_number(where, key, value)
 
@@ -196,6 +200,19 @@ def _checked_normalization(where: str, value: Any) -> dict[str, dict[str, dict[s
                     wanted = "a finite number > 0" if kind == "std" else "a finite number"
                     raise ParameterError(f"{here}.{name}: got {shown(entry)}; must be {wanted} that 32 bits hold")
                 result[side][kind][name] = number
+    return result
+
+
+def _checked_ranges(where: str, value: Any) -> dict[str, tuple[float, float]]:
+    """Two numbers by name, the first not above the second."""
+    if not isinstance(value, Mapping):
+        raise ParameterError(f"{where}: got {shown(value)}; must be an object with two numbers by name")
+    result = {}
+    for name, ends in value.items():
+        low, high = (_number(end) for end in ends) if isinstance(ends, (list, tuple)) and len(ends) == 2 else (1.0, 0.0)
+        if not -math.inf < low <= high < math.inf:
+            raise ParameterError(f"{where}.{name}: got {shown(ends)}; must be two finite numbers, the lower one first")
+        result[str(name)] = low, high
     return result
 
 

@@ -85,6 +85,10 @@ def fit(
     generations: Annotated[int, typer.Option(min=1, help="Most generations of a search.")] = 250,
     starts: Annotated[int, typer.Option(min=1, help="Searches from different starts, of which the best counts.")] = 2,
     on: On = None,
+    network: Annotated[
+        str | None,
+        typer.Option(help="Train a network controller, mlp, lstm or gru, and write it to a .safetensors file."),
+    ] = None,
     excite: Annotated[
         Path | None,
         typer.Option(help="CSV to write: the motion to record next, within the joint's limits.", readable=False),
@@ -124,7 +128,7 @@ def fit(
     from .fit_author import check_robot, write_robot
     from .fit_tables import FitProgress, print_fit
 
-    _check_outputs(output, report, force)
+    _check_outputs(None if network is not None else output, report, force)
     actuon.quiet()
     chosen: bool | list[str] = [name.strip() for name in models.split(",")] if models else select
     if on is not None and resume is not None:
@@ -147,6 +151,18 @@ def fit(
         return
     if not logs:
         raise ParameterError("got no logs; give files, folders or patterns, or --excite for what to record first")
+    if network is not None:
+        from .fit_network import train
+
+        for option, given in (("--resume", resume), ("--author", author), ("--report", report)):
+            if given is not None:
+                raise ParameterError(f"{option}: does not go with --network")
+        with workers_on(on) as workers:
+            train(
+                network, output, lambda: _plant(logs, columns, load, window, dt, robot, plant),
+                model=model, select=chosen, known=known, workers=workers, as_json=as_json, force=force,
+            )  # fmt: skip
+        return
     if robots:
         from .fit_fleet import fit_folders
 
@@ -207,11 +223,13 @@ def apply(
 ) -> None:
     """Replay actuators on logs, and print how far their positions are off: the same simulation as in a fit."""
     from actuon.fit import apply as applied
+    from actuon.fit.network_replay import network_step
 
     from .fit_tables import print_applied
 
     actuon.quiet()
-    found = applied(actuators, _plant(logs, columns, load, window, dt, robot, plant), allow_torch)
+    step = dt if dt is not None else network_step(actuators, allow_torch)
+    found = applied(actuators, _plant(logs, columns, load, window, step, robot, plant), allow_torch)
     if as_json:
         print(json.dumps(found.as_dict(), indent=2))
     else:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,7 @@ from rich.table import Table
 from actuon.fit import Applied, FitResult
 from actuon.fit.parameters import place_of
 from actuon.fit.search import Progress as Told
+from actuon.fit.selection import Compared
 
 from .tables import make_console
 
@@ -63,7 +65,7 @@ def print_fit(result: FitResult) -> None:
     for warning in result.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
     if result.compared:
-        console.print(_models(result))
+        console.print(models_table(result.compared))
     for joint in result.joints:
         title = f"{joint.name}: {joint.model.name}"
         if joint.model.settings:
@@ -87,15 +89,16 @@ def _mrad(error: float | None) -> str:
     return "" if error is None else f"{MILLI * error:.2f} mrad"
 
 
-def _models(result: FitResult) -> Table:
-    groups = list(result.compared[0].by_group)
+def models_table(compared: Sequence[Compared]) -> Table:
+    """Errors of models that were compared."""
+    groups = list(compared[0].by_group)
     table = Table(
         "model", "free", "train", "held out", *(escape(name) for name in groups), "",
         title=escape("mean absolute error [mrad]"), title_justify="left",
     )  # fmt: skip
     for column in table.columns[1:]:
         column.justify = "right"
-    for one in result.compared:
+    for one in compared:
         by_group = (f"{MILLI * one.by_group[name]:.1f}" for name in groups)
         cells = (str(one.parameters), f"{MILLI * one.train:.1f}", f"{MILLI * one.held_out:.1f}", *by_group)
         table.add_row(escape(one.name), *cells, "chosen" if one.chosen else "")
@@ -115,6 +118,8 @@ def _runs(result: FitResult) -> Table:
 def print_applied(actuators: Path, found: Applied) -> None:
     """Print how far actuators are off, by log and joint."""
     console = make_console()
+    for warning in found.warnings:
+        console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
     errors = found.as_dict()["mae_mrad"]
     table = Table("log", escape("mean absolute error [mrad]"))
     table.columns[1].justify = "right"

@@ -119,6 +119,11 @@ class KnownLoadPlant:
         return self._dt
 
     @property
+    def loads(self) -> tuple[Load, ...]:
+        """Of each run."""
+        return tuple(self._loads)
+
+    @property
     def joints(self) -> tuple[str, ...]:
         """The name of the joint."""
         return self._logs[0].joint_names

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network controller from logs, and how it compares with physical models on runs that neither has seen."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..actuator_config import ActuatorConfig
+from ..components.controllers.neural import NeuralControlConfig
+from ..components.effects.friction import FrictionEffectConfig
+from ..components.sensors.encoder import EncoderSensorConfig
+from ..components.transmissions.gear import GearTransmissionConfig
+from ..errors import ParameterError
+from ..networks.files import save_network
+from ..robot_files.yaml_files import ActuatorEntry, save_actuators
+from ..typing import PathLike
+from .applying import Applied, apply_models
+from .jobs import Here, Titled, Workers
+from .models import Model, setting_of
+from .network_training import Trained, TrainingJob, TrainingRun, check_kind, run_training
+from .plants.known_load import KnownLoadPlant
+from .plants.plant import Scales
+from .presets import Bench
+from .search import SearchOptions
+from .selection import Compared, compare, groups_of
+
+_SMOOTHED = 0.044
+"""Time [s] over which positions are smoothed for velocities and accelerations."""
+_SLOW = 0.05
+"""Share of the largest speed below which what friction holds is not known."""
+_FEWEST = 20
+"""Samples that a run needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkResult:
+    """A trained network, and how far it is off."""
+
+    joint: str
+    trained: Trained
+    setting: str
+    """Setting of the logs with which its gain grows, or empty."""
+    gain: float
+    """The one for which it is."""
+    applied: Applied
+    """In the runs that it was trained on."""
+    compared: tuple[Compared, ...]
+    """Physical models and the network, on runs that they were not fitted to; empty where none could be held out."""
+    outside: dict[str, float]
+    """Share of samples outside of the range of the training, by group that was held out."""
+    seed: int
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be known before the network is used."""
+        return tuple(self._warnings())
+
+    def _warnings(self) -> Iterator[str]:
+        if self.trained.interrupted:
+            yield "the training was interrupted: this is the network as it was by then"
+        if not self.compared:
+            yield "there was nothing to hold out, so that how it does on other motion is not known: record more runs"
+        for group, share in self.outside.items():
+            if share > 0.0:
+                yield (
+                    f"{group}, held out: {100.0 * share:.1f} % of the samples are outside of the range that the "
+                    "network was trained on, where it is not to be relied on"
+                )
+        physical = [one for one in self.compared if one.name != self.trained.kind]
+        network = next((one for one in self.compared if one.name == self.trained.kind), None)
+        if physical and network is not None:
+            best = min(physical, key=lambda one: one.held_out)
+            if best.held_out < network.held_out:
+                yield (
+                    f"{best.name} is better on held-out runs, {1e3 * best.held_out:.1f} mrad instead of "
+                    f"{1e3 * network.held_out:.1f}: fit that, actuon fit --model {best.name}"
+                )
+
+    def save(self, path: PathLike) -> Path:
+        """Write the network, and beside it the actuator that has it; returns the file of the latter.
+
+        Args:
+            path: Of the network, ``.safetensors``. The actuator gets the same name with ``.yaml``.
+        """
+        path = Path(path)
+        save_trained(self.trained, path)
+        model = network_model(self.trained, path, self.setting, self.gain)
+        yaml = path.with_suffix(".yaml")
+        said: dict[str, Any] = {
+            "models": {self.joint: model.name},
+            "error_mrad": round(1e3 * self.applied.mean, 3),
+            "logs": sorted({Path(log).name for log in self.applied.logs}),
+            "seed": self.seed,
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
+        }
+        if model.times:
+            said["scaled"] = {self.joint: {"times": dict(model.times), "settings": dict(model.settings)}}
+        save_actuators(yaml, [ActuatorEntry(self.joint, (self.joint,), model.actuator)], fit=said)
+        return yaml
+
+    def as_dict(self) -> dict[str, Any]:
+        """All numbers, as JSON can hold them; errors in mrad."""
+        return {
+            "network": self.trained.kind,
+            "joint": self.joint,
+            "parameters": self.trained.parameters,
+            "sample_dt": self.trained.dt,
+            "input_range": {name: list(ends) for name, ends in self.trained.ranges.items()},
+            "seed": self.seed,
+            **self.applied.as_dict(),
+            "models": [one.as_dict() for one in self.compared],
+            "outside_held_out": self.outside,
+            "warnings": list(self.warnings),
+        }
+
+
+def fit_network(
+    plant: KnownLoadPlant,
+    kind: str,
+    candidates: Sequence[Sequence[Model]] = (),
+    *,
+    options: SearchOptions | None = None,
+    share: float = 1.0,
+    progress: Titled | None = None,
+    workers: Workers | None = None,
+) -> NetworkResult:
+    """Train a network on all runs, and compare others of its kind with physical models on held-out runs.
+
+    Args:
+        plant: A joint with a known load, and its runs.
+        kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
+        candidates: Physical models to compare it with, each a list of one.
+        options: The seed, and how long and how wide to search for the physical ones.
+        share: Of the usual number of steps of the training.
+        progress: Told how far it is.
+        workers: What runs trainings and searches. Default: this process.
+    """
+    check_kind(kind)
+    options = options or SearchOptions()
+    (joint,), (scales,) = plant.joints, plant.scales()
+    bench = Bench(scales, plant.runs, joint)
+    if not bench.is_commanded:
+        raise ParameterError(
+            "--network: needs logs with commands of the position, which the network's error is made of"
+        )
+    setting, gain = bench.setting_of_gain, bench.gain
+    runs = [_training_run(plant, i, scales, setting, gain) for i in range(len(plant.runs))]
+    groups = groups_of(plant.runs) if len(plant.runs) > 1 else []
+    rest = [[i for i in range(len(runs)) if i not in group.runs] for group in groups]
+    jobs = [
+        TrainingJob(kind, tuple(runs[i] for i in own), plant.dt, options.seed, scales.effort, share)
+        for own in [*rest, range(len(runs))]
+    ]
+    titles = [*(f"{kind} without {group.name}" for group in groups), kind]
+    physical = compare(plant, candidates, options, progress=progress, workers=workers) if groups and candidates else []
+    errors = np.full((len(runs), 1), np.nan)
+    outside, train = {}, []
+    for number, trained in enumerate((workers or Here()).map(run_training, jobs, titles, progress)):
+        if number == len(groups) or trained.interrupted:
+            break
+        group = groups[number]
+        held_out = _applied(plant.subset(group.runs), trained, setting, gain)
+        errors[list(group.runs)] = held_out.errors
+        outside[group.name] = held_out.outside[joint]
+        train.append(_applied(plant.subset(rest[number]), trained, setting, gain).mean)
+    applied = _applied(plant, trained, setting, gain)
+    compared = list(physical)
+    if train and np.isfinite(errors).all():
+        by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
+        compared.append(
+            Compared(kind, trained.parameters, float(np.mean(train)), float(errors.mean()), by_group, errors)
+        )
+    return NetworkResult(joint, trained, setting, gain, applied, tuple(compared), outside, options.seed)
+
+
+def _training_run(plant: KnownLoadPlant, index: int, scales: Scales, setting: str, gain: float) -> TrainingRun:
+    """A run at the steps of the plant, with velocities and the effort that its load needs."""
+    log, load = plant.runs[index], plant.loads[index]
+    even = log.resampled(plant.dt)
+    (joint,) = even.joints
+    if len(even) < _FEWEST:
+        raise ParameterError(f"{log.path}: has {len(even)} steps of {plant.dt:g} s; a network needs {_FEWEST}")
+    position = joint.position
+    velocity, acceleration = _derivatives(position, plant.dt)
+    enabled = np.ones(len(even)) if joint.enabled is None else joint.enabled.astype(float)
+    if "effort" in joint.extra:
+        effort, is_known = joint.extra["effort"], enabled
+    else:
+        effort = load.inertia * acceleration + load.gravity * np.sin(position)
+        is_known = enabled * (np.abs(velocity) > _SLOW * scales.speed)
+    factor = setting_of(log.settings, setting, "controller.pos_scale") / gain if setting else 1.0
+    assert joint.command is not None
+    return TrainingRun(joint.command, position, velocity, enabled, effort, is_known, load.inertia, load.gravity, factor)
+
+
+def _derivatives(position: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
+    """Velocity [rad/s] and acceleration [rad/s²] of positions, of parabolas through a few neighbours."""
+    half = max(1, min(round(0.5 * _SMOOTHED / dt), (len(position) - 1) // 2))
+    at = dt * np.arange(-half, half + 1)
+    rows = np.linalg.pinv(np.stack([np.ones_like(at), at, at**2], axis=1))
+    padded = np.concatenate(
+        [2.0 * position[0] - position[half:0:-1], position, 2.0 * position[-1] - position[-2 : -half - 2 : -1]]
+    )
+    return np.convolve(padded, rows[1][::-1], "valid"), 2.0 * np.convolve(padded, rows[2][::-1], "valid")
+
+
+def save_trained(trained: Trained, path: Path) -> None:
+    """Write a network with its rate, its inputs, their scales and the range of its training inside."""
+    save_network(
+        trained.module(),
+        path,
+        input_order="pos_vel",
+        **({"input_idx": list(trained.steps)} if trained.kind == "mlp" else {}),
+        pos_scale=trained.pos_scale,
+        vel_scale=trained.vel_scale,
+        effort_scale=trained.effort_scale,
+        sample_dt=trained.dt,
+        input_range={name: list(ends) for name, ends in trained.ranges.items()},
+    )
+
+
+def network_model(trained: Trained, path: Path, setting: str, gain: float) -> Model:
+    """The chain with a network whose file is there, and with what was found beside it."""
+    rubbing = {"load_motor": trained.load, "load_external": trained.load}
+    actuator = ActuatorConfig(
+        NeuralControlConfig(str(path), pos_scale=trained.pos_scale if setting else None),
+        transmission=GearTransmissionConfig(1.0, reflected_inertia=trained.armature),
+        effects=[FrictionEffectConfig(trained.dynamic, trained.viscous, **rubbing)],
+        sensors=[EncoderSensorConfig(bias=trained.bias)],
+    )
+    times = {"controller.pos_scale": setting} if setting else {}
+    return Model(trained.kind, actuator, (), times, {setting: gain} if setting else {})
+
+
+def _applied(plant: KnownLoadPlant, trained: Trained, setting: str, gain: float) -> Applied:
+    """The network in the runs of a plant, as its file would be."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.safetensors"
+        save_trained(trained, path)
+        return apply_models(plant, [network_model(trained, path, setting, gain)], [np.zeros(0)])
