@@ -209,6 +209,47 @@ def test_a_plant_file_that_is_wrong(arm: Path, tmp_path: Path, text: str, messag
         load_plant(path, tmp_path / "log.csv")
 
 
+def pushed(arm: Path, mass: float) -> Log:
+    """The arm with another lower link, as efforts of a sine move it, at 500 Hz; windows of it may be fitted."""
+    spec = mujoco.MjSpec.from_file(str(arm))
+    for part in [*spec.actuators, spec.joint("wrist")]:
+        spec.delete(part)
+    model = spec.compile()
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    model.opt.gravity[:] = 0.0
+    model.body("lower").mass[:] = mass
+    data = mujoco.MjData(model)
+    model.opt.timestep = 0.001
+    mujoco.mj_setConst(model, data)
+    time = np.arange(0.0, 2.0, 0.002)
+    efforts = np.stack([0.8 * np.sin(9.0 * time), 0.3 * np.sin(13.0 * time + 1.0)], axis=1)
+    positions = []
+    for effort in efforts:
+        positions.append(data.qpos.copy())
+        data.qfrc_applied[:] = effort
+        mujoco.mj_step(model, data, 2)
+    shown = np.array(positions)
+    joints = tuple(
+        JointLog(name, shown[:, i], effort_command=efforts[:, i]) for i, name in enumerate(("shoulder", "elbow"))
+    )
+    return Log("pushed.csv", time, joints)
+
+
+def test_the_mass_of_a_link_is_found_and_kept_in_the_file(tmp_path: Path) -> None:
+    arm = tmp_path / "arm.xml"
+    arm.write_text(ARM.replace('integrator="implicitfast"', 'integrator="implicitfast" gravity="0 0 0"'))
+    free = {"elbow": {"link.mass": (0.1, 0.8)}}
+    fix = {name: {"delay.delay": 0.0, "transmission.reflected_inertia": 0.02} for name in TRUTH}
+    plant = RobotPlant(arm, [pushed(arm, 0.5)], dt=0.002, window=0.5, usual_model="pd", free=free, fix=fix)
+    assert plant.alone() is None
+    result = fit_logs(plant=plant, options=SearchOptions(starts=1, population=16, generations=25))
+    (found,) = result.joints[1].parameters
+    assert found.path == "link.mass"
+    assert found.value == pytest.approx(0.5, rel=0.05)
+    result.save(tmp_path / "arm.yaml")
+    assert apply(tmp_path / "arm.yaml", plant).mean == pytest.approx(result.error, rel=0.05)
+
+
 @pytest.mark.skipif(not SO101.is_dir(), reason="needs the logs of the SO-101")
 def test_so101_with_a_servo_of_its_own_does_better_than_with_a_stiff_one() -> None:
     log = read_logs(SO101 / "logs" / "symmetric_motion.csv.gz")[0].window(0.0, 12.0)

@@ -95,9 +95,9 @@ def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoi
     missing = [joint for joint in joints if joint not in chains]
     if missing:
         raise RobotFileError(f"'{path}': has no actuator for the joint '{missing[0]}' of the logs")
-    scaled = _scaled(Path(path))
+    scaled, links = _scaled(Path(path)), _links(Path(path))
     return [
-        Model(entry.name, actuator, (), *scaled.get(entry.name, ({}, {})))
+        Model(entry.name, actuator, (), *scaled.get(entry.name, ({}, {})), links.get(entry.name, {}))
         for entry, actuator in (chains[joint] for joint in joints)
     ]
 
@@ -123,4 +123,19 @@ def _scaled(path: Path) -> dict[str, tuple[dict[str, str], dict[str, float]]]:
                 "'settings', names and numbers"
             ) from error
         found[name] = times, settings
+    return found
+
+
+def _links(path: Path) -> dict[str, dict[str, float]]:
+    """What the section of a fit says of the links that joints move: by entry and path."""
+    document = read_yaml(path)
+    said = document.get(FIT, {}) if isinstance(document, dict) else {}
+    found = {}
+    for name, own in (said.get("links") or {} if isinstance(said, dict) else {}).items():
+        try:
+            found[str(name)] = {str(place): float(value) for place, value in own.items()}
+        except (TypeError, ValueError, AttributeError) as error:
+            raise RobotFileError(
+                f"'{path}': {FIT}.links.{name}: got {shown(own)}; must be paths, such as link.mass, and numbers"
+            ) from error
     return found

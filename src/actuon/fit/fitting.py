@@ -14,7 +14,7 @@ from .jobs import SearchJob, Workers, searched
 from .local import LocalResult, refine
 from .models import Model
 from .parameters import LOG, Parameter
-from .plants.plant import Plant, quick_of
+from .plants.plant import Coupled, Plant
 from .result import FitResult, FittedJoint, FittedParameter, RunError
 from .search import Progress, SearchOptions
 
@@ -50,8 +50,8 @@ def fit_models(
     begin = time.monotonic()
     options = options or SearchOptions()
     begins = tuple(tuple(begin) for begin in starts)
-    quick = quick_of(plant)
-    job = SearchJob(quick, tuple(models), options, together, begins, resume)
+    quick, is_one = where_to_search(plant)
+    job = SearchJob(quick, tuple(models), options, together or is_one, begins, resume)
     (found,) = searched([job], [models[0].name], workers, lambda title: progress)
     values = list(found.values)
     local = []
@@ -72,6 +72,12 @@ def fit_models(
         seconds=time.monotonic() - begin,
         findings=tuple(f"{run.path}: {finding}" for run in plant.runs for finding in run.findings),
     )
+
+
+def where_to_search(plant: Plant) -> tuple[Plant, bool]:
+    """The plant in which to search, and whether all its joints must be searched together."""
+    quick = plant.alone() if isinstance(plant, Coupled) else plant
+    return (plant, True) if quick is None else (quick, False)
 
 
 def run_errors(plant: Plant, errors: np.ndarray) -> tuple[RunError, ...]:

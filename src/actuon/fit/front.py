@@ -12,7 +12,7 @@ from .jobs import Titled, Workers
 from .logs import Log
 from .models import Model, changed
 from .plants.known_load import KnownLoadPlant
-from .plants.plant import Plant, Suits
+from .plants.plant import Coupled, Plant
 from .presets import SELECTED, Bench, preset
 from .result import FitResult
 from .search import SearchOptions
@@ -85,12 +85,12 @@ def candidates_of(
     """The models to fit or to compare, as `fit_logs` takes them: lists with one for each joint, simple ones first."""
     benches = [Bench(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
     selected = SELECTED[_family(benches)]
-    usual = plant.usual_model if isinstance(plant, Suits) else selected[-1]
+    usual = plant.usual_model if isinstance(plant, Coupled) else selected[-1]
     names = (model or usual,) if select is False else selected if select is True else tuple(select)
     found = []
     for name in names:
         own = [preset(name, bench) if isinstance(name, str) else name for bench in benches]
-        if isinstance(plant, Suits):
+        if isinstance(plant, Coupled):
             own = [plant.suited(joint, one) for joint, one in enumerate(own)]
         found.append([changed(one, fix or {}, free or {}) for one in own])
     return sorted(found, key=lambda own: sum(len(one.parameters) for one in own))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..actuator_config import ActuatorConfig
 from ..errors import ParameterError, listed
+from .link import is_of_link
 from .parameters import LINEAR, LOG, Parameter, place_of, value_at, with_values
 
 
@@ -27,6 +28,7 @@ class Model:
             name of the setting. Free or not, they are those at the model's own ``settings``; in a log with twice the
             setting they are twice as large.
         settings: The settings for which the numbers of the chain are, as far as ``times`` asks for them.
+        links: Numbers of the link that the joint moves which are known, by path, such as ``link.mass``.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Model:
     parameters: tuple[Parameter, ...]
     times: Mapping[str, str] = dataclasses.field(default_factory=dict)
     settings: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    links: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for path, name in self.times.items():
@@ -74,6 +77,7 @@ class Model:
         """
         own = {p.path: np.asarray(candidates[:, i], float) for i, p in enumerate(self.parameters)}
         values = {path: np.full(len(candidates), value_at(self.actuator, path)) for path in self.times}
+        values |= {path: np.full(len(candidates), value) for path, value in self.links.items()}
         for parameter in self.parameters:
             value = own[parameter.path]
             if parameter.above:
@@ -102,7 +106,13 @@ class Model:
         others = tuple(p for p in self.parameters if p.path != path)
         names = [path, *(match[0].also if match else ())]
         actuator = with_values(self.actuator, dict.fromkeys(names, value))
-        return dataclasses.replace(self, actuator=actuator, parameters=others)
+        links = {**self.links, **{name: value for name in names if is_of_link(name)}}
+        return dataclasses.replace(self, actuator=actuator, parameters=others, links=links)
+
+    def links_at(self, candidate: np.ndarray) -> dict[str, float]:
+        """Numbers of the link with the values of one candidate, by path."""
+        written = self.written(np.asarray(candidate, float)[None])
+        return {path: float(value[0]) for path, value in written.items() if is_of_link(path)}
 
     def freed(self, parameter: Parameter) -> Model:
         """The model with one more free parameter, or another range for one."""

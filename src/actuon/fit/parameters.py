@@ -19,8 +19,11 @@ from ..declare.config import Config
 from ..declare.parameter import Field
 from ..declare.registry import by_config
 from ..errors import ParameterError, listed
+from .link import LINK, LinkConfig
 
 LINEAR, LOG = "linear", "log"
+ON_LINK = -1
+"""In the place of a stage: the link that the joint moves."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Place:
     """Where a path leads to in a chain."""
 
     stage: int
-    """Position of the stage."""
+    """Position of the stage, or `ON_LINK`."""
     name: str
     """Of the parameter."""
     declared: Field
@@ -113,6 +116,11 @@ def place_of(actuator: ActuatorConfig, path: str) -> Place:
         ParameterError: The chain has no such stage or parameter; lists those that it has.
     """
     stage_name, _, name = path.partition(".")
+    if stage_name == LINK:
+        declared = LinkConfig.declared()
+        if name not in declared:
+            raise ParameterError(f"{path}: {listed(name, declared, 'parameters of a link')}")
+        return Place(ON_LINK, name, declared[name])
     names = stage_names(actuator)
     for position, own in enumerate(names):
         if stage_name in own:
@@ -128,15 +136,17 @@ def place_of(actuator: ActuatorConfig, path: str) -> Place:
 def value_at(actuator: ActuatorConfig, path: str) -> float | None:
     """The number at a path; None where it is left out."""
     place = place_of(actuator, path)
-    value: float | None = getattr(actuator.stages[place.stage], place.name)
+    value: float | None = None if place.stage == ON_LINK else getattr(actuator.stages[place.stage], place.name)
     return value
 
 
 def with_values(actuator: ActuatorConfig, values: dict[str, float]) -> ActuatorConfig:
-    """The chain with other numbers at some paths, checked together."""
+    """The chain with other numbers at some paths, checked together. Those of links are left out."""
     by_stage: dict[int, dict[str, float]] = {}
     for path, value in values.items():
         place = place_of(actuator, path)
+        if place.stage == ON_LINK:
+            continue
         by_stage.setdefault(place.stage, {})[place.name] = int(value) if place.declared.integer else float(value)
     stages = list(actuator.stages)
     for position, own in by_stage.items():

@@ -78,6 +78,11 @@ class FittedJoint:
         """The chain with what was found, at the model's own settings."""
         return self.model.config(self.values)
 
+    @property
+    def links(self) -> dict[str, float]:
+        """What was found, or known, of the link that it moves, by path."""
+        return self.model.links_at(self.values)
+
 
 @dataclass(frozen=True)
 class FitResult:
@@ -145,6 +150,7 @@ class FitResult:
             "logs": sorted({Path(run.path).name for run in self.runs}),
             "seed": self.seed,
             **({"scaled": kept} if (kept := {n: s for n, s in scaled.items() if s["times"]}) else {}),
+            **({"links": links} if (links := {j.name: own for j in self.joints if (own := j.links)}) else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
 

@@ -28,6 +28,8 @@ from .plants.plant import Plant
 
 _FEWEST = 2
 """Dimensions that CMA-ES needs; a search of fewer has some that mean nothing."""
+_MANY, _FEW = 8, 2
+"""Candidates for each parameter; where joints are searched together, of which a trial takes long, and in full."""
 _SAVE_EVERY = 25
 """Generations after which what is known is written to the file."""
 
@@ -164,7 +166,8 @@ def search(
     joints = range(len(models))
     together_or_not = [list(joints)] if together else [[j] for j in joints]
     sizes = [sum(len(models[j].parameters) for j in own) for own in together_or_not]
-    population = options.population or max(32, *(8 * size for size in sizes))
+    each = _FEW if together and len(models) > 1 else _MANY
+    population = options.population or max(32, *(each * size for size in sizes))
     groups = [_Group(own, models, options, population, begins) for own in together_or_not]
     told = _Told(resume, models, options)
     generation = since = 0

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import ParameterError
+from .fitting import where_to_search
 from .jobs import SearchJob, Titled, Workers, searched
 from .logs import Log
 from .models import Model
-from .plants.plant import Plant, quick_of
+from .plants.plant import Plant
 from .search import SearchOptions
 
 _MOST_GROUPS = 6
@@ -112,9 +113,9 @@ def compare(
     """
     groups = groups_of(plant.runs)
     rest = [[i for i in range(len(plant.runs)) if i not in group.runs] for group in groups]
-    quick = quick_of(plant)
+    quick, is_one = where_to_search(plant)
     plants = [quick.subset(runs) for runs in rest]
-    jobs = [SearchJob(p, tuple(models), options or SearchOptions()) for models in candidates for p in plants]
+    jobs = [SearchJob(p, tuple(own), options or SearchOptions(), is_one) for own in candidates for p in plants]
     titles = [f"{models[0].name} without {group.name}" for models in candidates for group in groups]
     searches = searched(jobs, titles, workers, progress)
     compared: list[Compared] = []

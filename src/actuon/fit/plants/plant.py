@@ -68,16 +68,11 @@ class Plant(Protocol):
 
 
 @runtime_checkable
-class HasQuick(Protocol):
-    """A plant with a faster one that behaves nearly as it does, in which searches begin."""
+class Coupled(Protocol):
+    """A plant of joints that move one another.
 
-    def alone(self) -> Plant:
-        """The faster plant, with the same joints and runs."""
-
-
-@runtime_checkable
-class Suits(Protocol):
-    """A plant that changes models before they are fitted: some parameters mean nothing to it, others are its own."""
+    It may change models before they are fitted: some parameters mean nothing to it, others are its own.
+    """
 
     @property
     def usual_model(self) -> str:
@@ -86,7 +81,6 @@ class Suits(Protocol):
     def suited(self, joint: int, model: Model) -> Model:
         """The model of a joint as it is fitted."""
 
-
-def quick_of(plant: Plant) -> Plant:
-    """Where to search: the plant itself, or the faster one that it has."""
-    return plant.alone() if isinstance(plant, HasQuick) else plant
+    def alone(self) -> Plant | None:
+        """A faster plant of the same joints and runs, each on its own, that behaves nearly as this one does; None where
+        there is none, and all joints must be searched together."""

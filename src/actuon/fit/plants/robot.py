@@ -11,9 +11,10 @@ import numpy as np
 
 from ...errors import LogError, ParameterError
 from ...typing import PathLike
+from ..link import is_of_link
 from ..logs import Log
 from ..models import Model, changed
-from ..parameters import LOG, Parameter
+from ..parameters import LOG, Parameter, place_of
 from .along_logs import AlongLogsPlant
 from .plant import Scales
 from .robot_batch import RobotBatch
@@ -132,10 +133,23 @@ class RobotPlant:
         if armature > 0.0 and _ARMATURE in model.paths:
             model = model.freed(Parameter(_ARMATURE, armature / _AROUND, armature * _AROUND, armature, LOG))
         name = self.joints[joint]
-        return changed(model, self._fix.get(name, {}), self._free.get(name, {}))
+        for path, (low, high) in self._free.get(name, {}).items():
+            if is_of_link(path):
+                place_of(model.actuator, path)
+                held = self._robot.link_value(joint, path.partition(".")[2])
+                model = model.freed(Parameter(path, low, high, min(max(held, low), high)))
+        others = {path: ends for path, ends in self._free.get(name, {}).items() if not is_of_link(path)}
+        return changed(model, self._fix.get(name, {}), others)
 
-    def alone(self) -> AlongLogsPlant:
-        """Each joint on its own while the others move as they did: much faster, and nearly the same."""
+    def alone(self) -> AlongLogsPlant | None:
+        """Each joint on its own while the others move as they did: much faster, and nearly the same.
+
+        None where joints follow efforts and not positions, so that they are thrown about by one another, or where links
+        are looked for, which several joints feel.
+        """
+        is_held = all(joint.command is not None for log in self._logs for joint in log.joints)
+        if not is_held or any(is_of_link(path) for own in self._free.values() for path in own):
+            return None
         return AlongLogsPlant(self._robot, self._runs, self.scales(), self._dt)
 
     def scales(self) -> list[Scales]:

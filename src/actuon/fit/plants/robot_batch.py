@@ -18,6 +18,7 @@ from ...components.delay_time import InterpolatedDelayConfig
 from ...components.sensors.encoder import SensorEncoder
 from ...sim import Articulation
 from ...sim.mujoco.batch import FEW
+from ..link import is_of_link
 from ..models import Model
 from ..parameters import place_of
 from .robot_model import RobotModel
@@ -128,7 +129,7 @@ class RobotBatch:
             for joint, (model, config) in enumerate(zip(self._models, configs, strict=True)):
                 places = np.flatnonzero(at % width == self._columns[joint])
                 for path in model.written(model.start[None]) if places.size else ():
-                    if path == DELAY and self._delays[joint] is not None:
+                    if is_of_link(path) or (path == DELAY and self._delays[joint] is not None):
                         continue
                     place = place_of(config, path)
                     array = getattr(actuator.stages[place.stage], place.name)
@@ -232,6 +233,8 @@ class RobotBatch:
         self._share = (steps - self._late).astype(np.float32)
         self._joint = np.arange(len(self._models))
         self._write_inertia()
+        self._links = [{path: own[path][of] for path in own if is_of_link(path)} for own in values]
+        self._write_links()
         self._bias = self._biases()
         self._actuators.reset()
 
@@ -243,6 +246,13 @@ class RobotBatch:
         if columns.size:
             robots = self._articulation.robot_ids
             self._simulation.set_dof_property("armature", robots, columns, wanted[:, columns])
+
+    def _write_links(self) -> None:
+        """Put in what trials say of the links that joints move."""
+        for link, own in zip(self._robot.links, self._links, strict=True):
+            if own:
+                named = {path.partition(".")[2]: numbers for path, numbers in own.items()}
+                self._simulation.set_link_inertials(self._articulation.robot_ids, link, named)
 
     def _biases(self) -> np.ndarray:
         """What encoders show more than the position [rad], shape (C, J)."""
@@ -279,6 +289,10 @@ class RobotBatch:
             numbers[writer.places[bad[writer.envs]]] = numbers[writer.places[writer.envs == good[0]]]
             writer.array.assign(numbers)
         self._write_inertia()
+        self._links = [
+            {path: np.where(bad, numbers[good[0]], numbers) for path, numbers in own.items()} for own in self._links
+        ]
+        self._write_links()
         self._simulation.reset(np.flatnonzero(bad))
 
     def _padded(self, is_dead: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import ActuonError, LogError, MissingExtraError, RobotFileError, listed
 from ...files import check_readable
 from ...sim.mujoco.friction import is_free
-from ...sim.mujoco.load import read_spec
+from ...sim.mujoco.load import links_of, read_spec
 from ..logs import Log
 
 FORMATS = (".xml", ".urdf")
@@ -64,6 +64,19 @@ class RobotModel:
     def armature(self) -> np.ndarray:
         """Of the joints, as the file has it [kg·m² or kg], shape (J,)."""
         return np.array(self.model.dof_armature[self.columns])
+
+    @property
+    def links(self) -> list[int]:
+        """The link that each joint moves, among those of the robot."""
+        bodies = self.model.jnt_bodyid[self.model.dof_jntid[self.columns]]
+        return [int(np.searchsorted(links_of(self.model, int(self.model.body_rootid[b])), b)) for b in bodies]
+
+    def link_value(self, joint: int, name: str) -> float:
+        """A number of the link that a joint moves, such as ``com_z``, as the file has it."""
+        body = self.model.jnt_bodyid[self.model.dof_jntid[self.columns[joint]]]
+        kind, _, axis = name.partition("_")
+        value = {"mass": self.model.body_mass, "com": self.model.body_ipos, "inertia": self.model.body_inertia}[kind]
+        return float(value[body, "xyz".index(axis)] if axis else value[body])
 
     def _open_stops(self, logs: Sequence[Log]) -> None:
         """Switch the stops of joints off that were beyond them, or never near: each makes a step take longer."""

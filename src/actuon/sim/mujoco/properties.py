@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from .step_map import MujocoStepMaps
 
 GAINS = ("actuator_gainprm", "actuator_biasprm")
 LIMITS = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
+_INERTIALS = {"mass": "body_mass", "com": "body_ipos", "inertia": "body_inertia"}
 _PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
 
 
@@ -196,6 +197,28 @@ class ModelProperties(Simulation):
         for row, model, _ in self._to_change(("body_mass",), robots, none, _alike(values)):
             bodies = links_of(self._fields.model, self.robots[robots[row]].root_body)
             model.body_mass[bodies[links]] = values[row]
+        self._settle(robots)
+
+    def set_link_inertials(self, robots: np.ndarray, link: int, values: Mapping[str, np.ndarray]) -> None:
+        """Change mass, centre of mass and inertia of a link.
+
+        Args:
+            robots: Indices of robots, shape (n,).
+            link: Which one of their links.
+            values: ``mass`` [kg], ``com_x`` … [m] and ``inertia_x`` … [kg·m²], in the frames of the model, each of
+                shape (n,).
+        """
+        first = self.robots[robots[0]]
+        body = int(links_of(self._fields.model, first.root_body)[link])
+        envs = np.array([self.robots[i].env for i in robots])
+        for name, numbers in values.items():
+            kind, _, axis = name.partition("_")
+            self._fields.make_rows([_INERTIALS[kind]] if self.num_envs > 1 else [])
+            rows = self._fields.all_rows(_INERTIALS[kind])
+            if axis:
+                rows[envs, body, "xyz".index(axis)] = numbers
+            else:
+                rows[envs, body] = numbers
         self._settle(robots)
 
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

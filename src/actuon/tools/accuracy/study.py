@@ -17,7 +17,7 @@ import numpy as np
 
 from actuon.fit import Plant
 from actuon.fit.models import Model
-from actuon.fit.plants.plant import Suits
+from actuon.fit.plants.plant import Coupled
 from actuon.fit.presets import Bench, preset
 from actuon.fit.selection import Compared, compare, mark_chosen
 
@@ -68,7 +68,7 @@ def models_of(plant: Plant, name: str) -> list[Model]:
     """A preset for each joint of a plant."""
     scales = zip(plant.scales(), plant.joints, strict=True)
     models = [preset(name, Bench(own, plant.runs, joint)) for own, joint in scales]
-    if isinstance(plant, Suits):
+    if isinstance(plant, Coupled):
         models = [plant.suited(joint, model) for joint, model in enumerate(models)]
     return models
 
