@@ -26,12 +26,13 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
     path = tmp_path / f"page_{page.stem}.py"
     path.write_text("\n".join(CODE.findall(page.read_text())))
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    log = logging.getLogger("actuon.actuators")
-    level = log.level
+    logs = [logging.getLogger(name) for name in ("actuon.actuators", "actuon.sim")]
+    levels = [log.level for log in logs]
     try:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def configs():

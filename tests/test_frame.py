@@ -54,7 +54,7 @@ ORDER = [
 ORDER += ["__init__", "tools"]
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
 ROOMS_OF |= {"fit_commands": ("typer",), "fit_tables": ("rich",), "fit_fleet": ("rich",), "fit_excite": ("rich",)}
-ROOMS_OF |= {"network_recurrent": ("torch",)}
+ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
 HEAVY += ("scipy", "cmaes", "pyarrow")

@@ -119,7 +119,7 @@ def test_a_stiff_drive_holds_where_an_explicit_one_diverges():
 def test_an_integrator_that_ignores_slopes_is_changed_said_and_given_back(num_envs, dt, own, chosen, caplog):
     with MujocoSimulation(spec_of(dt, own), num_envs) as simulation:
         before, state = fields_of(simulation.models[-1]), simulation.save_state().engine
-        with caplog.at_level(logging.WARNING, logger="actuon.sim"):
+        with caplog.at_level(logging.WARNING):
             drive = HandMade(simulation)
         said = f"the model: {own} ignores slopes of efforts; it is {chosen} until close()"
         assert [record.getMessage() for record in caplog.records] == [said]
