@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pxr import Usd, UsdPhysics
+from pxr import Usd, UsdGeom, UsdLux, UsdPhysics
 
 import actuon
 from actuon.tools import robots
@@ -155,6 +155,88 @@ def test_total_mass_is_the_sum_that_the_maker_publishes(name, total):
     assert mujoco_model(name).body_mass.sum() == pytest.approx(total, abs=1e-6)
 
 
+def without_looks(name):
+    """The robot as MJCF, without all that is only drawn."""
+    spec = mujoco.MjSpec.from_file(str(ASSETS / f"{name}.xml"))
+    drawn = [geom for geom in spec.geoms if geom.contype == geom.conaffinity == 0]
+    for element in [*drawn, *spec.lights]:
+        spec.delete(element)
+    return spec.compile(), len(drawn)
+
+
+@each_robot
+def test_what_is_drawn_changes_nothing_in_mujoco(name):
+    model = mujoco_model(name)
+    bare, drawn = without_looks(name)
+    assert model.ngeom == bare.ngeom + drawn
+    assert drawn > model.nbody
+    for field in ("body_mass", "body_ipos", "body_iquat", "body_inertia", "dof_M0"):
+        np.testing.assert_array_equal(getattr(model, field), getattr(bare, field))
+    collides = (model.geom_contype | model.geom_conaffinity) != 0
+    for field in ("geom_type", "geom_size", "geom_pos", "geom_contype", "geom_conaffinity", "geom_friction"):
+        np.testing.assert_array_equal(getattr(model, field)[collides], getattr(bare, field))
+    moved = []
+    for each in (model, bare):
+        data = at_home(each)
+        data.qvel[-each.nu :] = np.linspace(-3.0, 3.0, each.nu)
+        contacts = 0
+        for _ in range(round(1.0 / each.opt.timestep)):
+            mujoco.mj_step(each, data)
+            contacts += data.ncon
+        moved.append((contacts, *data.qpos, *data.qvel))
+    assert moved[0] == moved[1]
+
+
+@each_robot
+def test_what_is_drawn_changes_nothing_in_newton(name, tmp_path):
+    bare = shutil.copy(ASSETS / f"{name}.usda", tmp_path)
+    stage = Usd.Stage.Open(str(bare))
+    drawn = [p for p in stage.Traverse() if p.IsA(UsdGeom.Gprim) and not p.HasAPI(UsdPhysics.CollisionAPI)]
+    drawn += [prim for prim in stage.Traverse() if prim.HasAPI(UsdLux.LightAPI)]
+    for path in [prim.GetPath() for prim in drawn]:
+        stage.RemovePrim(path)
+    stage.Save()
+    moved = []
+    for path in (ASSETS / f"{name}.usda", bare):
+        newton, model = newton_model(path)
+        collides = (model.shape_flags.numpy() & newton.ShapeFlags.COLLIDE_SHAPES) != 0
+        assert collides.sum() == (6 if name == "quadruped" else 8)
+        solver = newton.solvers.SolverMuJoCo(model, use_mujoco_cpu=True, integrator="euler")
+        assert solver.mj_model.ngeom == collides.sum()
+        state, following, control = model.state(), model.state(), model.control()
+        newton.eval_ik(model, state, state.joint_q, state.joint_qd)
+        for _ in range(500):
+            solver.step(state, following, control, None, robots.TIME_STEP)
+            state, following = following, state
+        figures = (model.body_mass, model.body_com, model.body_inertia, state.joint_q, state.joint_qd)
+        moved.append(np.concatenate([figure.numpy().ravel() for figure in figures]))
+    np.testing.assert_array_equal(*moved)
+
+
+@each_robot
+def test_both_files_draw_the_same(name):
+    """Each link has the same shapes in the same colours. What collides is drawn only where it is a foot."""
+    model = mujoco_model(name)
+    for link in ROBOTS[name].links:
+        prim = usd_stage(name).GetDefaultPrim().GetChild(link.name)
+        in_usd = [UsdGeom.Gprim(child) for child in prim.GetChildren()]
+        in_mujoco = np.flatnonzero(model.geom_bodyid == model.body(link.name).id)
+        drawn = 0
+        for shape, geom in zip(in_usd, in_mujoco, strict=True):
+            np.testing.assert_allclose(shape.GetPrim().GetAttribute("xformOp:translate").Get(), model.geom_pos[geom])
+            assert shape.GetPrim().HasAPI(UsdPhysics.CollisionAPI) == bool(model.geom_contype[geom])
+            is_drawn = shape.ComputePurpose() == UsdGeom.Tokens.default_
+            assert is_drawn == (model.geom_group[geom] <= 2)
+            if is_drawn:
+                drawn += 1
+                colour = model.mat_rgba[model.geom_matid[geom], :3]
+                np.testing.assert_allclose(colour, shape.GetDisplayColorAttr().Get()[0])
+        assert drawn == len(link.shapes) >= 2
+    assert model.nlight == 1
+    assert len([prim for prim in usd_stage(name).Traverse() if prim.HasAPI(UsdLux.LightAPI)]) == 2
+    assert usd_stage(name).GetPrimAtPath("/Grid").IsA(UsdGeom.BasisCurves)
+
+
 @pytest.mark.parametrize("kind", ["box", "cylinder", "capsule"])
 def test_inertia_is_that_of_the_shape(kind):
     shape = robots.Shape(kind, (0.3, 0.5, 0.2) if kind == "box" else (0.1, 0.4), (0.0, 0.0, 0.0), "Z")
@@ -202,11 +284,11 @@ def test_yaml_limits_are_those_of_the_joints(name):
     np.testing.assert_allclose(groups(name)[2], mujoco_model(name).actuator_forcerange[:, 1])
 
 
-def newton_model(name):
+def newton_model(path):
     newton = pytest.importorskip("newton")
     builder = newton.ModelBuilder()
     newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
-    result = builder.add_usd(str(ASSETS / f"{name}.usda"))
+    result = builder.add_usd(str(path))
     assert result["physics_dt"] == pytest.approx(robots.TIME_STEP)
     for gains in (builder.joint_target_ke, builder.joint_target_kd):
         gains[:] = [0.0] * len(gains)
@@ -215,7 +297,7 @@ def newton_model(name):
 
 @each_robot
 def test_newton_reads_what_mujoco_reads(name):
-    _, model = newton_model(name)
+    _, model = newton_model(ASSETS / f"{name}.usda")
     reference = mujoco_model(name)
     n = reference.nu
     assert model.joint_count == n + 1
@@ -244,7 +326,7 @@ def test_newton_reads_what_mujoco_reads(name):
 @each_robot
 def test_newton_moves_as_mujoco_does(name):
     """Falling limp from home for 0.2 s, the quadruped onto the ground. Newton stores joint state in 32 bits."""
-    newton, model = newton_model(name)
+    newton, model = newton_model(ASSETS / f"{name}.usda")
     solver = newton.solvers.SolverMuJoCo(model, use_mujoco_cpu=True, integrator="euler")
     state, following, control = model.state(), model.state(), model.control()
     newton.eval_ik(model, state, state.joint_q, state.joint_qd)
