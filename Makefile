@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 MINUTES ?= 10
 
-.PHONY: demo test test-ray fuzz lint bench accuracy format clean
+.PHONY: demo test test-ray fuzz lint docs bench accuracy format clean
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
@@ -23,6 +23,9 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/.docs
+	$(BIN)/zensical build --clean --strict
+
 bench: .venv/.dev
 	$(BIN)/python -m actuon.tools.bench
 
@@ -34,7 +37,7 @@ format: .venv/.dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv out
+	rm -rf .venv .cache out site
 
 .venv/.pip:
 	$(PYTHON) -c 'import sys; sys.exit("Actuon needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'

@@ -7,16 +7,21 @@ import importlib.util
 import inspect
 import logging
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 import actuon
-from actuon.tools.reference import parameter_table
+from actuon import lab
+from actuon.tools.reference import GROUP_STAGES, parameter_table, vocabulary_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^::: (actuon\.[\w.]+)$", re.MULTILINE)
+INCLUDED = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
 PARAMETERS = re.compile(r"<!-- parameters: (\w+) -->\n((?:\|.*\n)+)")
 
 
@@ -44,20 +49,106 @@ def test_every_component_has_a_page_with_its_parameters():
     for config in configs():
         if config is not actuon.Config:
             assert tables.get(config.__name__) == parameter_table(config), (
-                f"run: python -m actuon.tools.reference docs/components  ({config.__name__})"
+                f"run: python -m actuon.tools.reference docs  ({config.__name__})"
             )
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
 
 
 def test_links_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for target, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]*))?\)", page.read_text()):
+            leads_to = page.parent / target if target else page
+            assert leads_to.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(leads_to), f"{page.name}: {target}#{anchor}"
+
+
+def test_pages_that_are_included_have_no_relative_links():
+    for page in PAGES:
+        for name in INCLUDED.findall(page.read_text()):
+            assert not re.findall(r"\]\((?!https?:)[^)]+\)", (ROOT / name).read_text()), (
+                f"{name}, included in {page.name}"
+            )
+
+
+def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page():
+    def pages_of(entries):
+        for entry in entries:
+            for value in entry.values() if isinstance(entry, dict) else [entry]:
+                yield from [value] if isinstance(value, str) else pages_of(value)
+
+    listed = list(pages_of(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
+    pages = sorted(str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md"))
+    assert sorted(listed) == pages, "nav of zensical.toml"
+    first = (ROOT / "docs/index.md").read_text()
+    for name in pages:
+        assert name == "index.md" or name.startswith("api/") or f"]({name}" in first, (
+            f"docs/index.md does not link {name}"
+        )
+
+
+def test_the_vocabulary_table_is_that_of_the_registry():
+    page = (ROOT / "docs/which.md").read_text()
+    table = page[page.index("<!-- vocabulary -->\n") :].removeprefix("<!-- vocabulary -->\n").split("\n\n")[0]
+    assert table + "\n" == vocabulary_table(ROOT / "docs"), "run: python -m actuon.tools.reference docs"
+
+
+class Lstm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(2, 2, batch_first=True)
+        self.head = torch.nn.Linear(2, 1)
+
+    def forward(self, x, state: tuple[torch.Tensor, torch.Tensor]):
+        y, state = self.lstm(x, state)
+        return self.head(y[:, -1]), state
+
+
+def test_group_configs_become_the_components_that_the_vocabulary_table_says(tmp_path):
+    actuon.save_network(torch.nn.Linear(2, 1), tmp_path / "mlp.pt")
+    actuon.save_network(Lstm(), tmp_path / "lstm.pt")
+    common = {"joint_names_expr": [".*"], "stiffness": 1.0, "damping": 1.0, "effort_limit": 1.0, "velocity_limit": 1.0}
+    own = {
+        "DCMotorCfg": {"saturation_effort": 1.0},
+        "RemotizedPDActuatorCfg": {"joint_parameter_lookup": [[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]]},
+        "ActuatorNetMLPCfg": {"saturation_effort": 1.0, "network_file": str(tmp_path / "mlp.pt")},
+        "ActuatorNetLSTMCfg": {"saturation_effort": 1.0, "network_file": str(tmp_path / "lstm.pt")},
+    }
+    explicit = {name for name in dir(lab) if name.endswith("Cfg")} - {"ActuatorBaseCfg", "ImplicitActuatorCfg"}
+    assert set(GROUP_STAGES) == explicit
+    for name, stages in GROUP_STAGES.items():
+        cfg = getattr(lab, name)(**common, **own.get(name, {}))
+        model = cfg.class_type(cfg, ["knee"], [0], num_envs=1, device="cpu")
+        assert tuple(type(stage).__name__ for stage in model.make_stages()) == stages, name
+
+
+def public_names(module):
+    """Names of a module that are its own to show: neither modules, nor what it imports from elsewhere for itself."""
+    members = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    return {name for name, value in members.items() if getattr(value, "__module__", "").startswith("actuon")}
+
+
+def test_every_public_name_is_in_the_api_reference():
+    shown = [name for page in ROOT.glob("docs/api/*.md") for name in SHOWN.findall(page.read_text())]
+    assert len(shown) == len(set(shown))
+    for name in shown:
+        owner, _, last = name.rpartition(".")
+        module = actuon if owner == "actuon" else getattr(actuon, owner.removeprefix("actuon."))
+        assert hasattr(module, last), name
+    missing = {f"actuon.{name}" for name in public_names(actuon)} - set(shown)
+    for module in ("fit", "graph", "lab", "newton", "sim", "usd"):
+        names = public_names(getattr(actuon, module)) - public_names(actuon)
+        missing |= {f"actuon.{module}.{name}" for name in names} - set(shown)
+    assert not missing, "docs/api"
 
 
 def test_every_public_name_is_documented():
     public = {name: getattr(actuon, name) for name in dir(actuon) if not name.startswith("_")}
     public = {name: value for name, value in public.items() if not inspect.ismodule(value)}
-    text = "".join(page.read_text() for page in PAGES)
+    text = "".join(page.read_text() for page in PAGES if page.parent.name != "api")
     for name, value in public.items():
         assert inspect.getdoc(value), name
         if not (inspect.isclass(value) and issubclass(value, (Exception, actuon.Config, actuon.Component))):
@@ -68,17 +159,18 @@ def test_every_public_name_is_documented():
                 assert inspect.getdoc(member), f"{cls.__name__}.{name}"
 
 
-def test_version_is_in_the_changelog():
+def test_version_is_in_the_changelog_and_the_citation():
     assert f"## {actuon.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {actuon.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_readme_names_the_commands():
     readme = (ROOT / "README.md").read_text()
-    assert "make demo" in readme
-    assert "make test" in readme
+    for command in ("make demo", "make test", "make docs"):
+        assert command in readme
 
 
-def test_readme_has_the_measured_table_and_its_machine():
-    readme = (ROOT / "README.md").read_text()
-    assert "faster than Newton" in readme
-    assert re.search(r"\d+ cores", readme)
+def test_the_measured_tables_say_on_which_machine():
+    page = (ROOT / "docs/performance.md").read_text()
+    assert "faster than Newton" in page
+    assert re.search(r"\d+ cores", page)

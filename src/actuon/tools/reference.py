@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the documentation's parameter tables from the declarations: ``python -m actuon.tools.reference PAGES``."""
+"""Writes the documentation's tables from the declarations: ``python -m actuon.tools.reference docs``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,20 @@ import sys
 from pathlib import Path
 
 import actuon
+from actuon.declare.registry import ComponentKind, Registered, by_schema
 
 _MARK = re.compile(r"<!-- parameters: (\w+) -->\n(?:\|.*\n)*")
+_VOCABULARY = re.compile(r"<!-- vocabulary -->\n(?:\|.*\n)*")
+
+GROUP_STAGES = {
+    "IdealPDActuatorCfg": ("ControllerPD", "ClampingMaxEffort"),
+    "DCMotorCfg": ("ControllerPD", "ClampingDCMotor"),
+    "DelayedPDActuatorCfg": ("Delay", "ControllerPD", "ClampingMaxEffort"),
+    "RemotizedPDActuatorCfg": ("Delay", "ControllerPD", "ClampingRemotized"),
+    "ActuatorNetMLPCfg": ("ControllerNeuralMLP", "ClampingDCMotor"),
+    "ActuatorNetLSTMCfg": ("ControllerNeuralLSTM", "ClampingDCMotor"),
+}
+"""The components that the config of a group in `actuon.lab` becomes, in order."""
 
 
 def parameter_table(config: type[actuon.Config]) -> str:
@@ -26,10 +38,55 @@ def parameter_table(config: type[actuon.Config]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def vocabulary_table(docs: Path) -> str:
+    """A Markdown table: what a component is called in Python, YAML, USD and `actuon.lab`, with links from ``docs``."""
+    lines = ["| component | config | YAML | USD schema | group configs |", "|---|---|---|---|---|"]
+    pages = {
+        name: page.relative_to(docs).as_posix()
+        for page in sorted(docs.glob("components/*.md"))
+        for name in _MARK.findall(page.read_text(encoding="utf-8"))
+    }
+    for entry in _registered():
+        assert entry.config is not None
+        config = entry.config.__name__
+        names = _names(entry)
+        groups = [cfg for cfg, stages in GROUP_STAGES.items() if set(stages) & set(names)]
+        lines.append(
+            f"| {', '.join(f'[`{name}`]({pages[config]})' for name in names)} | `{config}` "
+            f"| `{entry.kind.key}`: `{entry.type_name}` | `{entry.schema_name}` "
+            f"| {', '.join(f'`{cfg}`' for cfg in groups)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _registered() -> list[Registered]:
+    """Components that come with Actuon and that files may name, in the usual order of a chain."""
+    configs = (value for value in vars(actuon).values() if isinstance(value, type) and issubclass(value, actuon.Config))
+    entries = [by_schema(config.schema) for config in configs if config.schema is not None]
+    kinds = list(ComponentKind)
+    return sorted((entry for entry in entries if entry is not None), key=lambda entry: kinds.index(entry.kind))
+
+
+def _names(entry: Registered) -> list[str]:
+    """The classes that run a component's config: several where the content of a file picks one."""
+    components: dict[str, type[actuon.Component]] = {
+        name: cls for name, cls in vars(actuon).items() if isinstance(cls, type) and issubclass(cls, actuon.Component)
+    }
+    classes = {
+        name: cls
+        for name, cls in components.items()
+        if issubclass(cls, entry.component_class) and cls.config in (None, entry.config)
+    }
+    own = [name for name, cls in classes.items() if name == cls.__name__]
+    return [name for name in own if classes[name] is not entry.component_class] or own
+
+
 def main() -> None:
-    for page in sorted(Path(sys.argv[1]).rglob("*.md")):
+    docs = Path(sys.argv[1])
+    for page in sorted(docs.rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         written = _MARK.sub(lambda m: f"<!-- parameters: {m[1]} -->\n{parameter_table(getattr(actuon, m[1]))}", text)
+        written = _VOCABULARY.sub(lambda _: f"<!-- vocabulary -->\n{vocabulary_table(docs)}", written)
         if written != text:
             page.write_text(written, encoding="utf-8")
             print(f"wrote {page}")
