@@ -49,15 +49,16 @@ ORDER = [
     "graph",
     "newton",
     "lab",
+    "gym",
     "fit",
 ]
 ORDER += ["__init__", "tools"]
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
 ROOMS_OF |= {"fit_commands": ("typer",), "fit_tables": ("rich",), "fit_fleet": ("rich",), "fit_excite": ("rich",)}
-ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",)}
+ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",), "gym": ("gymnasium",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
-HEAVY += ("scipy", "cmaes", "pyarrow")
+HEAVY += ("scipy", "cmaes", "pyarrow", "gymnasium")
 
 
 def room(path):

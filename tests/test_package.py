@@ -138,7 +138,7 @@ def signatures(name, value):
         yield from ((name, kind) for kind in (*(kind for _, kind in kinds), signature.return_annotation))
 
 
-@pytest.mark.parametrize("module", ["actuon", "actuon.lab", "actuon.newton", "actuon.graph"])
+@pytest.mark.parametrize("module", ["actuon", "actuon.gym", "actuon.lab", "actuon.newton", "actuon.graph"])
 def test_public_signatures_say_their_types(module):
     module = importlib.import_module(module)
     public = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}

@@ -180,6 +180,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "assets": (),
     "fit": (),
     "graph": (),
+    "gym": (),
     "lab": (),
     "usd": (
         "add_actuator",
@@ -200,6 +201,7 @@ if _typing.TYPE_CHECKING:
         assets as assets,
         fit as fit,
         graph as graph,
+        gym as gym,
         lab as lab,
         newton as newton,
         sim as sim,
