@@ -115,9 +115,9 @@ def late(model, steps):
 
 
 CHAINS = {
-    "at once": lambda model: {},
-    "1 step late": lambda model: late(model, 1),
-    "3 steps late": lambda model: late(model, 3),
+    "no delay": lambda model: {},
+    "1 step of delay": lambda model: late(model, 1),
+    "3 steps of delay": lambda model: late(model, 3),
     "every 4th step": lambda model: {"control_every": 4},
 }
 

@@ -487,7 +487,7 @@ def test_inspect_says_how_to_trust_a_network(tmp_path):
 
 def test_export_replaces_a_file_only_when_told_to(file, tmp_path, complaint):
     (tmp_path / "a.yaml").write_text("mine")
-    assert complaint("export", file, "-o", "a.yaml") == "actuon: 'a.yaml' is there already; --force replaces it"
+    assert complaint("export", file, "-o", "a.yaml") == "actuon: 'a.yaml' already exists; --force replaces it"
     assert (tmp_path / "a.yaml").read_text() == "mine"
     command("export", file, "-o", tmp_path / "a.yaml", "--force")
     assert len(actuon.load_actuators(tmp_path / "a.yaml")) == 1

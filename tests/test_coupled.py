@@ -187,7 +187,7 @@ MATRIX = ((1.0, 0.5), (1.0, -0.5))
         ([1.0, 2.0, 3.0], [0, 1], r"matrix: got .*; must be k rows of k numbers, or k·k in one"),
         ([], [0, 1], r"matrix: got .*; must be k rows of k numbers"),
         ([[1.0, 2.0, 3.0, 4.0]], [0, 1], "matrix: got 1 rows of 4 numbers; must be k rows of k"),
-        ([[1.0, 2.0], [3.0]], [0, 1], "matrix: got rows of several lengths; must be k rows of k"),
+        ([[1.0, 2.0], [3.0]], [0, 1], "matrix: got rows of different lengths; must be k rows of k"),
         ([[1.0, np.nan], [0.0, 1.0]], [0, 1], "matrix: got nan at index 1; must be finite"),
         (MATRIX, [0, 2], "row: got 2; must be from 0 to 1: the matrix has 2 rows"),
         (MATRIX, [0, -1], "row: got -1 at index 1; must be a whole number"),

@@ -19,6 +19,7 @@ from actuon.tools.reference import GROUP_STAGES, parameter_table, vocabulary_tab
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
+DOCS = ROOT / "docs"
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^::: (actuon\.[\w.]+)$", re.MULTILINE)
 INCLUDED = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
@@ -63,6 +64,8 @@ def test_links_lead_somewhere():
         for target, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]*))?\)", page.read_text()):
             leads_to = page.parent / target if target else page
             assert leads_to.exists(), f"{page.name}: {target}"
+            if page.is_relative_to(DOCS):
+                assert leads_to.resolve().is_relative_to(DOCS), f"{page.name}: {target} is not part of the site"
             assert not anchor or anchor in anchors(leads_to), f"{page.name}: {target}#{anchor}"
 
 
@@ -81,9 +84,9 @@ def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page():
                 yield from [value] if isinstance(value, str) else pages_of(value)
 
     listed = list(pages_of(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
-    pages = sorted(str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md"))
+    pages = sorted(str(page.relative_to(DOCS)) for page in ROOT.glob("docs/**/*.md"))
     assert sorted(listed) == pages, "nav of zensical.toml"
-    first = (ROOT / "docs/index.md").read_text()
+    first = (DOCS / "index.md").read_text()
     for name in pages:
         assert name == "index.md" or name.startswith("api/") or f"]({name}" in first, (
             f"docs/index.md does not link {name}"
@@ -91,9 +94,9 @@ def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page():
 
 
 def test_the_vocabulary_table_is_that_of_the_registry():
-    page = (ROOT / "docs/which.md").read_text()
+    page = (DOCS / "which.md").read_text()
     table = page[page.index("<!-- vocabulary -->\n") :].removeprefix("<!-- vocabulary -->\n").split("\n\n")[0]
-    assert table + "\n" == vocabulary_table(ROOT / "docs"), "run: python -m actuon.tools.reference docs"
+    assert table + "\n" == vocabulary_table(DOCS), "run: python -m actuon.tools.reference docs"
 
 
 class Lstm(torch.nn.Module):
@@ -171,6 +174,6 @@ def test_readme_names_the_commands():
 
 
 def test_the_measured_tables_say_on_which_machine():
-    page = (ROOT / "docs/performance.md").read_text()
+    page = (DOCS / "performance.md").read_text()
     assert "faster than Newton" in page
     assert re.search(r"\d+ cores", page)

@@ -227,7 +227,7 @@ def test_no_owner_hands_nan_or_infinity_to_the_engine(engine, kind, value):
         before, positions = robots.get_dof_efforts().numpy(), robots.get_dof_positions().numpy()
         targets = simulation.data[0].ctrl if engine == "mujoco" else simulation.control.joint_target_q.numpy()
         targets[3:5] = value, -value
-        said = rf"t = 0\.01 s: the effort of joint 'joint4' of '{robots.paths[0]}' is {value}; look at its target"
+        said = rf"t = 0\.01 s: the effort of joint 'joint4' of '{robots.paths[0]}' is {value}; check its target"
         for _ in range(2):
             with pytest.raises(actuon.SimulationError, match=said):
                 simulation.step()
@@ -245,7 +245,7 @@ def test_nan_in_a_parameter_of_a_group_does_not_reach_the_engine(cfg):
         groups = ActuatorGroups(Articulation("link0"), {"arm": cfg})
         simulation.step()
         groups["arm"].damping[1, 2] = math.nan
-        said = "the effort of joint 'joint3' of '/World/envs/env_1/link0' is nan; look at its target and parameters"
+        said = "the effort of joint 'joint3' of '/World/envs/env_1/link0' is nan; check its target and parameters"
         with pytest.raises(actuon.SimulationError, match=said):
             simulation.step()
         assert np.isfinite([data.qfrc_applied for data in simulation.data]).all()

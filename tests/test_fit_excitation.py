@@ -148,7 +148,7 @@ def test_the_command_takes_up_what_logs_and_an_actuator_file_tell(tmp_path, comp
     assert said["controller.kp"]["narrower"] < 1.0
     found = command("fit", tmp_path / "run.csv", "--excite", tmp_path / "fitted.csv", "--model", "pd", *common)
     assert list(json.loads(found)["parameters"]) == ["controller.kp", "controller.kd", *list(said)[2:5]]
-    assert "fitted.csv' is there already" in complaint("fit", "--excite", tmp_path / "fitted.csv")
+    assert "fitted.csv' already exists" in complaint("fit", "--excite", tmp_path / "fitted.csv")
 
 
 @pytest.mark.parametrize(

@@ -169,4 +169,4 @@ def test_a_fleet_of_one_or_of_different_robots_is_refused(complaint, folder, tmp
     assert "--resume: does not go with a folder of robots" in said
     (tmp_path / "out_robots").mkdir()
     (tmp_path / "out_robots" / "beta.yaml").write_text("mine")
-    assert "beta.yaml' is there already; --force replaces it" in complaint("fit", folder, "-o", tmp_path / "out.yaml")
+    assert "beta.yaml' already exists; --force replaces it" in complaint("fit", folder, "-o", tmp_path / "out.yaml")

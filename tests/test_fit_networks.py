@@ -195,7 +195,7 @@ def test_trainings_run_on_ray_as_they_do_here(plant):
 def test_what_cannot_be_trained_is_refused(written, complaint, arguments, said):
     folder, output, _ = written
     assert said in complaint("fit", folder / "run_0.csv", *arguments)
-    assert "is there already" in complaint("fit", folder / "run_0.csv", "--network", "mlp", "-o", output)
+    assert "already exists" in complaint("fit", folder / "run_0.csv", "--network", "mlp", "-o", output)
 
 
 def test_logs_of_commanded_efforts_are_refused(plant):

@@ -318,7 +318,7 @@ def test_gains_too_stiff_for_an_explicit_controller_are_said(tmp_path):
 def test_a_file_is_replaced_only_when_told_to(tmp_path, complaint):
     path = copied(ASSETS / "arm.xml", tmp_path)
     (tmp_path / "arm.actuon.yaml").write_text("mine")
-    assert complaint("init", "arm.xml") == "actuon: 'arm.actuon.yaml' is there already; --force replaces it"
+    assert complaint("init", "arm.xml") == "actuon: 'arm.actuon.yaml' already exists; --force replaces it"
     assert (tmp_path / "arm.actuon.yaml").read_text() == "mine"
     command("init", path, "-o", tmp_path / "other.yaml")
     command("init", path, "--force")
@@ -329,7 +329,7 @@ def test_a_file_is_replaced_only_when_told_to(tmp_path, complaint):
     actuon.save_actuators("a.yaml", [actuon.ActuatorEntry("a", "knee", EXAMPLES["pd"])])
     before = (tmp_path / "taken.usda").read_text()
     text = complaint("author", "robot.usda", "a.yaml", "-o", "taken.usda")
-    assert text == "actuon: 'taken.usda' is there already; --force replaces it"
+    assert text == "actuon: 'taken.usda' already exists; --force replaces it"
     assert (tmp_path / "taken.usda").read_text() == before
     command("author", usd, tmp_path / "a.yaml", "-o", tmp_path / "taken.usda", "--force")
     assert len(actuon.parse_actuators(tmp_path / "taken.usda")) == 1

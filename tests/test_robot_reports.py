@@ -164,7 +164,7 @@ def test_plot_draws_what_each_actuator_can_give(quadruped, tmp_path, complaint):
         picture = tmp_path / "new" / f"{i}.png"
         assert f"saved {picture}" in command("plot", path, "-o", picture)
         assert picture.stat().st_size > 5_000
-    assert "is there already; --force replaces it" in complaint("plot", mixed, "-o", picture)
+    assert "already exists; --force replaces it" in complaint("plot", mixed, "-o", picture)
     assert "must be one of .png, .svg, .pdf" in complaint("plot", mixed, "-o", "x.txt")
 
 

@@ -294,7 +294,11 @@ class UndeclaredConfig(actuon.Config):
         (actuon.Clamping, {"law": actuon.ClampingMaxEffort.law, "config": ShadowConfig}, "name of a signal"),
         (actuon.Clamping, {"config": MethodConfig}, "taken by a method"),
         (actuon.Clamping, {"config": UndeclaredConfig}, "declare it with actuon.param"),
-        (actuon.Clamping, {"law": asks_heat, "STATES": {"heat": "ambient"}}, "starts at 'ambient', which is no param"),
+        (
+            actuon.Clamping,
+            {"law": asks_heat, "STATES": {"heat": "ambient"}},
+            "starts at 'ambient', which is not",
+        ),
     ],
 )
 def test_components_that_cannot_work_are_refused_when_defined(base, attributes, match):

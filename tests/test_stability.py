@@ -264,7 +264,7 @@ def test_a_gain_of_nan_is_refused_with_the_joint():
             stability_of(actuators.articulation, actuators.actuators)
 
 
-@pytest.mark.parametrize("chain", ["at once", "1 step late", "every 4th step"])
+@pytest.mark.parametrize("chain", ["no delay", "1 step of delay", "every 4th step"])
 @pytest.mark.parametrize("name", ["arm", "quadruped"])
 def test_shipped_robots_diverge_where_it_is_predicted(name, chain):
     model = model_of(name)

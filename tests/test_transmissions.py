@@ -323,7 +323,7 @@ class EffectKeepsPosition(actuon.Effect):
     ("joint", "motor", "message"),
     [
         ((0.0,), (1.0,), "joint_positions: got .*; must be a list of at least two numbers"),
-        ((0.0, 1.0), (1.0, 2.0, 3.0), "got 2 joint_positions and 3 motor_positions; must be equal"),
+        ((0.0, 1.0), (1.0, 2.0, 3.0), "got 2 joint_positions and 3 motor_positions; must have the same length"),
         ((0.0, 1.0, 1.0), (1.0, 2.0, 3.0), "1 at index 2 follows 1; positions of the joint must rise"),
         ((0.0, 1.0, 2.0), (1.0, 2.0, 2.0), "2 at index 2 follows 2, a ratio of 0; the motor must turn one way"),
         ((0.0, 1.0, 2.0), (1.0, 2.0, 1.5), "1.5 at index 2 follows 2, a ratio of -0.5; .* at a dead centre"),

@@ -46,8 +46,8 @@ class Actuator(ActuatorStages):
 
     Args:
         indices: DOF indices into velocities, velocity targets, feedforward and output, shape (N,).
-        controller: What makes effort out of commands; a config of one value for all DOFs will do, here and below.
-        delay: What holds commands back.
+        controller: Turns commands into efforts. Here and below, a config is enough where all DOFs have the same values.
+        delay: Delay of the commands.
         clamping: What limits the effort, in this order.
         pos_indices: Indices into positions, shape (N,). Default: ``indices``. They differ where a floating base or a
             ball joint has more coordinates than velocities.
@@ -66,7 +66,7 @@ class Actuator(ActuatorStages):
         accumulate: Add the effort to the outputs. False writes over what is there, which the caller need not zero then;
             no two entries of ``effort_indices`` may be the same.
         transmission: What stands between motor and joint: stages after it work on the motor's side.
-        effects: What is lost or late on the way, in this order, after the clamps.
+        effects: Losses and lags between motor and joint, in this order, after the clamps.
         sensors: What the controller sees of position and velocity, in this order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_signal_attrs: Names of arrays in the simulation's control that signals of stages are written to, by the
@@ -117,7 +117,7 @@ class Actuator(ActuatorStages):
         self.indices = index_array(indices, "indices", None)
         self.device = self.indices.device
         if self.device.is_capturing:
-            raise StructureError("an actuator cannot be built while a graph is being captured; build it before")
+            raise StructureError("an actuator cannot be built while a graph is being captured; build it first")
         self.num_actuators = n = self.indices.shape[0]
         self.pos_indices = self._indices("pos_indices", pos_indices, self.indices)
         self.target_pos_indices = self._indices("target_pos_indices", target_pos_indices, self.pos_indices)
@@ -247,7 +247,7 @@ class Actuator(ActuatorStages):
         return (*self.signals, *limited_by, *(() if self.why_no_slopes() else TANGENT))
 
     def why_no_slopes(self) -> str:
-        """Why slopes of the effort cannot be had; empty where they can."""
+        """Why the effort has no slopes; empty where it has."""
         return why_no_slopes(self._stages, self.requires_grad)
 
     @property
@@ -284,7 +284,7 @@ class Actuator(ActuatorStages):
             path: A file that was written by a state of an actuator with the same stages and number of DOFs.
 
         Raises:
-            StateError: The file cannot be read, or is that of another chain; says in what they differ.
+            StateError: The file cannot be read, or is that of another chain; says how they differ.
         """
         state = self.state()
         if state is None:
@@ -310,7 +310,7 @@ class Actuator(ActuatorStages):
             current_act_state: State before the step. Needed where `is_stateful`.
             next_act_state: State after the step, written. May be ``current_act_state`` unless gradients are wanted.
             dt: Time step [s]. Needed where a stage works over time, and for ``response``.
-            response: How joints answer to efforts: these are then taken at the velocities that the step ends
+            response: How joints respond to efforts: these are then computed at the velocities that the step ends
                 with, and not at those before it, so that stiff drives do not overshoot. An inverse inertia for each
                 DOF, shape (N,), or a matrix for each robot, shape (R, D, D), does for a `Response`.
 

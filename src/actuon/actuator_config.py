@@ -104,11 +104,11 @@ class ActuatorConfig:
     ``config.delay = ...``. What uses it takes what it holds then, so that later changes have no effect on that.
 
     Args:
-        controller: What makes effort out of commands.
+        controller: Turns commands into efforts.
         clamping: What limits the effort, in this order.
-        delay: What holds commands back. None means no delay.
+        delay: Delay of the commands. None means no delay.
         transmission: What stands between motor and joint.
-        effects: What is lost or late on the way, in this order.
+        effects: Losses and lags between motor and joint, in this order.
         sensors: What the controller sees of the joint, in this order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_every: The controller runs at every k-th step, and what it gives is held in between.
@@ -185,7 +185,7 @@ class ActuatorConfig:
 
     @property
     def controller(self) -> Config | Controller | None:
-        """What makes effort out of commands; None in a chain without a controller."""
+        """Turns commands into efforts; None in a chain without a controller."""
         return self._one(Controller)
 
     @controller.setter
@@ -203,7 +203,7 @@ class ActuatorConfig:
 
     @property
     def delay(self) -> Config | Delay | None:
-        """What holds commands back; None in a chain without a delay."""
+        """Delay of the commands; None in a chain without one."""
         return self._one(Delay)
 
     @delay.setter
@@ -221,7 +221,7 @@ class ActuatorConfig:
 
     @property
     def effects(self) -> PartsOfKind:
-        """What is lost or late on the way, in order."""
+        """Losses and lags between motor and joint, in order."""
         return self.of_kind(ComponentKind.EFFECT)
 
     @effects.setter

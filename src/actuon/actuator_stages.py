@@ -31,7 +31,7 @@ class ActuatorStages:
 
     @property
     def controller(self) -> Controller:
-        """What makes effort out of commands."""
+        """Turns commands into efforts."""
         controllers = self._of_kind(Controller)
         if not controllers:
             raise StructureError("the chain has no controller; see actuator.stages")
@@ -44,7 +44,7 @@ class ActuatorStages:
 
     @property
     def delay(self) -> Delay | DelayTime | None:
-        """What holds commands back; None in a chain without one."""
+        """Delay of the commands; None in a chain without one."""
         found = (stage for stage in self._stages if stage.kind is ComponentKind.DELAY)
         return next(found, None)  # type: ignore[return-value]
 
@@ -60,7 +60,7 @@ class ActuatorStages:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """What is lost or late on the way, in order."""
+        """Losses and lags between motor and joint, in order."""
         return self._of_kind(Effect)
 
     @property

@@ -141,7 +141,7 @@ class ActuatorState:
             contents: What `contents` of another state gave.
 
         Raises:
-            StateError: They are of another chain, or incomplete; says in what they differ.
+            StateError: They are of another chain, or incomplete; says how they differ.
         """
         check_structure(where, contents, self._structure(), "the state of a chain with {}; this one has {}")
         for key, array in self._saved().items():

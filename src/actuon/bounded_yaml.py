@@ -103,7 +103,7 @@ def _check_size(path: str, events: Iterable[Any], most: int) -> None:
             problem = _problem_of_text(event.value)
         elif isinstance(event, AliasEvent):
             if any(collection.anchor == event.anchor for collection in around):
-                problem = f"*{event.anchor} refers to what it stands in"
+                problem = f"*{event.anchor} refers to a value that contains it"
             complete = anchored.get(event.anchor, _Extent(1, 0))
         elif isinstance(event, CollectionStartEvent):
             around.append(_Extent(1, 1, event.anchor))
@@ -125,4 +125,4 @@ def _check_size(path: str, events: Iterable[Any], most: int) -> None:
 def _problem_of_text(text: str) -> str | None:
     if len(text) > LONGEST_TEXT:
         return f"a value has {len(text)} characters; must have at most {LONGEST_TEXT}"
-    return None if is_unicode(text) else f"{text!r} holds half of a character; must be text"
+    return None if is_unicode(text) else f"{text!r} holds half a character (an unpaired surrogate); must be text"

@@ -141,10 +141,10 @@ class ActuatorBuilder:
         self.add(config, index, **places)
 
     def replicate(self, count: int, dof_stride: int, coord_stride: int | None = None) -> None:
-        """Lay ``count`` copies of everything described so far, the first in its place.
+        """Make ``count`` copies of everything described so far, the first in its place.
 
         Args:
-            count: How many there shall be.
+            count: Number of copies, the first included.
             dof_stride: DOFs from one copy to the next.
             coord_stride: Coordinates from one copy to the next. Default: ``dof_stride``.
         """

@@ -69,7 +69,7 @@ class SimulationError(ActuonError, ValueError):
 
 
 class ConvergenceError(ActuonError, ArithmeticError):
-    """The speeds that an implicit step ends with were not found. The step was taken with the best that were."""
+    """An implicit step did not converge. It was taken with the best velocities found."""
 
     def __init__(self, message: str, dofs: Sequence[int], residuals: Sequence[float]):
         super().__init__(message)

@@ -106,8 +106,8 @@ class ImplicitStepper:
         if not isinstance(given, Response):
             if not is_watched:
                 raise ArrayError(
-                    "response: got an array; in a captured graph and on a GPU nobody would hear of speeds that are not "
-                    "found: make an actuon.Response(array) once, and look at its `unconverged` now and then"
+                    "response: got an array; in a captured graph and on a GPU a step that does not converge cannot "
+                    "raise: make an actuon.Response(array) once, and check its `unconverged`"
                 )
             if self._bare is None or self._bare.shape != tuple(getattr(given, "shape", ())):
                 self._bare = Response(given)

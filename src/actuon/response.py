@@ -19,12 +19,12 @@ _NAMED = 5
 
 
 class Response:
-    r"""How joints answer to efforts over a step, so that an actuator can be stepped at the speeds it leads to.
+    """How joints respond to efforts over a step, so that efforts can be computed at the velocities after it.
 
-    With `Actuator.step(..., dt=h, response=...)` the effort written is :math:`\tau(w)`, that of the whole chain at the
-    velocities w that joints have after the step, not before it:
+    With `Actuator.step(..., dt=h, response=...)` the effort written is τ(w), that of the whole chain at the velocities w
+    that joints have after the step, not before it::
 
-    .. math:: w = \dot q + h\,(a + A\,(\tau(w) - \tau_r))
+        w = q̇ + h·(a + A·(τ(w) − τᵣ))
 
     Arrays are of the actuator's DOFs, in its order, and are read at every step: write into them, or assign others.
 
@@ -36,9 +36,9 @@ class Response:
             actuators [rad/s² or m/s²], shape (N,). Default: zero.
         effort: The efforts of this actuator under which ``acceleration`` is what it is [N·m or N], shape (N,). Default:
             zero.
-        max_iterations: How often the chain is evaluated in search of w, at most, and always in a captured graph and on
-            a GPU.
-        tolerance: By how much a speed may be off [rad/s or m/s], times 1 + its amount.
+        max_iterations: Largest number of evaluations of the chain in search of w; in a captured graph and on a GPU, always
+            this many.
+        tolerance: Largest error of a velocity [rad/s or m/s], times 1 + its magnitude.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Response:
         """How many DOFs were off by more than the tolerance, all steps together, shape (1,). Zero it at any time."""
 
     def check(self) -> None:
-        """Raise where velocities of the last step were not found, which a step on a CPU does by itself.
+        """Raise if velocities of the last step were not found, which a step on a CPU does by itself.
 
         It waits for the device.
 

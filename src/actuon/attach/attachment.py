@@ -356,7 +356,7 @@ class Attachment(Remembering, Uncopyable):
         robot, dof = divmod(int(np.flatnonzero(~np.isfinite(efforts))[0]), robots.num_dofs)
         raise SimulationError(
             f"t = {robots.simulation.time:.6g} s: the effort of joint '{robots.dof_names[dof]}' of "
-            f"'{robots.paths[robot]}' is {efforts[robot * robots.num_dofs + dof]}; look at its target and parameters"
+            f"'{robots.paths[robot]}' is {efforts[robot * robots.num_dofs + dof]}; check its target and parameters"
         )
 
     def close(self) -> None:

@@ -236,6 +236,6 @@ class _Bench:
         if bad.any():
             names = ", ".join(self._names[i] for i in np.flatnonzero(bad))
             raise SimulationError(
-                f"actuators give efforts that are NaN or infinite, at rest, at {names}; see their gains"
+                f"actuators give efforts that are NaN or infinite, at rest, at {names}; check their gains"
             )
         return efforts

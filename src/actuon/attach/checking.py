@@ -76,7 +76,7 @@ class CheckResult:
 
     @property
     def stable(self) -> bool:
-        """Whether no robot diverges, in any of the poses that were looked at."""
+        """Whether no robot diverges, in any of the poses examined."""
         return all(robot.is_stable for robot in self.robots)
 
     @property
@@ -118,14 +118,14 @@ def check(
     poses: int = POSES,
     allow_unsafe_torch_checkpoints: bool = False,
 ) -> CheckResult:
-    """Look at how near explicit actuators are to diverging, from the engine's own step and the chains themselves.
+    """Compute how near explicit actuators are to diverging, from the engine's own step and the chains themselves.
 
     Args:
         robot: A robot's file with actuators in or beside it: ``.xml``, ``.urdf`` and ``.mjb`` are read by MuJoCo, USD
             by Newton; or its ``actuon.yaml``, beside it. Or `ArticulationActuators` or `ActuatorGroups` on robots.
         dt: Time step [s]. Default: that of the file, or of the simulation.
         actuators: Pairs of an actuator and the name of the DOF that it drives, in the place of those of the file.
-        poses: How many poses within the range of the joints are looked at, beside the present one.
+        poses: Number of poses to examine within the range of the joints, besides the present one.
         allow_unsafe_torch_checkpoints: As for `ArticulationActuators`.
 
     Raises:

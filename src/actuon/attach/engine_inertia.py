@@ -53,7 +53,7 @@ def hand_over_inertia(articulation: Articulation, actuators: Sequence[Actuator],
     simulation.set_dof_property("armature", robots, columns, values)
     now = simulation.dof_property("armature", robots)
     if now is None or not np.allclose(now[:, columns], values, rtol=1e-5):
-        raise SimulationError("the engine holds another armature than was written")
+        raise SimulationError("the engine holds a different armature from what was written")
 
 
 def inertia_at_joints(actuator: Actuator) -> np.ndarray:

@@ -62,7 +62,7 @@ class Remembering(abc.ABC):
             path: A file that was written by the same actuators, on as many robots.
 
         Raises:
-            StateError: The file cannot be read, or is that of other actuators or robots; says in what they differ.
+            StateError: The file cannot be read, or is that of other actuators or robots; says how they differ.
                 Nothing is changed then.
         """
         self._check_open()

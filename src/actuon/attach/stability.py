@@ -104,7 +104,7 @@ class RobotStability:
 
     @property
     def is_stable(self) -> bool:
-        """Whether it diverges in none of the poses that were looked at."""
+        """Whether it diverges in none of the poses examined."""
         return self.share < 1.0
 
 
@@ -121,7 +121,7 @@ def stability_of(
         articulation: The robots, which the actuators drive: inertia of motors and silenced drives count.
         actuators: Those that give the engine efforts, whose ``effort_indices`` count through robots and DOFs.
         dt: Time step [s]. Default: that of the simulation.
-        poses: How many poses within the range of the joints are looked at, beside the present one.
+        poses: Number of poses to examine within the range of the joints, besides the present one.
         tangent: Columns of DOFs whose slopes the engine takes into its step. Default: all efforts are explicit.
     """
     study = _Study(articulation, actuators, tangent)

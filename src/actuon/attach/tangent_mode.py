@@ -28,7 +28,7 @@ TANGENT_ATTRS = {name: f"tangent_{name}" for name in (*SLOPES, *BOUNDS)}
 
 
 def check_slopes(where: str, stages: Sequence[Part]) -> None:
-    """Refuse a chain whose slopes cannot be had.
+    """Refuse a chain that has no slopes.
 
     Raises:
         StructureError: It has none; says ``where``, and why.

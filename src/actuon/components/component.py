@@ -129,7 +129,7 @@ class Component:
         if self._num_actuators is not None and self._device.is_capturing:
             raise StructureError(
                 f"{where}: cannot be assigned while a graph is being captured; assign it before, or between replays, "
-                "which read the array anew"
+                "which read the array again"
             )
         if value is None:
             if not declared.optional:
@@ -294,7 +294,7 @@ class Component:
         for name, value in cls.reset_values().items():
             if isinstance(value, str) and (value not in declared or declared[value].shared or declared[value].integer):
                 raise StructureError(
-                    f"{cls.__name__}.STATES: {name} starts at '{value}', which is no parameter with a number per DOF"
+                    f"{cls.__name__}.STATES: {name} starts at '{value}', which is not a parameter with a value per DOF"
                 )
 
     def stage(self) -> Stage:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Commands that arrive late: target position, target velocity and feedforward together.
+r"""Commands that arrive with a delay: target position, target velocity and feedforward together.
 
 .. math:: u_{out}(t) = u(t - d)
 
@@ -39,7 +39,7 @@ class DelayConfig(Config):
     schema = "NewtonActuatorDelayAPI"
 
     delay_steps: int = param(
-        "steps", "Steps by which commands are late.", minimum=0, maximum=_LONGEST, integer=True, fallback=1
+        "steps", "Steps by which commands are delayed.", minimum=0, maximum=_LONGEST, integer=True, fallback=1
     )
 
 

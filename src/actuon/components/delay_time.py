@@ -10,7 +10,7 @@ uniform in [0, 1). What is there at a step is the newest that has arrived (held)
 :math:`t - d` (interpolated). A message that is lost, with the probability ``dropout``, leaves the one before it there.
 
 Random numbers come from the ``seed``, the ``stream``, the number of resets and the number of steps since: a run can be
-repeated. DOFs with the same seed and stream are late together, as on one bus.
+repeated. DOFs with the same seed and stream share their random delays, as on one bus.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class TimeDelayConfig(Config):
 
     schema: ClassVar[str | None] = "ActuonTimeDelayAPI"
 
-    delay: float = param("s", "Time by which signals are late.", minimum=0.0, fallback=0.0)
+    delay: float = param("s", "Time by which signals are delayed.", minimum=0.0, fallback=0.0)
     spread: float = param("s", "Drawn at each reset from 0 to this, and added.", minimum=0.0, default=0.0)
     jitter: float = param("s", "Drawn at each step from 0 to this, and added.", minimum=0.0, default=0.0)
     dropout: float = param("1", "Share of messages that are lost.", minimum=0.0, maximum=1.0, default=0.0)
-    seed: int = param("1", "Start of the random numbers.", minimum=0, integer=True, default=0)
-    stream: int = param("1", "DOFs with the same number are late together.", minimum=0, integer=True, default=0)
-    shortest_dt: float = param("s", "Shortest time step that is made room for.", above=0.0, default=0.001)
+    seed: int = param("1", "Seed of the random numbers.", minimum=0, integer=True, default=0)
+    stream: int = param("1", "DOFs with the same number share their random delays.", minimum=0, integer=True, default=0)
+    shortest_dt: float = param("s", "Shortest time step that memory is reserved for.", above=0.0, default=0.001)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class _TimedRing(RingState):
         return super().arrays() | self._own()
 
     def reset(self, mask: Any = None) -> None:
-        """Forget the past, and draw anew, for all DOFs or those where ``mask``, bool of shape (N,), is true."""
+        """Forget the past, and draw again, for all DOFs or those where ``mask``, bool of shape (N,), is true."""
         super().reset(mask)
         n, device = self.count.shape[0], self.count.device
         chosen = None if mask is None else as_mask(mask, n, device)
@@ -175,10 +175,10 @@ class DelayTime(Component):
         spread: Drawn at each reset from 0 to this, and added [s], shape (N,).
         jitter: Drawn at each step from 0 to this, and added [s], shape (N,).
         dropout: Share of messages that are lost, shape (N,).
-        seed: Start of the random numbers, int32 of shape (N,).
-        stream: Which DOFs are late together: those with the same number and seed, int32 of shape (N,). On robots it is
-            the number of the robot, so that all its joints are on one bus.
-        shortest_dt: Shortest time step that is made room for [s].
+        seed: Seed of the random numbers, int32 of shape (N,).
+        stream: Which DOFs share their random delays: those with the same number and seed, int32 of shape (N,). On
+            robots it is the number of the robot, so that all its joints are on one bus.
+        shortest_dt: Shortest time step that memory is reserved for [s].
     """
 
     kind = ComponentKind.DELAY
@@ -252,9 +252,9 @@ class DelayInterpolated(DelayTime):
         spread: Drawn at each reset.
         jitter: Drawn at each step.
         dropout: Share of messages that are lost.
-        seed: Start of the random numbers.
-        stream: Which DOFs are late together.
-        shortest_dt: Shortest time step that is made room for [s].
+        seed: Seed of the random numbers.
+        stream: Which DOFs share their random delays.
+        shortest_dt: Shortest time step that memory is reserved for [s].
     """
 
     config = InterpolatedDelayConfig
@@ -270,9 +270,9 @@ class SensorDelay(DelayTime, Sensor):
         spread: Drawn at each reset.
         jitter: Drawn at each step.
         dropout: Share of measurements that are lost.
-        seed: Start of the random numbers.
-        stream: Which DOFs are late together.
-        shortest_dt: Shortest time step that is made room for [s].
+        seed: Seed of the random numbers.
+        stream: Which DOFs share their random delays.
+        shortest_dt: Shortest time step that memory is reserved for [s].
     """
 
     kind = ComponentKind.SENSOR

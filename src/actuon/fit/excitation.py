@@ -155,7 +155,7 @@ class ExcitationOptions:
         seconds: Length of the motion.
         rate: Commands in a second [1/s].
         generations: Of the search.
-        seed: Start of the random numbers.
+        seed: Seed of the random numbers.
     """
 
     seconds: float = 15.0

@@ -16,13 +16,19 @@ LINK = "link"
 class LinkConfig(Config):
     """The body that a joint moves, in its own frame. What is left out is as in the robot's file."""
 
-    mass: float | None = param("kg", "Of the link.", default=None, optional=True, above=0.0)
-    com_x: float | None = param("m", "Its centre of mass.", default=None, optional=True)
-    com_y: float | None = param("m", "Its centre of mass.", default=None, optional=True)
-    com_z: float | None = param("m", "Its centre of mass.", default=None, optional=True)
-    inertia_x: float | None = param("kg·m²", "About its centre of mass.", default=None, optional=True, above=0.0)
-    inertia_y: float | None = param("kg·m²", "About its centre of mass.", default=None, optional=True, above=0.0)
-    inertia_z: float | None = param("kg·m²", "About its centre of mass.", default=None, optional=True, above=0.0)
+    mass: float | None = param("kg", "Mass of the link.", default=None, optional=True, above=0.0)
+    com_x: float | None = param("m", "Centre of mass of the link.", default=None, optional=True)
+    com_y: float | None = param("m", "Centre of mass of the link.", default=None, optional=True)
+    com_z: float | None = param("m", "Centre of mass of the link.", default=None, optional=True)
+    inertia_x: float | None = param(
+        "kg·m²", "Inertia about the centre of mass.", default=None, optional=True, above=0.0
+    )
+    inertia_y: float | None = param(
+        "kg·m²", "Inertia about the centre of mass.", default=None, optional=True, above=0.0
+    )
+    inertia_z: float | None = param(
+        "kg·m²", "Inertia about the centre of mass.", default=None, optional=True, above=0.0
+    )
 
 
 def is_of_link(path: str) -> bool:

@@ -78,7 +78,7 @@ class TrainingJob:
         kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
         runs: What to train on.
         dt: Step of the runs, and of the network [s].
-        seed: Start of the random numbers.
+        seed: Seed of the random numbers.
         effort: Largest effort that the load needs [N·m].
         share: Of the usual number of steps.
     """

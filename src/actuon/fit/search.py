@@ -39,7 +39,7 @@ class SearchOptions:
     """How long and how wide to search.
 
     Args:
-        seed: Start of the random numbers.
+        seed: Seed of the random numbers.
         starts: How many searches go on side by side. Few with a large population find more than many small ones.
         population: Candidates of each. Default: 8 for each parameter, at least 32.
         generations: Most generations.

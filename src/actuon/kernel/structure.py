@@ -357,8 +357,8 @@ def check_order(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> 
         for name in names:
             if name not in known and name not in dict(stage.defaults):
                 raise StructureError(
-                    f"{label} asks for '{name}', which is no parameter or state of its own, and no signal at this "
-                    f"place of the chain; {listed(name, sorted(known), 'signals')}"
+                    f"{label} asks for '{name}', which is neither a parameter or state of its own nor a signal "
+                    f"at this place of the chain; {listed(name, sorted(known), 'signals')}"
                 )
 
     for label, stage in in_order:

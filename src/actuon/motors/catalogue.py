@@ -53,7 +53,7 @@ def motor_names() -> tuple[str, ...]:
 
 
 def find_motor(name: str) -> CatalogueMotor:
-    """The motor of a name; case, spaces, ``-``, ``_`` and ``.`` do not count.
+    """The motor of a name; case, spaces, ``-``, ``_`` and ``.`` are ignored.
 
     Raises:
         ParameterError: There is none; the message has near names.

@@ -39,7 +39,7 @@ class MotorDatasheet:
     """The figures that a vendor prints, which must not contradict each other.
 
     Figures are in SI units, or in the unit that their name ends with: ``no_load_speed_rpm``, ``stall_torque_kgcm``.
-    Each can be left out; where one is needed, the error names what would do.
+    Each can be left out; where one is needed, the error names what would be enough.
 
     Args:
         at: Where torques, speeds and their constants were taken: ``"joint"``, behind the gear, or ``"motor"``, before
@@ -107,7 +107,7 @@ class MotorDatasheet:
                     )
                 if not FIGURES[SPELLINGS[name].figure].kind:
                     raise ParameterError(
-                        f"MotorDatasheet.at: got {name}, which is no torque, speed or constant of them: "
+                        f"MotorDatasheet.at: got {name}, which is not a torque, a speed or a motor constant: "
                         f"{FIGURES[SPELLINGS[name].figure].doc}"
                     )
         if "gear_ratio" in self._given:
@@ -169,8 +169,8 @@ class MotorDatasheet:
         """An actuator with this motor.
 
         Args:
-            controller: What makes effort at the joint out of commands.
-            delay: What holds commands back.
+            controller: Turns commands into efforts at the joint.
+            delay: Delay of the commands.
             sensors: What the controller sees of the joint, in this order.
         """
         before = [*sensors, *([] if delay is None else [delay]), controller]

@@ -42,7 +42,7 @@ FIGURES: dict[str, Figure] = {
         "N·m", "Torque at rest, by the supply voltage alone: the start of the falling line.", "torque"
     ),
     "peak_torque": Figure("N·m", "Largest torque that drive or gear allow, for a short time.", "torque"),
-    "rated_torque": Figure("N·m", "Torque that the motor can give for ever: continuous, nominal.", "torque"),
+    "rated_torque": Figure("N·m", "Torque that the motor can give indefinitely: continuous, nominal.", "torque"),
     "no_load_speed": Figure("rad/s", "Speed without load at the supply voltage: the end of the falling line.", "speed"),
     "rated_speed": Figure("rad/s", "Speed at the rated torque.", "speed"),
     "max_speed": Figure("rad/s", "Largest speed allowed, whatever the load.", "speed"),

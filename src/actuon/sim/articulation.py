@@ -23,8 +23,8 @@ class Articulation(DofProperties, RootStates, TendonTargets):
 
     Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
     broadcast. Both work on a subset: ``indices`` of robots, ``dof_indices`` of DOFs, as whole numbers, a slice or a
-    mask. A getter returns what is named twice twice; a setter refuses it. Joints of more than one DOF, such as a free
-    base, are not among the DOFs.
+    mask. A getter returns an entry that is given twice twice; a setter refuses it. Joints of more than one DOF, such as
+    a free base, are not among the DOFs.
 
     Args:
         paths: Path of a robot, a regex that matches the paths of several, or a list of these. The name of a robot alone
@@ -70,7 +70,7 @@ class Articulation(DofProperties, RootStates, TendonTargets):
         return np.array([self.dof_names.index(name) for name in chosen], dtype=np.int64)
 
     def live(self, kind: str) -> wp.array | None:
-        """Values as the simulation itself holds them, shape (N, D): not copied, and other after the next step.
+        """Values as the simulation itself holds them, shape (N, D): not copied, and overwritten by the next step.
 
         For loops that count microseconds. Only to be read; what is written there need not reach the engine.
 
@@ -99,7 +99,7 @@ class Articulation(DofProperties, RootStates, TendonTargets):
         return self._get("joint_q", indices, dof_indices)
 
     def set_dof_positions(self, positions: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Move joints to ``positions`` [rad or m] at once."""
+        """Set joint positions [rad or m] immediately."""
         self._set("joint_q", positions, indices, dof_indices)
 
     def get_dof_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
@@ -107,7 +107,7 @@ class Articulation(DofProperties, RootStates, TendonTargets):
         return self._get("joint_qd", indices, dof_indices)
 
     def set_dof_velocities(self, velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Give joints ``velocities`` [rad/s or m/s] at once."""
+        """Set joint velocities [rad/s or m/s] immediately."""
         self._set("joint_qd", velocities, indices, dof_indices)
 
     def get_dof_position_targets(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:

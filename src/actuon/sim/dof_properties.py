@@ -23,7 +23,7 @@ class DofProperties(Selection):
     def set_dof_limits(
         self, lower: ArrayLike, upper: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Move the stops of joints [rad or m]; ±inf takes one off."""
+        """Move the stops of joints [rad or m]; ±inf removes one."""
         robots, dofs = self.places_to_write(indices, dof_indices)
         shape = (len(robots), len(dofs))
         low, high = (self.numbers(n, v, shape, finite=False) for n, v in (("lower", lower), ("upper", upper)))
@@ -83,7 +83,8 @@ class DofProperties(Selection):
         dry = [self.numbers(name, values, shape) for name, values in given.items() if values is not None]
         if len(dry) == 2 and (dry[0] != dry[1]).any():
             raise SimulationError(
-                "static_frictions and dynamic_frictions: got other values; the engine has one dry friction, so give one"
+                "static_frictions and dynamic_frictions: got different values; the engine has one dry friction, so "
+                "give one"
             )
         self.set_dof_friction(dry[0] if dry else None, viscous_frictions, indices, dof_indices)
 
@@ -92,7 +93,7 @@ class DofProperties(Selection):
         return self._property("effort_limit", indices, dof_indices)
 
     def set_dof_max_efforts(self, max_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Set it; inf takes a limit off."""
+        """Set it; inf removes a limit."""
         self._set_property("effort_limit", max_efforts, indices, dof_indices)
 
     def get_dof_max_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:

@@ -74,7 +74,7 @@ class EngineDrives:
 
     def set_tendon_targets(self, robots: np.ndarray, tendons: np.ndarray, lengths: np.ndarray) -> None:
         """Set them, for lengths of shape (n, t), of which there is at least one."""
-        raise SimulationError(f"{type(self).__name__} has no drives of tendons")
+        raise SimulationError(f"{type(self).__name__} has no tendon drives")
 
     def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, D). The engine
@@ -165,7 +165,7 @@ class EngineDrives:
 
     def what_drives(self, robot: int, dof: int) -> str:
         """What of the engine still drives a DOF of a robot that should be silent."""
-        return "two would pull at one joint"
+        return "two drives would act on one joint"
 
     def effort_sources(self, robot: int) -> list[str]:
         """Where the limit of each DOF's effort comes from, "" where the engine does not say, D of them."""

@@ -137,7 +137,7 @@ class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
             raise
 
     def stop(self) -> None:
-        """End the run. The next start begins anew, from the first state."""
+        """End the run. The next start begins from the first state."""
         if self._running:
             self._running, self._stopped = False, True
             self._events.fire(Event.STOP, self)

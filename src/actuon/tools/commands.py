@@ -51,7 +51,7 @@ Described = Annotated[
 Root = Annotated[
     str | None, typer.Option(help="Path of the robot's root prim, in USD. Default: the file's default prim.")
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there already.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
 AllowTorch = Annotated[
     bool, typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code.")
 ]
@@ -214,21 +214,21 @@ def plot(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            help="envelope, step, frequency, friction, heat or record; may be given again. Default: all that there is."
+            help="envelope, step, frequency, friction, heat or record; may be repeated. Default: all that apply."
         ),
     ] = None,
     record: Annotated[
         list[Path] | None, typer.Option(help="A record of a run, drawn onto the envelope.", readable=False)
     ] = None,
-    inertia: Annotated[float, typer.Option(help="Of the load at the joint, in kg·m² or kg.")] = 0.1,
+    inertia: Annotated[float, typer.Option(help="Inertia of the load at the joint, in kg·m² or kg.")] = 0.1,
     dt: Annotated[float, typer.Option(help="Time step of the controller, in seconds.")] = 0.002,
-    position: Annotated[float, typer.Option(help="Of the joint, in rad or m.")] = 0.0,
+    position: Annotated[float, typer.Option(help="Position of the joint, in rad or m.")] = 0.0,
     step: Annotated[float, typer.Option(help="Height of the step, amplitude of the sine, in rad or m.")] = 0.1,
     effort: Annotated[
-        float | None, typer.Option(help="Wanted in the duty cycle, in N·m or N. Default: the largest at rest.")
+        float | None, typer.Option(help="Effort wanted in the duty cycle, in N·m or N. Default: the largest at rest.")
     ] = None,
-    duty: Annotated[float, typer.Option(help="For which share of its period.")] = 0.5,
-    period: Annotated[float | None, typer.Option(help="Of the duty cycle, in seconds.")] = None,
+    duty: Annotated[float, typer.Option(help="Share of the period for which it is wanted.")] = 0.5,
+    period: Annotated[float | None, typer.Option(help="Period of the duty cycle, in seconds.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Length of step response and duty cycle.")] = None,
     root: Root = None,
     force: Force = False,
@@ -253,7 +253,7 @@ def plot(
 
 def _check_new(output: Path, force: bool) -> None:
     if output.is_file() and not force:
-        raise RobotFileError(f"'{output}' is there already; --force replaces it")
+        raise RobotFileError(f"'{output}' already exists; --force replaces it")
 
 
 def _check_yaml(output: Path) -> None:
@@ -313,9 +313,7 @@ def export(
     robot: Described,
     output: Annotated[Path, typer.Option("--output", "-o", help="The actuon.yaml to write.", readable=False)],
     root: Root = None,
-    force: Annotated[
-        bool, typer.Option("--force", "--overwrite", help="Replace the file if it is there already.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", "--overwrite", help="Replace the file if it exists.")] = False,
     allow_torch: AllowTorch = False,
 ) -> None:
     """Write the actuators of a robot into an actuon.yaml."""

@@ -81,7 +81,7 @@ def fit(
     columns: Columns = None,
     window: Window = None,
     dt: Step = None,
-    seed: Annotated[int, typer.Option(min=0, help="Start of the random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
     generations: Annotated[int, typer.Option(min=1, help="Most generations of a search.")] = 250,
     starts: Annotated[int, typer.Option(min=1, help="Searches from different starts, of which the best counts.")] = 2,
     on: On = None,
@@ -114,7 +114,7 @@ def fit(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the file, and actuators of the robot, if they are there already.")
+        bool, typer.Option("--force", help="Replace the file, and actuators of the robot, if they exist.")
     ] = False,
 ) -> None:
     """Fit an actuator to logs: what a motor is, from what it did.
@@ -309,7 +309,7 @@ def _check_outputs(output: Path | None, report: Path | None, force: bool) -> Non
         if output.suffix.lower() not in (".yaml", ".yml"):
             raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be .yaml or .yml")
         if output.is_file() and not force:
-            raise RobotFileError(f"'{output}' is there already; --force replaces it")
+            raise RobotFileError(f"'{output}' already exists; --force replaces it")
         check_folder(output.parent)
     if report is not None:
         from .plots import pyplot

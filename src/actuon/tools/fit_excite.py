@@ -37,7 +37,7 @@ def check_path(path: Path, force: bool) -> None:
     if path.suffix.lower() != ".csv":
         raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be .csv")
     if path.is_file() and not force:
-        raise RobotFileError(f"'{path}' is there already; --force replaces it")
+        raise RobotFileError(f"'{path}' already exists; --force replaces it")
     check_folder(path.parent)
     pyplot()
 

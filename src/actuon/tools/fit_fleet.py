@@ -46,7 +46,7 @@ def fit_folders(
         check_folder(robots_folder(output))
         there = [robots_folder(output) / f"{name}.yaml" for name in plants]
         if not force and (taken := [path for path in there if path.exists()]):
-            raise RobotFileError(f"'{taken[0]}' is there already; --force replaces it")
+            raise RobotFileError(f"'{taken[0]}' already exists; --force replaces it")
     with FitProgress() as progress:
         result = fit_fleet(plants, progress=progress.search, **options)
     written = []

@@ -58,7 +58,7 @@ def train(
             raise RobotFileError(f"'{output}' has the format '{output.suffix}'; a network is written as .safetensors")
         for path in (output, output.with_suffix(".yaml")):
             if path.is_file() and not force:
-                raise RobotFileError(f"'{path}' is there already; --force replaces it")
+                raise RobotFileError(f"'{path}' already exists; --force replaces it")
         check_folder(output.parent)
     plant = plant_of()
     if not isinstance(plant, KnownLoadPlant):

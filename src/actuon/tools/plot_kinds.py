@@ -151,7 +151,7 @@ class FrequencyKind(Kind):
     """Position by target, of a joint with a load, and effort by wanted effort, of a joint at rest."""
 
     title = "frequency response"
-    nothing = "its controller follows no target position, and its effort is not late"
+    nothing = "its controller follows no target position, and nothing delays its effort"
 
     def measure(self, subject: Subject) -> Any:
         at = frequencies(self.conditions)

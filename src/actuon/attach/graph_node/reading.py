@@ -145,7 +145,9 @@ def _connect(node: Node, attribute: Any, nodes: Mapping[str, Node]) -> None:
     pulsed = name in node.execution("inputs")
     connections = attribute.GetConnections()
     if len(connections) > 1 and not pulsed:
-        raise RobotFileError(f"{where}: it has {len(connections)} connections; must have one, as it is no execution")
+        raise RobotFileError(
+            f"{where}: it has {len(connections)} connections; must have one: only execution inputs may have several"
+        )
     for connection in connections:
         source, port = nodes.get(str(connection.GetPrimPath())), connection.name
         if source is None:

@@ -106,7 +106,7 @@ class DCMotorCfg(IdealPDActuatorCfg):
 
 @dataclass
 class DelayedPDActuatorCfg(IdealPDActuatorCfg):
-    """Explicit PD whose commands are late."""
+    """Explicit PD with delayed commands."""
 
     class_type: type = models.DelayedPDActuator
     min_delay: int = 0
@@ -119,7 +119,7 @@ class DelayedPDActuatorCfg(IdealPDActuatorCfg):
 
 @dataclass
 class RemotizedPDActuatorCfg(DelayedPDActuatorCfg):
-    """Late explicit PD through a linkage."""
+    """Explicit PD with delayed commands, through a linkage."""
 
     class_type: type = models.RemotizedPDActuator
     joint_parameter_lookup: ArrayLike | None = None

@@ -205,7 +205,7 @@ class ActuatorBase:
         """Be on robots.
 
         Args:
-            on_change: Told when a parameter was drawn anew, for what the engine holds.
+            on_change: Called when a parameter was drawn, to update the engine.
             computed: Where efforts before limits are written at each step [N·m], shape (environments, D).
             applied: Where efforts are written [N·m], shape (environments, D).
             columns: The joints among the D, shape (joints,).
@@ -217,7 +217,7 @@ class ActuatorBase:
         self._efforts = None
 
     def detach(self) -> None:
-        """Be on robots no more. The last efforts stay."""
+        """No longer be on robots. The last efforts stay."""
         self._last_efforts()
         self._on_robot = None
 
@@ -320,7 +320,7 @@ class ActuatorBase:
         relative_to: str = "baseline",
         seed: int | None = None,
     ) -> None:
-        """Draw a parameter anew, for each environment.
+        """Draw a parameter at random, for each environment.
 
         Args:
             name: Any parameter, such as ``"stiffness"``.

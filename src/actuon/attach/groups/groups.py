@@ -255,7 +255,7 @@ class ActuatorGroups(Attachment):
             return
         assert held is not None
         if not np.allclose(held[:, columns], values, rtol=1e-5):
-            raise SimulationError(f"group '{name}': the engine holds another {parameter} than was written")
+            raise SimulationError(f"group '{name}': the engine holds a different {parameter} from what was written")
 
     def step(self) -> None:
         """Compute all groups, and give the engine the efforts. Each step of physics does so too."""

@@ -79,7 +79,7 @@ class ImplicitActuator(ActuatorBase):
 
 
 class IdealPDActuator(ActuatorBase):
-    """Explicit PD, at once, up to ``effort_limit``."""
+    """Explicit PD without delay, up to ``effort_limit``."""
 
 
 class DCMotor(IdealPDActuator):
@@ -104,7 +104,7 @@ def _dc_motor(values: dict[str, wp.array]) -> ClampingDCMotor:
 
 
 class DelayedPDActuator(IdealPDActuator):
-    """Explicit PD whose commands are late: one lag per environment, for position, velocity and effort alike.
+    """Explicit PD with delayed commands: one lag per environment, for position, velocity and effort alike.
 
     It is drawn when the model is made, and again for each environment that is reset. With ``saturation_effort`` the
     efforts go through the envelope of a DC motor.
@@ -155,7 +155,7 @@ class DelayedPDActuator(IdealPDActuator):
         self._lags.assign(drawn["lags"].ravel())
 
     def reset(self, env_ids: IdsLike = None) -> None:
-        """Let environments forget the past, and draw their lag anew."""
+        """Let environments forget the past, and draw their lag again."""
         ids = self._env_ids(env_ids)
         if ids.size:
             self._draw_lags(ids)
@@ -163,7 +163,7 @@ class DelayedPDActuator(IdealPDActuator):
 
 
 class RemotizedPDActuator(DelayedPDActuator):
-    """Late explicit PD through a linkage: largest effort and ratio are looked up at the joint's angle.
+    """Explicit PD with delayed commands, through a linkage: largest effort and ratio depend on the joint's angle.
 
     The table's efforts are the joint's; ``effort_limit``, where it is given, is the motor's, and acts times the ratio
     and the ``gear_ratio``.

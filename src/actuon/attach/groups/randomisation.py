@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a parameter is drawn anew: a distribution, and what its numbers do to the parameter."""
+"""How a parameter is drawn at random: a distribution, and what its numbers do to the parameter."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Distribution(abc.ABC):
         return np.broadcast_to(drawn.astype(np.float32), shape)
 
     def apply(self, values: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        """The parameter after the draw. Scaling by one and adding zero change no bit."""
+        """The parameter after the draw. Scaling by one and adding zero change nothing, to the last bit."""
         if self.operation == "set":
             return drawn
         return values * drawn if self.operation == "scale" else values + drawn

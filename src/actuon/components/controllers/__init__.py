@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes effort out of commands."""
+"""Turns commands into efforts."""

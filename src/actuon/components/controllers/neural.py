@@ -69,7 +69,7 @@ class NeuralControlConfig(Config):
     sample_dt: float | None = param("s", "Time step that the network was trained at.", default=None, above=0.0)
     check_sample_dt: bool | None = param(
         "",
-        "Whether another time step is refused, and not only warned of; left open, it is.",
+        "Whether another time step is an error instead of a warning. Default: an error.",
         default=None,
         boolean=True,
     )

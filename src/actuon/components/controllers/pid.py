@@ -59,7 +59,7 @@ def pid_law(
 class ControllerPID(Controller):
     """PID controller with feedforward and a bounded integral.
 
-    The integral is updated before it is used, so that the first step already feels it.
+    The integral is updated before it is used, so that it acts in the first step already.
 
     Args:
         kp: Position gains [N·m/rad or N/m], shape (N,).

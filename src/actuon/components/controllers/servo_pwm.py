@@ -169,7 +169,7 @@ def servo_pwm_law(
 
 
 class ControllerServoPWM(Controller):
-    """Servo with a P, PI or PID loop to the duty of a PWM. Follows target positions alone.
+    """Servo with a P, PI or PID loop to the duty of a PWM. Follows target positions only.
 
     Offers ``duty``, ``current`` [A] and ``voltage`` [V]. A `ClampingBattery` before it gives its supply.
 

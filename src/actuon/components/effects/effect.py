@@ -8,7 +8,7 @@ from ..component import Component
 
 
 class Effect(Component):
-    """Base of effects: effort in, effort that is left of it, or that comes later, out.
+    """Base of effects: effort in, effort after losses or lags out.
 
     Give a subclass a ``config``, a ``law`` and, where it remembers something, ``STATES``, and it is fused. To launch
     kernels of its own instead, override `run`.

@@ -84,20 +84,22 @@ class FrictionEffectConfig(Config):
         "N·m", "Dry friction of a joint at rest. Default: as dynamic.", default=None, optional=True, minimum=0.0
     )
     stribeck_velocity: float = param(
-        "rad/s", "Speed at which the part of dry friction that is there at rest has fallen to 1/e.",
+        "rad/s", "Speed at which what friction has more at rest has fallen to 1/e.",
         default=0.0, minimum=0.0,
     )  # fmt: skip
     stribeck_exponent: float | None = param(
         "1", "How sharply it falls around that speed. Default: 2.", default=None, optional=True, above=0.0
     )
-    load_motor: float | None = _load("1", "Share of the motor's effort that rubs.")
-    load_external: float | None = _load("1", "Share of the external load that rubs.")
-    load_motor_stribeck: float | None = _load("1", "As load_motor, at rest and in addition.")
-    load_external_stribeck: float | None = _load("1", "As load_external, at rest and in addition.")
-    load_motor_quadratic: float | None = _load("1/(N·m)", "Of the motor's effort squared, where the load is stronger.")
-    load_external_quadratic: float | None = _load("1/(N·m)", "Of the load squared, where the motor is stronger.")
+    load_motor: float | None = _load("1", "Friction as a share of the motor's effort.")
+    load_external: float | None = _load("1", "Friction as a share of the external load.")
+    load_motor_stribeck: float | None = _load("1", "As load_motor, in addition at rest.")
+    load_external_stribeck: float | None = _load("1", "As load_external, in addition at rest.")
+    load_motor_quadratic: float | None = _load(
+        "1/(N·m)", "Share of the squared motor effort, where the load is stronger."
+    )
+    load_external_quadratic: float | None = _load("1/(N·m)", "Share of the squared load, where the motor is stronger.")
     inertia: float | None = param(
-        "kg·m²", "What is to be stopped, where no engine solves friction.", default=None, optional=True, above=0.0
+        "kg·m²", "Inertia that friction stops, where no engine solves friction.", default=None, optional=True, above=0.0
     )
 
     @classmethod

@@ -51,7 +51,8 @@ class PositionBasedClampingConfig(Config):
         positions, efforts = columns.values()
         if len(positions) != len(efforts):
             raise ParameterError(
-                f"{where}: got {len(positions)} lookup_positions and {len(efforts)} lookup_efforts; must be equal"
+                f"{where}: got {len(positions)} lookup_positions and {len(efforts)} lookup_efforts; must have the same "
+                "length"
             )
         falling = positions[1:] < positions[:-1]
         if falling.any():

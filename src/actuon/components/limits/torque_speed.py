@@ -52,7 +52,9 @@ class TorqueSpeedClampingConfig(Config):
             declared.check(f"{where}.{name}", values[name])
             columns.append(np.asarray(values[name], dtype=np.float64))
         if len(columns[0]) != len(columns[1]):
-            raise ParameterError(f"{where}: got {len(columns[0])} speeds and {len(columns[1])} efforts; must be equal")
+            raise ParameterError(
+                f"{where}: got {len(columns[0])} speeds and {len(columns[1])} efforts; must have the same length"
+            )
         _check_polygon(where, *columns)
 
     @classmethod

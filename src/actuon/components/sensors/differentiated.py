@@ -26,7 +26,9 @@ class DifferentiatedSensorConfig(Config):
 
     schema = "ActuonDifferentiatedSensorAPI"
 
-    time_constant: float = param("s", "Of the low-pass on the difference. 0 does not filter.", default=0.0, minimum=0.0)
+    time_constant: float = param(
+        "s", "Time constant of the low-pass on the difference. 0 switches it off.", default=0.0, minimum=0.0
+    )
 
 
 @wp.func

@@ -30,9 +30,12 @@ class EncoderSensorConfig(Config):
     schema = "ActuonEncoderSensorAPI"
 
     resolution: float = param(
-        "rad", "One step of the encoder: 2π by its counts per turn. 0 does not round.", default=0.0, minimum=0.0
+        "rad",
+        "One step of the encoder: 2π over its counts per turn. 0 does not round.",
+        default=0.0,
+        minimum=0.0,
     )
-    bias: float = param("rad", "What is added to the position.", default=0.0)
+    bias: float = param("rad", "Offset that is added to the position.", default=0.0)
 
 
 @wp.func

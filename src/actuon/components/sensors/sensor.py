@@ -11,7 +11,7 @@ class Sensor(Component):
     """Base of sensors: position and velocity of the joint in, what the controller sees of them out.
 
     The law of a subclass returns position and velocity, then its states. Only controllers, and sensors and delays of
-    feedback that come later, see what it returns; motor and joint go on with the truth.
+    feedback that come later, see what it returns; motor and joint keep the true values.
     """
 
     kind = ComponentKind.SENSOR

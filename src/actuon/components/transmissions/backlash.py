@@ -100,7 +100,7 @@ def backlash_closing_law(
 
 class TransmissionBacklash(Transmission):
     """Play between motor and joint. Offers ``gap_offset`` [rad] of the motor from the middle, ``motor_velocity``
-    [rad/s] and ``spring_load`` [N·m], what the teeth would do to a motor that stood still, at the joint.
+    [rad/s] and ``spring_load`` [N·m], the force of the teeth on a motor at rest, at the joint.
 
     The motor starts in the middle of the gap, at the joint's velocity. Its inertia is in here: it must not be part of
     the joint's armature too.

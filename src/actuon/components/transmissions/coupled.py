@@ -38,7 +38,7 @@ def _flattened(where: str, matrix: Any) -> Any:
     try:
         shape = np.shape(matrix)
     except ValueError as error:
-        raise ParameterError(f"{where}: got rows of several lengths; must be k rows of k numbers") from error
+        raise ParameterError(f"{where}: got rows of different lengths; must be k rows of k numbers") from error
     if len(shape) != 2:
         return matrix
     if shape[0] != shape[1]:
@@ -66,7 +66,7 @@ class CoupledTransmissionConfig(Config):
     )
     coupling: int = param(
         "1",
-        "Tells couplings of a robot apart that the order of its joints would mix.",
+        "Tells several couplings of one robot apart.",
         default=0,
         integer=True,
         minimum=0,

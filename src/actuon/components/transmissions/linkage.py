@@ -54,7 +54,7 @@ class LinkageTransmissionConfig(Config):
         joint, motor = columns
         if len(joint) != len(motor):
             raise ParameterError(
-                f"{where}: got {len(joint)} joint_positions and {len(motor)} motor_positions; must be equal"
+                f"{where}: got {len(joint)} joint_positions and {len(motor)} motor_positions; must have the same length"
             )
         held = np.diff(joint) <= 0.0
         if held.any():

@@ -24,7 +24,7 @@ def describe(log: Log) -> str:
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if log.settings:
         lines.append("settings: " + ", ".join(f"{name} {value}" for name, value in log.settings.items()))
-    lines += ["found:", *(f"- {finding}" for finding in log.findings)] if log.findings else ["found: nothing odd"]
+    lines += ["found:", *(f"- {finding}" for finding in log.findings)] if log.findings else ["found: nothing unusual"]
     return "\n".join(lines)
 
 

@@ -47,10 +47,10 @@ PI = wp.constant(math.pi)
 class KnownLoadConfig(Config):
     """A pendulum, or an inertia alone, and where its run is in the table."""
 
-    inertia: float = param("kg·m²", "Of the load and the motor, at the joint.", above=0.0)
+    inertia: float = param("kg·m²", "Inertia of load and motor, at the joint.", above=0.0)
     gravity: float = param("N·m", "Mass times gravity times length.", default=0.0)
-    bias: float = param("rad", "What the encoder shows more than the position.", default=0.0)
-    delay: float = param("s", "By which commands are late.", default=0.0, minimum=0.0)
+    bias: float = param("rad", "Offset of the encoder.", default=0.0)
+    delay: float = param("s", "Delay of commands.", default=0.0, minimum=0.0)
     first_row: int = param("1", "Row of the table at which the run begins.", default=0, minimum=0, integer=True)
     last_row: int = param("1", "Row at which it ends, counted from there.", default=0, minimum=0, integer=True)
 
@@ -129,7 +129,7 @@ class KnownLoad(Component):
         inertia: Of load and motor [kg·m²], shape (N,).
         gravity: Mass times gravity times length [N·m], shape (N,).
         bias: What the encoder shows more than the position [rad], shape (N,).
-        delay: By which commands are late [s], shape (N,), interpolated as `DelayInterpolated` does.
+        delay: Delay of commands [s], shape (N,), interpolated as `DelayInterpolated` does.
         first_row: Where the run of each DOF begins in the table, int32 of shape (N,).
         last_row: Its last row, counted from there, int32 of shape (N,). What it says is held afterwards.
     """

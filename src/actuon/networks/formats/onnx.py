@@ -61,9 +61,9 @@ def load(path: Path) -> Any:
     try:
         model = onnx.load(str(path), load_external_data=False)
     except Exception as error:
-        raise ParameterError(f"'{path}' is no ONNX file: {error}") from error
+        raise ParameterError(f"'{path}' is not a valid ONNX file: {error}") from error
     if not model.graph.node:
-        raise ParameterError(f"'{path}' is no ONNX file, or holds an empty graph")
+        raise ParameterError(f"'{path}' is not a valid ONNX file, or its graph is empty")
     return model
 
 

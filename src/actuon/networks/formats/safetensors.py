@@ -24,14 +24,16 @@ def read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
         start = file.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else -1
         if not 2 <= length <= min(_LARGEST_HEADER, size - 8):
-            raise ParameterError(f"'{path}' is no safetensors file: its header would have {length} of {size} bytes")
+            raise ParameterError(
+                f"'{path}' is not a valid safetensors file: its header would take {length} of {size} bytes"
+            )
         text = file.read(length)
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ParameterError(f"'{path}': the safetensors header is no JSON: {error}") from error
+        raise ParameterError(f"'{path}': the safetensors header is not valid JSON: {error}") from error
     if not isinstance(header, dict) or not all(isinstance(entry, dict) for entry in header.values()):
-        raise ParameterError(f"'{path}': the safetensors header is no object of objects")
+        raise ParameterError(f"'{path}': the safetensors header must be a JSON object of objects")
     return header, header.pop("__metadata__", {}), 8 + length
 
 

@@ -33,7 +33,7 @@ def check_is_no_pickle(path: Path) -> None:
         raise ParameterError(f"'{path}' is a damaged zip archive: {error!r}") from error
     if names is None:
         raise ParameterError(
-            f"'{path}' is no zip archive: a truncated file, or an old pickled checkpoint, which would run code. "
+            f"'{path}' is not a zip archive: a truncated file, or an old pickled checkpoint, which would run code. "
             "Save the module as TorchScript, .pt2, .onnx or .safetensors, e.g. with actuon.save_network(module, path)"
         )
     inside = [name.partition("/")[2] for name in names]

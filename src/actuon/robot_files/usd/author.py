@@ -63,7 +63,7 @@ def add_actuator(
         clamping: Clamps, each class at most once. So are effects and sensors.
         delay: E.g. ``DelayConfig(delay_steps=2)``.
         transmission: What stands between motor and joint.
-        effects: What is lost or late on the way.
+        effects: Losses and lags between motor and joint.
         sensors: What the controller sees of the joint.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_every: The controller runs at every k-th step. Other readers of the schema run it at each.

@@ -137,8 +137,7 @@ def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewAc
 
 def _has_changed(what: str) -> SimulationError:
     return SimulationError(
-        f"no drive can be added to the model: what it was made from has changed since ({what}); make the simulation "
-        "anew"
+        f"no drive can be added to the model: what it was made from has changed since ({what}); make a new simulation"
     )
 
 

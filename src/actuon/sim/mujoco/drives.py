@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .names import joint_name
-from .servos import Servo, is_loud, keep, put_back, read_servo, silence
+from .servos import Servo, is_active, keep, put_back, read_servo, silence
 from .tendons import TendonDrive, bodies_dofs, read_tendon_drives, tendon_dofs
 
 
@@ -198,13 +198,13 @@ class Drives:
 
     def silent(self, model: Any, dofs: np.ndarray) -> np.ndarray:
         """Whether no actuator pushes on a DOF, neither on its joint nor through a tendon."""
-        loud = model.actuator_gainprm.any(axis=1) | model.actuator_biasprm.any(axis=1)
-        return ~np.asarray(self.moves[loud][:, dofs].any(axis=0))
+        active = model.actuator_gainprm.any(axis=1) | model.actuator_biasprm.any(axis=1)
+        return ~np.asarray(self.moves[active][:, dofs].any(axis=0))
 
     def why_loud(self, model: Any, dof: int) -> str:
         """What pushes on a DOF."""
-        loud = [i for i in np.flatnonzero(self.moves[:, dof]).tolist() if is_loud(model, i)]
-        return self.what_moves(model, loud[0]) if loud else "nothing pushes on it"
+        active = [i for i in np.flatnonzero(self.moves[:, dof]).tolist() if is_active(model, i)]
+        return self.what_moves(model, active[0]) if active else "nothing pushes on it"
 
     def what_moves(self, model: Any, actuator: int) -> str:
         """Which joints an actuator moves together."""

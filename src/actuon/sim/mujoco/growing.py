@@ -15,7 +15,7 @@ from .added_drives import NewActuator, copy_values, force_range, new_drive, with
 from .drives import Drives
 from .limits import ACTUATOR_FIELDS
 from .properties import LIMITS, ModelProperties
-from .servos import GAIN_FIELDS, is_loud
+from .servos import GAIN_FIELDS, is_active
 
 _log = logging.getLogger("actuon.sim")
 
@@ -137,7 +137,7 @@ class GrowingModel(ModelProperties):
 
         model = self._fields.view(envs[0])
         for i in np.flatnonzero(self._drives.moves[:, dofs].any(axis=1)).tolist():
-            if i not in self._drives.added and is_loud(model, i):
+            if i not in self._drives.added and is_active(model, i):
                 give_back()
                 raise SimulationError(f"a drive cannot be added beside another: {self._drives.what_moves(model, i)}")
         return give_back

@@ -120,6 +120,6 @@ def silence(mujoco: Any, model: Any, actuators: list[int]) -> None:
     model.actuator_biasprm[actuators] = 0.0
 
 
-def is_loud(model: Any, actuator: int) -> bool:
+def is_active(model: Any, actuator: int) -> bool:
     """Whether an actuator can push."""
     return bool(model.actuator_gainprm[actuator].any() or model.actuator_biasprm[actuator].any())

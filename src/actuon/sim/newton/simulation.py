@@ -199,7 +199,7 @@ class NewtonSimulation(SlopeHolder):
         """Move root bodies, as `root_poses` gives them. Their velocities stay.
 
         Raises:
-            SimulationError: A base is fixed, or an orientation is no direction.
+            SimulationError: A base is fixed, or an orientation has length zero.
         """
         lengths = np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
         if not (lengths > 0.0).all():

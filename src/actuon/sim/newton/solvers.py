@@ -270,10 +270,10 @@ class MujocoPhysics(Physics):
     def is_pushed(self) -> np.ndarray:
         """Read back from the solver's own model, not from the one that it was told about."""
         gain, bias = self._parameters()
-        loud = np.logical_or(gain.any(axis=2), bias.any(axis=2))
+        active = np.logical_or(gain.any(axis=2), bias.any(axis=2))
         pushed = np.zeros((self._worlds, self._width), dtype=bool)
         for i, dof in (self._driven | self._direct).items():
-            pushed[:, dof] |= loud[:, i]
+            pushed[:, dof] |= active[:, i]
         return pushed.ravel()
 
     def _parameters(self) -> tuple[np.ndarray, np.ndarray]:
