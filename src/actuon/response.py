@@ -21,8 +21,8 @@ _NAMED = 5
 class Response:
     """How joints respond to efforts over a step, so that efforts can be computed at the velocities after it.
 
-    With `Actuator.step(..., dt=h, response=...)` the effort written is τ(w), that of the whole chain at the velocities w
-    that joints have after the step, not before it::
+    With `Actuator.step(..., dt=h, response=...)` the effort written is τ(w), that of the whole chain at the velocities
+    w that joints have after the step, not before it::
 
         w = q̇ + h·(a + A·(τ(w) − τᵣ))
 
@@ -36,8 +36,8 @@ class Response:
             actuators [rad/s² or m/s²], shape (N,). Default: zero.
         effort: The efforts of this actuator under which ``acceleration`` is what it is [N·m or N], shape (N,). Default:
             zero.
-        max_iterations: Largest number of evaluations of the chain in search of w; in a captured graph and on a GPU, always
-            this many.
+        max_iterations: Largest number of evaluations of the chain in search of w; in a captured graph and on a GPU
+            it is always this many.
         tolerance: Largest error of a velocity [rad/s or m/s], times 1 + its magnitude.
     """
 
