@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 MINUTES ?= 10
 
-.PHONY: demo test test-ray fuzz lint docs bench accuracy format clean
+.PHONY: demo test test-ray test-mjlab fuzz lint docs bench accuracy format clean
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
@@ -14,6 +14,9 @@ test: .venv/.dev
 
 test-ray: .venv/.dev .venv/.ray
 	$(BIN)/python -m pytest tests/test_fit_jobs.py tests/test_fit_fleet.py
+
+test-mjlab: .venv-mjlab/.installed
+	.venv-mjlab/bin/python -m pytest -W ignore::DeprecationWarning tests/test_mjlab.py tests/test_docs.py -k mjlab
 
 fuzz: .venv/.dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)
@@ -37,7 +40,7 @@ format: .venv/.dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .cache out site
+	rm -rf .venv .venv-mjlab .cache out site
 
 .venv/.pip:
 	$(PYTHON) -c 'import sys; sys.exit("Actuon needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
@@ -46,4 +49,12 @@ clean:
 
 .venv/.%: .venv/.pip pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	touch $@
+
+# mjlab pins an older MuJoCo. PyTorch is pinned in both calls: what mjlab brings would replace it.
+.venv-mjlab/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-mjlab
+	.venv-mjlab/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-mjlab/bin/python -m pip install --quiet --disable-pip-version-check \
+	  torch==2.13.0 'mjlab~=1.6.0' --editable '.[yaml]' pytest hypothesis
 	touch $@

@@ -23,11 +23,14 @@ DOCS = ROOT / "docs"
 CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHOWN = re.compile(r"^::: (actuon\.[\w.]+)$", re.MULTILINE)
 INCLUDED = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
+NEEDS = re.compile(r"<!-- code needs: (\w+) -->")
 PARAMETERS = re.compile(r"<!-- parameters: (\w+) -->\n((?:\|.*\n)+)")
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if CODE.search(p.read_text())], ids=lambda p: p.stem)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
+    for module in NEEDS.findall(page.read_text()):
+        pytest.importorskip(module, reason=f"make test-{module} runs it")
     monkeypatch.chdir(tmp_path)
     path = tmp_path / f"page_{page.stem}.py"
     path.write_text("\n".join(CODE.findall(page.read_text())))

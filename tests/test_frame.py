@@ -49,6 +49,7 @@ ORDER = [
     "graph",
     "newton",
     "lab",
+    "mjlab",
     "gym",
     "fit",
 ]
@@ -56,9 +57,10 @@ ORDER += ["__init__", "tools"]
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
 ROOMS_OF |= {"fit_commands": ("typer",), "fit_tables": ("rich",), "fit_fleet": ("rich",), "fit_excite": ("rich",)}
 ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",), "gym": ("gymnasium",)}
+ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch")}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
-HEAVY += ("scipy", "cmaes", "pyarrow", "gymnasium")
+HEAVY += ("scipy", "cmaes", "pyarrow", "gymnasium", "mjlab")
 
 
 def room(path):

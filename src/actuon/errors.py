@@ -82,10 +82,9 @@ class ConvergenceError(ActuonError, ArithmeticError):
 class MissingExtraError(ActuonError, ImportError):
     """An optional dependency is needed and not installed."""
 
-    def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(
-            f"{purpose} needs '{package}': install it with  pip install 'actuon[{extra}]', from a checkout '.[{extra}]'"
-        )
+    def __init__(self, package: str, extra: str | None, purpose: str):
+        how = f"'{package}'" if extra is None else f"'actuon[{extra}]', from a checkout '.[{extra}]'"
+        super().__init__(f"{purpose} needs '{package}': install it with  pip install {how}")
 
 
 def listed(name: str, known: Iterable[str], what: str) -> str:

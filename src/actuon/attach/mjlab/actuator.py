@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An actuator of an mjlab entity that runs a chain of ours, and its config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import mujoco
+import torch
+import warp as wp
+from mjlab.actuator.actuator import Actuator, ActuatorCfg, ActuatorCmd, TransmissionType
+from mjlab.utils.spec import create_motor_actuator
+
+from ...actuator_config import ActuatorConfig
+from ...components.controllers.pd import PDControlConfig
+from ...declare.effort_mode import EXPLICIT
+from ...errors import ActuonError, ParameterError, RobotFileError, StructureError, listed
+from ...motors.catalogue import motor_of
+from ...networks.reading import ReadOnce
+from ...robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints
+from ..groups.tensors import warp_device
+from .chains import INPUTS, EnvironmentChains
+from .engine_side import EngineSide, engine_side
+
+if TYPE_CHECKING:
+    import mujoco_warp as mjwarp
+    from mjlab.entity import Entity
+
+_YAML = (".yaml", ".yml")
+_NO_LIMIT = float("inf")
+
+
+@dataclass(kw_only=True)
+class ActuonActuatorCfg(ActuatorCfg):
+    """Joints that are driven by a chain of Actuon, beside mjlab's own configs.
+
+    ``armature``, ``frictionloss`` and ``viscous_damping`` replace what the chain says of them, which replaces what the
+    asset says. The lag of mjlab, ``delay_max_lag``, comes before the chain, which may have a delay of its own.
+    """
+
+    actuator: ActuatorConfig | Path | str
+    """The chain of each joint; or the path of an ``actuon.yaml``, which gives each of the joints its own; or the name
+    of a motor of the catalogue, for which ``stiffness`` and ``damping`` make a PD controller."""
+
+    stiffness: float | None = None
+    """Position gain [N·m/rad], with the name of a motor only."""
+
+    damping: float | None = None
+    """Velocity gain [N·m·s/rad], with the name of a motor only."""
+
+    allow_unsafe_torch_checkpoints: bool = False
+    """Let a YAML file name ``.pt`` and ``.pt2`` networks. Loading one can run code that is in it."""
+
+    def build(self, entity: Entity, target_ids: list[int], target_names: list[str]) -> ActuonActuator:
+        """Build the actuator. Called by the entity, with the targets that the expressions matched."""
+        return ActuonActuator(self, entity, target_ids, target_names)
+
+    def chains(self, target_names: list[str], entity_names: tuple[str, ...]) -> dict[str, ActuatorConfig]:
+        """The chain of each target, by name.
+
+        Args:
+            target_names: Those that this config drives.
+            entity_names: All joints, or tendons, of the entity, which the entries of a YAML file may be for.
+        """
+        if self.transmission_type == TransmissionType.SITE:
+            raise StructureError("transmission_type: got SITE, which has no position; must be JOINT or TENDON")
+        if isinstance(self.actuator, ActuatorConfig):
+            self._refuse_gains("a chain")
+            entry = ActuatorEntry("actuator", tuple(self.target_names_expr), self.actuator.copy())
+            found = {name: entry.actuator_of(name) for name in target_names}
+        elif isinstance(self.actuator, Path) or (isinstance(self.actuator, str) and self.actuator.endswith(_YAML)):
+            self._refuse_gains("a YAML file")
+            found = self._chains_of_file(Path(self.actuator), target_names, entity_names)
+        else:
+            stages = motor_of(self.actuator).stages()
+            if self.stiffness is None or self.damping is None:
+                raise ParameterError(
+                    f"motor '{self.actuator}': stiffness [N·m/rad] and damping [N·m·s/rad] must be given too: a motor "
+                    "has no controller of its own"
+                )
+            motor = ActuatorConfig(stages=[PDControlConfig(self.stiffness, self.damping), *stages])
+            found = dict.fromkeys(target_names, motor)
+        for name, config in found.items():
+            if config.effort_mode != EXPLICIT:
+                raise StructureError(
+                    f"joint '{name}': effort_mode: got '{config.effort_mode}'; mjlab takes efforts, so it must be "
+                    f"'{EXPLICIT}'"
+                )
+        return found
+
+    def _refuse_gains(self, what: str) -> None:
+        for name in ("stiffness", "damping"):
+            if getattr(self, name) is not None:
+                raise ParameterError(f"{name}: is for the name of a motor; {what} has a controller of its own")
+
+    def _chains_of_file(
+        self, path: Path, target_names: list[str], entity_names: tuple[str, ...]
+    ) -> dict[str, ActuatorConfig]:
+        entries = load_actuators(path, self.allow_unsafe_torch_checkpoints)
+        try:
+            matched = match_joints(entries, entity_names)
+        except ActuonError as error:
+            raise RobotFileError(f"{path}: {error}") from error
+        owners = {name: entry for entry, names in matched for name in names}
+        for name in target_names:
+            if name not in owners:
+                raise RobotFileError(f"{path}: has no actuator for '{name}'; {listed(name, owners, 'joints')}")
+        return {name: owners[name].actuator_of(name) for name in target_names}
+
+
+class ActuonActuator(Actuator[ActuonActuatorCfg]):
+    """Runs the chains of an `ActuonActuatorCfg` in all environments. Made by the entity."""
+
+    def __init__(self, cfg: ActuonActuatorCfg, entity: Entity, target_ids: list[int], target_names: list[str]):
+        super().__init__(cfg, entity, target_ids, target_names)
+        is_joint = cfg.transmission_type == TransmissionType.JOINT
+        everyone = entity.joint_names if is_joint else entity.tendon_names
+        with ReadOnce():
+            self.configs = cfg.chains(target_names, everyone)
+            """What each target was built from, by name."""
+            self._sides = {name: _side(name, config) for name, config in self.configs.items()}
+        self._chains: EnvironmentChains | None = None
+
+    def edit_spec(self, spec: mujoco.MjSpec, target_names: list[str]) -> None:
+        """Add a motor without limits for each target, and author what the engine holds of its chain."""
+        for target_name in target_names:
+            side = self._sides[target_name.split("/")[-1]]
+            cfg = self.cfg
+            motor = create_motor_actuator(
+                spec,
+                target_name,
+                effort_limit=_NO_LIMIT,
+                armature=side.armature if cfg.armature is None else cfg.armature,
+                frictionloss=side.frictionloss if cfg.frictionloss is None else cfg.frictionloss,
+                viscous_damping=side.damping if cfg.viscous_damping is None else cfg.viscous_damping,
+                transmission_type=cfg.transmission_type,
+            )
+            motor.forcelimited = motor.ctrllimited = False
+            motor.forcerange[:] = motor.ctrlrange[:] = 0.0
+            self._mjs_actuators.append(motor)
+
+    def initialize(self, mj_model: mujoco.MjModel, model: mjwarp.Model, data: mjwarp.Data, device: str) -> None:
+        """Build the chains. Called by the entity, after the model was compiled."""
+        super().initialize(mj_model, model, data, device)
+        in_engine = [side.solves_friction for side in self._sides.values()]
+        where = wp.get_device(warp_device(device))
+        with ReadOnce():
+            self._chains = EnvironmentChains(self.configs, in_engine, data.nworld, where, float(mj_model.opt.timestep))
+
+    @property
+    def chains(self) -> EnvironmentChains:
+        """The chains over all environments, once the entity is initialized: signals, inputs, parameters."""
+        if self._chains is None:
+            raise StructureError("the entity is not initialized yet; its environment does that")
+        return self._chains
+
+    def compute(self, cmd: ActuatorCmd) -> torch.Tensor:
+        """Efforts [N·m or N] that follow a command, shape (environments, targets). Remembers nothing until `update`."""
+        return self.chains.run({name: getattr(cmd, name) for name in INPUTS})
+
+    def update(self, dt: float) -> None:
+        """Move on: physics has advanced by ``dt`` [s], with the efforts of the last `compute`."""
+        del dt  # always the time step of the model
+        self.chains.advance()
+
+    def reset(self, env_ids: torch.Tensor | slice | None = None) -> None:
+        """Let environments forget the past, and no others. None means all."""
+        self.chains.reset(env_ids)
+        super().reset(env_ids)
+
+
+def _side(name: str, config: ActuatorConfig) -> EngineSide:
+    try:
+        return engine_side(config)
+    except ActuonError as error:
+        raise type(error)(f"joint '{name}': {error}") from error

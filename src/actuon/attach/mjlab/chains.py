@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of joints in many environments, over PyTorch tensors of shape (environments, joints)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import warp as wp
+
+from ...actuator import Actuator
+from ...actuator_config import ActuatorConfig
+from ...arrays import refuse_autograd
+from ...builder import ActuatorBuilder
+from ...components.component import Component
+from ...errors import ActuonError, ArrayError, ArrayTypeError, ParameterError, StructureError, listed
+from ...sim.ids import ids_to_reset, ids_to_write
+from ...typing import IdsLike
+from ..attachment import STREAM, signal_attr
+from ..motor_supply import RobotBatteries, number_dofs
+
+INPUTS = {
+    "pos": "joint_q",
+    "vel": "joint_qd",
+    "position_target": "joint_target_q",
+    "velocity_target": "joint_target_qd",
+    "effort_target": "joint_act",
+}
+"""What mjlab calls the tensors of a command, and what an actuator calls their arrays."""
+
+
+@dataclass(frozen=True)
+class _Values:
+    """One parameter of one actuator."""
+
+    stage: Component
+    name: str
+    columns: np.ndarray
+    """The joints that have it."""
+    array: wp.array
+    """Flat: environments, and in each the ``columns``."""
+    defaults: np.ndarray
+    """What it was at first, shape (environments, columns)."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it takes whole numbers."""
+        return self.array.dtype is wp.int32
+
+
+class EnvironmentChains:
+    """The chains of some joints in all environments, and what they remember.
+
+    A step has two halves: `run` gives the efforts, as often as it is asked, and `advance` says that physics has moved
+    on. mjlab asks for efforts after each reset too, of all environments, and physics does not move on then.
+
+    Args:
+        configs: The chain of each joint, by name, in the order of the columns.
+        in_engine: For each joint, whether the engine solves its friction.
+        num_envs: Number of environments.
+        device: Where to run.
+        dt: Time step of physics [s].
+    """
+
+    def __init__(
+        self,
+        configs: Mapping[str, ActuatorConfig],
+        in_engine: Sequence[bool],
+        num_envs: int,
+        device: wp.Device,
+        dt: float,
+    ):
+        self.joint_names = tuple(configs)
+        self.shape = (num_envs, len(configs))
+        self.device = device
+        self._torch_device = torch.device(wp.device_to_torch(device))
+        self._dt = dt
+        self.actuators = self._build(configs, in_engine)
+        """As few as there are kinds of chains; each DOF is an environment's joint."""
+        number_dofs(self.actuators)
+        width = self.shape[1]
+        places = [actuator.effort_indices.numpy().astype(np.int64) for actuator in self.actuators]
+        for actuator, at in zip(self.actuators, places, strict=True):
+            for stage in actuator.stages:
+                if STREAM in stage.parameters() and not stage.parameters()[STREAM].numpy().any():
+                    setattr(stage, STREAM, at // width)
+        self._columns = [np.unique(at % width) for at in places]
+        self._batteries = RobotBatteries(self.actuators, [at // width for at in places])
+        self._before = [actuator.state() for actuator in self.actuators]
+        self._after = [actuator.state() for actuator in self.actuators]
+        self._signals = {
+            name: wp.full(self.shape, np.nan, dtype=wp.float32, device=device)
+            for name in dict.fromkeys(name for actuator in self.actuators for name in actuator.signals)
+        }
+        inputs = dict.fromkeys(name for actuator in self.actuators for name in actuator.custom_inputs)
+        self._inputs = {name: wp.zeros(self.shape, dtype=wp.float32, device=device) for name in inputs}
+        self._kept = {signal_attr(name): array.flatten() for name, array in self._signals.items()}
+        self._kept |= {name: array.flatten() for name, array in self._inputs.items()}
+        self._parameters = self._find_parameters()
+        wp.synchronize_device(device)
+
+    def _build(self, configs: Mapping[str, ActuatorConfig], in_engine: Sequence[bool]) -> list[Actuator]:
+        built: list[Actuator] = []
+        rows = np.arange(self.shape[0]) * self.shape[1]
+        for solved in (True, False):
+            builder = ActuatorBuilder()
+            for column, (name, config) in enumerate(configs.items()):
+                if in_engine[column] is solved:
+                    try:
+                        builder.add(config, rows + column)
+                    except ActuonError as error:
+                        raise type(error)(f"joint '{name}': {error}") from error
+            built += builder.finalize(self.device, accumulate=False, control_signal_attrs=signal_attr, in_engine=solved)
+        return built
+
+    def _find_parameters(self) -> dict[str, list[_Values]]:
+        """By kind of stage and name, as in ``"controller.kp"``, and by the position of the stage, as in ``"1.kp"``."""
+        found: dict[str, list[_Values]] = {}
+        for actuator, columns in zip(self.actuators, self._columns, strict=True):
+            own: dict[str, _Values] = {}
+            for position, stage in enumerate(actuator.stages):
+                for name, array in stage.parameters().items():
+                    if name in stage.SHARED_PARAMS or array.shape != (actuator.num_actuators,):
+                        continue
+                    start = array.numpy().reshape(self.shape[0], -1).copy()
+                    values = _Values(stage, name, columns, array, start)
+                    own[f"{position}.{name}"] = values
+                    if stage.kind is not None:
+                        own.setdefault(f"{stage.kind.value}.{name}", values)
+            for key, values in own.items():
+                found.setdefault(key, []).append(values)
+        return found
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """What `parameter` and `set_parameter` know."""
+        return tuple(self._parameters)
+
+    @property
+    def signals(self) -> dict[str, torch.Tensor]:
+        """What stages offer beside the effort, such as a motor's temperature, each of shape (environments, joints).
+
+        The memory is shared with the kernel. A joint whose chain does not offer a signal has NaN there.
+        """
+        return {name: wp.to_torch(array) for name, array in self._signals.items()}
+
+    @property
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """What stages read beside targets, each of shape (environments, joints), to be written to. Zero at first."""
+        return {name: wp.to_torch(array) for name, array in self._inputs.items()}
+
+    def run(self, command: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Give the efforts [N·m or N] that follow a command, shape (environments, joints).
+
+        Args:
+            command: The tensors of `INPUTS`, by mjlab's names, float32 of shape (environments, joints).
+        """
+        arrays = {array: self._flat(name, command[name]) for name, array in INPUTS.items()}
+        effort = torch.empty(self.shape, dtype=torch.float32, device=self._torch_device)
+        control = {**arrays, **self._kept, "joint_f": effort.view(-1)}
+        with self._on_stream_of_torch():
+            for actuator, before, after in zip(self.actuators, self._before, self._after, strict=True):
+                actuator.step(arrays, control, before, after, self._dt)
+            self._batteries.share(self._after)
+        return effort
+
+    def advance(self) -> None:
+        """Physics has moved on by a time step: what the last `run` led to is the past now."""
+        self._before, self._after = self._after, self._before
+
+    def reset(self, env_ids: IdsLike = None) -> None:
+        """Let environments forget the past, and no others.
+
+        Args:
+            env_ids: Which. None means all.
+        """
+        ids = ids_to_reset("env_ids", env_ids, self.shape[0])
+        if not ids.size:
+            return
+        chosen = np.zeros(self.shape[0], dtype=bool)
+        chosen[ids] = True
+        with self._on_stream_of_torch():
+            for state, columns in zip(self._before, self._columns, strict=True):
+                if state is not None:
+                    mask = np.repeat(chosen, len(columns))
+                    state.reset(None if chosen.all() else wp.array(mask, dtype=wp.bool, device=self.device))
+
+    def parameter(self, name: str, default: bool = False) -> torch.Tensor:
+        """A copy of a parameter, shape (environments, joints); NaN for joints whose chain does not have it.
+
+        Args:
+            name: Kind of the stage and parameter, as in ``"controller.kp"``, or its position, as in ``"1.kp"``.
+            default: What it was at first, instead of what it is.
+        """
+        whole = np.full(self.shape, np.nan, dtype=np.float32)
+        for values in self._values(name):
+            now = values.defaults if default else values.array.numpy().reshape(values.defaults.shape)
+            whole[:, values.columns] = now
+        return torch.as_tensor(whole, device=self._torch_device)
+
+    def is_whole(self, name: str) -> bool:
+        """Whether a parameter takes whole numbers, as a delay in steps does."""
+        return self._values(name)[0].is_whole
+
+    def set_parameter(self, name: str, values: torch.Tensor, env_ids: IdsLike = None) -> None:
+        """Change a parameter of some environments. Nothing is changed where a value is not allowed.
+
+        Args:
+            name: As for `parameter`.
+            values: One number for all, or what fits (chosen environments, joints). Those of joints whose chain does
+                not have the parameter are not used.
+            env_ids: Which environments, each once. None means all.
+        """
+        found = self._values(name)
+        ids = ids_to_write("env_ids", env_ids, self.shape[0])
+        shape = (len(ids), self.shape[1])
+        given = torch.as_tensor(values).detach().cpu().numpy()
+        try:
+            given = np.broadcast_to(given, shape)
+        except ValueError as error:
+            raise ParameterError(f"{name}: got values of shape {given.shape}; must fit {shape}") from error
+        changed = []
+        for own in found:
+            numbers = own.array.numpy().reshape(own.defaults.shape).copy()
+            new = given[:, own.columns]
+            assert own.stage.config is not None
+            where = f"{type(own.stage).__name__}.{own.name}"
+            if own.is_whole and np.array_equal(new, np.rint(new)):
+                new = new.astype(np.int64)
+            own.stage.config.declared()[own.name].check(where, new)
+            numbers[ids] = new
+            own.stage._check_together(own.stage.arguments() | {own.name: numbers.ravel()})
+            changed.append(numbers.ravel())
+        with self._on_stream_of_torch():
+            for own, numbers in zip(found, changed, strict=True):
+                own.array.assign(numbers)
+
+    def _values(self, name: str) -> list[_Values]:
+        if name not in self._parameters:
+            raise ParameterError(f"no parameter '{name}'; {listed(name, self._parameters, 'parameters')}")
+        return self._parameters[name]
+
+    def _flat(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of a command as a flat one, without a copy where its memory allows."""
+        if not isinstance(tensor, torch.Tensor):
+            raise ArrayTypeError(f"{name}: got {type(tensor).__name__}; must be a PyTorch tensor")
+        if tensor.device != self._torch_device:
+            raise ArrayError(f"{name}: got a tensor on '{tensor.device}'; the actuator runs on '{self._torch_device}'")
+        if tensor.dtype is not torch.float32:
+            raise ArrayTypeError(f"{name}: got dtype {tensor.dtype}; must be torch.float32: pass tensor.float()")
+        if tuple(tensor.shape) != self.shape:
+            raise ArrayError(f"{name}: got shape {tuple(tensor.shape)}; must be {self.shape}, (environments, joints)")
+        refuse_autograd(tensor, name)
+        return tensor.detach().reshape(-1)
+
+    @contextlib.contextmanager
+    def _on_stream_of_torch(self) -> Iterator[None]:
+        """Launch where PyTorch has written what is read, and reads what is written."""
+        if self.device.is_cpu:
+            yield
+            return
+        if torch.cuda.is_current_stream_capturing() and any(state is not None for state in self._before):
+            raise StructureError(
+                "a step of a chain that remembers cannot be captured here: a replay would not move on to the next "
+                "state. Capture physics alone, as mjlab does"
+            )
+        stream = wp.stream_from_torch(torch.cuda.current_stream(self._torch_device))
+        with wp.ScopedStream(stream, sync_enter=False):
+            yield

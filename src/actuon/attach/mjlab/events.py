@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Randomisation of chains, as a term of mjlab's event manager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from mjlab.actuator.actuator import TransmissionType
+from mjlab.envs.mdp import dr
+from mjlab.managers.scene_entity_config import SceneEntityCfg
+
+from ...errors import ActuonError, ParameterError, listed
+from ...sim.ids import ids_to_write
+from .actuator import ActuonActuator
+
+if TYPE_CHECKING:
+    from mjlab.envs import ManagerBasedRlEnv
+
+_DISTRIBUTIONS = {known.name: known for known in (dr.uniform, dr.log_uniform, dr.gaussian)}
+_OPERATIONS = {known.name: known for known in (dr.scale, dr.add, dr.abs)}
+_ROBOT = SceneEntityCfg("robot")
+
+
+def randomize(
+    env: ManagerBasedRlEnv,
+    env_ids: torch.Tensor | None,
+    parameter: str,
+    ranges: tuple[float, float],
+    asset_cfg: SceneEntityCfg = _ROBOT,
+    distribution: dr.Distribution | str = "uniform",
+    operation: dr.Operation | str = "scale",
+) -> None:
+    """Draw a parameter of the chains of an entity anew, for each environment and joint.
+
+    Args:
+        env: The environment.
+        env_ids: Which environments. None means all.
+        parameter: Kind of stage and name, as in ``"controller.kp"``, or its position, as in ``"1.kp"``. Joints whose
+            chain does not have it stay as they are.
+        ranges: Lowest and highest number; mean and standard deviation with ``"gaussian"``. Of a parameter that takes
+            whole numbers, such as ``"delay.delay_steps"``, both ends are drawn as often as any other.
+        asset_cfg: Which entity, and which of its joints.
+        distribution: ``"uniform"``, ``"log_uniform"``, ``"gaussian"``, or one of yours.
+        operation: ``"scale"`` or ``"add"`` to what the config says, or ``"abs"`` in its place; or one of yours.
+
+    Raises:
+        ParameterError: No chain has such a parameter, or a value that was drawn is not allowed.
+    """
+    drawing = _known("distribution", distribution, _DISTRIBUTIONS, dr.Distribution)
+    doing = _known("operation", operation, _OPERATIONS, dr.Operation)
+    ids = ids_to_write("env_ids", env_ids, env.num_envs)
+    entity = env.scene[asset_cfg.name]
+    ours = [actuator for actuator in entity.actuators if isinstance(actuator, ActuonActuator)]
+    having = [actuator for actuator in ours if parameter in actuator.chains.parameter_names]
+    if not having:
+        known = dict.fromkeys(name for actuator in ours for name in actuator.chains.parameter_names)
+        raise ParameterError(
+            f"entity '{asset_cfg.name}': no parameter '{parameter}'; {listed(parameter, known, 'parameters')}"
+        )
+    chosen = torch.zeros(entity.num_joints, dtype=torch.bool, device=env.device)
+    chosen[asset_cfg.joint_ids] = True
+    low, high = (torch.tensor(float(end), device=env.device) for end in ranges)
+    for actuator in having:
+        chains = actuator.chains
+        base = chains.parameter(parameter, default=doing.uses_defaults)[ids]
+        if chains.is_whole(parameter):
+            if drawing is dr.gaussian:
+                raise ParameterError(f"{parameter}: takes whole numbers, which 'gaussian' does not draw")
+            drawn = drawing.sample(low, high + 1.0, tuple(base.shape), env.device).floor().clamp(max=high)
+        else:
+            drawn = drawing.sample(low, high, tuple(base.shape), env.device)
+        changed = doing.combine(base, drawn)
+        if actuator.transmission_type == TransmissionType.JOINT:
+            changed = torch.where(chosen[actuator.target_ids], changed, chains.parameter(parameter)[ids])
+        try:
+            chains.set_parameter(parameter, changed, ids)
+        except ActuonError as error:
+            raise type(error)(f"entity '{asset_cfg.name}': {error}") from error
+
+
+def _known(where: str, given: Any, known: Mapping[str, Any], kind: type) -> Any:
+    if isinstance(given, kind):
+        return given
+    if given not in known:
+        raise ParameterError(f"{where}: got {given!r}; {listed(str(given), known, f'{where}s')}")
+    return known[given]

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains as actuators of mjlab's entities: on PyTorch tensors, reset and randomised per environment."""
+
+from importlib.util import find_spec as _find_spec
+
+from .errors import MissingExtraError as _MissingExtraError
+
+if _find_spec("mjlab") is None:
+    raise _MissingExtraError("mjlab~=1.6.0", None, "actuon.mjlab")
+
+from .attach.mjlab.actuator import ActuonActuator as ActuonActuator, ActuonActuatorCfg as ActuonActuatorCfg
+from .attach.mjlab.chains import EnvironmentChains as EnvironmentChains
+from .attach.mjlab.events import randomize as randomize

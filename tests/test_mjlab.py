@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains as actuators of mjlab's Go1, beside mjlab's own. `make test-mjlab` runs this, in an environment with mjlab."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+
+import pytest
+
+pytest.importorskip("mjlab", reason="mjlab pins another MuJoCo; run make test-mjlab")
+
+import torch
+from mjlab.actuator import BuiltinPositionActuatorCfg, DcMotorActuatorCfg
+from mjlab.actuator.actuator import ActuatorCmd, TransmissionType
+from mjlab.asset_zoo.robots import get_go1_robot_cfg
+from mjlab.asset_zoo.robots.unitree_go1 import go1_constants as go1
+from mjlab.entity import Entity, EntityArticulationInfoCfg
+from mjlab.envs import ManagerBasedRlEnv
+from mjlab.managers.event_manager import EventTermCfg
+from mjlab.managers.scene_entity_config import SceneEntityCfg
+from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg
+
+import actuon
+from actuon.mjlab import ActuonActuatorCfg, randomize
+
+LEGS = (".*_hip_joint", ".*_thigh_joint")
+KNEES = (".*_calf_joint",)
+ALL = (".*_joint",)
+MOTORS = (
+    (LEGS, go1.HIP_ACTUATOR, go1.STIFFNESS_HIP, go1.DAMPING_HIP),
+    (KNEES, go1.KNEE_ACTUATOR, go1.STIFFNESS_KNEE, go1.DAMPING_KNEE),
+)
+MOST, STALL = 0.4, 0.5
+"""Largest effort and stall effort, as shares of the robot's, so that the limits are reached."""
+PD = actuon.PDControlConfig(20.0, 0.5)
+
+
+def of_mjlab(lag):
+    return tuple(
+        DcMotorActuatorCfg(
+            target_names_expr=targets,
+            stiffness=kp,
+            damping=kd,
+            effort_limit=MOST * motor.effort_limit,
+            saturation_effort=STALL * motor.effort_limit,
+            velocity_limit=motor.velocity_limit,
+            armature=motor.reflected_inertia,
+            delay_min_lag=lag,
+            delay_max_lag=lag,
+        )
+        for targets, motor, kp, kd in MOTORS
+    )
+
+
+def of_ours(lag):
+    return tuple(
+        ActuonActuatorCfg(
+            target_names_expr=targets,
+            actuator=actuon.ActuatorConfig(
+                actuon.PDControlConfig(kp, kd),
+                actuon.DCMotorClampingConfig(
+                    STALL * motor.effort_limit, motor.velocity_limit, MOST * motor.effort_limit
+                ),
+                actuon.DelayConfig(lag),
+            ),
+            armature=motor.reflected_inertia,
+        )
+        for targets, motor, kp, kd in MOTORS
+    )
+
+
+def go1_cfg(actuators, num_envs=2, **events):
+    """The velocity task on flat ground, without what only makes runs differ: pushes, and episodes that end."""
+    cfg = unitree_go1_flat_env_cfg()
+    cfg.scene.num_envs = num_envs
+    cfg.scene.entities["robot"].articulation = EntityArticulationInfoCfg(actuators=tuple(actuators))
+    cfg.seed = 1
+    del cfg.events["push_robot"]
+    cfg.events |= events
+    cfg.terminations = {}
+    return cfg
+
+
+def made(actuators, num_envs=2, **events):
+    env = ManagerBasedRlEnv(go1_cfg(actuators, num_envs, **events), device="cpu")
+    env.reset(seed=1)
+    env.scene["robot"].reset()  # mjlab's delay has heard zeros from the reset, which are not a command
+    return env
+
+
+def trot(env, steps, between=lambda step: None):
+    """Joint positions [rad] and velocities [rad/s] of a trot on the spot, shape (steps, environments, 24)."""
+    phase = torch.tensor([0.0, math.pi, math.pi, 0.0]).repeat_interleave(3)
+    swing = torch.tensor([0.2, 1.0, 1.0] * 4)
+    found = []
+    for step in range(steps):
+        between(step)
+        action = swing * torch.sin(2.0 * math.pi * 1.5 * step * env.step_dt + phase)
+        env.step(action.repeat(env.num_envs, 1))
+        data = env.scene["robot"].data
+        found.append(torch.cat([data.joint_pos, data.joint_vel], dim=1))
+    return torch.stack(found)
+
+
+def entity(*actuators):
+    cfg = get_go1_robot_cfg()
+    cfg.articulation = EntityArticulationInfoCfg(actuators=actuators)
+    return Entity(cfg)
+
+
+def ours(actuator, targets=ALL, **options):
+    return ActuonActuatorCfg(target_names_expr=targets, actuator=actuator, **options)
+
+
+def test_go1_moves_as_with_mjlabs_own_motor():
+    """For two seconds, with contacts; with another lag it does not."""
+    with_theirs, with_ours = (trot(made(actuators(2)), 100) for actuators in (of_mjlab, of_ours))
+    assert with_ours[:, :, :12].std(dim=0).mean() > 0.05
+    assert (with_ours - with_theirs)[:, :, :12].abs().max() < 1e-4
+    later = trot(made(of_ours(6)), 25)
+    assert (later - with_theirs[:25])[:, :, :12].abs().max() > 0.02
+
+
+HOT = actuon.HeatClampingConfig(
+    winding_thermal_resistance=0.5,
+    housing_thermal_resistance=2.0,
+    winding_time_constant=1.0,
+    housing_time_constant=100.0,
+    motor_constant=0.2,
+    max_effort=30.0,
+    derated_effort=5.0,
+    derating_start=26.0,
+    derating_end=60.0,
+)
+
+
+def test_a_reset_in_the_middle_of_a_rollout_is_of_its_environment_alone():
+    late = actuon.ActuatorConfig(PD, HOT, actuon.DelayConfig(3), effects=[actuon.CurrentLoopEffectConfig(0.01)])
+    runs = []
+    for with_reset in (False, True):
+        env = made([ours(late, armature=0.005)], num_envs=3)
+
+        def reset_one(step, env=env, with_reset=with_reset):
+            if step == 10 and with_reset:
+                env.reset(env_ids=torch.tensor([1]))
+
+        runs.append(trot(env, 20, reset_one))
+        temperature = env.scene["robot"].actuators[0].chains.signals["temperature"].mean(dim=1)
+        assert (temperature[1] < 0.9 * temperature[0]).item() is with_reset
+    plain, reset = runs
+    assert torch.equal(plain[:, [0, 2]], reset[:, [0, 2]])
+    assert not torch.equal(plain[10:, 1], reset[10:, 1])
+
+
+def test_beside_mjlabs_own_on_one_robot():
+    knees = BuiltinPositionActuatorCfg(
+        target_names_expr=KNEES, stiffness=40.0, damping=1.0, effort_limit=30.0, armature=0.005
+    )
+    env = made([knees, ours(actuon.ActuatorConfig(PD), LEGS)])
+    robot = env.scene["robot"]
+    assert robot.actuators[1].target_names == [name for name in robot.joint_names if "calf" not in name]
+    trot(env, 2)
+    wanted = PD.kp * (robot.data.joint_pos_target - robot.data.joint_pos) - PD.kd * robot.data.joint_vel
+    robot.write_data_to_sim()
+    given = robot.data.data.ctrl[:, robot.indexing.ctrl_ids]
+    hips = robot.actuators[1]
+    torch.testing.assert_close(given[:, hips.ctrl_ids], wanted[:, hips.target_ids])
+
+
+def test_a_model_gets_what_the_engine_holds_of_a_chain():
+    friction = actuon.FrictionEffectConfig(dynamic=0.02, viscous=0.001)
+    gear = actuon.GearTransmissionConfig(6.0, rotor_inertia=1e-4)
+    geared = actuon.ActuatorConfig(PD, transmission=gear, effects=[friction])
+    asset = go1.get_spec().joint("FR_calf_joint")
+    for options, expected in (
+        ({}, (3.6e-3, 0.12, 0.036)),
+        ({"armature": 0.5, "frictionloss": 0.3, "viscous_damping": 0.7}, (0.5, 0.3, 0.7)),
+        (None, (asset.armature, asset.frictionloss, asset.damping[0])),
+    ):
+        config = actuon.ActuatorConfig(PD) if options is None else geared
+        model = entity(ours(config, **(options or {}))).spec.compile()
+        joint = model.joint("FR_calf_joint")
+        found = (joint.armature[0], joint.frictionloss[0], joint.damping[0])
+        assert found == pytest.approx(expected)
+        assert not model.actuator_forcelimited.any()
+        assert not model.actuator_ctrllimited.any()
+
+
+YAML = """
+actuators:
+  hips: {joints: ".*_hip_joint", controller: {type: pd, kp: 10, kd: 1}}
+  legs: {joints: [".*_thigh_joint", ".*_calf_joint"], controller: {type: pd, kp: 20, kd: 2}, delay: {delay_steps: 2}}
+"""
+
+
+def test_actuators_of_a_yaml_file(tmp_path):
+    """Each joint has that of its entry; entries for other joints of the robot are left alone."""
+    (tmp_path / "go1.yaml").write_text(YAML)
+    for path in (tmp_path / "go1.yaml", str(tmp_path / "go1.yaml")):
+        actuator = entity(ours(path, targets=(".*_calf_joint", ".*_hip_joint"))).actuators[0]
+        gains = {name: config.controller.kp for name, config in actuator.configs.items()}
+        assert gains == {name: 10.0 if "hip" in name else 20.0 for name in actuator.target_names}
+
+
+def test_the_motor_of_a_name():
+    actuator = entity(ours("Unitree Go M8010 6", stiffness=30.0, damping=0.6)).actuators[0]
+    (config,) = {id(config): config for config in actuator.configs.values()}.values()
+    assert config.controller == actuon.PDControlConfig(30.0, 0.6)
+    assert len(config.stages) > 1
+
+
+@pytest.mark.parametrize(
+    ("cfg", "error", "match"),
+    [
+        (ours(actuon.ActuatorConfig(PD), targets=("knee",)), ValueError, "No joints matched expressions"),
+        (ours("unitree-go3", stiffness=1.0, damping=1.0), actuon.ParameterError, "unknown motor 'unitree-go3'; "),
+        (ours("unitree-go2"), actuon.ParameterError, "stiffness .* and damping .* must be given"),
+        (ours("none.yaml"), actuon.RobotFileError, "none.yaml"),
+        (ours(actuon.ActuatorConfig(PD), stiffness=1.0), actuon.ParameterError, "stiffness: is for the name of a"),
+        (ours(actuon.ActuatorConfig(PD, effort_mode="tangent")), actuon.StructureError, "effort_mode: got 'tangent'"),
+        (ours(3.0, stiffness=1.0, damping=1.0), actuon.ParameterError, "got 3.0; must be the name of a motor"),
+        (
+            ours(actuon.ActuatorConfig(PD), ("FR",), transmission_type=TransmissionType.SITE),
+            actuon.StructureError,
+            "got SITE, which has no position",
+        ),
+        (
+            ours(actuon.ActuatorConfig(PD, effects=[actuon.FrictionEffectConfig(0.1, load_motor=0.1)])),
+            actuon.StructureError,
+            "joint 'FR_hip_joint': EffectFriction: needs inertia",
+        ),
+    ],
+)
+def test_configs_that_cannot_be(cfg, error, match, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=match):
+        entity(cfg)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("actuators: {a: {joints: knee, controller: {type: pd, kp: 1, kd: 1}}}", "a: joints: 'knee' matches no joint"),
+        ("actuators: {a: {joints: .*_hip_joint, controller: {type: pd, kp: 1, kd: 1}}}", "no actuator for 'FR_thigh"),
+        ("actuators: {a: {joints: .*_joint, controller: {type: pd, kp: -1, kd: 1}}}", "kp: got -1"),
+        ("actuators: [", "is not a valid YAML file"),
+    ],
+)
+def test_yaml_files_that_cannot_be(text, match, tmp_path):
+    (tmp_path / "go1.yaml").write_text(text)
+    with pytest.raises(actuon.RobotFileError, match=f"go1.yaml.*{match}"):
+        entity(ours(tmp_path / "go1.yaml"))
+
+
+def scaling(parameter, low, high, mode="startup", **options):
+    params = {"parameter": parameter, "ranges": (low, high), **options}
+    return EventTermCfg(func=randomize, mode=mode, params=params)
+
+
+def test_parameters_are_randomised_per_environment():
+    config = actuon.ActuatorConfig(PD, actuon.MaxEffortClampingConfig(20.0), actuon.DelayConfig(3))
+    knees = SceneEntityCfg("robot", joint_names=KNEES)
+    env = made(
+        [ours(config)],
+        num_envs=4,
+        gains=scaling("controller.kp", 0.5, 1.5, asset_cfg=knees),
+        lags=scaling("delay.delay_steps", 0, 3, mode="reset", operation="abs"),
+        limits=scaling("clamping.max_effort", 1.0, 2.0, operation="add", distribution="log_uniform"),
+    )
+    robot = env.scene["robot"]
+    chains = robot.actuators[0].chains
+    kp, lags, limits = (chains.parameter(n) for n in ("controller.kp", "delay.delay_steps", "clamping.max_effort"))
+    is_knee = torch.tensor(["calf" in name for name in robot.actuators[0].target_names])
+    assert (kp[:, ~is_knee] == 20.0).all()
+    assert ((kp >= 10.0) & (kp <= 30.0)).all()
+    assert kp[:, is_knee].unique().numel() == 16
+    assert set(lags.unique().tolist()) == {0.0, 1.0, 2.0, 3.0}
+    assert ((limits >= 21.0) & (limits <= 22.0)).all()
+    env.reset(env_ids=torch.tensor([2]))
+    assert torch.equal(chains.parameter("delay.delay_steps")[[0, 1, 3]], lags[[0, 1, 3]])
+    assert not torch.equal(chains.parameter("delay.delay_steps")[2], lags[2])
+    assert torch.equal(chains.parameter("controller.kp"), kp)
+    assert trot(env, 2).isfinite().all()
+    for options, error, match in (
+        ({"parameter": "controller.ki"}, actuon.ParameterError, "entity 'robot': no parameter 'controller.ki'"),
+        ({"ranges": (-2.0, -1.0)}, actuon.ParameterError, "entity 'robot': ControllerPD.kp: got -"),
+        ({"distribution": "even"}, actuon.ParameterError, "distribution: got 'even'; distributions: uniform"),
+        ({"operation": "times"}, actuon.ParameterError, "operation: got 'times'; operations: scale"),
+        ({"env_ids": torch.tensor([4])}, actuon.SimulationError, "env_ids: got .*; must be whole numbers from 0 to 3"),
+    ):
+        given = {"env_ids": None, "parameter": "controller.kp", "ranges": (0.9, 1.1)} | options
+        with pytest.raises(error, match=match):
+            randomize(env, given.pop("env_ids"), **given)
+    assert torch.equal(chains.parameter("controller.kp"), kp)
+
+
+def test_commands_and_environments_that_cannot_be():
+    env = made([ours(actuon.ActuatorConfig(PD))])
+    actuator = env.scene["robot"].actuators[0]
+    command = actuator.get_command(env.scene["robot"].data)
+    elsewhere = dataclasses.replace(command, pos=torch.zeros(2, 12, device="meta"))
+    with pytest.raises(actuon.ArrayError, match="pos: got a tensor on 'meta'; the actuator runs on 'cpu'"):
+        actuator.compute(elsewhere)
+    with pytest.raises(actuon.SimulationError, match="env_ids: got .*; must be whole numbers from 0 to 1"):
+        actuator.reset(torch.tensor([2]))
+    assert isinstance(command, ActuatorCmd)
+    assert actuator.compute(command).shape == (2, 12)
+
+
+def test_a_config_is_data():
+    cfg = ours(actuon.ActuatorConfig(PD, delay=actuon.DelayConfig(2)))
+    assert copy.deepcopy(cfg) == cfg
+    assert dataclasses.asdict(cfg)["actuator"]["stages"][1]["kp"] == 20.0
