@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import numpy as np
+import PIL.Image
 import pytest
 from command_line import command
 from pxr import Usd, UsdPhysics
@@ -20,8 +21,9 @@ from rich.console import Console
 from robot_files import EXAMPLES, add, robot, save_robot
 
 import actuon
-from actuon.tools import cli
-from actuon.tools.run import SLIDE, SWING, Joint, choreography, simulate, summary
+from actuon.tools import cli, film, plots, scenes
+from actuon.tools.choreography import SLIDE, SWING, Joint, choreography
+from actuon.tools.run import simulate, summary
 from actuon.tools.tables import print_runs
 
 
@@ -190,8 +192,13 @@ def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
     assert "ideal PD" in out
     assert ("root body at" in out) == ("quadruped" in robot_file)
     assert ("its base is fixed to the world" in out) == ("arm" in robot_file)
-    for name in ("tracking.png", "effort.png", "torque_speed.png"):
+    is_free, is_in_mujoco = "quadruped" in robot_file, ".xml" in robot_file or engine == "mujoco"
+    files = ["tracking.png", "effort.png", "torque_speed.png", *(["height.png"] if is_free else [])]
+    for name in files:
         assert (tmp_path / name).stat().st_size > 10_000
+    assert (tmp_path / "height.png").exists() == is_free
+    if is_in_mujoco:
+        assert (tmp_path / "robot.png").exists() != ("no picture: MuJoCo cannot draw here" in out)
     assert (tmp_path / "r.csv").read_text().startswith("time,position/0/")
 
 
@@ -206,7 +213,7 @@ def test_run_says_how_efforts_reach_the_engine(tmp_path):
 
 
 def test_run_shows_what_limits_do(tmp_path):
-    """In six seconds the quadruped stands up against the limits of its calves, and is still up after the push."""
+    """In six seconds the quadruped hops against the limits of its calves, and is still up after the push."""
     real, ideal = (simulate("mujoco", ASSETS / "quadruped.xml", 6.0, 1, ideal)[0] for ideal in (False, True))
     assert summary(real)["FL_calf_joint"].clipped > 0.005
     assert summary(real)["FL_calf_joint"].peak <= 35.55
@@ -216,8 +223,86 @@ def test_run_shows_what_limits_do(tmp_path):
         assert run.upright.min() > 0.8
         assert run.upright[-1].min() > 0.99
         assert abs(run.heights[-1, 0] - 0.27) < 0.02
-        assert run.heights.min() < 0.2  # it squatted
-    assert ideal.heights.max() > real.heights.max() + 0.02  # and jumps, the ideal one higher than motors could
+        assert [phase.name for phase in run.phases] == ["crouch", "hop", "crouch", "hop", "push", "stand"]
+        time, height = run.data["time"], run.heights[:, 0]
+        for phase in run.phases:
+            during = height[(time >= phase.start) & (time < phase.end)]
+            if phase.name == "crouch":
+                assert during[-1] < 0.17
+            elif phase.name == "hop":
+                assert 0.355 < during.max() < 0.405  # it stands at 0.27 m
+        leans = np.abs(run.data["position"][:, 0, 0::3] - run.data["position"][0, 0, 0::3]).max(axis=1)
+        assert leans[(time > 4.5) & (time < 5.0)].max() > leans[time < 4.5].max()  # it is pushed to the side
+        assert run.phases[-1].end == pytest.approx(6.0)
+    assert ideal.heights.max() > real.heights.max() + 0.03  # higher than motors could
+
+
+def test_plots_mark_phases_and_the_push():
+    run, _ = simulate("mujoco", ASSETS / "quadruped.xml", 4.7, 1, False)
+    figure = plots._height([run])
+    (axis,) = figure.axes
+    assert axis.get_ylabel() == "height of the trunk [m]"
+    assert [text.get_text() for text in axis.texts] == [phase.name for phase in run.phases]
+    assert "push" in axis.get_legend_handles_labels()[1]
+    np.testing.assert_array_equal(axis.lines[0].get_ydata(), run.heights[:, 0])
+    joint = plots.pyplot().figure().subplots()
+    plots._tracking(joint, [run], 2)
+    assert "push" in joint.get_legend_handles_labels()[1]
+    assert [text.get_text() for text in joint.texts] == ["crouch", "hop", "crouch", "hop", "stand"]
+    plots.pyplot().close("all")
+    assert [name for name, _ in scenes.moments(run)] == ["crouch", "hop", "push", "stand"]
+    hop = dict(scenes.moments(run))["hop"]
+    assert run.heights[np.searchsorted(run.data["time"], hop), 0] == run.heights[run.data["time"] < 2.4].max()
+
+
+def can_draw():
+    """Whether MuJoCo finds an OpenGL that draws without a screen."""
+    run, _ = simulate("mujoco", ASSETS / "arm.xml", 0.01, 1, True)
+    try:
+        next(run.film.draw([0], 64, 48))
+    except film.CannotDrawError:
+        return False
+    return True
+
+
+def test_run_draws_the_robot_and_films_it(tmp_path):
+    if not can_draw():
+        pytest.skip("MuJoCo finds no OpenGL to draw with: install libosmesa6")
+    run, _ = simulate("mujoco", ASSETS / "quadruped.xml", 0.2, 1, False)
+    assert len(run.film.times) == 7
+    first, last = run.film.draw([0, -1], 160, 120)
+    assert first.shape == (120, 160, 3)
+    assert np.ptp(first) > 150  # light and dark
+    assert len(np.unique(first.reshape(-1, 3), axis=0)) > 500
+    assert (first != last).any()
+    scenes.save_picture([run, run], tmp_path / "robot.png")
+    assert (tmp_path / "robot.png").stat().st_size > 20_000
+    scenes.save_video([run, run], tmp_path / "run.gif")
+    with PIL.Image.open(tmp_path / "run.gif") as image:
+        assert image.size == (896, 336)
+        assert image.n_frames == 4
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    scenes.save_video([run, run], tmp_path / "run.mp4")
+    frames = ffmpeg.read_frames(tmp_path / "run.mp4")
+    about = next(frames)
+    assert about["size"] == (896, 336)
+    assert about["fps"] == 30.0
+    assert len(list(frames)) == 7
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere MuJoCo can open a window without a screen")
+def test_run_goes_on_without_a_picture_where_nothing_can_draw(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    out = command("run", ASSETS / "arm.xml", "--seconds", 0.02, "-o", tmp_path)
+    assert "no picture: MuJoCo cannot draw here (glfw: " in out
+    assert (tmp_path / "effort.png").exists()
+    assert not (tmp_path / "robot.png").exists()
+    asked = ("--video", tmp_path / "run.gif")
+    out, error = in_a_process("run", ASSETS / "arm.xml", "--seconds", 0.02, "-o", tmp_path, *asked, code=1)
+    assert error == f"actuon: --video: '{tmp_path / 'run.gif'}' was not written\n"
+    assert not (tmp_path / "run.gif").exists()
 
 
 def test_what_usd_says_does_not_get_into_the_progress(file, capfd):
@@ -332,7 +417,7 @@ def test_targets_stay_within_the_range_and_fill_it(start):
         "outside": np.where(np.isfinite(upper), upper + 1.0, 0.0),
         "zero": np.zeros(len(JOINTS)),
     }[start]
-    targets = choreography(JOINTS, home)
+    targets = choreography(JOINTS, home).targets
     path = np.array([targets(time) for time in np.linspace(0.0, 6.0, 3001)])
     assert (path >= lower - 1e-9).all()
     assert (path <= upper + 1e-9).all()
@@ -345,7 +430,7 @@ def test_targets_stay_within_the_range_and_fill_it(start):
 def test_a_quadruped_folds_no_further_than_its_knees_go():
     names = [f"{leg}_{part}" for leg in ("FL", "FR", "RL", "RR") for part in ("hip", "thigh", "calf")]
     joints = [Joint(name, False, -1.0, 1.0, "actuator", True) for name in names]
-    targets = choreography(joints, np.tile([0.0, 0.9, -0.9], 4))
+    targets = choreography(joints, np.tile([0.0, 0.9, -0.9], 4)).targets
     path = np.array([targets(time) for time in np.linspace(0.0, 6.0, 601)])
     assert path.min() == -1.0
     assert path.max() == 1.0
@@ -400,6 +485,9 @@ def test_run_shows_joints_as_what_they_are(tmp_path):
         (("run", "arm.xml", "--record", "a_file/x.npz"), "'a_file' is a file; must be a folder"),
         (("run", "arm.xml", "--record", "folder.npz"), "--record: 'folder.npz' is a directory"),
         (("run", "arm.xml", "--record", "x.txt"), "must be .npz or .csv"),
+        (("run", "arm.xml", "--video", "x.avi"), "--video: 'x.avi' has the format '.avi'; must be .mp4 or .gif"),
+        (("run", "arm.xml", "--video", "a_file/x.gif"), "'a_file' is a file; must be a folder"),
+        (("run", "robot.usda", "--video", "x.gif"), "the engine is newton. Use --engine mujoco"),
         (("run", "robot.usda", "--engine", "bullet"), "must be one of mujoco, newton"),
         (("run", "robot.usda", "--engine", "mujoco"), "there is no robot.xml beside it"),
         (("run", "arm.xml"), "has no actuators"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -288,6 +289,20 @@ def test_a_record_says_what_is_dashed_and_tells_joints_apart(record):
     assert len({line.get_color() for line in first.lines}) == 14
     assert [text.get_text() for text in figure.axes[-1].texts] == ["at no time"]
     pyplot().close(figure)
+
+
+def test_a_record_has_the_units_of_its_joints(record):
+    run = read_record(record / "run.npz")
+    figure = draw_records([run])
+    labels = [axis.get_ylabel().partition("\n")[0] for axis in figure.axes]
+    assert labels[:2] == ["position [rad]", "velocity [rad/s]"]
+    assert "computed effort [N·m]" in labels
+    pyplot().close(figure)
+    assert read_record(record / "run.csv").unit("rad or m") == "rad or m"
+    units = ["m", *["rad"] * 6]
+    assert dataclasses.replace(run, dof_units=units).unit("N·m or N") == "N·m; N: joint1"
+    assert dataclasses.replace(run, dof_units=["m"] * 7).unit("N·m or N") == "N"
+    assert run.unit("W") == "W"
 
 
 def test_axes_have_the_units_of_the_joint_and_compared_motors_a_legend():

@@ -32,6 +32,7 @@ _NAMES = (
     "mechanical_power",
     "electrical_power",
     "dof_names",
+    "dof_units",
     "paths",
 )
 """What a record holds of every robot."""
@@ -98,8 +99,8 @@ class Recorder(Uncopyable):
     def save(self, path: PathLike) -> None:
         """Write everything so far to an ``.npz`` or a ``.csv`` file.
 
-        The first also holds ``dof_names`` and ``paths``. The second has a row per time and columns such as
-        ``position/knee``, or ``position/3/knee`` for the fourth of several robots.
+        The first also holds ``dof_names``, ``dof_units``, rad or m, and ``paths``. The second has a row per time and
+        columns such as ``position/knee``, or ``position/3/knee`` for the fourth of several robots.
         """
         path = Path(path)
         if path.suffix not in FORMATS:
@@ -113,7 +114,9 @@ class Recorder(Uncopyable):
     def _save_npz(self, path: Path) -> None:
         robots = self.actuators.articulation
         everything: dict[str, Any] = self.data
-        np.savez_compressed(path, dof_names=np.array(robots.dof_names), paths=np.array(robots.paths), **everything)
+        everything["dof_names"], everything["paths"] = np.array(robots.dof_names), np.array(robots.paths)
+        everything["dof_units"] = np.where(robots.robots[0].slides, "m", "rad")
+        np.savez_compressed(path, **everything)
 
     def _save_csv(self, path: Path) -> None:
         names, count = self.actuators.articulation.dof_names, len(self.actuators.articulation)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import math
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Annotated, Any
 import typer
 
 import actuon
-from actuon.attach.recorder import FORMATS as RECORDS
 from actuon.errors import RobotFileError
 from actuon.files import check_folder
 
 from .fit_commands import fit_app
-from .messages import complain, in_commands
+from .messages import in_commands
+from .run_command import run
 from .tables import (
     counted,
     make_console,
@@ -27,7 +26,6 @@ from .tables import (
     print_motors,
     print_problems,
     print_report,
-    print_runs,
     print_stability,
 )
 
@@ -39,6 +37,7 @@ app = typer.Typer(
 )
 
 app.add_typer(fit_app, name="fit")
+app.command()(run)
 
 Described = Annotated[
     Path,
@@ -324,75 +323,3 @@ def export(
     found = actuators_of(robot, root, allow_torch)
     actuon.save_actuators(output, found.entries)
     print(f"wrote {counted(len(found.entries))} to {output}{found.origin and ', '}{found.origin}")
-
-
-@app.command()
-def run(
-    robot: Annotated[
-        Path,
-        typer.Argument(help="A USD or MJCF file with actuators in or beside it.", show_default=False, readable=False),
-    ],
-    engine: Annotated[str | None, typer.Option(help="mujoco or newton. Default: the one that reads the file.")] = None,
-    envs: Annotated[int, typer.Option(min=1, help="How many copies of the robot.")] = 1,
-    seconds: Annotated[float, typer.Option(min=0.01, help="How long to move it, in seconds.")] = 6.0,
-    record: Annotated[
-        Path | None, typer.Option(help="Save the run with real motors as .npz or .csv.", readable=False)
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the plots.", readable=False)] = Path("out"),
-    allow_torch: AllowTorch = False,
-) -> None:
-    """Move a robot with its real motors and with ideal ones: a table per joint, and plots.
-
-    A quadruped lies down, stands up, squats and is pushed. Any other robot swings its joints, within their range. The
-    exit code is 1 where a run diverges; what there is until then is shown and saved.
-    """
-    from rich.progress import Progress
-
-    from .plots import pyplot, save_all
-    from .run import engine_for, simulate
-
-    engine, path = engine_for(robot, engine)
-    _check_outputs(output, record)
-    pyplot()
-    actuon.quiet()
-    console = make_console()
-    print(f"{path.name} in {engine}, {envs} × {seconds:g} s; kernels are compiled on first use", end="", flush=True)
-    print(", for about a minute" if engine == "newton" and envs > 1 else "", flush=True)
-    runs = []
-    with Progress(console=console, transient=not console.is_terminal) as progress:
-        for ideal in (False, True):
-            task = progress.add_task(f"{'ideal PD' if ideal else 'real motor'} in {engine}, {seconds:g} s", total=1.0)
-            tick = functools.partial(_update, progress, task)
-            tell = functools.partial(progress.console.print, highlight=False, markup=False)
-            done, recorder = simulate(engine, path, seconds, envs, ideal, tick, allow_torch, tell)
-            if done.problem is None:
-                progress.update(task, completed=1.0)
-            runs.append(done)
-            if record is not None and not ideal and len(recorder):
-                recorder.save(record)
-    shown = [done for done in runs if done.data]
-    if shown:
-        print_runs(console, f"{path.name}: {envs} × {len(runs[0].joints)} joints", shown)
-        for saved in [*save_all(shown, output), *([record] if record is not None and runs[0].data else [])]:
-            print(f"saved {saved}")
-    problems = [f"{done.title}: {done.problem}" for done in runs if done.problem is not None]
-    for problem in problems:
-        complain(problem)
-    if problems:
-        raise typer.Exit(1)
-
-
-def _check_outputs(folder: Path, record: Path | None) -> None:
-    """Refuse, before anything is simulated, what could not be written at the end."""
-    check_folder(folder)
-    if record is None:
-        return
-    if record.suffix not in RECORDS:
-        raise RobotFileError(f"--record: '{record}' has the format '{record.suffix}'; must be {' or '.join(RECORDS)}")
-    if record.is_dir():
-        raise RobotFileError(f"--record: '{record}' is a directory; must be a file")
-    check_folder(record.parent)
-
-
-def _update(progress: Any, task: Any, share: float) -> None:
-    progress.update(task, completed=share)

@@ -276,7 +276,7 @@ def draw_records(records: Sequence[Record]) -> Any:
             for name, style in zip(names, ("-", "--"), strict=False):
                 _draw_series(axis, record, name, style)
             first, *dashed = (name.replace("_", " ") for name in names if name in record.series or name == names[0])
-            unit = (UNITS | _POSITION)[names[0]]
+            unit = record.unit((UNITS | _POSITION)[names[0]])
             text = "\n".join([f"{first} [{unit}]", *(f"dashed: {name}" for name in dashed)])
             label_axes(axis, "time [s]", text)
         if "limited_by" in record.series:

@@ -37,7 +37,8 @@ def save_figure(figure: Any, path: Path) -> None:
 
 
 def save_all(runs: list[Run], folder: Path) -> list[Path]:
-    """Save tracking, effort and the torque-speed plane of the first robot; returns the files.
+    """Save tracking, effort and the torque-speed plane of the first robot, and its height where it is free; returns the
+    files.
 
     A run that diverged is drawn as far as the picture goes that the others give.
     """
@@ -61,7 +62,48 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
         figure.tight_layout(rect=(0.0, 0.0, 1.0, 1.0 - 0.5 / (2.4 * rows + 1.0)))
         paths.append(folder / f"{name}.png")
         save_figure(figure, paths[-1])
+    if not runs[0].is_fixed_base:
+        paths.append(folder / "height.png")
+        save_figure(_height(runs), paths[-1])
     return paths
+
+
+def _height(runs: list[Run]) -> Any:
+    figure, axis = pyplot().subplots(figsize=(8.0, 3.6), layout="constrained")
+    for i, run in reversed(list(enumerate(runs))):
+        axis.plot(
+            _times(run), run.heights[:, 0], color=f"C{i}", label=f"{run.title}: {run.heights[:, 0].max():.3f} m at most"
+        )
+    whole = [run for run in runs if run.problem is None] or runs
+    low, high = (getattr(np, which)([getattr(run.heights[:, 0], which)() for run in whole]) for which in ("min", "max"))
+    axis.set_ylim(low - 0.1 * (high - low) - 1e-3, high + 0.25 * (high - low) + 1e-3)
+    _mark_phases(axis, runs, with_names=True)
+    axis.set(xlabel="time [s]", ylabel=f"height of the {'trunk' if runs[0].phases else 'root body'} [m]")
+    axis.legend(loc="lower right")
+    axis.grid(alpha=0.3)
+    return figure
+
+
+def _times(run: Run) -> np.ndarray:
+    """Of poses [s], shape (T,): they are read after each step, and of a step that diverged there is none."""
+    return run.data["time"][: len(run.heights)]
+
+
+def _mark_phases(axis: Any, runs: list[Run], with_names: bool = False) -> None:
+    """Shade what the robot is told to do: every second phase in grey, a push in red."""
+    phases = max((run.phases for run in runs), key=len)
+    is_grey = True
+    for phase in phases:
+        is_grey = is_grey != (phase.force is None)
+        if phase.force is not None:
+            axis.axvspan(phase.start, phase.end, color="C3", alpha=0.3, linewidth=0, label=phase.name)
+        elif is_grey:
+            axis.axvspan(phase.start, phase.end, color="0.5", alpha=0.12, linewidth=0)
+        if with_names or phase.force is None:
+            place = {"transform": axis.get_xaxis_transform(), "ha": "center", "va": "top"}
+            axis.text(
+                (phase.start + phase.end) / 2, 0.98, phase.name, fontsize=8 if with_names else 6, color="0.4", **place
+            )
 
 
 def _label(axis: Any, horizontal: str, vertical: str) -> None:
@@ -94,6 +136,7 @@ def _tracking(axis: Any, runs: list[Run], dof: int) -> None:
         views = [_view(runs, "position", dof), _view([longest], "position_target", dof)]
         axis.set_ylim(min(low for low, _ in views), max(high for _, high in views))
     low, high = axis.get_ylim()
+    _mark_phases(axis, runs)
     for stop in (joint.lower, joint.upper):
         if low <= stop <= high:
             axis.axhline(stop, color="0.3", linestyle=":", linewidth=1, label="stop")
@@ -105,6 +148,7 @@ def _effort(axis: Any, runs: list[Run], dof: int) -> None:
         axis.plot(run.data["time"], _series(run, "applied_effort", dof), color=f"C{i}", linewidth=1, label=run.title)
     if any(run.problem for run in runs):
         axis.set_ylim(*_view(runs, "applied_effort", dof))
+    _mark_phases(axis, runs)
     _label(axis, "time [s]", f"effort [{runs[0].joints[dof].effort_unit}]")
 
 

@@ -36,6 +36,18 @@ class Record:
     dof_names: list[str]
     series: dict[str, np.ndarray]
     """``time`` of shape (T,), others of shape (T, N, D), by name."""
+    dof_units: list[str] | None = None
+    """Of the positions, "rad" or "m"; None where the file does not say."""
+
+    def unit(self, text: str) -> str:
+        """Which of "rad or m", "N·m or N" and the like is that of these DOFs."""
+        turning, _, sliding = text.partition(" or ")
+        if not sliding or self.dof_units is None:
+            return text
+        slide = [name for name, unit in zip(self.dof_names, self.dof_units, strict=True) if unit == "m"]
+        if not slide or len(slide) == len(self.dof_names):
+            return sliding if slide else turning
+        return f"{turning}; {sliding}: {', '.join(slide)}"
 
     def columns(self, patterns: tuple[str, ...]) -> list[int]:
         """The DOFs that names or regular expressions mean; all, where there are none."""
@@ -73,7 +85,8 @@ def read_record(path: Path) -> Record:
     """
     check_readable(path, FORMATS)
     try:
-        names, series = _read_npz(path) if path.suffix.lower() == ".npz" else _read_csv(path)
+        is_npz = path.suffix.lower() == ".npz"
+        names, series, units = _read_npz(path) if is_npz else (*_read_csv(path), None)
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, csv.Error) as error:
         raise RobotFileError(f"'{path}' is not a record: {error}") from error
     missing = [name for name in NEEDED if name not in series]
@@ -85,13 +98,19 @@ def read_record(path: Path) -> Record:
                 f"'{path}' is not a record of actuon.Recorder: the series '{name}' has the shape {values.shape}; must "
                 f"be ({len(series['time'])}, robots, {len(names)})"
             )
-    return Record(path.name, names, series)
+    if units is not None and len(units) != len(names):
+        raise RobotFileError(
+            f"'{path}' is not a record of actuon.Recorder: it has {len(units)} units of {len(names)} DOFs"
+        )
+    return Record(path.name, names, series, units)
 
 
-def _read_npz(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:
+def _read_npz(path: Path) -> tuple[list[str], dict[str, np.ndarray], list[str] | None]:
     with np.load(path, allow_pickle=False) as contents:
-        series = {name: contents[name] for name in contents.files if name not in ("dof_names", "paths")}
-        return [str(name) for name in contents["dof_names"]], series
+        about = ("dof_names", "dof_units", "paths")
+        series = {name: contents[name] for name in contents.files if name not in about}
+        units = [str(unit) for unit in contents["dof_units"]] if "dof_units" in contents.files else None
+        return [str(name) for name in contents["dof_names"]], series, units
 
 
 def _read_csv(path: Path) -> tuple[list[str], dict[str, np.ndarray]]:

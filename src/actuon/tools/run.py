@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves a robot twice, with the motors of its file and with ideal ones, and shows the difference.
 
-A quadruped lies down, stands up, squats and is pushed. Any other robot swings all its joints, within their range.
+What it is told to do is in `choreography`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,46 +25,12 @@ from actuon.networks.reading import ReadOnce
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 
+from .choreography import Joint, Phase, choreography
+from .film import Film
+
 ENGINES = ("mujoco", "newton")
 FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz", ".xml")}
 MOST_STEPS = 10_000_000
-PUSH = (0.0, 80.0, 0.0)
-"""Force on the quadruped's trunk [N], for `PUSH_SECONDS`."""
-PUSH_SECONDS = 0.12
-PUSH_TIME = 4.5
-"""When [s]."""
-SWING = 0.5
-"""How far a joint that turns swings to each side [rad], and one that slides [m]."""
-SLIDE = 0.1
-SHARE = 0.4
-"""How much of its range a joint swings to each side at most."""
-
-Targets = Callable[[float], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Joint:
-    """A joint of the robot that is moved."""
-
-    name: str
-    slides: bool
-    lower: float
-    """Its stops [rad or m]; ±inf where there is none."""
-    upper: float
-    driven_by: str
-    """``"actuator"``, ``"engine drive"`` or ``"nothing"``."""
-    has_targets: bool
-    """Whether what drives it follows position targets."""
-
-    @property
-    def unit(self) -> str:
-        """Of its position."""
-        return "m" if self.slides else "rad"
-
-    @property
-    def effort_unit(self) -> str:
-        """Of its effort."""
-        return "N" if self.slides else "N·m"
 
 
 @dataclass
@@ -86,6 +52,10 @@ class Run:
     """When it ended [s]."""
     problem: str | None
     """Why it ended early, if it did."""
+    phases: tuple[Phase, ...]
+    """Of its motion, up to its end."""
+    film: Film | None
+    """Where the robot was, to be drawn; None where the engine is not MuJoCo."""
     stability: RobotStability | None = None
     """How near its actuators are to diverging; None where that could not be looked at."""
 
@@ -146,43 +116,6 @@ def joints_of(actuators: ArticulationActuators) -> list[Joint]:
     return joints
 
 
-def choreography(joints: list[Joint], home: np.ndarray) -> Targets:
-    """Targets over time, shape (D,), within the range of each joint.
-
-    For a quadruped lie, stand, squat twice; for others a swing of each joint that follows targets.
-    """
-    lower, upper = np.array([joint.lower for joint in joints]), np.array([joint.upper for joint in joints])
-    home = np.clip(home, lower, upper)
-    if not is_quadruped(joints):
-        return _swing(joints, home, lower, upper)
-    # A knee bends twice as far as a hip, which keeps the feet below the hips.
-    names = [joint.name for joint in joints]
-    fold = np.array([0.29 if "thigh" in name else -0.58 if "calf" in name else 0.0 for name in names])
-    # Down slowly, up within three hundredths of a second, as a policy would command it; twice. Then it stands.
-    times = np.array([0.0, 0.9, 1.3, 1.33, 2.4, 3.0, 3.3, 3.33])
-    depth = np.array([0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
-    return lambda time: np.clip(home + fold * np.interp(time, times, depth), lower, upper)
-
-
-def _swing(joints: list[Joint], home: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Targets:
-    span = np.maximum(upper - lower, 0.0)
-    reach = np.minimum([SLIDE if joint.slides else SWING for joint in joints], SHARE * span)
-    room = np.where(np.isfinite(span), (0.5 - SHARE) * span, 0.0) + reach
-    middle = np.clip(home, lower + room, upper - room)
-    follows = np.array([joint.has_targets for joint in joints])
-    reach, middle = np.where(follows, reach, 0.0), np.where(follows, middle, home)
-    phase = np.arange(len(joints)) * 0.7
-
-    def targets(time: float) -> np.ndarray:
-        return home + min(1.0, time) * (middle - home + reach * np.sin(2 * np.pi * time + phase))
-
-    return targets
-
-
-def is_quadruped(joints: list[Joint]) -> bool:
-    return sum("calf" in joint.name for joint in joints) == 4
-
-
 def without_limits(actuator: ActuatorConfig) -> ActuatorConfig:
     """The same controller at the same rate, at once and with any effort."""
     return actuator.with_stages([part for part in (actuator.controller,) if part is not None])
@@ -229,21 +162,25 @@ def simulate(
             if tell is not None and said:
                 tell(f"{title}: {said}")
         joints = joints_of(actuators)
-        targets = choreography(joints, robots.get_dof_positions().numpy()[0])
+        motion = choreography(joints, robots.get_dof_positions().numpy()[0])
         if seconds / simulation.dt > MOST_STEPS:
             most = f"must be at most {MOST_STEPS}, so {MOST_STEPS * simulation.dt:g} s"
             raise SimulationError(f"{seconds:g} s in steps of {simulation.dt:g} s are too many steps; {most}")
         steps = max(1, round(seconds / simulation.dt))
-        push = range(round(PUSH_TIME / simulation.dt), round((PUSH_TIME + PUSH_SECONDS) / simulation.dt))
+        film = Film.of(simulation) if isinstance(simulation, MujocoSimulation) else None
+        force = motion.force(0.0)
         poses = []
         problem = None
         with Recorder(actuators) as recorder:
             try:
                 for step in range(steps):
-                    robots.set_dof_position_targets(targets(simulation.time))
-                    if is_quadruped(joints) and step in (push.start, push.stop):
-                        robots.push(PUSH if step == push.start else (0.0, 0.0, 0.0))
+                    robots.set_dof_position_targets(motion.targets(simulation.time))
+                    if motion.force(simulation.time) != force:
+                        force = motion.force(simulation.time)
+                        robots.push(force)
                     simulation.step()
+                    if film is not None and isinstance(simulation, MujocoSimulation):
+                        film.shoot(simulation)
                     poses.append(robots.get_root_poses().numpy())
                     if tick is not None and step % 25 == 0:
                         tick(step / steps)
@@ -256,7 +193,22 @@ def simulate(
     pose = np.reshape(poses, (-1, len(robots), 7))
     upright = 1.0 - 2.0 * (pose[..., 3] ** 2 + pose[..., 4] ** 2)
     fixed = robots.robots[0].is_fixed_base
-    return Run(title, recorder.data, joints, configs, pose[..., 2], upright, fixed, end, problem, stability), recorder
+    phases = tuple(replace(phase, end=min(phase.end, end)) for phase in motion.phases if phase.start < end)
+    run = Run(
+        title,
+        recorder.data,
+        joints,
+        configs,
+        pose[..., 2],
+        upright,
+        fixed,
+        end,
+        problem,
+        phases,
+        film if film is not None and film.times else None,
+        stability,
+    )
+    return run, recorder
 
 
 def _stability(actuators: ArticulationActuators) -> RobotStability | None:

@@ -19,7 +19,8 @@ from actuon.attach.checking import COLUMNS, UNITS, CheckResult, summary_line
 from actuon.declare.registry import by_config
 from actuon.motors.catalogue import CatalogueMotor
 
-from .run import Joint, JointSummary, Run, summary
+from .choreography import Joint
+from .run import JointSummary, Run, summary
 
 FELL = 5.0
 """How far a robot falls only where nothing is below it [m]."""
