@@ -11,11 +11,19 @@ import pytest
 import warp as wp
 from hypothesis import settings
 
+from actuon.sim.newton.adjoints import leave_out_adjoints
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would wait for those of the other test process
 sys.path.insert(0, str(Path(__file__).parent))
 wp.config.log_level = wp.LOG_WARNING
 settings.register_profile("actuon", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("actuon")
+
+
+def pytest_collection_finish(session):
+    """Share one compilation of Newton's solvers with commands, and take a fraction of its time."""
+    if "newton" in sys.modules:
+        leave_out_adjoints()
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from actuon.attach.checking import CheckResult, check, robot_file
 from actuon.errors import ActuonError, RobotFileError
 from actuon.robot_files.usd.report import Report
 from actuon.robot_files.yaml_files import match_joints
+from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
+from actuon.sim.newton.adjoints import leave_out_adjoints
 
 from .own_drives import TOO_STIFF
 from .robot_report import YAML, actuators_of
@@ -53,6 +55,8 @@ def look_at_stability(
         return Stability(None, [], [*notes, f"stability is not looked at: {error}"])
     try:
         with without_prints_of_mujoco():
+            if robot.suffix.lower() not in MUJOCO_FORMATS:
+                leave_out_adjoints()
             result = check(robot, dt, actuators=own, allow_unsafe_torch_checkpoints=allow_torch)
     except (ActuonError, ImportError) as error:
         return Stability(None, [], [*notes, f"stability is not looked at: {error}"])

@@ -24,6 +24,7 @@ from actuon.files import check_readable
 from actuon.networks.reading import ReadOnce
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
+from actuon.sim.newton.adjoints import leave_out_adjoints
 
 from .choreography import Joint, Phase, choreography
 from .film import Film
@@ -93,6 +94,7 @@ def make_simulation(engine: str, path: Path, num_envs: int) -> Simulation:
     """The robot in its engine."""
     if engine == "mujoco":
         return MujocoSimulation(path, num_envs)
+    leave_out_adjoints()
     simulation = NewtonSimulation(path, num_envs)
     if num_envs > 1:
         _, engine_of_many = simulation.solver.import_mujoco()

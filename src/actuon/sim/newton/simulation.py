@@ -76,7 +76,7 @@ class NewtonSimulation(SlopeHolder):
         self._check_arguments(num_envs, dt)
         sizes = {"njmax": njmax, "nconmax": nconmax}
         check_options(solver, integrator, sizes)
-        self._newton = newton = _import_newton()
+        self._newton = newton = import_newton()
         file = read_robot_file(newton, stage_or_path)
         self.stage, self.source = file.stage, file.source
         builder = file.builder
@@ -391,7 +391,8 @@ def _current_stage() -> Usd.Stage | None:
     return stages[-1] if stages else None
 
 
-def _import_newton() -> Any:
+def import_newton() -> Any:
+    """The package ``newton``."""
     try:
         import newton
     except ImportError as error:

@@ -298,18 +298,19 @@ class MujocoPhysics(Physics):
                 getattr(self.solver.mjw_model, f"actuator_{name}prm").assign(numbers)
 
 
-_SERVED: dict[str, tuple[str, type[Physics]]] = {
+SERVED: dict[str, tuple[str, type[Physics]]] = {
     "mujoco": ("SolverMuJoCo", MujocoPhysics),
     "featherstone": ("SolverFeatherstone", FeatherstonePhysics),
     "semi_implicit": ("SolverSemiImplicit", SemiImplicitPhysics),
     "xpbd": ("SolverXPBD", XpbdPhysics),
 }
+"""Solvers by name: their class in Newton, and what serves them."""
 
 
 def check_options(solver: Any, integrator: Any, sizes: dict[str, Any]) -> None:
     """Refuse options that cannot be, before anything is built."""
     if isinstance(solver, str):
-        if solver not in _SERVED:
+        if solver not in SERVED:
             raise SimulationError(f"solver: got '{solver}'; must be {_allowed()}")
     elif not callable(solver):
         raise SimulationError(
@@ -341,7 +342,7 @@ def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str,
         SimulationError: Robots cannot be stepped with it.
     """
     if isinstance(solver, str):
-        name, kind = _SERVED[solver]
+        name, kind = SERVED[solver]
         try:
             with np.errstate(invalid="ignore"):  # it casts arrays that nobody has filled yet
                 made = getattr(newton.solvers, name)(model, **(options if solver == "mujoco" else {}))
@@ -360,13 +361,13 @@ def make_physics(newton: Any, model: Any, solver: SolverLike, options: dict[str,
 
 
 def _kind_of(newton: Any, solver: type) -> type[Physics]:
-    for name, kind in _SERVED.values():
+    for name, kind in SERVED.values():
         if issubclass(solver, getattr(newton.solvers, name)):
             return kind
     raise SimulationError(f"solver: {solver.__name__} does not step robots here; must be {_allowed()}")
 
 
 def _allowed() -> str:
-    names = ", ".join(f"'{name}'" for name in _SERVED)
-    classes = ", ".join(name for name, _ in _SERVED.values())
+    names = ", ".join(f"'{name}'" for name in SERVED)
+    classes = ", ".join(name for name, _ in SERVED.values())
     return f"one of {names}, or a function of the model that makes one of {classes}"

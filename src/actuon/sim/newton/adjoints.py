@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Newton's kernels without their adjoints, which take most of the time that it compiles before a first step."""
+
+from __future__ import annotations
+
+import sys
+
+import warp as wp
+
+from .simulation import import_newton
+from .solvers import SERVED
+
+_DIFFERENTIATED = "newton._src.actuators"
+"""Newton's own parts of actuators, of which chains and their gradients may be made."""
+
+
+def leave_out_adjoints() -> None:
+    """Compile Newton's solvers for stepping alone, in this process, where nothing differentiates through them.
+
+    To be called before they are used: what is compiled already would be compiled again.
+    """
+    newton = import_newton()
+    for solver, _ in SERVED.values():
+        getattr(newton.solvers, solver)  # which loads its module
+    for name, module in list(sys.modules.items()):
+        is_own = name.startswith("newton.") and not name.startswith(_DIFFERENTIATED)
+        if is_own and wp.get_module_options(module)["enable_backward"]:
+            wp.set_module_options({"enable_backward": False}, module)
