@@ -10,7 +10,7 @@ demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-ray: .venv/.dev .venv/.ray
 	$(BIN)/python -m pytest tests/test_fit_jobs.py tests/test_fit_fleet.py
