@@ -40,7 +40,7 @@ def parameter_table(config: type[actuon.Config]) -> str:
 
 def vocabulary_table(docs: Path) -> str:
     """A Markdown table: what a component is called in Python, YAML, USD and `actuon.lab`, with links from ``docs``."""
-    lines = ["| component | config | YAML | USD schema | group configs |", "|---|---|---|---|---|"]
+    lines = ["| component, its config | YAML | USD schema | group configs |", "|---|---|---|---|"]
     pages = {
         name: page.relative_to(docs).as_posix()
         for page in sorted(docs.glob("components/*.md"))
@@ -52,9 +52,9 @@ def vocabulary_table(docs: Path) -> str:
         names = _names(entry)
         groups = [cfg for cfg, stages in GROUP_STAGES.items() if set(stages) & set(names)]
         lines.append(
-            f"| {', '.join(f'[`{name}`]({pages[config]})' for name in names)} | `{config}` "
+            f"| {'<br>'.join(f'[`{name}`]({pages[config]})' for name in names)}<br>`{config}` "
             f"| `{entry.kind.key}`: `{entry.type_name}` | `{entry.schema_name}` "
-            f"| {', '.join(f'`{cfg}`' for cfg in groups)} |"
+            f"| {'<br>'.join(f'`{cfg}`' for cfg in groups)} |"
         )
     return "\n".join(lines) + "\n"
 
