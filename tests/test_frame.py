@@ -38,6 +38,7 @@ ORDER = [
     "response",
     "implicit_step",
     "actuator",
+    "trials",
     "torch",
     "shared_battery",
     "builder",
@@ -52,16 +53,18 @@ ORDER = [
     "mjlab",
     "gym",
     "fit",
+    "bench",
 ]
 ORDER += ["__init__", "tools"]
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
 ROOMS_OF |= {"fit_commands": ("typer",), "fit_tables": ("rich",), "fit_fleet": ("rich",), "fit_excite": ("rich",)}
+ROOMS_OF |= {"bench_command": ("typer",)}
 ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",), "gym": ("gymnasium",)}
 ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch")}
 ROOMS_OF |= {"run_command": ("typer", "rich"), "render_frames": ("mujoco",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
-HEAVY += ("scipy", "cmaes", "pyarrow", "gymnasium", "mjlab")
+HEAVY += ("scipy", "cmaes", "pyarrow", "gymnasium", "mjlab", "viser", "trimesh")
 
 
 def room(path):

@@ -17,7 +17,7 @@ from actuon.tools.pictures import Inputs, draw_records, draw_sections, sections_
 from actuon.tools.plot_kinds import Subject
 from actuon.tools.plots import pyplot
 from actuon.tools.records import Record, read_record
-from actuon.tools.trials import (
+from actuon.trials import (
     Conditions,
     effort_response,
     envelope,

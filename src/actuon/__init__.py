@@ -178,6 +178,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "newton": (),
     "torch": (),
     "assets": (),
+    "bench": (),
     "fit": (),
     "graph": (),
     "gym": (),
@@ -199,6 +200,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
 if _typing.TYPE_CHECKING:
     from . import (
         assets as assets,
+        bench as bench,
         fit as fit,
         graph as graph,
         gym as gym,

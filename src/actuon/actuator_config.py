@@ -172,6 +172,10 @@ class ActuatorConfig:
         """A config of other stages that is otherwise the same."""
         return ActuatorConfig(stages=stages, control_every=self.control_every, effort_mode=self.effort_mode)
 
+    def without_limits(self) -> ActuatorConfig:
+        """The same controller at the same rate, at once and with any effort: an ideal motor."""
+        return self.with_stages([part for part in (self.controller,) if part is not None])
+
     def of_kind(self, kind: ComponentKind) -> PartsOfKind:
         """The parts of one kind, in order."""
         return PartsOfKind(self.stages, kind)

@@ -51,12 +51,22 @@ class Recorder(Uncopyable):
         for name in actuators.telemetry().signals:
             if name in _NAMES:
                 raise StructureError(f"the signal '{name}' has the name of another series; rename it in OUTPUTS")
-        self.actuators = actuators
         self._series: dict[str, list[Any]] = {}
         self._row: dict[str, Any] = {}
+        self._listen_to(actuators)
+
+    def _listen_to(self, actuators: Attachment) -> None:
+        self.actuators = actuators
         self._subscriptions = subscribe_weakly(
             actuators.articulation.simulation, self, {Event.PRE_STEP: "_before", Event.POST_STEP: "_after"}
         )
+
+    def go_on_with(self, actuators: Attachment) -> None:
+        """Go on with other actuators on the same robots. Signals that only some of them have are NaN elsewhere."""
+        if actuators.articulation.simulation is not self.actuators.articulation.simulation:
+            raise StructureError("the actuators are on robots of another simulation; make another Recorder")
+        self.close()
+        self._listen_to(actuators)
 
     def _before(self, dt: float) -> None:
         """Keep what the actuators see. Targets are taken afterwards: others may still set them."""
@@ -83,8 +93,11 @@ class Recorder(Uncopyable):
         }
         if {"voltage", "current"} <= telemetry.signals.keys():
             self._row["electrical_power"] = telemetry.electrical_power
+        count, unknown = len(self), np.full_like(telemetry.applied_effort, np.nan)
+        for name in self._series.keys() - self._row.keys():
+            self._series[name].append(unknown)
         for name, value in self._row.items():
-            self._series.setdefault(name, []).append(value)
+            self._series.setdefault(name, [unknown] * count).append(value)
 
     def __len__(self) -> int:
         return len(self._series.get("time", ()))

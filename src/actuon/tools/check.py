@@ -11,11 +11,11 @@ from actuon.errors import ActuonError, RobotFileError
 from actuon.robot_files.usd.report import Report
 from actuon.robot_files.yaml_files import match_joints
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
+from actuon.sim.mujoco.warnings import without_prints_of_mujoco
 from actuon.sim.newton.adjoints import leave_out_adjoints
 
 from .own_drives import TOO_STIFF
 from .robot_report import YAML, actuators_of
-from .run import without_prints_of_mujoco
 from .yaml_report import YamlReport
 
 

@@ -15,6 +15,7 @@ import actuon
 from actuon.errors import RobotFileError
 from actuon.files import check_folder
 
+from .bench_command import bench
 from .fit_commands import fit_app
 from .messages import in_commands
 from .run_command import run
@@ -38,6 +39,7 @@ app = typer.Typer(
 
 app.add_typer(fit_app, name="fit")
 app.command()(run)
+app.command()(bench)
 
 Described = Annotated[
     Path,
@@ -237,9 +239,10 @@ def plot(
 
     Everything is measured on the chain of each actuator, at a joint with a load of its own.
     """
+    from actuon.trials import Conditions
+
     from .pictures import save_pictures
     from .plots import FORMATS
-    from .trials import Conditions
 
     if output.suffix.lower() not in FORMATS:
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(FORMATS)}")

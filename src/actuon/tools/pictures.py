@@ -16,12 +16,12 @@ from actuon.components.controllers.pd import PDControlConfig
 from actuon.errors import ActuonError, RobotFileError, listed
 from actuon.motors.catalogue import find_motor, motor_names
 from actuon.networks.reading import ReadOnce
+from actuon.trials import Conditions
 
 from .plot_kinds import KINDS, Kind, Subject, label_axes
 from .plots import pyplot, save_figure
 from .records import FORMATS as RECORDS, Record, read_record
 from .robot_report import FORMATS, actuators_of, sliding
-from .trials import Conditions
 
 RECORD = "record"
 """The kind of a picture of a record over time."""

@@ -10,9 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from actuon.actuator_config import ActuatorConfig
-
-from .records import Record
-from .trials import (
+from actuon.trials import (
     Conditions,
     Envelope,
     Heat,
@@ -26,6 +24,8 @@ from .trials import (
     speed_range,
     step_response,
 )
+
+from .records import Record
 
 
 @dataclass(frozen=True)

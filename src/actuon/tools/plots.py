@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from actuon.errors import MissingExtraError
+from actuon.trials import envelope, is_coupled, speed_range
 
 from .run import Run
-from .trials import envelope, is_coupled, speed_range
 
 FORMATS = (".png", ".svg", ".pdf")
 """Of pictures."""

@@ -24,6 +24,7 @@ from actuon.files import check_readable
 from actuon.networks.reading import ReadOnce
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
+from actuon.sim.mujoco.warnings import without_prints_of_mujoco
 from actuon.sim.newton.adjoints import leave_out_adjoints
 
 from .choreography import Joint, Phase, choreography
@@ -118,11 +119,6 @@ def joints_of(actuators: ArticulationActuators) -> list[Joint]:
     return joints
 
 
-def without_limits(actuator: ActuatorConfig) -> ActuatorConfig:
-    """The same controller at the same rate, at once and with any effort."""
-    return actuator.with_stages([part for part in (actuator.controller,) if part is not None])
-
-
 def simulate(
     engine: str,
     path: Path,
@@ -157,7 +153,7 @@ def simulate(
             if not found:
                 raise RobotFileError(without_actuators(robots))
             configs = {robots.dof_names[column]: found[column] for column in sorted(found)}
-            pairs = [(without_limits(config) if ideal else config, name) for name, config in configs.items()]
+            pairs = [(config.without_limits() if ideal else config, name) for name, config in configs.items()]
             actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
         for said in (actuators.mode_text, stability and summary_line(stability)):
@@ -220,22 +216,6 @@ def _stability(actuators: ArticulationActuators) -> RobotStability | None:
     except ActuonError:
         return None
     return found if found.joints else None
-
-
-@contextlib.contextmanager
-def without_prints_of_mujoco() -> Iterator[None]:
-    """MuJoCo, which Newton uses too, would print and log that a state diverges, which is told as an error."""
-    try:
-        import mujoco
-    except ImportError:
-        yield
-        return
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda message: None)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
 
 
 @contextlib.contextmanager

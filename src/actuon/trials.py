@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from actuon.actuator import Actuator
-from actuon.actuator_config import ActuatorConfig, Part, built, part_kind
-from actuon.components.controllers.pd import PDControlConfig
-from actuon.components.transmissions.coupled import TransmissionCoupled
-from actuon.declare.config import Config
-from actuon.declare.registry import ComponentKind, class_of
-from actuon.errors import ParameterError, StructureError
+from .actuator import Actuator
+from .actuator_config import ActuatorConfig, Part, built, part_kind
+from .components.controllers.pd import PDControlConfig
+from .components.transmissions.coupled import TransmissionCoupled
+from .declare.config import Config
+from .declare.registry import ComponentKind, class_of
+from .errors import ParameterError, StructureError
 
 UNLIMITED = 1e7
 """An effort above this [N·m or N] is taken as not limited."""

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What joints are told to do: target positions over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+HOLD, STEP, SINE, CHIRP, RECORDED = "hold", "step", "sine", "chirp", "recorded"
+KINDS = (HOLD, STEP, SINE, CHIRP, RECORDED)
+CHIRP_SECONDS = 10.0
+"""How long a chirp takes until it starts over [s]."""
+CHIRP_LOW = 0.2
+"""Where it starts [Hz]."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A recorded command: target positions of some joints over time."""
+
+    title: str
+    time: np.ndarray
+    """[s], from 0 on, shape (T,)."""
+    targets: dict[str, np.ndarray]
+    """[rad or m], each of shape (T,), by name of the joint."""
+
+    def at(self, time: float) -> dict[str, float]:
+        """The targets at a time; it starts over at its end."""
+        end = float(self.time[-1])
+        now = time % end if end > 0.0 else 0.0
+        index = max(0, int(np.searchsorted(self.time, now, side="right")) - 1)
+        return {joint: float(values[index]) for joint, values in self.targets.items()}
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Target positions around those of the start."""
+
+    kind: str = HOLD
+    """Of `KINDS`."""
+    columns: tuple[int, ...] = ()
+    """Which DOFs move; the others are held."""
+    amplitude: float = 0.2
+    """Height of a step, amplitude of a swing [rad or m]."""
+    frequency: float = 1.0
+    """Of sine and steps, and where a chirp ends [Hz]."""
+    offset: float = 0.0
+    """Added to all [rad or m]."""
+    command: Command | None = None
+    names: Sequence[str] = field(default=(), compare=False)
+
+    def targets(self, time: float, home: np.ndarray) -> np.ndarray:
+        """Target positions [rad or m] at a time [s], shape (D,)."""
+        wanted = home.copy()
+        if self.kind == RECORDED:
+            for joint, value in (self.command.at(time) if self.command is not None else {}).items():
+                wanted[self.names.index(joint)] = value
+            return wanted
+        wanted[list(self.columns)] += self.offset + self.amplitude * self._wave(time)
+        return wanted
+
+    def _wave(self, time: float) -> float:
+        if self.kind == SINE:
+            return math.sin(2.0 * math.pi * self.frequency * time)
+        if self.kind == STEP:
+            return 1.0 if (time * self.frequency) % 1.0 < 0.5 else 0.0
+        if self.kind == CHIRP:
+            now = time % CHIRP_SECONDS
+            rate = math.log(max(self.frequency, 1.01 * CHIRP_LOW) / CHIRP_LOW) / CHIRP_SECONDS
+            return math.sin(2.0 * math.pi * CHIRP_LOW / rate * math.expm1(rate * now))
+        return 0.0

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of a joint's actuator, as sliders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .numbers import Number, alike, numbers_of, stage_titles
+from .robot import MODES
+from .session import Session
+
+THIS, ALIKE, ALL = "this joint", "joints alike", "all joints"
+_NEAR_END = 0.995
+_WIDER = 2.0
+
+
+class MotorPanel:
+    """Sliders for the stages of one joint's actuator, in the container that is current in a viser GUI.
+
+    Args:
+        gui: The GUI of a viser server.
+        session: Whose robot.
+        on_joint: Called when another joint is chosen.
+    """
+
+    def __init__(self, gui: Any, session: Session, on_joint: Callable[[], None]):
+        self._gui, self._session = gui, session
+        self.joint = gui.add_dropdown("Joint", session.joints, initial_value=session.first_joint)
+        self._scope = gui.add_dropdown(
+            "Change", (ALIKE, THIS, ALL), hint="Whose values a slider changes: alike are joints with the same values."
+        )
+        self._mode = gui.add_dropdown(
+            "Efforts", MODES, hint="explicit: held over a step; tangent: the engine takes their slopes into its step."
+        )
+        self._mode.on_update(lambda _: session.ask(session.set_mode, self._mode.value))
+        self._stages = gui.add_folder("Stages")
+        self._handles: list[Any] = []
+        self._sliders: dict[tuple[int, str], Any] = {}
+        self._version = session.values_version
+        self._on_joint = on_joint
+        self.joint.on_update(self._choose)
+        self._build()
+
+    def joints(self) -> list[str]:
+        """Those whose values a slider changes."""
+        chosen, configs = self.joint.value, self._session.real.configs
+        if self._scope.value == ALL:
+            same = [type(part) for part in configs[chosen].stages]
+            return [name for name, config in configs.items() if [type(part) for part in config.stages] == same]
+        return [chosen] if self._scope.value == THIS else alike(configs, chosen)
+
+    def refresh(self) -> None:
+        """Show values that were changed by others: another tab, a fit, a reset."""
+        if self._version == self._session.values_version:
+            return
+        self._version = self._session.values_version
+        self._mode.value = self._session.real.mode
+        numbers = numbers_of(self._session.real.configs[self.joint.value])
+        if {(n.stage, n.name) for n in numbers if n.is_slider} != self._sliders.keys():
+            self._build()
+            return
+        for number in numbers:
+            slider = self._sliders.get((number.stage, number.name))
+            if slider is not None and not number.is_off and not math.isclose(slider.value, number.value, rel_tol=1e-6):
+                slider.min, slider.max = min(slider.min, number.value), max(slider.max, number.value)
+                slider.value = number.value
+
+    def _choose(self, event: Any) -> None:
+        self._build()
+        self._on_joint()
+
+    def _build(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._sliders = [], {}
+        config = self._session.real.configs[self.joint.value]
+        numbers = numbers_of(config)
+        for stage, title in enumerate(stage_titles(config)):
+            with self._stages:
+                folder = self._gui.add_folder(title)
+            self._handles.append(folder)
+            with folder:
+                for number in numbers:
+                    if number.stage == stage:
+                        self._add(number)
+
+    def _add(self, number: Number) -> None:
+        if number.is_slider:
+            low, high, step = number.slider_range()
+            kind = int if number.declared.integer else float
+            value = high if number.is_off else number.value
+            off = " (off)" if number.is_off else ""
+            slider = self._gui.add_slider(
+                f"{number.label}{off}", kind(low), kind(high), kind(step), kind(value), hint=number.hint
+            )
+            slider.on_update(lambda event: self._moved(number, slider, event))
+            self._sliders[number.stage, number.name] = slider
+        elif number.declared.boolean:
+            box = self._gui.add_checkbox(number.label, bool(number.value), hint=number.hint)
+            box.on_update(lambda event: self._set(number, box.value, event))
+        elif number.declared.choices:
+            options = number.declared.choices
+            chosen = self._gui.add_dropdown(number.label, options, initial_value=number.value, hint=number.hint)
+            chosen.on_update(lambda event: self._set(number, chosen.value, event))
+        else:
+            text = "left open" if number.value is None else str(number.value)
+            self._gui.add_text(number.label, text, disabled=True, hint=number.hint)
+
+    def _moved(self, number: Number, slider: Any, event: Any) -> None:
+        self._set(number, slider.value, event)
+        limit = number.declared.maximum
+        if slider.value >= _NEAR_END * slider.max and (limit is None or slider.max < limit):
+            wider = _WIDER * slider.max
+            slider.max = type(slider.value)(wider if limit is None else min(wider, limit))
+
+    def _set(self, number: Number, value: Any, event: Any) -> None:
+        """Change it, where a person did; not where it was brought up to date."""
+        if event.client is not None:
+            session = self._session
+            session.ask(session.set_number, self.joints(), number.stage, number.name, value)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of an actuator that a page can show and change, from their declarations."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ..actuator_config import ActuatorConfig, part_kind
+from ..declare.config import Config
+from ..declare.parameter import Field
+from ..declare.registry import by_config
+
+_STEPS = 200
+"""Positions of a slider."""
+_SCALES = {"N·m/rad": 10.0, "N·m·s/rad": 1.0, "N·m": 1.0, "rad/s": 10.0, "A": 10.0, "V": 24.0, "s": 0.02, "Hz": 200.0}
+"""The order of magnitude of a value that is 0 or infinite, by unit."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One parameter of a chain."""
+
+    stage: int
+    """Position of its stage in the chain."""
+    stage_name: str
+    """What files call the stage, such as ``"dc_motor"``."""
+    name: str
+    declared: Field
+    value: Any
+
+    @property
+    def label(self) -> str:
+        """Name and unit."""
+        unit = "" if self.declared.unit == "1" else f" [{self.declared.unit}]"
+        return f"{self.name}{unit}"
+
+    @property
+    def hint(self) -> str:
+        """What it is, and what is allowed."""
+        return f"{self.declared.doc} Allowed: {self.declared.range}."
+
+    @property
+    def is_slider(self) -> bool:
+        """Whether it is one number."""
+        declared = self.declared
+        is_word = declared.path or declared.shared or declared.boolean or bool(declared.choices)
+        return not is_word and isinstance(self.value, (int, float)) and not math.isnan(self.value)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it is a limit that is infinite, and so switched off."""
+        return self.is_slider and math.isinf(self.value)
+
+    def slider_range(self) -> tuple[float, float, float]:
+        """Low and high end of a slider, and its step, all within the declared range."""
+        declared = self.declared
+        value = 0.0 if self.is_off else float(self.value)
+        size = abs(value) or _SCALES.get(declared.unit, 1.0)
+        high = _round_up(2.5 * size if not self.is_off else 10.0 * size)
+        if declared.integer:
+            high = max(10.0, math.ceil(high))
+        low = -high
+        if declared.minimum is not None:
+            low = declared.minimum
+        elif declared.above is not None:
+            low = declared.above
+        if declared.maximum is not None:
+            high = min(high, declared.maximum) if declared.maximum < 1e6 else high
+            high = declared.maximum if declared.maximum <= 1.0 else high
+        step = 1.0 if declared.integer else (high - low) / _STEPS
+        if declared.minimum is None and declared.above is not None:
+            low += step
+        return min(low, value), max(high, value), step
+
+
+def _round_up(value: float) -> float:
+    """The next of 1, 1.5, 2, 3, 5, 7.5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return next((power * step for step in (1.0, 1.5, 2.0, 3.0, 5.0, 7.5) if power * step >= value), 10.0 * power)
+
+
+def numbers_of(config: ActuatorConfig) -> list[Number]:
+    """All declared parameters of a chain, stage by stage. Stages that are no configs have none."""
+    found = []
+    for stage, part in enumerate(config.stages):
+        if isinstance(part, Config):
+            for name, declared in part.declared().items():
+                found.append(Number(stage, by_config(part).type_name, name, declared, getattr(part, name)))
+    return found
+
+
+def stage_titles(config: ActuatorConfig) -> list[str]:
+    """What to call each stage: its type in files, and its kind."""
+    titles = []
+    for part in config.stages:
+        kind = part_kind(part)
+        name = by_config(part).type_name if isinstance(part, Config) else type(part).__name__
+        titles.append(name if kind is None or kind.value == name else f"{kind.value}: {name}")
+    return titles
+
+
+def alike(configs: dict[str, ActuatorConfig], joint: str) -> list[str]:
+    """The joints whose actuators have the same stages and values as this one's, this one included."""
+    return [name for name, config in configs.items() if config == configs[joint]]

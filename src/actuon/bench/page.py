@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Bench`: a session with a page in the browser."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from ..errors import MissingExtraError, SimulationError
+from ..typing import PathLike
+from .drive_panel import DrivePanel
+from .motor_panel import MotorPanel
+from .plots import SECONDS, Plots
+from .scene import Scene
+from .session import Session
+from .source import find_source
+from .study import Asked, Study
+
+LOCALHOST = "127.0.0.1"
+PORT = 8017
+_PICTURES = 25.0
+"""How often the robot is drawn [Hz]."""
+_PLOTS_EVERY = 3
+"""At every which picture plots are drawn."""
+_BEHIND = 0.97
+"""Share of real time below which the page says that it cannot keep up."""
+_log = logging.getLogger("actuon.bench")
+
+
+class Bench:
+    """A robot, or a motor, that moves in a page of the browser.
+
+    Args:
+        robot: A robot's file with actuators in or beside it, or the name of a motor.
+        host: Address to listen at. Default: this computer only.
+        port: Where to listen; the next free one where it is taken.
+        folder: The only folder that the page can read from and write to. Default: the working folder.
+        record: Record every step into this ``.npz`` or ``.csv`` file, until the end.
+        allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
+    """
+
+    def __init__(
+        self,
+        robot: PathLike,
+        *,
+        host: str = LOCALHOST,
+        port: int = PORT,
+        folder: PathLike = ".",
+        record: PathLike | None = None,
+        allow_torch: bool = False,
+    ):
+        viser = _import_viser()
+        self.folder = Path(folder).resolve()
+        self.session = Session(find_source(robot, allow_torch))
+        if record is not None:
+            self.session.record(record)
+        self._study = Study(self.session.source)
+        self._asked: tuple[str, int] | None = None
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # which would print a box with addresses of its own
+                self.server: Any = viser.ViserServer(host=host, port=port, verbose=False)
+        except OSError as error:
+            self._study.close()
+            self.session.close()
+            raise SimulationError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
+        self._lay_out()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="actuon-bench-page", daemon=True)
+        self.session.start()
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host = self.server.get_host()
+        return f"http://{'localhost' if host in (LOCALHOST, '0.0.0.0', '::') else host}:{self.server.get_port()}"
+
+    def _lay_out(self) -> None:
+        gui, session = self.server.gui, self.session
+        gui.configure_theme(brand_color=(47, 111, 208), show_logo=False, show_share_button=False)
+        gui.set_panel_label(f"Actuon · {session.source.title}")
+        self._scene = Scene(self.server, session.real)
+        gui.main_panel.dock_right()
+        gui.main_panel.set_width(340)
+        self._status = gui.add_html("")
+        tabs = gui.add_tab_group()
+        motor, drive = tabs.add_tab("Motor"), tabs.add_tab("Drive")
+        with motor:
+            self._motor = MotorPanel(gui, session, self._other_joint)
+        with drive:
+            self._drive = DrivePanel(gui, session, lambda: str(self._motor.joint.value))
+        plots = gui.add_panel()
+        with plots.add_tab("Plots"):
+            self._plots = Plots(gui)
+        plots.dock_left()
+        plots.set_width(440)
+
+    def _other_joint(self) -> None:
+        self._drive.follow_joint()
+
+    def _run(self) -> None:
+        count = 0
+        while not self._ends.wait(1.0 / _PICTURES):
+            count += 1
+            try:
+                if self.server.get_clients():
+                    robots, poses = self.session.robots, self.session.poses
+                    if len(robots) == len(poses):
+                        self._scene.show(robots, poses)
+                    if count % _PLOTS_EVERY == 0:
+                        self.refresh()
+            except Exception:
+                _log.exception("the page could not be brought up to date")
+                time.sleep(1.0)
+
+    def refresh(self) -> None:
+        """Bring plots, values and status up to date."""
+        session, joint = self.session, str(self._motor.joint.value)
+        if self._asked != (joint, session.values_version):
+            self._asked = joint, session.values_version
+            configs = dict(session.real.configs)
+            self._study.ask(Asked(joint, configs, session.real.mode, session.values_version))
+        column, dt = session.dof_names.index(joint), session.real.dt
+        window = session.history.window(column, SECONDS, dt)
+        ideal = session.ideal_history.window(column, SECONDS, dt) if session.ideal is not None else None
+        units = ("m", "N") if session.real.slides[column] else ("rad", "N·m")
+        self._plots.update(window, ideal, self._study.found, dt, units)
+        self._motor.refresh()
+        self._drive.refresh()
+        self._status.content = self._status_text(joint, column)
+
+    def _status_text(self, joint: str, column: int) -> str:
+        session, pace, found = self.session, self.session.pace, self._study.found
+        behind = pace.real_time < _BEHIND and not session.is_paused and not session.problem
+        state = "paused" if session.is_paused else "stopped" if session.problem else f"{pace.real_time:.2f} × real time"
+        rows = [("time", f"{session.time:.1f} s"), ("pace", f"{state}, load {100.0 * pace.load:.0f} %")]
+        share = found.shares.get(joint)
+        if share is not None:
+            stale = " …" if found.shares_version != session.values_version else ""
+            rows.append(
+                ("stability limit", f"{100.0 * share:.0f} % used{' (unstable)' if share >= 1.0 else ''}{stale}")
+            )
+        rows.append(("energy given", f"{session.work[column]:.3g} J of {session.work.sum():.3g} J"))
+        drawn = session.electrical[column]
+        if drawn == drawn:
+            rows.append(("energy drawn", f"{drawn:.3g} J"))
+        cells = "".join(
+            f'<tr><td style="color:#8a94a3;padding-right:1em">{name}</td><td>{html.escape(text)}</td></tr>'
+            for name, text in rows
+        )
+        said = [text for text in (session.problem, session.message) if text]
+        if behind:
+            said.append("this computer cannot keep real time: what you see is slower than the robot would be")
+        warnings = "".join(
+            f'<div style="color:#d6453d;font-size:0.85em;margin-top:0.3em">{html.escape(text)}</div>' for text in said
+        )
+        return f'<div style="margin:0.4em 0.8em"><table style="font-size:0.85em">{cells}</table>{warnings}</div>'
+
+    def wait(self) -> None:
+        """Stay until the program is interrupted."""
+        while not self._ends.wait(1.0):
+            pass
+
+    def close(self) -> None:
+        """End it, and save what was recorded. May be called again."""
+        if self._ends.is_set():
+            return
+        self._ends.set()
+        self._thread.join()
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.server.stop()
+        self._study.close()
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Bench of {self.session.source.title} at {self.url}>"
+
+
+def _import_viser() -> Any:
+    try:
+        import viser
+    except ImportError as error:
+        raise MissingExtraError("viser", "bench", "the bench in the browser") from error
+    return viser

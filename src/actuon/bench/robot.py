@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot on the bench: its simulation, its actuators, and their numbers, changed while it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..actuator import Actuator
+from ..actuator_config import ActuatorConfig
+from ..attach.articulation_actuators import ArticulationActuators
+from ..attach.telemetry import Telemetry
+from ..components.component import Component
+from ..declare.config import Config
+from ..declare.registry import class_of
+from ..errors import ActuonError, ParameterError, StructureError
+from ..sim import Articulation
+from .source import Source
+
+EXPLICIT, TANGENT, OF_FILE = "explicit", "tangent", "as the file says"
+MODES = (OF_FILE, EXPLICIT, TANGENT)
+
+
+class BenchRobot:
+    """One robot in an engine of its own.
+
+    Args:
+        source: Which robot.
+        is_ideal: Take the limits and the delay off, and keep its controllers.
+        configs: Its actuators by name of the DOF. Default: those of the source.
+        mode: How efforts reach the engine, of `MODES`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        is_ideal: bool = False,
+        configs: Mapping[str, ActuatorConfig] | None = None,
+        mode: str = OF_FILE,
+    ):
+        self.is_ideal = is_ideal
+        self.simulation = source.make()
+        try:
+            first = self.simulation.robots[0]
+            self.articulation = Articulation(first.path, self.simulation)
+            self.configs = dict(configs if configs is not None else source.configs(self.articulation))
+            """What its file says, or sliders, by name of the DOF; of an ideal robot too."""
+            self.mode = mode
+            self.actuators = self._attached(self.configs, mode)
+        except BaseException:
+            self.simulation.close()
+            raise
+        self.dof_names = self.articulation.dof_names
+        self.slides = first.slides
+        self.is_fixed_base = first.is_fixed_base
+        self.home = self.articulation.get_dof_positions().numpy()[0].astype(np.float64)
+        """Positions at the start [rad or m], shape (D,)."""
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self.simulation.dt
+
+    def _attached(self, configs: Mapping[str, ActuatorConfig], mode: str) -> ArticulationActuators:
+        pairs = [(config.without_limits() if self.is_ideal else config, name) for name, config in configs.items()]
+        return ArticulationActuators.from_actuators(
+            self.articulation.paths,
+            pairs,
+            simulation=self.simulation,
+            effort_mode=None if mode == OF_FILE else mode,
+        )
+
+    def step(self, targets: np.ndarray) -> Telemetry:
+        """Take a step towards target positions [rad or m], shape (D,)."""
+        columns = self.actuators.actuated_dof_indices
+        self.articulation.set_dof_position_targets(targets[columns], dof_indices=columns)
+        self.simulation.step()
+        return self.actuators.telemetry()
+
+    def reset(self) -> None:
+        """Back to the first state, at rest and cold."""
+        self.simulation.reset()
+
+    def set_number(self, joints: Iterable[str], stage: int, name: str, value: Any) -> None:
+        """Give a parameter of some joints' actuators another value, from the next step on.
+
+        It is written into the arrays that run. Where that cannot be, as with a delay longer than its memory or an
+        inertia that the engine holds, the actuators are attached anew, and forget the past.
+
+        Args:
+            joints: Whose actuators.
+            stage: Position of the stage in their chains.
+            name: Of the parameter.
+            value: Within its declared range.
+
+        Raises:
+            ParameterError: It is not. Nothing is changed then.
+        """
+        changed = {joint: with_number(self.configs[joint], stage, name, value) for joint in joints}
+        before = self._armatures()
+        written = self._write_live(changed, stage, name) and self._armatures() == before
+        if written:
+            self.configs |= changed
+        else:
+            self._attach_again(self.configs | changed, self.mode)
+
+    def set_configs(self, configs: Mapping[str, ActuatorConfig]) -> None:
+        """Give joints other actuators."""
+        self._attach_again(self.configs | dict(configs), self.mode)
+
+    def set_mode(self, mode: str) -> None:
+        """Hand efforts to the engine as one of `MODES`."""
+        self._attach_again(self.configs, mode)
+
+    def _attach_again(self, configs: Mapping[str, ActuatorConfig], mode: str) -> None:
+        self.actuators.close()
+        try:
+            self.actuators = self._attached(configs, mode)
+        except ActuonError:
+            self.actuators = self._attached(self.configs, self.mode)
+            raise
+        self.configs, self.mode = dict(configs), mode
+
+    def _write_live(self, changed: Mapping[str, ActuatorConfig], stage: int, name: str) -> bool:
+        """Whether the numbers could be written into the arrays that run."""
+        rows: dict[int, tuple[Component, list[int], list[Any]]] = {}
+        for joint, config in changed.items():
+            part = config.stages[stage]
+            if self.is_ideal and part is not config.controller:
+                continue
+            found = self._component(joint, 0 if self.is_ideal else stage)
+            if found is None or not isinstance(part, Config) or type(found[0]) is not class_of(part):
+                return False
+            component, place = found
+            _, places, values = rows.setdefault(id(component), (component, [], []))
+            places.append(place)
+            values.append(getattr(part, name))
+        for component, places, values in rows.values():
+            array = component.parameters().get(name)
+            if array is None or None in values or name in component.SHARED_PARAMS:
+                return False
+            numbers = array.numpy().copy()
+            numbers[places] = values
+            try:
+                setattr(component, name, numbers)
+            except (ParameterError, StructureError):
+                return False
+        return True
+
+    def _component(self, joint: str, stage: int) -> tuple[Component, int] | None:
+        """The stage that runs for a joint, and the joint's place in its arrays."""
+        column = self.articulation.dof_names.index(joint)
+        for actuator in self.actuators.actuators:
+            at = np.flatnonzero(_columns(actuator) == column)
+            if at.size and stage < len(actuator.stages):
+                return actuator.stages[stage], int(at[0])
+        return None
+
+    def _armatures(self) -> list[list[float]]:
+        """What the stages give the engine to hold."""
+        stages = [stage for actuator in self.actuators.actuators for stage in actuator.stages]
+        found = [stage.engine_armature() for stage in stages]
+        return [armature.tolist() for armature in found if armature is not None]
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        with contextlib.suppress(ActuonError):
+            self.actuators.close()
+        self.simulation.close()
+
+
+def _columns(actuator: Actuator) -> np.ndarray:
+    return actuator.effort_indices.numpy()
+
+
+def with_number(config: ActuatorConfig, stage: int, name: str, value: Any) -> ActuatorConfig:
+    """The chain with another value of one parameter, checked."""
+    part = config.stages[stage]
+    if not isinstance(part, Config):
+        raise StructureError(f"stage {stage}: a {type(part).__name__} has no declared values to change")
+    stages = list(config.stages)
+    stages[stage] = dataclasses.replace(part, **{name: value})
+    return config.with_stages(stages)

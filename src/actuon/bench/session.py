@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Session`: robots that move in real time, and everything that can be done to them. It knows of no page."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from ..attach.recorder import Recorder
+from ..errors import ActuonError, SimulationError
+from ..sim.mujoco.warnings import without_prints_of_mujoco
+from ..typing import PathLike
+from .drive import SINE, Drive
+from .history import History
+from .look import poses_of
+from .numbers import alike
+from .pace import Pace
+from .robot import BenchRobot
+from .source import Source
+
+KEPT_SECONDS = 20.0
+"""How much of the past is kept [s]."""
+PUSH_SECONDS = 0.12
+_BATCH = 0.004
+"""How much simulated time is stepped between two looks at the clock [s]."""
+_LONGEST_LAG = 0.1
+"""Behind the clock by more than this [s], time is given up: the robot then moves slower than in reality."""
+_IDLE = 0.01
+
+
+class Session:
+    """A robot, or two of them side by side, stepped by a thread of its own.
+
+    Anything may be asked of it from any thread, and at any time: changes are queued, and made between two steps, in the
+    order in which they came. What goes wrong in one is kept in ``message``, and the robot goes on.
+
+    Args:
+        source: The robot.
+    """
+
+    def __init__(self, source: Source):
+        self.source = source
+        self._quiet = contextlib.ExitStack()
+        self._quiet.enter_context(without_prints_of_mujoco())
+        self.real = BenchRobot(source)
+        self.ideal: BenchRobot | None = None
+        """The same robot with ideal motors, while it is there."""
+        robot = self.real
+        self.dof_names = robot.dof_names
+        self.joints = list(robot.configs)
+        """Names of the joints that have an actuator."""
+        self.history = History(round(KEPT_SECONDS / robot.dt), len(robot.dof_names))
+        self.ideal_history = History(round(KEPT_SECONDS / robot.dt), len(robot.dof_names))
+        self.work = np.zeros(len(robot.dof_names))
+        """What the actuators gave the joints since the reset, without what came back [J], shape (D,)."""
+        self.electrical = np.full(len(robot.dof_names), math.nan)
+        """What the motors drew [J], where their chains say voltage and current, shape (D,)."""
+        self.pace = Pace()
+        self.message = ""
+        """What went wrong last."""
+        self.problem = ""
+        """Why it does not go on, until the next reset."""
+        self.is_paused = False
+        self.values_version = 0
+        """Counts changes of values and stages."""
+        self.first_joint = self.joints[0 if robot.is_fixed_base else -1]
+        """Where to look first: on legs, what carries."""
+        columns = tuple(self.dof_names.index(name) for name in alike(robot.configs, self.first_joint))
+        self.drive = Drive(SINE, columns, amplitude=0.02 if robot.slides[columns[0]] else 0.2, names=self.dof_names)
+        self._drive_start = 0.0
+        self._push: tuple[float, np.ndarray] | None = None
+        self.poses = [poses_of(robot.simulation)]
+        """Where the bodies of the robots are, as `look.poses_of` gives them, for each robot."""
+        self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._recorder: Recorder | None = None
+        self._record_path: PathLike | None = None
+        self._thread: threading.Thread | None = None
+        self._ends = threading.Event()
+
+    @property
+    def robots(self) -> list[BenchRobot]:
+        """Those that are there."""
+        return [self.real] if self.ideal is None else [self.real, self.ideal]
+
+    @property
+    def time(self) -> float:
+        """Simulated time since the last reset [s]."""
+        return self.real.simulation.time
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether something was asked for that is not done yet."""
+        return not self._changes.empty()
+
+    def start(self) -> Self:
+        """Let it run in real time, in a thread."""
+        self._thread = threading.Thread(target=self._run, name="actuon-bench", daemon=True)
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """End the thread, save what was recorded, and let go of the engines. May be called again."""
+        self._ends.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._thread = None
+        self.stop_recording()
+        for robot in self.robots:
+            robot.close()
+        self._quiet.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def ask(self, change: Callable[..., Any], *args: Any) -> None:
+        """Have ``change(*args)`` called between two steps, by whoever steps."""
+        self._changes.put(lambda: change(*args))
+
+    def do(self, change: Callable[..., Any], *args: Any, timeout: float = 30.0) -> Any:
+        """As `ask`, and wait for what it returns or raises."""
+        if self._thread is None or threading.current_thread() is self._thread:
+            return change(*args)
+        done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+        def run() -> None:
+            try:
+                done.put((change(*args), None))
+            except BaseException as error:
+                done.put((None, error))
+
+        self._changes.put(run)
+        try:
+            result, error = done.get(timeout=timeout)
+        except queue.Empty as late:
+            raise SimulationError(f"the session did not answer within {timeout:g} s") from late
+        if error is not None:
+            raise error
+        return result
+
+    def set_number(self, joints: Iterable[str], stage: int, name: str, value: Any) -> None:
+        """As `BenchRobot.set_number`, on all robots that are there."""
+        joints = list(joints)
+        for robot in self.robots:
+            robot.set_number(joints, stage, name, value)
+        self._values_changed()
+
+    def set_mode(self, mode: str) -> None:
+        """Hand efforts to the engine as one of `robot.MODES`."""
+        self.real.set_mode(mode)
+        self._values_changed()
+
+    def _values_changed(self) -> None:
+        self.values_version += 1
+        if self._recorder is not None and self._recorder.actuators is not self.real.actuators:
+            self._recorder.go_on_with(self.real.actuators)
+
+    def set_drive(self, drive: Drive) -> None:
+        """Tell the joints to do something else."""
+        if drive.kind != self.drive.kind or drive.command is not self.drive.command:
+            self._drive_start = self.time
+        self.drive = drive
+
+    def show_ideal(self, wanted: bool) -> None:
+        """Have the same robot with ideal motors beside it, or no more. Both start over."""
+        if not wanted and self.ideal is not None:
+            self.ideal.close()
+            self.ideal = None
+            self.poses = self.poses[:1]
+        elif wanted and self.ideal is None:
+            self.ideal = BenchRobot(self.source, True, self.real.configs)
+            self.reset()
+
+    def pause(self, wanted: bool) -> None:
+        """Hold time, or let it go on."""
+        self.is_paused = wanted
+        self.pace.restart()
+
+    def reset(self) -> None:
+        """Bring everything back to the start."""
+        for robot in self.robots:
+            robot.reset()
+        self.poses = [poses_of(robot.simulation) for robot in self.robots]
+        self.history.clear()
+        self.ideal_history.clear()
+        self.work[:] = 0.0
+        self.electrical[:] = math.nan
+        self.problem = ""
+        self._push = None
+        self._drive_start = 0.0
+        self.pace.restart()
+
+    def push(self, force: tuple[float, float, float], knock: float = 0.0, column: int = 0) -> None:
+        """Push the trunk with ``force`` [N] for 0.12 s; knock a joint of a robot that is bolted down by ``knock``
+        [rad/s or m/s]."""
+        if not self.real.is_fixed_base:
+            self._push = self.time + PUSH_SECONDS, np.array(force)
+            return
+        for robot in self.robots:
+            speeds = robot.articulation.get_dof_velocities().numpy()[0, column]
+            robot.articulation.set_dof_velocities(speeds + knock, dof_indices=[column])
+
+    def record(self, path: PathLike) -> None:
+        """Record every step from now on, to be saved at the end."""
+        self.stop_recording()
+        self._recorder, self._record_path = Recorder(self.real.actuators), path
+
+    def stop_recording(self) -> None:
+        """Save what was recorded, if anything."""
+        if self._recorder is not None and self._record_path is not None:
+            self._recorder.close()
+            if len(self._recorder):
+                self._recorder.save(self._record_path)
+        self._recorder = None
+
+    def advance(self, seconds: float) -> None:
+        """Step for this long in simulated time, in the calling thread, as fast as can be. For use without `start`."""
+        for _ in range(round(seconds / self.real.dt)):
+            self._make_changes()
+            self._step()
+
+    def _run(self) -> None:
+        steps = max(1, round(_BATCH / self.real.dt))
+        self.pace.restart()
+        while not self._ends.is_set():
+            self._make_changes()
+            if self.is_paused or self.problem:
+                self.pace.restart()
+                self._ends.wait(_IDLE)
+                continue
+            began = time.perf_counter()
+            with contextlib.suppress(ActuonError):
+                for _ in range(steps):
+                    self._step()
+            self.poses = [poses_of(robot.simulation) for robot in self.robots]
+            wait = self.pace.took(steps * self.real.dt, time.perf_counter() - began, _LONGEST_LAG)
+            if wait > 0.0:
+                self._ends.wait(wait)
+
+    def _make_changes(self) -> None:
+        while not self._changes.empty():
+            try:
+                self._changes.get()()
+                self.message = ""
+            except ActuonError as error:
+                self.message = str(error)
+
+    def _step(self) -> None:
+        now = self.time
+        if self._push is not None:
+            end, force = self._push
+            self._push = self._push if now < end else None
+            for robot in self.robots:
+                robot.articulation.push(tuple(force) if self._push is not None else (0.0, 0.0, 0.0))
+        targets = self.drive.targets(now - self._drive_start, self.real.home)
+        histories = (self.history, self.ideal_history)
+        try:
+            for robot, history in zip(self.robots, histories, strict=False):
+                telemetry = robot.step(targets)
+                position = robot.articulation.values("joint_q")[0]
+                history.add(robot.simulation.time, position, targets, telemetry)
+                if robot is self.real:
+                    self._count_energy(telemetry)
+        except ActuonError as error:
+            which = "ideal robot: " if robot.is_ideal else ""
+            self.problem = f"{which}{error}"
+            raise
+
+    def _count_energy(self, telemetry: Any) -> None:
+        dt = self.real.dt
+        self.work += np.maximum(telemetry.mechanical_power[0], 0.0) * dt
+        if "voltage" in telemetry.signals and "current" in telemetry.signals:
+            drawn = telemetry.electrical_power[0] * dt
+            self.electrical = np.where(np.isnan(self.electrical), drawn, self.electrical + np.nan_to_num(drawn))

@@ -1,0 +1,156 @@
+"""The bench's page, in a real browser."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+import actuon
+
+pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[bench]'")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"]
+"""Which draw without a graphics card."""
+SIZE = {"width": 1100, "height": 560}
+PATIENCE = 60_000
+"""How long to wait for the page [ms]."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)} is on the path")
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=found, args=OPTIONS)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def bench():
+    with actuon.bench.open(actuon.assets.quadruped_mjcf, port=8117) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(browser, bench):
+    opened = browser.new_page(viewport=SIZE)
+    opened.goto(bench.url)
+    opened.wait_for_selector("text=Stages", timeout=PATIENCE)
+    opened.wait_for_selector('[data-actuon="envelope"]', timeout=PATIENCE)
+    yield opened
+    opened.close()
+
+
+def until(condition, seconds=60.0):
+    """Wait for what others do."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def field_of(page, label):
+    """Where a slider's value can be typed."""
+    return page.locator("label", has_text=label).locator("xpath=ancestor::div[.//input][1]").locator("input").last
+
+
+def envelope(page):
+    return page.get_attribute('[data-actuon="envelope"]', "points")
+
+
+def robot_pixels(page):
+    """The middle of the page, where the robot is."""
+    from PIL import Image
+
+    picture = page.screenshot(clip={"x": 450, "y": 60, "width": 300, "height": 440})
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("L"), float)
+
+
+def test_a_slider_reaches_the_robot_and_the_envelope_follows(page, bench):
+    before, joint = envelope(page), bench.session.first_joint
+    field = field_of(page, "max_effort [N·m]")
+    field.fill("12")
+    field.press("Enter")
+    until(lambda: bench.session.real.configs[joint].clamping[1].max_effort == 12.0)
+    until(lambda: envelope(page) != before)
+    field.fill("35.55")
+    field.press("Enter")
+    until(lambda: bench.session.real.configs[joint].clamping[1].max_effort == 35.55)
+    assert not bench.session.message
+
+
+def test_the_robot_moves_in_the_page_unless_paused(page, bench):
+    bench.session.do(bench.session.pause, True)
+    page.wait_for_timeout(1000)
+    held = robot_pixels(page)
+    assert np.abs(robot_pixels(page) - held).max() < 30.0
+    bench.session.do(bench.session.pause, False)
+    until(lambda: np.abs(robot_pixels(page) - held).max() > 60.0)
+
+
+def test_tabs_share_one_session_and_a_lost_one_loses_nothing(browser, page, bench):
+    session, joint = bench.session, bench.session.first_joint
+    session.do(session.pause, True)
+    other = browser.new_page(viewport=SIZE)
+    other.goto(bench.url)
+    field = field_of(other, "kd [N·m·s/rad]")
+    field.wait_for(timeout=PATIENCE)
+    field.fill("3")
+    field.press("Enter")
+    until(lambda: session.real.configs[joint].controller.kd == 3.0)
+    until(lambda: field_of(page, "kd [N·m·s/rad]").input_value() == "3")
+    other.close()
+    page.reload()
+    field_of(page, "kd [N·m·s/rad]").wait_for(timeout=PATIENCE)
+    assert field_of(page, "kd [N·m·s/rad]").input_value() == "3"
+    assert session.real.configs[joint].controller.kd == 3.0
+
+
+def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
+    import os
+    import signal
+    import subprocess
+    import sys
+    import urllib.request
+
+    saved = tmp_path / "run.npz"
+    arguments = ["bench", "ak80-9", "--port", "8131", "--record", str(saved)]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "actuon.tools.cli", *arguments],
+        env=os.environ | {"SSH_CONNECTION": "somewhere"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    lines = iter(started.stdout.readline, "")
+    said = next(line for line in lines if "on the bench" in line)
+    assert "ssh -L 8131:localhost:8131" in next(lines)
+    address = said.split()[6].rstrip(";")
+    with urllib.request.urlopen(address) as answer:
+        assert b"viser" in answer.read()
+    time.sleep(0.5)
+    started.send_signal(signal.SIGINT)
+    rest, _ = started.communicate(timeout=60)
+    assert f"saved {saved}" in rest
+    assert started.returncode == 0
+    with np.load(saved) as record:
+        assert len(record["time"]) > 10
+
+
+def test_the_page_is_for_this_computer_only_unless_asked():
+    import socket
+
+    with actuon.bench.open("ak80-9", port=8141) as opened:
+        assert opened.server.get_host() == "127.0.0.1"
+        assert opened.url == f"http://localhost:{opened.server.get_port()}"
+        own = socket.gethostbyname(socket.gethostname())
+        if own.startswith("127."):
+            pytest.skip("this computer has no address of its own")
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection((own, opened.server.get_port()), timeout=5.0)
