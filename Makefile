@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 MINUTES ?= 10
 
-.PHONY: demo test test-ray test-mjlab fuzz lint docs bench accuracy format clean
+.PHONY: demo test test-ray test-mjlab fuzz lint docs bench figures accuracy format clean
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
@@ -31,6 +31,9 @@ docs: .venv/.docs
 
 bench: .venv/.dev
 	$(BIN)/python -m actuon.tools.bench
+
+figures: .venv/.dev
+	$(BIN)/python -m actuon.tools.figures
 
 accuracy: .venv/.dev
 	$(BIN)/python -m actuon.tools.accuracy $(if $(ONLY),--only $(ONLY))

@@ -239,8 +239,8 @@ def test_run_shows_what_limits_do(tmp_path):
 
 def test_plots_mark_phases_and_the_push():
     run, _ = simulate("mujoco", ASSETS / "quadruped.xml", 4.7, 1, False)
-    figure = plots._height([run])
-    (axis,) = figure.axes
+    axis = plots.pyplot().figure().subplots()
+    plots.draw_height(axis, [run])
     assert axis.get_ylabel() == "height of the trunk [m]"
     assert [text.get_text() for text in axis.texts] == [phase.name for phase in run.phases]
     assert "push" in axis.get_legend_handles_labels()[1]

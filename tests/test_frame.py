@@ -61,7 +61,7 @@ ROOMS_OF |= {"fit_commands": ("typer",), "fit_tables": ("rich",), "fit_fleet": (
 ROOMS_OF |= {"bench_command": ("typer",)}
 ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",), "gym": ("gymnasium",)}
 ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch")}
-ROOMS_OF |= {"run_command": ("typer", "rich"), "render_frames": ("mujoco",)}
+ROOMS_OF |= {"run_command": ("typer", "rich"), "render_frames": ("mujoco",), "figures": ("mujoco",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
 HEAVY += ("scipy", "cmaes", "pyarrow", "gymnasium", "mjlab", "viser", "trimesh")

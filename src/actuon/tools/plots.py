@@ -64,24 +64,24 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
         save_figure(figure, paths[-1])
     if not runs[0].is_fixed_base:
         paths.append(folder / "height.png")
-        save_figure(_height(runs), paths[-1])
+        figure, axis = plt.subplots(figsize=(8.0, 3.6), layout="constrained")
+        draw_height(axis, runs)
+        save_figure(figure, paths[-1])
     return paths
 
 
-def _height(runs: list[Run]) -> Any:
-    figure, axis = pyplot().subplots(figsize=(8.0, 3.6), layout="constrained")
+def draw_height(axis: Any, runs: list[Run]) -> None:
+    """How high the root body of the first robot is over time, and what it is told to do."""
     for i, run in reversed(list(enumerate(runs))):
-        axis.plot(
-            _times(run), run.heights[:, 0], color=f"C{i}", label=f"{run.title}: {run.heights[:, 0].max():.3f} m at most"
-        )
-    whole = [run for run in runs if run.problem is None] or runs
-    low, high = (getattr(np, which)([getattr(run.heights[:, 0], which)() for run in whole]) for which in ("min", "max"))
+        label = f"{run.title}: {run.heights[:, 0].max():.3f} m at most"
+        axis.plot(_times(run), run.heights[:, 0], color=f"C{i}", label=label)
+    heights = np.concatenate([run.heights[:, 0] for run in runs if run.problem is None] or [runs[0].heights[:, 0]])
+    low, high = float(heights.min()), float(heights.max())
     axis.set_ylim(low - 0.1 * (high - low) - 1e-3, high + 0.25 * (high - low) + 1e-3)
     _mark_phases(axis, runs, with_names=True)
-    axis.set(xlabel="time [s]", ylabel=f"height of the {'trunk' if runs[0].phases else 'root body'} [m]")
-    axis.legend(loc="lower right")
+    _label(axis, "time [s]", f"height of the {'trunk' if runs[0].phases else 'root body'} [m]")
+    axis.legend(loc="lower right", fontsize=8)
     axis.grid(alpha=0.3)
-    return figure
 
 
 def _times(run: Run) -> np.ndarray:
