@@ -80,7 +80,8 @@ def draw_groups(axis: Any, model: Any, groups: list[Group], title: str) -> None:
     places: list[tuple[float, ...]] = []
     for group in groups:
         joints = np.array([data.joint(name).xanchor for name in group.joints])
-        places.append(tuple(max(on_picture(model, joints), key=lambda at: at[1])))
+        seen = on_picture(model, joints)
+        places.append(tuple(seen[np.argmax(seen[:, 1])]))
     for slot, i in enumerate(sorted(range(len(groups)), key=lambda i: places[i])):
         colour = _COLOURS[i]
         box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
