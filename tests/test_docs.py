@@ -165,6 +165,17 @@ def test_every_public_name_is_documented():
                 assert inspect.getdoc(member), f"{cls.__name__}.{name}"
 
 
+STILTED = re.compile(r"(?<!there )\b(is|are) no (?!longer|more|larger|farther)|\bis not late\b|\bloud\b", re.IGNORECASE)
+
+
+def test_english_is_as_engineers_write_it():
+    for path in [*PAGES, *ROOT.glob("src/**/*.py")]:
+        text = re.sub(r"\s*\n[ #\"f]*", " ", path.read_text())
+        text = text.replace('not "is no regex"', "")  # CONTRIBUTING.md, of what not to write
+        found = STILTED.search(text)
+        assert not found, f"{path.name}: …{text[found.start() - 40 : found.end() + 20]}…"
+
+
 def test_version_is_in_the_changelog_and_the_citation():
     assert f"## {actuon.__version__}" in (ROOT / "CHANGELOG.md").read_text()
     assert f"\nversion: {actuon.__version__}\n" in (ROOT / "CITATION.cff").read_text()

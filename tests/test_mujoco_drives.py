@@ -309,7 +309,7 @@ def test_a_tendon_is_silenced_with_all_of_its_joints_or_not():
     assert drives.ids(np.array([0])) == []
     assert drives.ids(np.array([0, 1, 2])) == [0]
     assert drives.silent(model, np.arange(3)).tolist() == [False, False, True]
-    assert "moves a, b together" in drives.why_loud(model, 0)
+    assert "moves a, b together" in drives.why_active(model, 0)
     drives.silence(model, [0])
     assert drives.silent(model, np.arange(3)).all()
 

@@ -112,7 +112,7 @@ def _needed(answers: np.ndarray) -> int:
 
 
 class _Bench:
-    """Actuators of robots, on arrays that are no simulation's."""
+    """Actuators of robots, on arrays that belong to no simulation."""
 
     def __init__(self, articulation: Articulation, actuators: Sequence[Actuator], dt: float):
         self._actuators = [actuator for actuator in actuators if actuator.num_actuators]

@@ -82,7 +82,7 @@ def _round_up(value: float) -> float:
 
 
 def numbers_of(config: ActuatorConfig) -> list[Number]:
-    """All declared parameters of a chain, stage by stage. Stages that are no configs have none."""
+    """All declared parameters of a chain, stage by stage. Stages that are not configs have none."""
     found = []
     for stage, part in enumerate(config.stages):
         if isinstance(part, Config):

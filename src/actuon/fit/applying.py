@@ -22,7 +22,7 @@ from .plants.plant import Plant
 
 @dataclass(frozen=True)
 class Applied:
-    """How far actuators are off on logs. Errors are mean absolute errors of the position [rad]."""
+    """Errors of actuators on logs. Errors are mean absolute errors of the position [rad]."""
 
     joints: tuple[str, ...]
     logs: tuple[str, ...]
@@ -33,7 +33,7 @@ class Applied:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known before the errors are used."""
+        """What to know before using the errors."""
         return tuple(
             f"{joint}: {100.0 * share:.0f} % of the samples are outside of the range that its network was trained on"
             for joint, share in self.outside.items()

@@ -149,7 +149,7 @@ class Excitation:
 
 @dataclass(frozen=True)
 class ExcitationOptions:
-    """How long a motion is, and how long to look for it.
+    """How long a motion is, and how long to search for it.
 
     Args:
         seconds: Length of the motion.
@@ -185,7 +185,7 @@ def excite(
     local: LocalResult | None = None,
     progress: Progress | None = None,
 ) -> Excitation:
-    """Look for the motion that tells most.
+    """Search for the motion that tells most about the parameters.
 
     Args:
         joint: Name of the joint.
@@ -193,9 +193,9 @@ def excite(
         values: Of the free parameters, as far as they are known, shape (P,).
         limits: What the joint may do.
         settings: Of the bench: its load, and what the model needs.
-        options: How long the motion is, and how long to look for it.
+        options: How long the motion is, and how long to search for it.
         local: What logs have told so far. Default: nothing but the ranges.
-        progress: Told after each generation.
+        progress: Called after each generation.
     """
     options = options or ExcitationOptions()
     if not model.parameters:

@@ -42,7 +42,7 @@ def fit_models(
         options: How long and how wide to search.
         together: Search all joints as one vector.
         starts: Where searches begin, instead of at the models' own start: values for each joint, shape (P,).
-        progress: Told after each generation.
+        progress: Called after each generation.
         resume: File to go on from, and to keep what is found in.
         refine_steps: Most steps of least squares.
         workers: What runs the searches, one from each start. Default: this process.

@@ -24,7 +24,7 @@ FEWEST = 2
 
 @dataclass(frozen=True)
 class FleetParameter:
-    """A number that was looked for on all robots.
+    """A parameter that was fitted on all robots.
 
     Args:
         path: Which one: ``friction.viscous``.
@@ -48,9 +48,9 @@ class FleetJoint:
     Args:
         name: Of the joint.
         model: Name of the model.
-        parameters: What was looked for.
+        parameters: What was fitted.
         values: What was found on each robot, shape (R, P).
-        covariances: Of each robot's values on their scales, shape (R, P, P): how sure they are.
+        covariances: Of each robot's values on their scales, shape (R, P, P): their uncertainty.
         errors: Mean absolute error of the position on each robot [rad], shape (R,).
         times: Paths of numbers that grow with a setting of the log, and the name of the setting.
         settings: The settings for which these numbers are.
@@ -111,7 +111,7 @@ class FleetJoint:
 
     @property
     def noise(self) -> np.ndarray:
-        """How unsure the values of one robot are on average, as a covariance on their scales, shape (P, P)."""
+        """Uncertainty of the values of one robot on average, as a covariance on their scales, shape (P, P)."""
         return self.covariances.mean(axis=0)
 
     @property

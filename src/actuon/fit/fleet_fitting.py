@@ -52,7 +52,7 @@ class FleetResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known before the results are used."""
+        """What to know before using the results."""
         return tuple(f"{name}: {warning}" for name, result in self.robots.items() for warning in result.warnings)
 
     def save(self, path: PathLike) -> Fleet:
@@ -92,7 +92,7 @@ def fit_fleet(
         plants: What the actuators move, with the runs of a robot, by the robot's name.
         model: Name of a preset. Default: the one with load-dependent friction that suits the logs.
         select: Compare several models, the usual ones or these, on held-out runs of all robots, and take the best.
-        progress: Told how far it is.
+        progress: Called with how far it is.
         workers: What runs the fits, one task for each robot. Default: this process.
         options: What else `fit_logs` takes: ``fix``, ``free``, ``options``.
     """

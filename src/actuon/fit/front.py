@@ -44,10 +44,10 @@ def fit_logs(
         select: Compare several models, the usual ones or these, by their errors on held-out runs, and take the best.
         plant: What the actuators move. Default: a joint with the load that the logs state.
         load: ``mass`` and ``length`` of a pendulum, or ``inertia``, in place of what the logs state.
-        fix: Values of parameters that are not to be looked for, by path.
-        free: Ranges of parameters that are, by path; None takes one from the declaration and its present value.
+        fix: Values of parameters that are fixed, by path.
+        free: Ranges of parameters that are fitted, by path; None takes one from the declaration and its present value.
         options: How long and how wide to search, and the seed.
-        progress: Told how far it is.
+        progress: Called with how far it is.
         resume: File to go on from, and to keep what is found in.
         workers: What runs the searches, such as `ray_jobs.RayWorkers`. Default: this process.
     """

@@ -40,7 +40,7 @@ class Workers(Protocol):
             function: Of a module, so that others can import it. Gets a job, and what to tell after each generation.
             jobs: Each can be pickled.
             titles: What to call each.
-            progress: Told how far they are.
+            progress: Called with how far they are.
         """
 
 

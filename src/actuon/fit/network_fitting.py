@@ -40,7 +40,7 @@ _FEWEST = 20
 
 @dataclass(frozen=True, eq=False)
 class NetworkResult:
-    """A trained network, and how far it is off."""
+    """A trained network, and its errors."""
 
     joint: str
     trained: Trained
@@ -58,7 +58,7 @@ class NetworkResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known before the network is used."""
+        """What to know before using the network."""
         return tuple(self._warnings())
 
     def _warnings(self) -> Iterator[str]:
@@ -138,7 +138,7 @@ def fit_network(
         candidates: Physical models to compare it with, each a list of one.
         options: The seed, and how long and how wide to search for the physical ones.
         share: Of the usual number of steps of the training.
-        progress: Told how far it is.
+        progress: Called with how far it is.
         workers: What runs trainings and searches. Default: this process.
     """
     check_kind(kind)

@@ -28,7 +28,7 @@ ON_LINK = -1
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that a fit looks for.
+    """A parameter that a fit determines.
 
     Args:
         path: Which one: ``friction.viscous``.

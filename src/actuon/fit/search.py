@@ -158,7 +158,7 @@ def search(
         together: Search all joints as one vector by the mean of their errors. Default: each by its own.
         starts: Where searches begin, instead of at the models' own start: values for each joint, shape (P,). There are
             as many searches as these at least; further ones begin at random.
-        progress: Told after each generation.
+        progress: Called after each generation.
         resume: File that holds what has been found out so far, read where it is there, and written.
     """
     options = options or SearchOptions()

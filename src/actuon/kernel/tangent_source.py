@@ -22,7 +22,7 @@ HUGE = 1e20
 """An effort that every limit clips [N·m or N]."""
 
 UNLIMITED = 1e12
-"""From here on, what is left of it is no limit."""
+"""From here on, what is left of it does not limit."""
 
 SEEDS = {
     "q": (constant("1.0"), None),

@@ -372,7 +372,7 @@ def apply(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Value | 
 def chain(value: Value) -> tuple[list[tuple[Activation | None, Number, Number]], str]:
     """Unroll a value: activations in the order in which they apply, each with the scale and shift after it.
 
-    The first has no activation. Also returns the name of a part that is no activation, or nothing.
+    The first has no activation. Also returns the name of a part that is not an activation, or nothing.
     """
     found: list[tuple[Activation | None, Number, Number]] = []
     here: Value | None = value

@@ -79,6 +79,6 @@ class RootStates(Selection):
         self.set_root_velocities(velocities, robots)
 
     def push(self, forces: ArrayLike, indices: IdsLike = None) -> None:
-        """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until told otherwise."""
+        """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until the next call."""
         robots = self._rows_to_write(indices)
         self.simulation.push(self.robot_ids[robots], self.numbers("forces", forces, (len(robots), 3)))

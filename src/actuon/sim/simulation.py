@@ -50,7 +50,7 @@ class SavedState:
 class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
     """A physics engine with one or many copies of what a file holds.
 
-    The newest is the current one, which is found where none is named; ``with simulation:`` makes it the current one,
+    The newest is the current one, which is used where none is passed; ``with simulation:`` makes it the current one,
     and closes it at the end.
     """
 
@@ -77,7 +77,7 @@ class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
         self._watch: StateWatch | None = None
 
     def _be_current(self) -> None:
-        """To be called when everything is there: one that could not be made is no simulation."""
+        """To be called when everything is there: one whose construction failed is never listed."""
         if not self.robots:
             where = f"'{self.source}'" if self.source else "the model"
             raise RobotFileError(f"{where} holds no robot: no articulation with a revolute or prismatic joint")
@@ -384,7 +384,7 @@ class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
 
 
 def current_simulation() -> Simulation:
-    """The simulation that is meant where none is named: the newest one, or that of the innermost ``with`` block.
+    """The simulation used where none is passed: the newest one, or that of the innermost ``with`` block.
 
     Raises:
         SimulationError: There is none.

@@ -38,7 +38,7 @@ def find_angles(path: str, time: np.ndarray, joints: Mapping[str, Joint], findin
         findings: Added to.
 
     Raises:
-        LogError: Nobody can tell; says what to state.
+        LogError: It is ambiguous; says what to state.
     """
     reasons = {unit: _reason(joints, time, unit) for unit in ("deg", "rad")}
     unknown = [joint for joint in joints.values() if joint["position"].unit is None]

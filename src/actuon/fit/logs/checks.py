@@ -43,7 +43,7 @@ def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[str]:
 
 
 def look_at(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
-    """What is odd about one joint.
+    """What is unusual about one joint.
 
     Args:
         log: Its log.

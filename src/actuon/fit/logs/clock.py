@@ -37,7 +37,7 @@ def read_clock(table: Table, column: Column, rows: np.ndarray, findings: list[st
     """The times of rows. Of rows with the same time, the last stays.
 
     Raises:
-        LogError: Time runs backwards, is not a number, or nobody can tell its unit; says where.
+        LogError: Time runs backwards, is not a number, or its unit is ambiguous; says where.
     """
     time = seconds(table, column, rows, findings)
     steps = np.diff(time)

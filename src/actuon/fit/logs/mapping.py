@@ -85,7 +85,7 @@ class ColumnMapping:
 
         Args:
             table: The log as it stands in its file.
-            findings: Told of what is not read because another column means the same.
+            findings: Gets what is not read because another column means the same.
 
         Raises:
             LogError: The log lacks a column, or two that are needed mean the same.

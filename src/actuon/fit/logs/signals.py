@@ -44,7 +44,7 @@ class Signal:
 
 
 def read_signal(table: Table, column: Column, rows: np.ndarray, findings: list[str]) -> Signal | None:
-    """The numbers of a column. None where some are missing and nobody needs them.
+    """The numbers of a column. None where some are missing and none is needed.
 
     Raises:
         LogError: A cell that is needed is not a number; says which.

@@ -53,7 +53,7 @@ def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.i
         mujoco: The module.
         dof: The DOF.
         lower: Lowest effort [N·m or N].
-        upper: Highest effort [N·m or N]. A bound that is infinite is no limit; MuJoCo takes both or none.
+        upper: Highest effort [N·m or N]. An infinite bound means no limit; MuJoCo takes both or none.
     """
     inputs = int(mujoco.mjtCtrlInput.mjINPUT_POS) | int(mujoco.mjtCtrlInput.mjINPUT_VEL)
     fields: dict[str, Any] = {

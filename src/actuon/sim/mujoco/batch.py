@@ -37,8 +37,8 @@ class Batch:
     """The state of N environments, and what advances it.
 
     An environment that is asked for its ``MjData`` has one of its own from then on, which then holds its state: what is
-    written into it counts. The others share one for each thread. Where trees may sleep, which is no part of MuJoCo's
-    state, each environment has its own.
+    written into it takes effect. The others share one for each thread. Where trees may sleep, which is not part of
+    MuJoCo's state, each environment has its own.
 
     Args:
         mujoco: The module.

@@ -25,11 +25,11 @@ class Drives:
     """The actuators of a model, by DOF.
 
     A joint may have a position servo, a velocity servo, both, or one drive that follows both targets. A joint with two
-    servos of a kind is treated as having none: nobody could say which of them a target is for. Others, such as motors
+    servos of a kind is treated as having none: it is not defined which of them a target is for. Others, such as motors
     and muscles, are not told targets.
 
     What it knows is the structure, of the model as it was compiled: actuators may be silenced later. Actuators that
-    were added to hold the slopes of efforts are no drives.
+    were added to hold the slopes of efforts are not drives.
     """
 
     def __init__(self, mujoco: Any, model: Any, added: Sequence[int] = (), slopes: Mapping[int, Slope] | None = None):
@@ -193,7 +193,7 @@ class Drives:
         put_back(model, ids, values)
 
     def silence(self, model: Any, ids: list[int]) -> None:
-        """Make actuators push no more."""
+        """Switch actuators off."""
         silence(self._mujoco, model, ids)
 
     def silent(self, model: Any, dofs: np.ndarray) -> np.ndarray:
@@ -201,7 +201,7 @@ class Drives:
         active = model.actuator_gainprm.any(axis=1) | model.actuator_biasprm.any(axis=1)
         return ~np.asarray(self.moves[active][:, dofs].any(axis=0))
 
-    def why_loud(self, model: Any, dof: int) -> str:
+    def why_active(self, model: Any, dof: int) -> str:
         """What pushes on a DOF."""
         active = [i for i in np.flatnonzero(self.moves[:, dof]).tolist() if is_active(model, i)]
         return self.what_moves(model, active[0]) if active else "nothing pushes on it"

@@ -198,5 +198,5 @@ def _write(model: Any, fields: tuple[str, str], at: int, has_limit: bool, limit:
 
 
 def _product(bound: float, factor: float) -> float:
-    """Infinity times zero is no effort here."""
+    """Infinity times zero is zero effort here."""
     return bound * factor if factor else 0.0

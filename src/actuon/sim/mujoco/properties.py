@@ -52,7 +52,7 @@ class ModelProperties(Simulation):
             yield row, model, chosen[row].dofs[dofs] - chosen[row].env * nv
 
     def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
-        """The effort limit is the larger bound of `Limits.effort_range`; a limit of the speed MuJoCo has not."""
+        """The effort limit is the larger bound of `Limits.effort_range`; MuJoCo has no limit of the speed."""
         if name == "velocity_limit":
             return None
         if name == "effort_limit":
@@ -265,7 +265,7 @@ class ModelProperties(Simulation):
 
     def what_drives(self, robot: int, dof: int) -> str:
         ((model, _, dofs),) = self._with_models(np.array([robot]))
-        return self._drives.why_loud(model, int(dofs[dof]))
+        return self._drives.why_active(model, int(dofs[dof]))
 
     def effort_sources(self, robot: int) -> list[str]:
         ((model, _, dofs),) = self._with_models(np.array([robot]))

@@ -87,7 +87,7 @@ def _pid_inputs(mujoco: Any, model: Any, actuator: int) -> tuple[int, int]:
 
 
 def _lags(mujoco: Any, model: Any, actuator: int) -> str | None:
-    """What stands between a target and the effort; None where it is no target then."""
+    """What stands between a target and the effort; None where it is not a target then."""
     kinds = {
         int(mujoco.mjtDyn.mjDYN_NONE): "",
         int(mujoco.mjtDyn.mjDYN_FILTER): "filter",
@@ -110,7 +110,7 @@ def put_back(model: Any, actuators: list[int], values: list[np.ndarray]) -> None
 
 
 def silence(mujoco: Any, model: Any, actuators: list[int]) -> None:
-    """Make actuators push no more."""
+    """Switch actuators off."""
     plain = [int(kind) for kind in (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_PID)]
     for i in actuators:
         if model.actuator_gaintype[i] not in plain:

@@ -106,8 +106,8 @@ class MujocoSimulation(SlopeHolder):
     def data(self) -> Sequence[mujoco.MjData]:
         """The ``MjData`` of each environment, with its contacts and sensors, for a viewer too.
 
-        One that was asked for stays up to date, and what is written into it counts. Ask for those that you need: each
-        takes as much memory as hundreds of environments without.
+        One that was asked for stays up to date, and what is written into it takes effect. Ask for those that you need:
+        each takes as much memory as hundreds of environments without.
         """
         return _Each(self.num_envs, self._batch.data)
 
