@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import warp as wp
+from torch_networks import LSTM
 
 import actuon
 from actuon.attach.mjlab.chains import INPUTS, EnvironmentChains
@@ -87,6 +88,57 @@ def test_a_reset_in_the_middle_is_of_its_environments_alone():
     for step in range(6, 12):
         assert torch.equal(reset[step, [1, 3]], fresh.run(command(step))[[1, 3]])
         fresh.advance()
+
+
+def test_a_network_with_a_memory_forgets_with_its_environment(tmp_path):
+    actuon.save_network(LSTM(), tmp_path / "lstm.safetensors")
+    config = actuon.ActuatorConfig(actuon.NeuralControlConfig(str(tmp_path / "lstm.safetensors")))
+    joints = dict.fromkeys(("hip", "thigh", "calf"), config)
+
+    def reset_one(made, step):
+        if step == 4:
+            made.reset([2])
+
+    plain, reset = efforts(chains(joints), 8), efforts(chains(joints), 8, reset_one)
+    assert torch.equal(plain[:, [0, 1, 3]], reset[:, [0, 1, 3]])
+    assert torch.equal(reset[4, 2], chains(joints).run(command(4))[2])
+    assert not torch.equal(reset[4, 2], plain[4, 2])
+
+
+def test_a_reset_between_efforts_and_physics():
+    """And physics that is said to have moved twice."""
+    made = chains()
+    efforts(made, 5)
+    made.run(command(5))
+    made.reset([0, 3])
+    made.advance()
+    made.advance()
+    plain, fresh = efforts(chains(), 12), chains()
+    for step in range(6, 12):
+        found = made.run(command(step))
+        assert torch.equal(found[[1, 2]], plain[step, [1, 2]])
+        assert torch.equal(found[[0, 3]], fresh.run(command(step))[[0, 3]])
+        made.advance()
+        fresh.advance()
+
+
+def test_motors_of_an_environment_share_its_battery():
+    clamps = [
+        actuon.BatteryClampingConfig(full_voltage=24.0, inner_resistance=0.1),
+        actuon.VoltageClampingConfig(torque_constant=0.1, resistance=1.2),
+    ]
+    strong = actuon.ActuatorConfig(actuon.PDControlConfig(1e4, 0.0), clamps)
+    made = chains(dict.fromkeys(("hip", "thigh", "calf"), strong))
+    given = {name: torch.zeros(ENVS, 3) for name in INPUTS}
+    given["position_target"][0] = 1.0
+    given["position_target"][1:, 0] = 1.0
+    for _ in range(20):
+        made.run(given)
+        made.run(given)
+        made.advance()
+    supply = made.signals["supply_voltage"]
+    torch.testing.assert_close(supply[0], torch.full((3,), 24.0 / (1 + 0.1 * 3 / 1.2)))
+    torch.testing.assert_close(supply[1:], torch.full((ENVS - 1, 3), 24.0 / (1 + 0.1 / 1.2)))
 
 
 @pytest.mark.parametrize("ids", [None, slice(None), torch.arange(ENVS), [True] * ENVS])

@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("mjlab", reason="mjlab pins another MuJoCo; run make test-mjlab")
 
+import mjlab
 import torch
+import tyro
 from mjlab.actuator import BuiltinPositionActuatorCfg, DcMotorActuatorCfg
 from mjlab.actuator.actuator import ActuatorCmd, TransmissionType
 from mjlab.asset_zoo.robots import get_go1_robot_cfg
@@ -20,7 +22,9 @@ from mjlab.entity import Entity, EntityArticulationInfoCfg
 from mjlab.envs import ManagerBasedRlEnv
 from mjlab.managers.event_manager import EventTermCfg
 from mjlab.managers.scene_entity_config import SceneEntityCfg
+from mjlab.scripts.train import TrainConfig, run_train
 from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg
+from mjlab.tasks.velocity.config.go1.rl_cfg import unitree_go1_ppo_runner_cfg
 
 import actuon
 from actuon.mjlab import ActuonActuatorCfg, randomize
@@ -313,3 +317,17 @@ def test_a_config_is_data():
     cfg = ours(actuon.ActuatorConfig(PD, delay=actuon.DelayConfig(2)))
     assert copy.deepcopy(cfg) == cfg
     assert dataclasses.asdict(cfg)["actuator"]["stages"][1]["kp"] == 20.0
+
+
+def test_a_policy_is_trained_for_two_iterations(tmp_path, monkeypatch):
+    """By mjlab's own script, which reads its arguments from configs and writes configs down."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    env = go1_cfg(of_ours(2), gains=scaling("controller.kp", 0.8, 1.2, mode="reset"))
+    env.terminations = unitree_go1_flat_env_cfg().terminations
+    agent = dataclasses.replace(unitree_go1_ppo_runner_cfg(), logger="tensorboard", upload_model=False)
+    arguments = ["--env.scene.num-envs", "4", "--agent.max-iterations", "2", "--agent.num-steps-per-env", "6"]
+    cfg = tyro.cli(TrainConfig, args=arguments, default=TrainConfig(env=env, agent=agent), config=mjlab.TYRO_FLAGS)
+    assert cfg.env.scene.entities["robot"].articulation.actuators == of_ours(2)
+    run_train("Mjlab-Velocity-Flat-Unitree-Go1", cfg, tmp_path / "run")
+    assert (tmp_path / "run" / "model_1.pt").exists()
+    assert "delay_steps: 2" in (tmp_path / "run" / "params" / "env.yaml").read_text()

@@ -27,6 +27,7 @@ from .engine_side import EngineSide, engine_side
 if TYPE_CHECKING:
     import mujoco_warp as mjwarp
     from mjlab.entity import Entity
+    from mjlab.entity.data import EntityData
 
 _YAML = (".yaml", ".yml")
 _NO_LIMIT = float("inf")
@@ -155,6 +156,19 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         if self._chains is None:
             raise StructureError("the entity is not initialized yet; its environment does that")
         return self._chains
+
+    def get_command(self, data: EntityData) -> ActuatorCmd:
+        """What the entity is told and does, of its targets: the entity's own tensors where they are all its joints."""
+        is_joint = self.transmission_type == TransmissionType.JOINT
+        if not is_joint or self._target_ids_list != list(range(self.entity.num_joints)):
+            return super().get_command(data)
+        return ActuatorCmd(
+            position_target=data.joint_pos_target,
+            velocity_target=data.joint_vel_target,
+            effort_target=data.joint_effort_target,
+            pos=data.joint_pos,
+            vel=data.joint_vel,
+        )
 
     def compute(self, cmd: ActuatorCmd) -> torch.Tensor:
         """Efforts [N·m or N] that follow a command, shape (environments, targets). Remembers nothing until `update`."""

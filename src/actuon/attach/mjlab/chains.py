@@ -91,6 +91,7 @@ class EnvironmentChains:
         self._batteries = RobotBatteries(self.actuators, [at // width for at in places])
         self._before = [actuator.state() for actuator in self.actuators]
         self._after = [actuator.state() for actuator in self.actuators]
+        self._has_run = False
         self._signals = {
             name: wp.full(self.shape, np.nan, dtype=wp.float32, device=device)
             for name in dict.fromkeys(name for actuator in self.actuators for name in actuator.signals)
@@ -165,11 +166,14 @@ class EnvironmentChains:
             for actuator, before, after in zip(self.actuators, self._before, self._after, strict=True):
                 actuator.step(arrays, control, before, after, self._dt)
             self._batteries.share(self._after)
+        self._has_run = True
         return effort
 
     def advance(self) -> None:
         """Physics has moved on by a time step: what the last `run` led to is the past now."""
-        self._before, self._after = self._after, self._before
+        if self._has_run:
+            self._before, self._after = self._after, self._before
+            self._has_run = False
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Let environments forget the past, and no others.
@@ -183,10 +187,11 @@ class EnvironmentChains:
         chosen = np.zeros(self.shape[0], dtype=bool)
         chosen[ids] = True
         with self._on_stream_of_torch():
-            for state, columns in zip(self._before, self._columns, strict=True):
-                if state is not None:
-                    mask = np.repeat(chosen, len(columns))
-                    state.reset(None if chosen.all() else wp.array(mask, dtype=wp.bool, device=self.device))
+            for states, columns in zip(zip(self._before, self._after, strict=True), self._columns, strict=True):
+                mask = wp.array(np.repeat(chosen, len(columns)), dtype=wp.bool, device=self.device)
+                for state in states if self._has_run else states[:1]:
+                    if state is not None:
+                        state.reset(None if chosen.all() else mask)
 
     def parameter(self, name: str, default: bool = False) -> torch.Tensor:
         """A copy of a parameter, shape (environments, joints); NaN for joints whose chain does not have it.
