@@ -213,6 +213,17 @@ def test_what_is_drawn_changes_nothing_in_newton(name, tmp_path):
     np.testing.assert_array_equal(*moved)
 
 
+def extent_in_usd(prim):
+    """Kind, size as MuJoCo has it [m], and axis of a shape."""
+    kind = prim.GetTypeName()
+    if kind == "Cube":
+        return "BOX", np.array(prim.GetAttribute("xformOp:scale").Get()) / 2, "Z"
+    radius = prim.GetAttribute("radius").Get()
+    if kind == "Sphere":
+        return "SPHERE", [radius], "Z"
+    return kind.upper(), [radius, prim.GetAttribute("height").Get() / 2], prim.GetAttribute("axis").Get()
+
+
 @each_robot
 def test_both_files_draw_the_same(name):
     """Each link has the same shapes in the same colours. What collides is drawn only where it is a foot."""
@@ -225,6 +236,12 @@ def test_both_files_draw_the_same(name):
         for shape, geom in zip(in_usd, in_mujoco, strict=True):
             np.testing.assert_allclose(shape.GetPrim().GetAttribute("xformOp:translate").Get(), model.geom_pos[geom])
             assert shape.GetPrim().HasAPI(UsdPhysics.CollisionAPI) == bool(model.geom_contype[geom])
+            kind, size, axis = extent_in_usd(shape.GetPrim())
+            assert model.geom_type[geom] == getattr(mujoco.mjtGeom, f"mjGEOM_{kind}")
+            np.testing.assert_allclose(model.geom_size[geom][: len(size)], size, rtol=1e-6)
+            along = np.zeros(3)
+            mujoco.mju_rotVecQuat(along, np.array([0.0, 0.0, 1.0]), model.geom_quat[geom])
+            np.testing.assert_allclose(np.abs(along), robots.AXES[axis], atol=1e-9)
             is_drawn = shape.ComputePurpose() == UsdGeom.Tokens.default_
             assert is_drawn == (model.geom_group[geom] <= 2)
             if is_drawn:

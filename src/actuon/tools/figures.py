@@ -40,7 +40,7 @@ class Group:
 
 def at_home(model: Any) -> Film:
     """A film of one frame: the model's first keyframe."""
-    return Film(model, model.body(1).name, [0.0], [model.key_qpos[0].copy()])
+    return Film(model, 1, [0.0], [model.key_qpos[0].copy()])
 
 
 def on_picture(model: Any, points: np.ndarray) -> np.ndarray:

@@ -32,8 +32,8 @@ class Film:
 
     model: Any
     """MuJoCo's."""
-    root: str
-    """The body that the camera follows."""
+    root: int
+    """Number of the body that the camera follows."""
     times: list[float] = field(default_factory=list)
     """Of each frame [s]."""
     positions: list[np.ndarray] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Film:
     @staticmethod
     def of(simulation: MujocoSimulation) -> Film:
         """A film of what is simulated, without a frame yet."""
-        return Film(simulation.models[0], simulation.robots[0].source_path.removeprefix("/"))
+        return Film(simulation.models[0], simulation.robots[0].root_body)
 
     def shoot(self, simulation: MujocoSimulation) -> None:
         """Add a frame, if it is time for one."""
@@ -68,7 +68,7 @@ class Film:
             mujoco.mj_saveModel(self.model, str(scene), None)
             positions = Path(folder, "positions.npy")
             np.save(positions, np.array([self.positions[frame] for frame in frames]))
-            arguments = [str(scene), str(positions), self.root, str(width), str(height)]
+            arguments = [str(scene), str(positions), str(self.root), str(width), str(height)]
             problems = []
             for library in _libraries():
                 with _started(arguments, library, Path(folder, "errors")) as process:

@@ -62,7 +62,7 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
         figure.tight_layout(rect=(0.0, 0.0, 1.0, 1.0 - 0.5 / (2.4 * rows + 1.0)))
         paths.append(folder / f"{name}.png")
         save_figure(figure, paths[-1])
-    if not runs[0].is_fixed_base:
+    if not runs[0].is_fixed_base and all(len(run.heights) for run in runs):
         paths.append(folder / "height.png")
         figure, axis = plt.subplots(figsize=(8.0, 3.6), layout="constrained")
         draw_height(axis, runs)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws frames of a MuJoCo model and writes their bytes to the standard output. A script of `film`, which runs it in a
-process of its own: model.mjb, positions.npy of shape (frames, nq), the body to follow, width, height."""
+process of its own: model.mjb, positions.npy of shape (frames, nq), the number of the body to follow, width, height."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def main() -> None:
     data = mujoco.MjData(model)
     camera = mujoco.MjvCamera()
     mujoco.mjv_defaultFreeCamera(model, camera)
-    mujoco.mj_forward(model, data)
-    beside = camera.lookat[:2] - data.body(root).xpos[:2]
+    mujoco.mj_fwdPosition(model, data)
+    beside = camera.lookat[:2] - data.xpos[int(root), :2]
     with mujoco.Renderer(model, int(height), int(width)) as renderer:
         for qpos in np.load(positions):
             data.qpos[:] = qpos
-            mujoco.mj_forward(model, data)
-            camera.lookat[:2] = data.body(root).xpos[:2] + beside
+            mujoco.mj_fwdPosition(model, data)
+            camera.lookat[:2] = data.xpos[int(root), :2] + beside
             renderer.update_scene(data, camera)
             sys.stdout.buffer.write(renderer.render().tobytes())
             sys.stdout.buffer.flush()

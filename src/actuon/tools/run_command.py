@@ -86,6 +86,8 @@ def run(
         except CannotDrawError as error:
             print(f"no picture: {error}")
             problems += [f"--video: '{video}' was not written"] if video is not None else []
+        if engine != "mujoco":
+            print("no picture: only MuJoCo draws; --engine mujoco takes the MJCF file of the same name")
         for file in saved:
             print(f"saved {file}")
     for problem in problems:
