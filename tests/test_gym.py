@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import gymnasium
 import mujoco
 import numpy as np
@@ -56,7 +60,7 @@ def test_it_keeps_to_the_rules_of_gymnasium(make):
     env = gymnasium.make_vec("actuon.gym:actuon/Quadruped-v0", num_envs=3, motors="ideal")
     assert isinstance(env.unwrapped, QuadrupedEnv)
     assert env.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    assert (env.num_envs, env.single_observation_space.shape, env.single_action_space.shape) == (3, (48,), (12,))
+    assert (env.num_envs, env.single_observation_space.shape, env.single_action_space.shape) == (3, (50,), (12,))
     observations, infos = env.reset(seed=1)
     assert observations in env.observation_space
     assert infos == {}
@@ -142,7 +146,7 @@ def test_who_fell_starts_again_and_the_others_go_on(make, mode):
         assert all(abs(infos["final_obs"][i][7]) > 0.9 for i in fallen)
         assert infos["final_obs"][0] is None
         assert (last[fallen, 8] < -0.9).all()
-        assert not last[fallen, 36:].any()
+        assert not last[fallen, 36:48].any()
     elif mode == "NextStep":
         assert infos == {}
         assert (np.abs(last[fallen, 7]) > 0.9).all()
@@ -150,7 +154,7 @@ def test_who_fell_starts_again_and_the_others_go_on(make, mode):
         assert (observations[fallen, 8] < -0.9).all()
         assert not rewards[fallen].any()
         assert not fell.any()
-        assert not observations[fallen, 36:].any()
+        assert not observations[fallen, 36:48].any()
         runs.append((observations, rewards))
     else:
         with pytest.raises(actuon.SimulationError, match="environments that ended must be reset first: 2, 5"):
@@ -202,12 +206,16 @@ def test_observations_and_rewards_are_those_of_the_equations(make, motors):
         mujoco.mju_rotVecQuat(gravity, np.array([0.0, 0.0, -1.0]), back)
         angular, q, qd, command = data.qvel[3:6], data.qpos[7:] - home, data.qvel[6:], env.commands[i].astype(float)
         parts = [2.0 * linear, 0.25 * angular, gravity, command * (2.0, 2.0, 0.25), q, 0.05 * qd, second[i]]
+        parts.append([np.sin(4.0 * np.pi * 0.04), np.cos(4.0 * np.pi * 0.04)])  # after two steps
         np.testing.assert_allclose(observations[i], np.concatenate(parts), atol=2e-5)
         if motors == "servo":
             most = model.actuator_forcerange[:, 1]
             effort = np.clip(60.0 * (0.5 * second[i] - q) - 1.5 * qd, -most, most)
         else:
             effort = env.telemetry().applied_effort[i].astype(float)
+        mujoco.mj_kinematics(model, data)
+        feet = data.geom_xpos[model.geom_type == mujoco.mjtGeom.mjGEOM_SPHERE, 2] - 0.022
+        lifted = 0.06 * np.maximum(np.sin(4.0 * np.pi * 0.04) * np.array([1.0, -1.0, -1.0, 1.0]), 0.0)
         expected = 0.02 * (
             1.5 * np.exp(-np.sum((linear[:2] - command[:2]) ** 2) / 0.25)
             + 0.75 * np.exp(-((angular[2] - command[2]) ** 2) / 0.25)
@@ -215,6 +223,7 @@ def test_observations_and_rewards_are_those_of_the_equations(make, motors):
             - 0.05 * np.sum(angular[:2] ** 2)
             - 2.5 * np.sum(gravity[:2] ** 2)
             - 0.1 * np.sum(q**2)
+            + np.mean(np.exp(-(((feet - lifted) / 0.02) ** 2)))
             - 2e-4 * np.sum(effort**2)
             - 5e-4 * np.sum(np.abs(effort * qd))
             - 0.02 * np.sum((second[i] - first[i]) ** 2)
@@ -340,3 +349,17 @@ def test_it_must_be_reset_before_the_first_step_and_not_used_when_closed(make):
     env.close()
     with pytest.raises(actuon.SimulationError, match="closed"):
         env.step(np.zeros((2, 12)))
+
+
+def test_the_example_trains_and_shows_what_came_of_it(tmp_path):
+    example = Path(__file__).parents[1] / "examples" / "train_quadruped.py"
+    short = ("--iterations", "1", "--envs", "8", "--robots", "3", "--seconds", "0.2", "--train", "ideal", "real")
+    command = (sys.executable, str(example), *short, "--out", str(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for learned in ("ideal", "real"):
+        assert f"{learned} motors: iteration 1, " in done.stdout
+        for motors in ("ideal", "real"):
+            assert f"| learnt on {learned}, walks on {motors} | 0% | " in done.stdout
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["policy_ideal.pt", "policy_real.pt", "walking.png"]

@@ -32,6 +32,8 @@ COMMANDS = ((-1.0, 1.0), (-0.4, 0.4), (-1.0, 1.0))
 
 _COMMAND_SECONDS = 5.0
 """How long a command holds [s]."""
+_CLOCK = 2.0
+"""Rate of the clock that robots may step to [Hz]."""
 _LOWEST = 0.15
 """Height of the base below which a robot fell [m]."""
 _STEEPEST = -0.5
@@ -46,10 +48,10 @@ class QuadrupedEnv(VectorEnv):
     """Quadrupeds that are told how fast to walk, with ideal or real motors.
 
     A step lasts 20 ms. An action says, for each of 12 joints, how far its target is from home, from -1 to 1, for ±0.5
-    rad; what is beyond is clipped. An observation has 48 numbers, in the frame of the base: linear velocity [0.5 m/s],
+    rad; what is beyond is clipped. An observation has 50 numbers, in the frame of the base: linear velocity [0.5 m/s],
     angular velocity [4 rad/s], the direction of gravity, the command in the units of the velocities, positions of
-    joints from home [rad], their velocities [20 rad/s], and the last action. An episode ends where a robot falls, and
-    is cut after ``episode_seconds``. Commands change every 5 s.
+    joints from home [rad], their velocities [20 rad/s], the last action, and sine and cosine of a clock of 2 Hz to step
+    to. An episode ends where a robot falls, and is cut after ``episode_seconds``. Commands change every 5 s.
 
     Each environment draws random numbers from a generator of its own: whatever happens to the others, it goes on the
     same, to the last bit.
@@ -93,7 +95,7 @@ class QuadrupedEnv(VectorEnv):
         self._home = self.robots.get_dof_positions().numpy()[0]
         self._gains = [gain.numpy()[0] for gain in self.robots.get_dof_gains()]
         self._most = self.robots.get_dof_max_efforts().numpy()[0]
-        self.single_observation_space = Box(-np.inf, np.inf, (12 + 3 * dofs,), np.float32)
+        self.single_observation_space = Box(-np.inf, np.inf, (14 + 3 * dofs,), np.float32)
         self.single_action_space = Box(-1.0, 1.0, (dofs,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -143,7 +145,7 @@ class QuadrupedEnv(VectorEnv):
                 The others go on unchanged. Default: all.
 
         Returns:
-            Observations of all environments, shape (N, 48), and no more information.
+            Observations of all environments, shape (N, 50), and no more information.
         """
         ids, seeds = self._chosen(options), self._checked_seeds(seed)
         if not self._is_ready and len(ids) < self.num_envs:
@@ -162,7 +164,7 @@ class QuadrupedEnv(VectorEnv):
             actions: From -1 to 1, shape (N, 12).
 
         Returns:
-            Observations of shape (N, 48), rewards, terminations and truncations of shape (N,), and ``final_obs`` of
+            Observations of shape (N, 50), rewards, terminations and truncations of shape (N,), and ``final_obs`` of
             those that ended and started again in this step.
 
         Raises:
@@ -231,8 +233,12 @@ class QuadrupedEnv(VectorEnv):
         turned[:, 2, 0] = 2.0 * (x * z - w * y)
         turned[:, 2, 1] = 2.0 * (y * z + w * x)
         turned[:, 2, 2] = 1.0 - 2.0 * (x * x + y * y)
-        linear = np.einsum("nij,ni->nj", turned, qd[:, :3])
-        return Motion(linear, qd[:, 3:6], -turned[:, 2], q[:, 2], q[:, 7:] - self._home, qd[:, 6:])
+        linear, clock = np.einsum("nij,ni->nj", turned, qd[:, :3]), np.sin(self._phase())
+        return Motion(linear, qd[:, 3:6], -turned[:, 2], q[:, 2], q[:, 7:] - self._home, qd[:, 6:], clock)
+
+    def _phase(self) -> np.ndarray:
+        """Of the clock [rad], shape (N,)."""
+        return 2.0 * np.pi * _CLOCK * DT * SUBSTEPS * self._steps
 
     def _observe(self, motion: Motion) -> np.ndarray:
         linear, angular = _SCALES["linear"], _SCALES["angular"]
@@ -244,6 +250,8 @@ class QuadrupedEnv(VectorEnv):
             motion.position,
             motion.velocity * _SCALES["joint_velocity"],
             self._actions,
+            motion.clock[:, None],
+            np.cos(self._phase())[:, None],
         ]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
@@ -254,7 +262,7 @@ class QuadrupedEnv(VectorEnv):
             stiffness, damping = self._gains
             wanted = stiffness * (ACTION_SCALE * actions - motion.position) - damping * motion.velocity
             effort = np.clip(wanted, -self._most, self._most)
-        terms = reward_terms(motion, self.commands, effort, actions - self._actions, fell)
+        terms = reward_terms(motion, self._home, self.commands, effort, actions - self._actions, fell)
         for name, term in terms.items():
             term *= self.weights[name] * (1.0 if name == "fall" else DT * SUBSTEPS)
         self.reward_terms = terms

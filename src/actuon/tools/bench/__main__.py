@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import warp as wp
 
-from . import chains, first_use, groups, motors, networks, robots, sizes, tangents
+from . import chains, environments, first_use, groups, motors, networks, robots, sizes, tangents
 from .runner import Table, machine, use_avx2
 
 PARTS: dict[str, Callable[[float], Sequence[Table]]] = {
@@ -26,6 +26,7 @@ PARTS: dict[str, Callable[[float], Sequence[Table]]] = {
     "tangents": tangents.measure_tangents,
     "networks": networks.measure_networks,
     "robots": robots.measure_robots,
+    "environments": environments.measure_environments,
     "first_use": first_use.measure_first_use,
 }
 

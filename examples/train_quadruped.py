@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Teach a quadruped to walk with ideal motors, then let it walk with real ones.
+
+Trains with PPO of rsl-rl, on the CPU, for ``--minutes``, and evaluates each policy on each kind of motors. Tables are
+printed; policies and a plot go to ``--out``.
+
+Run with ``pip install 'actuon[gym,plot]' rsl-rl-lib torch==2.13.0`` and ``python examples/train_quadruped.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rsl_rl.env import VecEnv
+from rsl_rl.runners import OnPolicyRunner
+from tensordict import TensorDict
+
+import actuon
+from actuon.gym import QuadrupedEnv
+
+CONFIG = {
+    "num_steps_per_env": 24,
+    "save_interval": 10**9,
+    "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
+    "actor": {
+        "class_name": "MLPModel",
+        "hidden_dims": [64, 64],
+        "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.25},
+    },
+    "critic": {"class_name": "MLPModel", "hidden_dims": [64, 64]},
+    "algorithm": {"class_name": "PPO", "entropy_coef": 0.0005},
+}
+"""As mjlab and Isaac Lab train quadrupeds, with smaller networks."""
+
+
+COMMANDS = ((0.0, 1.0), (0.0, 0.0), (-0.5, 0.5))
+"""Forwards, and turning: less than the environment asks for by itself, and learnt sooner."""
+
+
+class Trainee(VecEnv):
+    """Quadrupeds as rsl-rl wants them: on tensors."""
+
+    def __init__(self, env: QuadrupedEnv, seed: int):
+        self.env = env
+        self.num_envs, self.num_actions = env.action_space.shape
+        self.max_episode_length = env.max_episode_steps
+        self.episode_length_buf = torch.zeros(self.num_envs, dtype=torch.long)
+        self.device = "cpu"
+        self.cfg: dict[str, Any] = {}
+        self._observations, _ = env.reset(seed=seed)
+        self.rewards: list[float] = []
+        self.tracking: list[float] = []
+        self.falls = 0
+
+    def get_observations(self) -> TensorDict:
+        return TensorDict({"policy": torch.from_numpy(self._observations)}, batch_size=[self.num_envs])
+
+    def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        self._observations, rewards, fell, late, _ = self.env.step(actions.numpy())
+        self.rewards.append(float(rewards.mean()))
+        self.tracking.append(float(np.abs(self.env.velocities - self.env.commands)[:, 0].mean()))
+        self.falls += int(fell.sum())
+        extras = {"time_outs": torch.from_numpy(late)}
+        return self.get_observations(), torch.from_numpy(rewards), torch.from_numpy(fell | late), extras
+
+
+def train(motors: str, num_envs: int, minutes: float, iterations: int | None, seed: int) -> Any:
+    """A policy for robots with these motors."""
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)  # small networks learn no faster with more, and physics takes the cores
+    env = QuadrupedEnv(num_envs, motors, commands=COMMANDS, autoreset_mode="SameStep")
+    trainee = Trainee(env, seed)
+    runner = OnPolicyRunner(trainee, {**CONFIG}, device="cpu")
+    start, done = time.monotonic(), 0
+    while (iterations is None or done < iterations) and time.monotonic() - start < 60.0 * minutes:
+        runner.learn(1)
+        done += 1
+        if done % 10 == 0 or done == iterations:
+            took = time.monotonic() - start
+            steps = done * CONFIG["num_steps_per_env"] * num_envs
+            print(
+                f"{motors} motors: iteration {done}, {took / 60.0:.1f} of {minutes:g} min, {steps / 1e6:.2f} M steps, "
+                f"{steps / took:.0f}/s: reward {np.mean(trainee.rewards) * 50.0:.2f}/s, forward velocity off by "
+                f"{np.mean(trainee.tracking):.2f} m/s, {trainee.falls} falls",
+                flush=True,
+            )
+            trainee.rewards, trainee.tracking, trainee.falls = [], [], 0
+    env.close()
+    return runner.get_inference_policy()
+
+
+@dataclass
+class Walk:
+    """How robots walked, step by step."""
+
+    label: str
+    velocity: np.ndarray
+    """Forwards [m/s], shape (T, N)."""
+    standing: np.ndarray
+    """Whether a robot has not fallen yet, shape (T, N)."""
+    speed: np.ndarray
+    """Of joints [rad/s], shape (T, N, 12)."""
+    wanted: np.ndarray
+    """Efforts that controllers asked for [N·m], shape (T, N, 12)."""
+    given: np.ndarray
+    """Efforts that motors gave [N·m], shape (T, N, 12)."""
+
+    def row(self, command: float) -> str:
+        """What came of it, in numbers."""
+        late = self.standing[len(self.standing) // 4 :]  # after they have started
+        error = np.abs(self.velocity[len(self.standing) // 4 :] - command)[late]
+        wanted, given = self.wanted[self.standing], self.given[self.standing]
+        clipped = np.abs(wanted - given) > 0.01
+        cells = [
+            f"{1.0 - self.standing[-1].mean():.0%}",
+            f"{error.mean():.2f} m/s" if error.size else "-",
+            f"{np.abs(wanted).max():.0f} N·m",
+            f"{np.abs(given).max():.0f} N·m",
+            f"{clipped.mean():.1%}",
+            f"{np.abs(given * self.speed[self.standing]).sum(axis=1).mean():.0f} W",
+        ]
+        return f"| {self.label} | " + " | ".join(cells) + " |"
+
+
+HEADER = """| | fell | velocity off by | largest effort wanted | given | clipped | power |
+|---|---|---|---|---|---|---|"""
+
+
+def walk(policy: Any, label: str, motors: str, command: float, num_envs: int, seconds: float) -> Walk:
+    """Let robots with these motors follow a command [m/s], by the mean of a policy."""
+    options: dict[str, Any] = {"commands": ((command, command), (0.0, 0.0), (0.0, 0.0)), "episode_seconds": 1e6}
+    env = QuadrupedEnv(num_envs, motors, autoreset_mode="SameStep", **options)
+    observations, _ = env.reset(seed=10**6)
+    standing = np.ones(num_envs, dtype=bool)
+    steps: list[tuple[np.ndarray, ...]] = []
+    for _ in range(round(seconds * 50.0)):
+        with torch.inference_mode():
+            given = TensorDict({"policy": torch.from_numpy(observations)}, batch_size=[num_envs])
+            actions = policy(given).numpy()
+        observations, _, fell, _, _ = env.step(actions)
+        standing = standing & ~fell
+        telemetry = env.telemetry()
+        assert telemetry is not None
+        speed = env.robots.get_dof_velocities().numpy()
+        steps.append((env.velocities[:, 0], standing, speed, telemetry.computed_effort, telemetry.applied_effort))
+    env.close()
+    return Walk(label, *(np.array(values) for values in zip(*steps, strict=True)))
+
+
+def draw(walks: list[Walk], command: float, path: Path) -> None:
+    """Velocity, who still stands, and efforts over speed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15.0, 4.5), layout="constrained")
+    for i, each in enumerate(walks):
+        seconds = 0.02 * np.arange(1, len(each.velocity) + 1)
+        velocity = np.where(each.standing, each.velocity, np.nan)
+        some = ~np.isnan(velocity).all(axis=1)
+        left.plot(seconds[some], np.nanmean(velocity[some], axis=1), color=f"C{i}", label=each.label)
+        middle.plot(seconds, each.standing.mean(axis=1), color=f"C{i}", label=each.label)
+    left.axhline(command, color="black", linestyle="--", linewidth=1.0, label="command")
+    left.set(title="forward velocity of robots that stand", xlabel="time [s]", ylabel="[m/s]")
+    middle.set(title="share of robots that have not fallen", xlabel="time [s]", ylim=(-0.02, 1.05))
+    left.legend(fontsize=8)
+    clipped = max(walks, key=lambda each: float(np.abs(each.wanted - each.given).sum()))
+    calves = slice(2, 12, 3)
+    for efforts, colour, name in ((clipped.wanted, "C3", "wanted"), (clipped.given, "C0", "given")):
+        points = clipped.speed[..., calves].ravel(), efforts[..., calves].ravel()
+        right.plot(*points, ".", markersize=1.5, alpha=0.3, color=colour, label=name)
+    right.set(title=f"calves: {clipped.label}", xlabel="speed [rad/s]", ylabel="effort [N·m]")
+    right.legend(fontsize=8, markerscale=8.0)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--train", nargs="+", default=["ideal"], metavar="MOTORS", help="motors to learn with")
+    parser.add_argument("--walk", nargs="+", default=["ideal", "real"], metavar="MOTORS", help="motors to walk with")
+    parser.add_argument("--minutes", type=float, default=25.0, help="for each policy")
+    parser.add_argument("--iterations", type=int, help="at most, for each policy")
+    parser.add_argument("--envs", type=int, default=256, help="robots that learn")
+    parser.add_argument("--robots", type=int, default=64, help="robots that walk afterwards")
+    parser.add_argument("--seconds", type=float, default=10.0, help="that they walk")
+    parser.add_argument("--command", type=float, default=1.0, help="how fast [m/s]")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("out"))
+    options = parser.parse_args()
+    actuon.quiet()
+    options.out.mkdir(parents=True, exist_ok=True)
+    walks = []
+    for learned in options.train:
+        policy = train(learned, options.envs, options.minutes, options.iterations, options.seed)
+        torch.save(policy.state_dict(), options.out / f"policy_{Path(learned).stem}.pt")
+        for motors in options.walk:
+            label = f"learnt on {Path(learned).stem}, walks on {Path(motors).stem}"
+            walks.append(walk(policy, label, motors, options.command, options.robots, options.seconds))
+    print(f"{options.robots} robots, {options.seconds:g} s at {options.command:g} m/s:\n\n{HEADER}")
+    for each in walks:
+        print(each.row(options.command))
+    draw(walks, options.command, options.out / "walking.png")
+    print(f"\nplot: {options.out / 'walking.png'}")
+
+
+if __name__ == "__main__":
+    main()
