@@ -20,7 +20,7 @@ REWARDS: Mapping[str, float] = MappingProxyType(
         "roll_pitch_rate": -0.05,
         "orientation": -2.5,
         "posture": -0.1,
-        "gait": 1.0,
+        "gait": -10.0,
         "effort": -2.0e-4,
         "power": -5.0e-4,
         "action_rate": -0.02,
@@ -33,8 +33,6 @@ _TOLERANCE = 0.25
 """Squared error of a velocity at which its reward falls to 1/e [m²/s² or rad²/s²]."""
 _CLEARANCE = 0.06
 """How high a foot is lifted in the middle of its swing [m]."""
-_FOOT_TOLERANCE = 0.02**2
-"""The same for the height of a foot [m²]."""
 _TROT = (1.0, -1.0, -1.0, 1.0)
 """Which feet swing while the sine of the clock is positive: front left and rear right, then the others."""
 _ABDUCTION, _LINK, _RADIUS = 0.0955, 0.213, 0.022
@@ -123,7 +121,7 @@ def reward_terms(
         "roll_pitch_rate": _squared(motion.angular_velocity[:, :2]),
         "orientation": _squared(motion.gravity[:, :2]),
         "posture": _squared(motion.position),
-        "gait": np.exp(np.square(foot_error) / -_FOOT_TOLERANCE).mean(axis=1),
+        "gait": np.abs(foot_error).sum(axis=1),
         "effort": _squared(effort),
         "power": np.abs(effort * motion.velocity).sum(axis=1),
         "action_rate": _squared(action_change),
