@@ -27,8 +27,8 @@ def measure_first_use(seconds: float) -> list[Table]:
         for name, code in PROGRAMS.items():
             best[name] = min(best[name], _wall_time(code))
     rows = [
-        _row("import, beside `import warp`", best["import warp"], best["import actuon"]),
-        _row("import to first effort, empty kernel cache, beside Newton", best["Newton"], best["Actuon"]),
+        _row("import, compared with `import warp`", best["import warp"], best["import actuon"]),
+        _row("import to first effort, empty kernel cache, compared with Newton", best["Newton"], best["Actuon"]),
     ]
     return [Table("First use.", ("first use", "peer [s]", "Actuon [s]", "Actuon takes"), rows)]
 
