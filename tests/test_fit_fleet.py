@@ -12,10 +12,20 @@ from command_line import command
 from test_fit_search import DT, MODEL, made_log, truth
 
 import actuon
-from actuon.fit import Fleet, FleetJoint, KnownLoadPlant, SearchOptions, fit_fleet, load_fleet, save_fleet
-from actuon.fit.fleet import FleetParameter, fleet_of
+from actuon.fit import (
+    Fleet,
+    FleetJoint,
+    FleetParameter,
+    KnownLoadPlant,
+    SearchOptions,
+    fit_fleet,
+    load_fleet,
+    save_fleet,
+)
+from actuon.fit.fleet import fleet_of
 from actuon.fit.fleet_fitting import robot_folders
 from actuon.fit.logs import save_log
+from actuon.robot_files.fleet_files import load_motors
 
 SHORT = SearchOptions(seed=1, starts=1, population=24, generations=12)
 PARAMETERS = (
@@ -123,7 +133,12 @@ def test_a_folder_of_robots_gives_a_file_for_each_and_one_of_how_they_differ(fol
     (joint,) = fleet.joints
     friction = [p.path for p in joint.parameters].index("friction.dynamic")
     assert joint.values[1, friction] / joint.values[0, friction] == pytest.approx(2.0, rel=0.25)
-    for robot, file in zip(fleet.robots, fleet.files, strict=True):
+    for i, (robot, file) in enumerate(zip(fleet.robots, fleet.files, strict=True)):
+        alone = load_motors(tmp_path / file).joint(joint.name)
+        assert (alone.model, [p.path for p in alone.parameters]) == (joint.model, [p.path for p in joint.parameters])
+        np.testing.assert_array_equal(alone.values[0], joint.values[i])
+        np.testing.assert_array_equal(alone.covariances[0], joint.covariances[i])
+        assert all(p.low <= value <= p.high for p, value in zip(alone.parameters, alone.values[0], strict=True))
         found = command("fit", "apply", tmp_path / file, folder / robot, "--dt", DT, "--json")
         assert json.loads(found)["mae_mrad"]["mean"] < 4.0
         assert (tmp_path / "report" / robot / "report.md").exists()

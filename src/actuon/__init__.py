@@ -173,6 +173,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "attach.attachment": ("Telemetry",),
     "attach.articulation_actuators": ("ArticulationActuators",),
     "attach.checking": ("CheckResult", "check"),
+    "attach.fitted_motors": ("DrawnMotors",),
     "attach.recorder": ("Recorder",),
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
     "newton": (),
@@ -212,6 +213,7 @@ if _typing.TYPE_CHECKING:
     )
     from .attach.articulation_actuators import ArticulationActuators as ArticulationActuators
     from .attach.checking import CheckResult as CheckResult, check as check
+    from .attach.fitted_motors import DrawnMotors as DrawnMotors
     from .attach.recorder import Recorder as Recorder
     from .attach.telemetry import Telemetry as Telemetry
     from .sim import (

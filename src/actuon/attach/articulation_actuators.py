@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,17 @@ from ..errors import ActuonError, RobotFileError, SimulationError, StructureErro
 from ..networks.reading import ReadOnce
 from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
 from ..sim import Articulation, Simulation
-from ..typing import DeviceLike
+from ..sim.ids import ids_to_reset
+from ..typing import DeviceLike, IdsLike, PathLike
 from .attachment import Attachment, signal_attr
 from .auto_mode import install_with_auto
 from .engine_friction import solves_friction
+from .engine_inertia import inertia_may_change
 from .fan_out import actuators_of_all
+from .fitted_motors import DrawnMotors
+from .random_motors import randomize_from_fit
 from .tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
+from .value_table import Sources, sources_of, table_of_values
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -123,6 +128,7 @@ class ArticulationActuators(Attachment):
         self._make_arrays(articulation)
         self.configs = {articulation.dof_names[column]: found[column].copy() for column in sorted(found)}
         """What each DOF was built from, by name. A change of one has no effect."""
+        self._sources: Sources = {}
         self._columns = np.array(sorted(found), dtype=np.int64)
         self._auto_step = bool(auto_step)
         given, auto = (
@@ -151,6 +157,48 @@ class ArticulationActuators(Attachment):
 
     def _hand_over(self, undo: contextlib.ExitStack) -> None:
         self._silence(self._columns, undo)
+
+    def randomize(
+        self,
+        *,
+        from_fit: PathLike,
+        joints: Mapping[str, str] | None = None,
+        env_ids: IdsLike = None,
+        seed: int | None = None,
+    ) -> DrawnMotors:
+        """Give robots motors that are drawn from fitted ones: one of them for each joint, and around it what its fit
+        leaves open. All numbers that were fitted are drawn together; the others stay.
+
+        Args:
+            from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit, whose chain is that of the actuators.
+            joints: Regexes of joints that get motors, and the joint of the file that each is drawn from. Default: all
+                that have an actuator, by their own names.
+            env_ids: Which robots, by their row: whole numbers, a slice or a mask. Default: all.
+            seed: Of this draw. Default: another each time.
+
+        Returns:
+            What was drawn: around which motor, how many values were clipped, and what has no place here.
+
+        Raises:
+            RobotFileError: The file cannot be read, or has no such joint.
+            ParameterError: The actuators have no such parameter. Nothing is changed then.
+        """
+        self._check_open()
+        rows = ids_to_reset("env_ids", env_ids, len(self.articulation))
+        with inertia_may_change(self.articulation, self.actuators, self._undo):
+            drawn = randomize_from_fit(
+                self.articulation, self.actuators, list(self.configs), from_fit, joints, rows, seed
+            )
+        if 0 in rows:
+            self._sources |= sources_of(drawn, self.configs)
+        return drawn
+
+    def resolution_table(self) -> str:
+        """Print, and return: per joint and parameter the config's value, the one that the first robot has, unit, and
+        where it comes from."""
+        text = table_of_values(self.articulation, self.actuators, self.configs, self._sources)
+        print(text)
+        return text
 
     @property
     def actuated_dof_indices(self) -> list[int]:

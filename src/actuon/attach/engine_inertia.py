@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,9 +25,7 @@ def hand_over_inertia(articulation: Articulation, actuators: Sequence[Actuator],
         actuators: Whose ``effort_indices`` count through robots and DOFs.
         undo: Gets what gives the armature back.
     """
-    wanted = np.zeros((len(articulation), articulation.num_dofs), np.float32)
-    for actuator in actuators:
-        wanted.ravel()[actuator.effort_indices.numpy()] = inertia_at_joints(actuator)
+    wanted = _inertia(articulation, actuators)
     columns = np.flatnonzero(wanted.any(axis=0))
     if not columns.size:
         return
@@ -50,6 +48,38 @@ def hand_over_inertia(articulation: Articulation, actuators: Sequence[Actuator],
                 values[robot, i],
             )
     undo.callback(simulation.keep_properties(robots, columns))
+    _write(articulation, columns, values)
+
+
+@contextlib.contextmanager
+def inertia_may_change(
+    articulation: Articulation, actuators: Sequence[Actuator], undo: contextlib.ExitStack
+) -> Iterator[None]:
+    """Hand it over again where parameters have changed."""
+    before = _inertia(articulation, actuators)
+    yield
+    wanted = _inertia(articulation, actuators)
+    robots, simulation = articulation.robot_ids, articulation.simulation
+    held = simulation.dof_property("armature", robots)
+    columns = np.flatnonzero((wanted != before).any(axis=0))
+    if not columns.size or held is None:
+        return
+    first = columns[~before[:, columns].any(axis=0)]
+    if first.size:
+        undo.callback(simulation.keep_properties(robots, first))
+    _write(articulation, columns, np.where(wanted[:, columns] > 0.0, wanted[:, columns], held[:, columns]))
+
+
+def _inertia(articulation: Articulation, actuators: Sequence[Actuator]) -> np.ndarray:
+    """At each joint of each robot [kg·m²], shape (N, D); 0 where stages bring none."""
+    wanted = np.zeros((len(articulation), articulation.num_dofs), np.float32)
+    for actuator in actuators:
+        wanted.ravel()[actuator.effort_indices.numpy()] = inertia_at_joints(actuator)
+    return wanted
+
+
+def _write(articulation: Articulation, columns: np.ndarray, values: np.ndarray) -> None:
+    robots, simulation = articulation.robot_ids, articulation.simulation
     simulation.set_dof_property("armature", robots, columns, values)
     now = simulation.dof_property("armature", robots)
     if now is None or not np.allclose(now[:, columns], values, rtol=1e-5):

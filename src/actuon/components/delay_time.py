@@ -201,6 +201,12 @@ class DelayTime(Component):
         self._shortest = shortest
         self._depth = math.ceil(steps) + 1 + (int(LOST_IN_A_ROW) if self._values["dropout"].numpy().any() else 0)
 
+    def longest(self, dt: float) -> np.ndarray:
+        """Longest ``delay`` that there is memory for at steps of ``dt`` [s], shape (N,)."""
+        lost = int(LOST_IN_A_ROW) if self._values["dropout"].numpy().any() else 0
+        room = (self._depth - 1 - lost) * dt
+        return np.maximum(room - self._values["spread"].numpy() - self._values["jitter"].numpy(), 0.0)
+
     def check_dt(self, dt: float | None) -> float | None:
         """Return the time step of a step [s], or refuse it."""
         if dt is None:

@@ -188,6 +188,12 @@ def by_config(config: Config) -> Registered:
     return entry
 
 
+def type_name_of(config: type[Config]) -> str | None:
+    """What YAML calls the component of a class of configs; None where no file can carry it."""
+    entry = next((entry for entry in _registry.values() if entry.config is config), None)
+    return None if entry is None else entry.type_name
+
+
 def by_type(where: str, kind: ComponentKind, type_name: Any) -> Registered:
     """The component of a ``type`` in YAML."""
     known = _types(kind)

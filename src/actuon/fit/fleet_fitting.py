@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import LogError, ParameterError
+from ..robot_files.fleet import FEWEST, Fleet
+from ..robot_files.fleet_files import save_fleet
 from ..typing import PathLike
-from .fleet import FEWEST, Fleet, fleet_of
-from .fleet_files import save_fleet
+from .fleet import fleet_of
 from .front import fit_logs
 from .jobs import Here, Titled, Workers
 from .logs.tables import format_of

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fit may change: one number of a chain, by its path, with its range and scale.
-
-A path is the place of a stage and the name of a parameter: ``controller.kp``, ``friction.viscous``. The place is the
-kind of the stage where the chain has one of it, or its type in YAML.
-"""
+"""What a fit may change: one number of a chain or a link, by its path, with its range and scale."""
 
 from __future__ import annotations
 
@@ -14,14 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig, part_kind
-from ..declare.config import Config
-from ..declare.parameter import Field
-from ..declare.registry import by_config
+from ..actuator_config import ActuatorConfig
 from ..errors import ParameterError, listed
+from ..robot_files.fleet import LINEAR as LINEAR, LOG as LOG
+from ..robot_files.parameter_paths import Place, place_in
 from .link import LINK, LinkConfig
 
-LINEAR, LOG = "linear", "log"
 ON_LINK = -1
 """In the place of a stage: the link that the joint moves."""
 
@@ -80,57 +74,19 @@ class Parameter:
         return self.low + share * (self.high - self.low)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a path leads to in a chain."""
-
-    stage: int
-    """Position of the stage, or `ON_LINK`."""
-    name: str
-    """Of the parameter."""
-    declared: Field
-
-
-def stage_names(actuator: ActuatorConfig) -> list[tuple[str, ...]]:
-    """By what names paths may call each stage: its kind, where no other has it, and its type in YAML.
-
-    Further stages of a type are called ``friction_2``, ``friction_3``, ….
-    """
-    kinds = [part_kind(part) for part in actuator.stages]
-    seen: dict[str, int] = {}
-    names = []
-    for kind, part in zip(kinds, actuator.stages, strict=True):
-        own = [kind.value] if kind is not None and kinds.count(kind) == 1 else []
-        if isinstance(part, Config):
-            name = by_config(part).type_name
-            seen[name] = seen.get(name, 0) + 1
-            own.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
-        names.append(tuple(own))
-    return names
-
-
 def place_of(actuator: ActuatorConfig, path: str) -> Place:
-    """Find what a path means.
+    """Find what a path means: in the chain, or of the link that the joint moves.
 
     Raises:
-        ParameterError: The chain has no such stage or parameter; lists those that it has.
+        ParameterError: There is no such stage or parameter; lists those that there are.
     """
     stage_name, _, name = path.partition(".")
-    if stage_name == LINK:
-        declared = LinkConfig.declared()
-        if name not in declared:
-            raise ParameterError(f"{path}: {listed(name, declared, 'parameters of a link')}")
-        return Place(ON_LINK, name, declared[name])
-    names = stage_names(actuator)
-    for position, own in enumerate(names):
-        if stage_name in own:
-            part = actuator.stages[position]
-            assert isinstance(part, Config)
-            declared = part.declared()
-            if name not in declared:
-                raise ParameterError(f"{path}: {listed(name, declared, f'parameters of {stage_name}')}")
-            return Place(position, name, declared[name])
-    raise ParameterError(f"{path}: {listed(stage_name, [own[-1] for own in names if own], 'stages')}")
+    if stage_name != LINK:
+        return place_in(actuator.stages, path)
+    declared = LinkConfig.declared()
+    if name not in declared:
+        raise ParameterError(f"{path}: {listed(name, declared, 'parameters of a link')}")
+    return Place(ON_LINK, name, declared[name])
 
 
 def value_at(actuator: ActuatorConfig, path: str) -> float | None:

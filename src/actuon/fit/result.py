@@ -14,8 +14,10 @@ import numpy as np
 
 from ..actuator_config import ActuatorConfig
 from ..files import replacing
+from ..robot_files.fleet_files import FOUND, found_as_plain
 from ..robot_files.yaml_files import ActuatorEntry, save_actuators
 from ..typing import PathLike
+from .fleet import joint_of
 from .local import CONFIDENCE
 from .models import Model
 from .parameters import place_of
@@ -149,6 +151,7 @@ class FitResult:
             **({"held_out_mrad": round(self.held_out * MILLI, 3)} if self.held_out is not None else {}),
             "logs": sorted({Path(run.path).name for run in self.runs}),
             "seed": self.seed,
+            FOUND: {joint.name: found_as_plain(joint_of(joint.name, [self]), 0) for joint in self.joints},
             **({"scaled": kept} if (kept := {n: s for n, s in scaled.items() if s["times"]}) else {}),
             **({"links": links} if (links := {j.name: own for j in self.joints if (own := j.links)}) else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,10 +19,9 @@ from ...components.controllers.pd import ControllerPD
 from ...components.delay import Delay
 from ...components.limits.clamping import Clamping
 from ...components.limits.max_effort import ClampingMaxEffort
-from ...errors import ParameterError, listed
-from ...sim.ids import ids_to_reset
+from ...errors import ParameterError
 from ...typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, Tensor
-from .randomisation import STREAM, Distribution, set_stream, stream_of
+from .random_parameters import RandomParameters
 from .resolution import (
     PARAMETERS,
     Resolved,
@@ -66,7 +66,7 @@ class _OnRobot:
         return copied_columns(self.computed, self.columns), copied_columns(self.applied, self.columns)
 
 
-class ActuatorBase:
+class ActuatorBase(RandomParameters):
     """A group of joints and its model. Made by ``cfg.class_type(cfg, ...)``.
 
     Every parameter is a tensor of shape (environments, joints), PyTorch where that is loaded and NumPy otherwise, that
@@ -149,14 +149,11 @@ class ActuatorBase:
         self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
         self._baseline = {name: array.numpy().copy() for name, array in self._values.items()}
         self._rng = np.random.default_rng(getattr(cfg, "seed", None))
+        self._sources: dict[str, list[str]] = {}
         self._efforts: tuple[Tensor, Tensor] | None = None
         self._on_robot: _OnRobot | None = None
         self.stages = tuple(self.make_stages())
         """The components of its chain, in order."""
-
-    @property
-    def _where(self) -> str:
-        return type(self).__name__
 
     @property
     def num_joints(self) -> int:
@@ -309,51 +306,6 @@ class ActuatorBase:
         if ids.size and "_on_tensors" in vars(self):
             self._on_tensors.reset(ids)
 
-    def _env_ids(self, env_ids: IdsLike) -> np.ndarray:
-        return ids_to_reset("env_ids", env_ids, self.num_envs)
-
-    def randomize(
-        self,
-        name: str,
-        distribution: Distribution,
-        env_ids: IdsLike = None,
-        relative_to: str = "baseline",
-        seed: int | None = None,
-    ) -> None:
-        """Draw a parameter at random, for each environment.
-
-        Args:
-            name: Any parameter, such as ``"stiffness"``.
-            distribution: What to draw, and what it does: `Uniform`, `LogUniform` or `Normal`.
-            env_ids: Which environments. Default: all.
-            relative_to: ``"baseline"``, the value that the group was made with, or ``"current"``.
-            seed: Of this draw alone. Default: the group's own stream, which starts from ``cfg.seed``.
-        """
-        if name not in self._values:
-            raise ParameterError(f"{self._where}: no parameter '{name}'; {listed(name, self._values, 'parameters')}")
-        if not isinstance(distribution, Distribution):
-            raise ParameterError(f"{self._where}: got {distribution!r}; must be a Uniform, LogUniform or Normal")
-        if relative_to not in ("baseline", "current"):
-            raise ParameterError(f"relative_to: got {relative_to!r}; must be 'baseline' or 'current'")
-        ids = self._env_ids(env_ids)
-        rng = self._rng if seed is None else np.random.default_rng(seed)
-        stream = rng.bit_generator.state
-        drawn = distribution.draw(rng, (len(ids), self.num_joints))
-        now = self._values[name].numpy().copy().reshape(self.shape)
-        start = self._baseline[name].reshape(self.shape) if relative_to == "baseline" else now
-        changed = distribution.apply(start[ids], drawn)
-        before = now.copy()
-        try:
-            PARAMETERS[name].check(f"{self._where}.{name}", changed)
-            now[ids] = changed
-            self._values[name].assign(now.ravel())
-            if self._on_robot is not None:
-                self._on_robot.on_change(name)
-        except BaseException:
-            self._values[name].assign(before.ravel())
-            rng.bit_generator.state = stream
-            raise
-
     def is_given(self, name: str) -> bool:
         """Whether the config says what a parameter is, and not the asset."""
         return self._resolved[name].source != "asset"
@@ -362,15 +314,6 @@ class ActuatorBase:
         """The memory of a parameter, which the tensor shares, shape (environments, joints)."""
         return self._values[name].reshape(self.shape)
 
-    def drawn(self) -> dict[str, np.ndarray]:
-        """What chance has made of the model beside its parameters, a row for each environment, and where its generator
-        stands: for `redraw`."""
-        return {STREAM: stream_of(self._rng)}
-
-    def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
-        """Take over what `drawn` gave."""
-        set_stream(self._rng, drawn[STREAM])
-
     def numbers(self, name: str) -> np.ndarray:
         """A parameter as NumPy, shape (environments, joints)."""
         return self._values[name].numpy().reshape(self.shape)
@@ -378,7 +321,8 @@ class ActuatorBase:
     @property
     def joint_property_resolution_table(self) -> dict[str, list[list[str | float | None]]]:
         """For each parameter, a row per joint: name, index, the asset's value, the config's, the one used."""
-        return rows_by_parameter(self._resolved, self.joint_names, joint_numbers(self.joint_indices, self.num_joints))
+        numbers = joint_numbers(self.joint_indices, self.num_joints)
+        return rows_by_parameter(self._resolved_now(), self.joint_names, numbers)
 
     def resolution_table(self) -> str:
         """Print, and return, the same as text, with units and sources."""
@@ -388,7 +332,12 @@ class ActuatorBase:
 
     def table_text(self) -> str:
         """The same, not printed."""
-        return table_text(self._resolved, self.joint_names, self.asset_places)
+        return table_text(self._resolved_now(), self.joint_names, self.asset_places, self._sources)
+
+    def _resolved_now(self) -> dict[str, Resolved]:
+        """The same with what was drawn since, in the first environment."""
+        now = {name: dataclasses.replace(self._resolved[name], used=self.numbers(name)) for name in self._sources}
+        return {**self._resolved, **now}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.num_joints} joints in {self.num_envs} environments on {self.device}>"

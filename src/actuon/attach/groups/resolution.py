@@ -127,7 +127,7 @@ def asset_values(where: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
         ) from error
 
 
-def _shown(value: float | None) -> str:
+def shown_number(value: float | None) -> str:
     """A number for a table."""
     if value is None:
         return "–"
@@ -147,18 +147,28 @@ def rows_by_parameter(
 
 
 def table_text(
-    resolved: Mapping[str, Resolved], joint_names: Sequence[str], places: Mapping[str, Sequence[str]] | None = None
+    resolved: Mapping[str, Resolved],
+    joint_names: Sequence[str],
+    places: Mapping[str, Sequence[str]] | None = None,
+    drawn: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """The same as text, with units and sources. ``places`` says where in the asset values stand, for each joint."""
+    """The same as text, with units and sources. ``places`` says where in the asset values stand, for each joint;
+    ``drawn``, what those that were drawn are drawn from."""
     header = ("joint", "parameter", "asset", "config", "used", "unit", "source")
     rows: list[Sequence[str]] = [header]
     for i, joint in enumerate(joint_names):
         for name, r in resolved.items():
             asset = None if r.asset is None else float(r.asset[0, i])
-            numbers = (_shown(asset), _shown(r.config[i]), _shown(float(r.used[0, i])))
+            numbers = (shown_number(asset), shown_number(r.config[i]), shown_number(float(r.used[0, i])))
             place = (places or {}).get(name, [])[i : i + 1] if r.source == "asset" else []
-            rows.append((joint, name, *numbers, PARAMETERS[name].unit, ": ".join([r.source, *filter(None, place)])))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
+            source = (drawn or {}).get(name, [])[i : i + 1] or [": ".join([r.source, *filter(None, place)])]
+            rows.append((joint, name, *numbers, PARAMETERS[name].unit, *source))
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of a table as text, its columns as wide as they need to be."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 

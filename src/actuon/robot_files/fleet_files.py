@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet.yaml``: what was found on several robots, as one file."""
+"""``fleet.yaml``: what was found on several robots, as one file; and the same of one robot, in the file of its fit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from ..bounded_yaml import plain_yaml, read_yaml
 from ..errors import ActuonError, RobotFileError, shown
 from ..files import replacing
 from ..typing import PathLike
-from .fleet import FEWEST, Fleet, FleetJoint, FleetParameter
-from .parameters import LINEAR, LOG
+from .fleet import FEWEST, LINEAR, LOG, Fleet, FleetJoint, FleetParameter
+from .yaml_files import FIT
 
+FOUND = "found"
+"""Where the file of a fit says what was found, and how sure it is."""
+_FLEET = "fleet"
 _VERSION = 1
 _DIGITS = 7
 _LARGEST_FILE = 32 * 2**20
@@ -33,7 +36,7 @@ def save_fleet(path: PathLike, fleet: Fleet) -> None:
     path = Path(path)
     document = {
         "version": _VERSION,
-        "fleet": {
+        _FLEET: {
             "robots": dict(zip(fleet.robots, fleet.files, strict=True)),
             "joints": {joint.name: _joint_as_plain(joint, fleet.robots) for joint in fleet.joints},
         },
@@ -48,15 +51,7 @@ def _joint_as_plain(joint: FleetJoint, robots: tuple[str, ...]) -> dict[str, Any
         "model": joint.model,
         **({"times": dict(joint.times), "settings": dict(joint.settings)} if joint.times else {}),
         "parameters": {p.path: _parameter_as_plain(p) for p in joint.parameters},
-        "robots": {
-            name: {
-                "error_mrad": _rounded(_MILLI * joint.errors[i]),
-                "values": _rounded(joint.values[i]),
-                "std": _rounded(np.sqrt(np.diag(joint.covariances[i]))),
-                "covariance": _triangle(joint.covariances[i]),
-            }
-            for i, name in enumerate(robots)
-        },
+        "robots": {name: _robot_as_plain(joint, i) for i, name in enumerate(robots)},
         "across": {
             "mean": _rounded(joint.mean),
             "std": _rounded(joint.std),
@@ -69,12 +64,27 @@ def _joint_as_plain(joint: FleetJoint, robots: tuple[str, ...]) -> dict[str, Any
     }
 
 
+def found_as_plain(joint: FleetJoint, robot: int) -> dict[str, Any]:
+    """What was found of a joint of one robot, as the file of its fit holds it."""
+    return {"parameters": {p.path: _parameter_as_plain(p) for p in joint.parameters}, **_robot_as_plain(joint, robot)}
+
+
+def _robot_as_plain(joint: FleetJoint, robot: int) -> dict[str, Any]:
+    return {
+        "error_mrad": _rounded(_MILLI * joint.errors[robot]),
+        "values": _rounded(joint.values[robot]),
+        "std": _rounded(np.sqrt(np.diag(joint.covariances[robot]))),
+        "covariance": _triangle(joint.covariances[robot]),
+    }
+
+
 def _parameter_as_plain(parameter: FleetParameter) -> dict[str, Any]:
     return {
         "unit": parameter.unit,
         "scale": parameter.scale,
         **({"also": list(parameter.also)} if parameter.also else {}),
         **({"above": parameter.above} if parameter.above else {}),
+        **({"range": _rounded(ends)} if np.isfinite(ends := [parameter.low, parameter.high]).all() else {}),
     }
 
 
@@ -94,12 +104,47 @@ def load_fleet(path: PathLike) -> Fleet:
         RobotFileError: It cannot be read, or something in it is missing or not allowed; says where.
     """
     path = Path(path)
+    return _fleet(path, read_yaml(path, _LARGEST_FILE, _MOST_VALUES))
+
+
+def load_motors(path: PathLike) -> Fleet:
+    """Read the motors that were fitted: those of a ``fleet.yaml``, or those of one robot from the file of its fit.
+
+    Raises:
+        RobotFileError: It cannot be read, is neither, or something in it is missing or not allowed; says where.
+    """
+    path = Path(path)
     document = read_yaml(path, _LARGEST_FILE, _MOST_VALUES)
+    if isinstance(document, dict) and _FLEET in document:
+        return _fleet(path, document)
+    said = document.get(FIT) if isinstance(document, dict) else None
+    if not isinstance(said, dict) or FOUND not in said:
+        raise RobotFileError(
+            f"'{path}': has no motors that were fitted: must have '{_FLEET}', as 'actuon fit FOLDER -o fleet.yaml' "
+            f"writes it, or '{FIT}.{FOUND}', as 'actuon fit LOGS -o motor.yaml' does"
+        )
     try:
-        top = _part(document, "the file", {"version": int, "fleet": dict})
+        joints = _mapping(said[FOUND], f"{FIT}.{FOUND}")
+        models = _mapping(said.get("models"), f"{FIT}.models")
+        scaled = _mapping(said.get("scaled"), f"{FIT}.scaled")
+        return Fleet(
+            (path.stem,),
+            (path.name,),
+            tuple(
+                _found(str(name), own, models.get(name), _mapping(scaled.get(name), f"{FIT}.scaled.{name}"))
+                for name, own in joints.items()
+            ),
+        )
+    except ActuonError as error:
+        raise RobotFileError(f"'{path}': {error}") from error
+
+
+def _fleet(path: Path, document: Any) -> Fleet:
+    try:
+        top = _part(document, "the file", {"version": int, _FLEET: dict})
         if top["version"] != _VERSION:
             raise RobotFileError(f"version: got {shown(top['version'])}; this Actuon reads version {_VERSION}")
-        fleet = _part(top["fleet"], "fleet", {"robots": dict, "joints": dict})
+        fleet = _part(top[_FLEET], "fleet", {"robots": dict, "joints": dict})
         robots = tuple(fleet["robots"])
         if len(robots) < FEWEST:
             raise RobotFileError(f"fleet.robots: got {len(robots)}; must be at least {FEWEST}")
@@ -113,23 +158,45 @@ def load_fleet(path: PathLike) -> Fleet:
 def _joint(name: str, given: Any, robots: tuple[Any, ...]) -> FleetJoint:
     where = f"fleet.joints.{name}"
     own = _part(given, where, {"model": str, "parameters": dict, "robots": dict})
-    parameters = tuple(_parameter(path, p, f"{where}.parameters.{path}") for path, p in own["parameters"].items())
-    values, covariances, errors = [], [], []
+    parameters = _parameters(own["parameters"], where)
     for robot in robots:
-        at = f"{where}.robots.{robot}"
         if robot not in own["robots"]:
             raise RobotFileError(f"{where}.robots: has no '{robot}'")
-        found = _part(own["robots"][robot], at, {"error_mrad": float, "values": list, "covariance": list})
-        values.append(_numbers(found["values"], f"{at}.values", len(parameters)))
-        covariances.append(_matrix(found["covariance"], f"{at}.covariance", len(parameters)))
-        errors.append(float(found["error_mrad"]) / _MILLI)
-    times = {str(p): _text(s, f"{where}.times.{p}") for p, s in _mapping(own.get("times"), f"{where}.times").items()}
-    stated = _mapping(own.get("settings"), f"{where}.settings")
+    found = [_robot(own["robots"][robot], f"{where}.robots.{robot}", len(parameters)) for robot in robots]
+    return _made(name, own["model"], parameters, found, own, where)
+
+
+def _found(name: str, given: Any, model: Any, scaled: dict[str, Any]) -> FleetJoint:
+    where = f"{FIT}.{FOUND}.{name}"
+    parameters = _parameters(_part(given, where, {"parameters": dict})["parameters"], where)
+    found = [_robot(given, where, len(parameters))]
+    return _made(name, _text(model, f"{FIT}.models.{name}"), parameters, found, scaled, f"{FIT}.scaled.{name}")
+
+
+def _made(
+    name: str,
+    model: str,
+    parameters: tuple[FleetParameter, ...],
+    found: list[tuple[np.ndarray, np.ndarray, float]],
+    scaled: dict[str, Any],
+    where: str,
+) -> FleetJoint:
+    times = {str(p): _text(s, f"{where}.times.{p}") for p, s in _mapping(scaled.get("times"), f"{where}.times").items()}
+    stated = _mapping(scaled.get("settings"), f"{where}.settings")
     settings = {str(s): float(_numbers([v], f"{where}.settings.{s}", 1)[0]) for s, v in stated.items()}
-    return FleetJoint(
-        name, own["model"], parameters, np.array(values).reshape(len(robots), -1),
-        np.array(covariances).reshape(len(robots), len(parameters), len(parameters)), np.array(errors), times, settings,
-    )  # fmt: skip
+    values, covariances, errors = (np.array(column) for column in zip(*found, strict=True))
+    return FleetJoint(name, model, parameters, values, covariances, errors, times, settings)
+
+
+def _robot(given: Any, where: str, count: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Values, covariance and error of one robot."""
+    found = _part(given, where, {"error_mrad": float, "values": list, "covariance": list})
+    values = _numbers(found["values"], f"{where}.values", count)
+    return values, _matrix(found["covariance"], f"{where}.covariance", count), float(found["error_mrad"]) / _MILLI
+
+
+def _parameters(given: dict[Any, Any], where: str) -> tuple[FleetParameter, ...]:
+    return tuple(_parameter(path, own, f"{where}.parameters.{path}") for path, own in given.items())
 
 
 def _parameter(path: Any, given: Any, where: str) -> FleetParameter:
@@ -139,9 +206,12 @@ def _parameter(path: Any, given: Any, where: str) -> FleetParameter:
     also = own.get("also", [])
     if not isinstance(also, list):
         raise RobotFileError(f"{where}.also: got {shown(also)}; must be a list of paths")
+    low, high = (-np.inf, np.inf) if own.get("range") is None else _numbers(own["range"], f"{where}.range", 2)
+    if not low <= high:
+        raise RobotFileError(f"{where}.range: got {shown(own['range'])}; must be the lowest value and the highest")
     return FleetParameter(
         _text(path, where), own["unit"], own["scale"], tuple(_text(each, f"{where}.also") for each in also),
-        _text(own.get("above", ""), f"{where}.above"),
+        _text(own.get("above", ""), f"{where}.above"), float(low), float(high),
     )  # fmt: skip
 
 

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors of simulated robots, drawn from those that were fitted.
+
+Each joint of each environment gets a motor of its own: one of the fitted ones, each as likely as the others, and around
+it what its fit leaves open, normally distributed with the covariance of the fit, on the scales of the parameters. All
+parameters of a motor are drawn together, so that those which vary together in the fits do so here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..declare.parameter import Field
+from ..errors import ParameterError, RobotFileError, listed
+from ..robot_files.fleet import Fleet, FleetJoint
+from ..robot_files.fleet_files import load_motors
+from ..typing import PathLike
+from .groups.resolution import matching
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMotors:
+    """What was drawn from a file of fits.
+
+    Args:
+        file: Its name.
+        robots: The robots in it.
+        env_ids: The environments that got motors, shape (n,).
+        joints: The joints that got motors, and the joint of the file that each is drawn from.
+        paths: What was drawn, by joint.
+        motors: Which robot of the file each motor is drawn around, shape (n, joints).
+        clipped: By path, how many of the n × joints values were outside of what is allowed, and were put to its end.
+        left_out: Paths in the file for which there is no place here.
+    """
+
+    file: str
+    robots: tuple[str, ...]
+    env_ids: np.ndarray
+    joints: Mapping[str, str]
+    paths: Mapping[str, tuple[str, ...]]
+    motors: np.ndarray
+    clipped: Mapping[str, int]
+    left_out: tuple[str, ...]
+
+    def source(self, row: int, joint: str) -> str:
+        """Where the values of a joint come from, of the environment in this row of `motors`, in words."""
+        robot = self.robots[self.motors[row, list(self.joints).index(joint)]]
+        return f"{self.file}: around {self.joints[joint]} of {robot}"
+
+    def __str__(self) -> str:
+        few = f"{len(self.robots)} fitted robot{'s' * (len(self.robots) != 1)}"
+        lines = [f"{self.file}: {self.motors.size} motors, drawn from {few}"]
+        lines += [f"clipped: {path}, {count} of {self.motors.size}" for path, count in self.clipped.items()]
+        return "\n".join([*lines, *([f"left out: {', '.join(self.left_out)}"] if self.left_out else [])])
+
+
+class FittedMotors:
+    """A file of fits, and which of its joints each joint of a robot is drawn from.
+
+    Args:
+        path: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit.
+        names: The joints that may get motors.
+        joints: Regexes of joints, and the joint of the file for each. Default: all, by their own names.
+    """
+
+    def __init__(self, path: PathLike, names: Sequence[str], joints: Mapping[str, str] | None = None):
+        self.file = Path(path).name
+        self._fleet = load_motors(path)
+        self.of = _joints_of(path, self._fleet, names, joints)
+        """The fitted joint of each joint that gets motors."""
+        self._clipped: Counter[str] = Counter()
+        self._left_out: dict[str, None] = {}
+        self._written: dict[str, tuple[str, ...]] = {}
+
+    def draw(self, rng: np.random.Generator, count: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Motors for each joint.
+
+        Returns:
+            For each joint, the robot in the file of each motor, shape (count,), and the values of the parameters, shape
+            (count, P).
+        """
+        return {name: draw_motors(joint, rng, count) for name, joint in self.of.items()}
+
+    def written(
+        self, joint: str, values: np.ndarray, declared: Mapping[str, Field], at: Callable[[str], np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """What motors of a joint put into its chain: by path, one number for each, within what is allowed.
+
+        Args:
+            joint: Name of the joint.
+            values: Of the parameters, shape (n, P).
+            declared: Paths that have a place here, with what is allowed there.
+            at: What the chain has at a path that is not drawn, shape (n,).
+        """
+        found: dict[str, np.ndarray] = {}
+        parameters = self.of[joint].parameters
+        for i in sorted(range(len(parameters)), key=lambda i: bool(parameters[i].above)):
+            p, drawn = parameters[i], values[:, i]
+            own = np.clip(drawn, max(p.low, 0.0) if p.above else p.low, p.high)
+            base = 0.0 if not p.above else found[p.above] if p.above in found else at(p.above)
+            for path in (p.path, *p.also):
+                if path not in declared:
+                    self._left_out[path] = None
+                    continue
+                number = np.rint(own + base) if declared[path].integer else own + base
+                found[path] = _within(number, declared[path])
+                self._clipped[path] += int(((own != drawn) | (found[path] != number)).sum())
+        self._written[joint] = tuple(found)
+        return found
+
+    def clip(self, path: str, values: np.ndarray, most: np.ndarray) -> np.ndarray:
+        """Values that there is room for."""
+        self._clipped[path] += int((values > most).sum())
+        return np.minimum(values, most)
+
+    def drawn(self, env_ids: np.ndarray, motors: Mapping[str, np.ndarray]) -> DrawnMotors:
+        """What was drawn, to be told. ``motors`` are robots of the file by joint, each of shape (n,)."""
+        clipped = {path: count for path, count in self._clipped.items() if count}
+        joints = {name: joint.name for name, joint in self.of.items()}
+        columns = np.stack([motors[name] for name in joints], axis=1)
+        return DrawnMotors(
+            self.file, self._fleet.robots, env_ids, joints, self._written, columns, clipped, tuple(self._left_out)
+        )
+
+
+def draw_motors(joint: FleetJoint, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Motors around the fitted ones of a joint: which, shape (count,), and their values, shape (count, P)."""
+    sizes, directions = np.linalg.eigh(joint.covariances)
+    spreads = directions * np.sqrt(np.maximum(sizes, 0.0))[:, None, :]
+    chosen = rng.integers(len(joint.values), size=count)
+    away = np.einsum("npq,nq->np", spreads[chosen], rng.standard_normal((count, len(joint.parameters))))
+    scaled = joint.on_scales[chosen] + away
+    with np.errstate(over="ignore"):
+        return chosen, np.where(joint.is_log, np.exp(np.where(joint.is_log, scaled, 0.0)), scaled)
+
+
+def _joints_of(
+    path: PathLike, fleet: Fleet, names: Sequence[str], joints: Mapping[str, str] | None
+) -> dict[str, FleetJoint]:
+    known = {joint.name: joint for joint in fleet.joints}
+    if joints is None:
+        for name in names:
+            if name not in known:
+                raise RobotFileError(
+                    f"'{path}': has no joint '{name}'; {listed(name, known, 'joints')}. Say which to draw it from: "
+                    f"joints={{'{name}': '{next(iter(known), '...')}'}}"
+                )
+        return {name: known[name] for name in names}
+    found: dict[str, FleetJoint] = {}
+    for pattern, of in joints.items():
+        if of not in known:
+            raise RobotFileError(f"'{path}': has no joint '{of}'; {listed(str(of), known, 'joints')}")
+        for name in matching("joints", pattern, names):
+            if name in found and found[name] is not known[of]:
+                raise ParameterError(f"joints: '{name}' is to be drawn from '{found[name].name}' and '{of}'")
+            found[name] = known[of]
+    if not found:
+        raise ParameterError("joints: got none; must be regexes of joints, and a joint of the file for each")
+    return {name: found[name] for name in names if name in found}
+
+
+def _within(values: np.ndarray, declared: Field) -> np.ndarray:
+    """Values at the nearest end of what is allowed, where they are outside of it."""
+    low = -np.inf if declared.minimum is None else declared.minimum
+    if declared.above is not None:
+        low = max(low, float(np.nextafter(np.float32(declared.above), np.float32(np.inf))))
+    highest = float(np.finfo(np.float32).max) if declared.finite else np.inf
+    high = highest if declared.maximum is None else declared.maximum
+    return np.clip(values, low, high)

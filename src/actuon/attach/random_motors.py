@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fitted motors on actuators of robots: values of each joint of each robot, drawn, checked, and written in place."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..actuator import Actuator
+from ..components.component import Component
+from ..components.delay import Delay
+from ..components.delay_time import DelayTime
+from ..errors import ParameterError
+from ..robot_files.parameter_paths import Place, place_in
+from ..sim import Articulation
+from ..typing import PathLike
+from .fitted_motors import DrawnMotors, FittedMotors
+
+_log = logging.getLogger("actuon.actuators")
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """The actuator of a joint of some of the robots."""
+
+    actuator: Actuator
+    at: np.ndarray
+    """Where these are among the DOFs of the actuator, shape (m,)."""
+    rows: np.ndarray
+    """Which of the chosen robots they are, by position, shape (m,)."""
+
+    def stage(self, place: Place) -> Component:
+        return self.actuator.stages[place.stage]
+
+
+def randomize_from_fit(
+    articulation: Articulation,
+    actuators: list[Actuator],
+    names: list[str],
+    path: PathLike,
+    joints: Mapping[str, str] | None,
+    rows: np.ndarray,
+    seed: int | None,
+) -> DrawnMotors:
+    """Draw motors for joints of robots, and write them. If anything is not allowed, nothing is written.
+
+    Args:
+        articulation: The robots.
+        actuators: Their actuators, whose ``effort_indices`` count through robots and DOFs.
+        names: The DOFs that have an actuator.
+        path: As for `FittedMotors`, and so is the next.
+        joints: Which joint of the file each is drawn from.
+        rows: Which robots, shape (n,).
+        seed: Of the draw; None for another each time.
+    """
+    fitted = FittedMotors(path, names, joints)
+    drawn = fitted.draw(np.random.default_rng(seed), len(rows))
+    new: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
+    for name, (_, values) in drawn.items():
+        for chain in _chains(articulation, actuators, name, rows):
+            try:
+                _prepare(chain, fitted, name, values, articulation.simulation.dt, new)
+            except ParameterError as error:
+                raise ParameterError(f"'{path}': joint '{fitted.of[name].name}': {error}") from error
+    _check(new)
+    for (_, name), (stage, numbers) in new.items():
+        stage.parameters()[name].assign(numbers)
+    told = fitted.drawn(rows, {name: motors for name, (motors, _) in drawn.items()})
+    for parameter, count in told.clipped.items():
+        _log.warning("%s: %d of %d values of %s are clipped", told.file, count, told.motors.size, parameter)
+    return told
+
+
+def _chains(articulation: Articulation, actuators: list[Actuator], name: str, rows: np.ndarray) -> Iterator[_Chain]:
+    (column,) = articulation.dof_columns(name)
+    for actuator in actuators:
+        robots, columns = np.divmod(actuator.effort_indices.numpy(), articulation.num_dofs)
+        at = np.flatnonzero((columns == column) & np.isin(robots, rows))
+        if at.size:
+            yield _Chain(actuator, at, np.searchsorted(rows, robots[at]))
+
+
+def _prepare(
+    chain: _Chain,
+    fitted: FittedMotors,
+    name: str,
+    values: np.ndarray,
+    dt: float,
+    new: dict[tuple[int, str], tuple[Component, np.ndarray]],
+) -> None:
+    """Put what motors of a joint change into copies of the parameters."""
+    stages = chain.actuator.stages
+    parameters = fitted.of[name].parameters
+    paths = [path for p in parameters for path in (p.path, *p.also) if not path.startswith("link.")]
+    places = {path: _place(chain, path) for path in paths}
+    units = {p.path: p.unit for p in parameters}
+    for path, place in places.items():
+        if units.get(path, place.declared.unit) != place.declared.unit:
+            raise ParameterError(f"{path}: is in {units[path]} in the file, and in {place.declared.unit} here")
+
+    def held(path: str) -> np.ndarray:
+        place = place_in(stages, path)
+        array = chain.stage(place).parameters().get(place.name)
+        return np.zeros(len(chain.at)) if array is None else array.numpy()[chain.at]
+
+    declared = {path: place.declared for path, place in places.items()}
+    for path, numbers in fitted.written(name, values[chain.rows], declared, held).items():
+        stage = chain.stage(places[path])
+        key = id(stage), places[path].name
+        if key not in new:
+            new[key] = stage, stage.parameters()[places[path].name].numpy().copy()
+        most = _room(stage, places[path].name, dt)
+        new[key][1][chain.at] = numbers if most is None else fitted.clip(path, numbers, most[chain.at])
+
+
+def _place(chain: _Chain, path: str) -> Place:
+    place = place_in(chain.actuator.stages, path)
+    if place.declared.shared:
+        raise ParameterError(f"{path}: all joints of an actuator share it, so that it cannot be drawn for each")
+    if place.name not in chain.stage(place).parameters():
+        raise ParameterError(f"{path}: the actuator leaves it out; give it a value, such as 0, and attach it again")
+    return place
+
+
+def _room(stage: Component, name: str, dt: float) -> np.ndarray | None:
+    """Longest lags of a delay that it has memory for, shape (N,)."""
+    if isinstance(stage, DelayTime) and name == "delay":
+        return stage.longest(dt)
+    if isinstance(stage, Delay):
+        return np.full(len(stage.delay_steps), stage.buf_depth)
+    return None
+
+
+def _check(new: Mapping[tuple[int, str], tuple[Component, np.ndarray]]) -> None:
+    """Refuse values that are not allowed, each or together."""
+    for stage in {id(stage): stage for stage, _ in new.values()}.values():
+        held = {name: array.numpy() for name, array in stage.parameters().items()}
+        changed = {name: numbers for (of, name), (_, numbers) in new.items() if of == id(stage)}
+        assert stage.config is not None
+        for name, numbers in changed.items():
+            stage.config.declared()[name].check(f"{type(stage).__name__}.{name}", numbers)
+        left_out = dict.fromkeys(stage.config.declared())
+        stage.config.check_together(type(stage).__name__, left_out | held | changed)
