@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from pathlib import Path
 
@@ -34,6 +35,8 @@ DATA = Path(__file__).parents[2] / "shared" / "data" / "networks"
 real = pytest.mark.skipif(not DATA.exists(), reason="the published networks are not here")
 FORMATS = (".pt", ".pt2", ".onnx", ".safetensors")
 N = 70
+MASKS = {42: np.arange(N) % 3 == 0}
+"""Which networks are reset, and before which step."""
 
 
 @real
@@ -64,6 +67,21 @@ def test_anydrive_for_a_thousand_steps(rng):
         actuon.ControllerNeuralMLP(path)
 
 
+def steps_for(suffix):
+    """Signals of a thousand steps, or the first hundred of them: one kernel runs a network of every format."""
+    return signals(N, 1000)[: None if suffix == FORMATS[0] else 100]
+
+
+@functools.lru_cache(maxsize=1)
+def of_pytorch(kind, **options):
+    """Efforts of the thousand steps, shape (1000, N)."""
+    if kind == "mlp":
+        return fed(Feeder(mlp(**options), N, kind), signals(N, 1000))
+    module = {"lstm": LSTM, "gru": GRU}[kind](**options).eval()
+    feeder = Feeder(module, N, kind, input_idx=(0,), rnn=(options["layers"], options["hidden"]))
+    return fed(feeder, signals(N, 1000), MASKS)
+
+
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_every_activation_in_every_format(activation, suffix, tmp_path):
@@ -71,12 +89,12 @@ def test_every_activation_in_every_format(activation, suffix, tmp_path):
     path = tmp_path / f"net{suffix}"
     actuon.save_network(module, path, input_idx=[0, 1, 2], sample_dt=0.01)
     assert actuon.load_metadata(path)["model_type"] == "mlp"
-    steps = signals(N, 1000)
+    steps = steps_for(suffix)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
     assert actuator.is_fused()
-    assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp"), steps))
+    assert_close(rollout(actuator, steps), of_pytorch("mlp", activation=activation)[: len(steps)])
 
 
 @pytest.mark.parametrize(("layers", "width"), [(0, 4), (1, 4), (2, 30), (3, 64), (4, 128)])
@@ -98,12 +116,11 @@ def test_every_recurrent_network(kind, layers, hidden, head, suffix, tmp_path):
     actuon.save_network(module, path)
     assert actuon.load_metadata(path)["model_type"] == kind
     cls = actuon.ControllerNeuralLSTM if kind == "lstm" else actuon.ControllerNeuralGRU
-    steps = signals(N, 1000)
-    masks = {420: np.arange(N) % 3 == 0}
+    steps = steps_for(suffix)
     actuator = actuon.Actuator(range(N), cls(path))
     assert actuator.is_fused()
-    expected = fed(Feeder(module, N, kind, input_idx=(0,), rnn=(layers, hidden)), steps, masks)
-    assert_close(rollout(actuator, steps, masks=masks), expected)
+    expected = of_pytorch(kind, layers=layers, hidden=hidden, head=head)[: len(steps)]
+    assert_close(rollout(actuator, steps, masks=MASKS), expected)
 
 
 def test_recurrent_without_biases(tmp_path):

@@ -21,6 +21,8 @@ import actuon
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/simulation.md")
+QUICKER = "from actuon.sim.newton.adjoints import leave_out_adjoints; leave_out_adjoints()"
+"""Newton's kernels are then those that other tests have compiled."""
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -84,7 +86,8 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs_outside_the_checkout(installed, tmp_path, page):
-    (tmp_path / "page.py").write_text(blocks(page, "python"), "utf-8")
+    code = f"{QUICKER}\n{blocks(page, 'python')}"
+    (tmp_path / "page.py").write_text(code, "utf-8")
     run("python", "-W", "error", "page.py", cwd=tmp_path, env=installed)
 
 
