@@ -95,5 +95,5 @@ def arm() -> Robot:
             "Menagerie": "franka_fr3/fr3.xml in github.com/google-deepmind/mujoco_menagerie",
             "Example": "examples/joint_impedance_control.cpp in github.com/frankaemika/libfranka",
         },
-        ((0.25, 0.0, 0.42), 0.8),
+        ((0.25, 0.0, 0.5), 1.0),
     )
