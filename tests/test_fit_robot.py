@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +197,8 @@ def test_a_log_without_commands(arm: Path) -> None:
         ("robot: arm.xml\nfree: {sholder: {}}", "Did you mean 'shoulder'"),
         ("robot: arm.xml\nfree: {shoulder: {controller.kp: 3}}", "must be two numbers"),
         ("robot: [1]", "must be the path"),
+        ("robot: arm.xml\nzeros: each", "zeros: got .each.; must be .each log."),
+        ("load: {inertia: 1.0}\nzeros: each log", "zeros: go with .robot."),
     ],
 )
 def test_a_plant_file_that_is_wrong(arm: Path, tmp_path: Path, text: str, message: str) -> None:
@@ -264,3 +267,72 @@ def test_so101_with_a_servo_of_its_own_does_better_than_with_a_stiff_one() -> No
         models = [Model(name, config, ()) for _ in plant.joints]
         errors[name] = plant.errors(models, [np.zeros((1, 0))] * 6)[0, 0, :5].mean()
     assert errors["soft"] < 0.6 * errors["stiff"]
+
+
+PENDULUM = """
+<mujoco>
+  <compiler angle="radian" inertiafromgeom="false"/>
+  <option timestep="0.002" integrator="implicitfast"/>
+  <worldbody>
+    <body name="base">
+      <inertial pos="0 0 0" mass="1" diaginertia="0.01 0.01 0.01"/>
+      <body name="link">
+        <joint name="hip" axis="0 1 0" armature="0.004"/>
+        <inertial pos="0 0 -0.25" mass="0.6" diaginertia="0.003 0.003 0.001"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+ZEROS = {"first.csv": 0.06, "second.csv": -0.03, "third.csv": 0.04}
+
+
+def swinging(name: str) -> Log:
+    """A pendulum that efforts of a sine push, with an encoder whose zero is that of `ZEROS`."""
+    model = mujoco.MjModel.from_xml_string(PENDULUM)
+    model.opt.timestep = 0.0005
+    model.dof_damping[0], model.dof_frictionloss[0] = 0.01, 0.05
+    data = mujoco.MjData(model)
+    time = np.arange(0.0, 4.0, 0.002)
+    rate = {"first.csv": 5.0, "second.csv": 7.0, "third.csv": 6.0}[name]
+    effort = 0.6 * np.sin(rate * time) * np.sin(0.9 * time)
+    shown = []
+    for now in effort:
+        shown.append(float(data.qpos[0]) + ZEROS[name])
+        data.qfrc_applied[:] = now
+        mujoco.mj_step(model, data, 4)
+    return Log(name, time, (JointLog("hip", np.array(shown), effort_command=effort),))
+
+
+def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_its_other_windows(tmp_path: Path) -> None:
+    path = tmp_path / "pendulum.xml"
+    path.write_text(PENDULUM)
+    fix = {"hip": {"delay.delay": 0.0, "transmission.reflected_inertia": 0.004}}
+
+    def plant(*names: str, has_own_zeros: bool = True) -> RobotPlant:
+        logs = [swinging(name) for name in names]
+        return RobotPlant(path, logs, 0.002, window=0.5, usual_model="m1", fix=fix, has_own_zeros=has_own_zeros)
+
+    options = SearchOptions(starts=1, population=16, generations=8)
+    without = fit_logs(plant=plant("first.csv", "second.csv", has_own_zeros=False), options=options)
+    result = fit_logs(plant=plant("first.csv", "second.csv"), options=options)
+    assert result.error < 0.2 * without.error
+    for name in ("first.csv", "second.csv"):
+        assert result.zeros[name]["hip"] == pytest.approx(ZEROS[name], abs=2e-3)
+    found = {p.path: p.value for p in result.joints[0].parameters}
+    assert found["friction.dynamic"] == pytest.approx(0.05, rel=0.1)
+    assert result.as_dict()["zeros_mrad"]["first.csv"]["hip"] == pytest.approx(60.0, abs=2.0)
+    result.save(tmp_path / "pendulum.yaml")
+    applied = apply(tmp_path / "pendulum.yaml", plant("third.csv"))
+    assert applied.mean < 3.0 * result.error
+    assert applied.as_dict()["zeros_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
+    assert apply(tmp_path / "pendulum.yaml", plant("third.csv", has_own_zeros=False)).mean > 3.0 * applied.mean
+
+
+def test_a_plant_that_was_sent_elsewhere_keeps_its_runs(arm: Path) -> None:
+    plant = RobotPlant(arm, [recorded(1, 1.0), recorded(2, 1.0)], window=0.5, has_own_zeros=True)
+    some = plant.subset([1, 2]).with_zeros(np.full((2, 2), 0.01))
+    sent = pickle.loads(pickle.dumps(some))
+    assert [run.time[0] for run in sent.runs] == [run.time[0] for run in some.runs]
+    np.testing.assert_array_equal(sent.log_of_run, [0, 1])
+    np.testing.assert_array_equal(sent.zeros, some.zeros)

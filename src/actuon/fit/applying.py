@@ -18,6 +18,9 @@ from ..typing import PathLike
 from .models import Model
 from .network_replay import OUTSIDE, outside_of, residuals_of
 from .plants.plant import Plant
+from .plants.robot import RobotPlant
+from .result import milli_zeros
+from .zeros import errors_with_zeros, zeros_by_name
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Applied:
     """Shape (R, J)."""
     outside: Mapping[str, float] = field(default_factory=dict)
     """Share of samples at which a network sees what it was not trained on, by joint."""
+    zeros: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Where encoders show zero [rad or m], by log and joint, of logs that have their own. See `errors_with_zeros`."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -55,6 +60,7 @@ class Applied:
                 "joints": {joint: float(milli[:, j].mean()) for j, joint in enumerate(self.joints)},
                 "logs": {path: float(milli[rows].mean()) for path, rows in by_log.items()},
             },
+            **({"zeros_mrad": milli_zeros(self.zeros)} if self.zeros else {}),
             **({"outside_training_range": dict(self.outside)} if self.outside else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
@@ -74,6 +80,10 @@ def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = F
 
 def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray]) -> Applied:
     """Run models with these values, shape (P,) for each joint, through the runs of a plant."""
+    if isinstance(plant, RobotPlant) and plant.has_own_zeros:
+        errors, zeros = errors_with_zeros(plant, models, values)
+        assert zeros is not None
+        return Applied(plant.joints, tuple(r.path for r in plant.runs), errors, zeros=zeros_by_name(plant, zeros))
     residuals = residuals_of(plant, models, values)
     errors = np.array([np.abs(run).mean(axis=0) for run in residuals])
     outside = outside_of(plant, models, residuals)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Sequence
@@ -11,15 +12,23 @@ import numpy as np
 
 from .identifiability import undetermined
 from .jobs import SearchJob, Workers, searched
-from .local import LocalResult, refine
+from .local import LocalResult, refine, refine_together
 from .models import Model
 from .parameters import LOG, Parameter
 from .plants.plant import Coupled, Plant
+from .plants.robot import RobotPlant
 from .result import FitResult, FittedJoint, FittedParameter, RunError
-from .search import Progress, SearchOptions
+from .search import Progress, SearchOptions, SearchResult
+from .zeros import zeros_by_name
 
 _AT_BOUND = 1e-3
 """Share of a range from which on a value counts as being at its end."""
+_PATIENCE, _TOLERANCE = 10, 0.01
+"""Generations without progress after which a search of all joints together stops, and what counts as progress."""
+_MOST_WINDOWS = 40
+"""Windows that such a search looks at, spread over all of them."""
+_TOGETHER = 5
+"""How many times as many steps least squares take for all joints together."""
 
 
 def fit_models(
@@ -51,14 +60,10 @@ def fit_models(
     options = options or SearchOptions()
     begins = tuple(tuple(begin) for begin in starts)
     quick, is_one = where_to_search(plant)
-    job = SearchJob(quick, tuple(models), options, together or is_one, begins, resume)
+    job = SearchJob(quick, tuple(models), options_for(options, is_one), together or is_one, begins, resume)
     (found,) = searched([job], [models[0].name], workers, lambda title: progress)
-    values = list(found.values)
-    local = []
-    for joint in range(len(models)):
-        local.append(refine(quick, models, values, joint, steps=0 if found.interrupted else refine_steps))
-        values[joint] = local[joint].values
-    errors = plant.errors(models, [own[None] for own in values])[0]
+    local, plant = refined(plant, quick, models, found, is_one, refine_steps)
+    errors = plant.errors(models, [own.values[None] for own in local])[0]
     return FitResult(
         joints=tuple(
             fitted_joint(name, model, own) for name, model, own in zip(plant.joints, models, local, strict=True)
@@ -71,13 +76,42 @@ def fit_models(
         seed=options.seed,
         seconds=time.monotonic() - begin,
         findings=tuple(f"{run.path}: {finding}" for run in plant.runs for finding in run.findings),
+        zeros=zeros_by_name(plant, plant.zeros) if isinstance(plant, RobotPlant) and plant.has_own_zeros else {},
     )
 
 
+def options_for(options: SearchOptions, is_one: bool) -> SearchOptions:
+    """How long to search where all joints are one: trials take long there, and least squares follow in all numbers."""
+    if not is_one:
+        return options
+    rough = max(options.tolerance, _TOLERANCE)
+    return dataclasses.replace(options, patience=min(options.patience, _PATIENCE), tolerance=rough)
+
+
+def refined(
+    plant: Plant, quick: Plant, models: Sequence[Model], found: SearchResult, is_one: bool, steps: int = 6
+) -> tuple[list[LocalResult], Plant]:
+    """What least squares make of what a search has found, and the plant with the zeros that were found with it."""
+    steps = 0 if found.interrupted else steps
+    if is_one:
+        return refine_together(plant, models, found.values, steps=_TOGETHER * steps)
+    values, local = list(found.values), []
+    for joint in range(len(models)):
+        local.append(refine(quick, models, values, joint, steps=steps))
+        values[joint] = local[joint].values
+    return local, plant
+
+
 def where_to_search(plant: Plant) -> tuple[Plant, bool]:
-    """The plant in which to search, and whether all its joints must be searched together."""
+    """The plant in which to search, and whether all its joints must be searched together.
+
+    Then a search looks at some of the windows, and least squares at all.
+    """
     quick = plant.alone() if isinstance(plant, Coupled) else plant
-    return (plant, True) if quick is None else (quick, False)
+    if quick is not None:
+        return quick, False
+    every = len(plant.runs)
+    return plant.subset(np.unique(np.linspace(0, every - 1, min(every, _MOST_WINDOWS)).round().astype(int))), True
 
 
 def run_errors(plant: Plant, errors: np.ndarray) -> tuple[RunError, ...]:

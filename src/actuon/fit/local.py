@@ -17,12 +17,11 @@ import numpy as np
 
 from .extras import need
 from .models import Model
-from .parameters import Parameter, from_unit, to_unit
+from .parameters import from_unit
 from .plants.plant import Plant
+from .plants.robot import RobotPlant
+from .problem import Problem
 
-STEP = 2e-3
-"""Share of a range by which a parameter is changed for a difference: joints that stick make errors uneven on a finer
-scale."""
 _AS_GOOD = 1.01
 """By which factor a mean absolute error may be larger that counts as the same."""
 _LEAST_ABSOLUTE = math.sqrt(0.5 * math.pi)
@@ -64,71 +63,79 @@ def refine(
         joint: Which one to improve; the others stay.
         steps: Most steps.
     """
-    problem = _Problem(plant, models, values, joint)
-    parameters = models[joint].parameters
-    begin = np.clip(to_unit(parameters, values[joint]), 0.0, 1.0)
-    best = begin
-    if parameters and steps:
-        scale = max(float(np.median(np.abs(problem.residuals(begin)))), 1e-6)
-        found = need("scipy.optimize").least_squares(
-            problem.residuals,
-            np.clip(begin, 1e-6, 1.0 - 1e-6),
-            problem.jacobian,
-            bounds=(0.0, 1.0),
-            loss="soft_l1",
-            f_scale=scale,
-            max_nfev=steps,
-        )
-        before, after = (float(np.abs(problem.residuals(x)).mean()) for x in (begin, found.x))
-        best = found.x if after < _AS_GOOD * before else begin
-    return _intervals(problem, parameters, best)
+    problem = Problem(plant, models, values, [joint])
+    return _intervals(problem, descend(problem, steps))[0]
 
 
-class _Problem:
-    """Residuals of one joint over shares of the ranges of its parameters."""
+def refine_together(
+    plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], *, steps: int = 30
+) -> tuple[list[LocalResult], Plant]:
+    """Improve the values of all joints at once, by the errors of all, and the zeros of logs where they have their own.
 
-    def __init__(self, plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray], joint: int):
-        self._plant, self._models, self._values, self._joint = plant, models, values, joint
-        self._parameters = models[joint].parameters
-        self.lengths: list[int] = [len(run) for run in plant.runs]
+    Args:
+        plant: What the actuators move.
+        models: One for each joint.
+        values: Where to begin, for each joint, shape (P,).
+        steps: Most steps.
 
-    def _simulate(self, shares: np.ndarray) -> np.ndarray:
-        """Residuals of many, shape (C, samples)."""
-        candidates = [np.repeat(own[None], len(shares), axis=0) for own in self._values]
-        candidates[self._joint] = from_unit(self._parameters, shares)
-        runs = self._plant.residuals(self._models, candidates)
-        return np.concatenate([run[..., self._joint] for run in runs], axis=1)
-
-    def residuals(self, shares: np.ndarray) -> np.ndarray:
-        """Shape (samples,)."""
-        return self._at(np.repeat(shares[None], 2 * len(shares), axis=0))[0]
-
-    def _at(self, shares: np.ndarray) -> np.ndarray:
-        found = self._simulate(shares)
-        return np.where(np.isfinite(found), found, 1e3)
-
-    def jacobian(self, shares: np.ndarray) -> np.ndarray:
-        """Shape (samples, P)."""
-        ahead, behind = np.clip(shares + STEP, 0.0, 1.0), np.clip(shares - STEP, 0.0, 1.0)
-        points = np.repeat(shares[None], 2 * len(shares), axis=0)
-        at = np.arange(len(shares))
-        points[2 * at, at], points[2 * at + 1, at] = ahead, behind
-        found = self._at(points)
-        return ((found[0::2] - found[1::2]) / (ahead - behind)[:, None]).T
+    Returns:
+        What was found for each joint, and the plant with the zeros that were found.
+    """
+    finds_zeros = isinstance(plant, RobotPlant) and plant.has_own_zeros
+    problem = Problem(plant, models, values, range(len(models)), finds_zeros)
+    best = descend(problem, steps)
+    found = plant.with_zeros(problem.zeros(best)) if finds_zeros else plant  # type: ignore[attr-defined]
+    return _intervals(problem, best), found
 
 
-def _intervals(problem: _Problem, parameters: Sequence[Parameter], best: np.ndarray) -> LocalResult:
-    values = from_unit(parameters, best)
-    if not parameters:
-        return LocalResult(values, values, values, np.zeros((0, 0)), 0.0, np.zeros((0, 0)))
+def descend(problem: Problem, steps: int) -> np.ndarray:
+    """Shares of the ranges with less error than those that a problem starts with, or these."""
+    begin = problem.start
+    if not begin.size or not steps:
+        return begin
+    scale = max(float(np.median(np.abs(problem.residuals(begin)))), 1e-6)
+    found = need("scipy.optimize").least_squares(
+        problem.residuals,
+        np.clip(begin, 1e-6, 1.0 - 1e-6),
+        problem.jacobian,
+        bounds=(0.0, 1.0),
+        loss="soft_l1",
+        f_scale=scale,
+        max_nfev=steps,
+    )
+    before, after = (float(np.abs(problem.residuals(x)).mean()) for x in (begin, found.x))
+    return np.asarray(found.x if after < _AS_GOOD * before else begin)
+
+
+def _intervals(problem: Problem, best: np.ndarray) -> list[LocalResult]:
+    """What is known of each joint at the end of a search."""
+    values = problem.values(best)
+    if not problem.parameters:
+        return [LocalResult(own, own, own, np.zeros((0, 0)), 0.0, np.zeros((0, 0))) for own in values]
     residuals, jacobian = problem.residuals(best), problem.jacobian(best)
     degrees = max(len(residuals) - len(best), 1)
     power = residuals @ residuals / degrees * correlation_time(residuals, problem.lengths)
     noise = _LEAST_ABSOLUTE * float(np.sqrt(power))
-    variances = covariance(jacobian, noise)
-    width = need("scipy.stats").t.ppf(0.5 + 0.5 * CONFIDENCE, degrees) * np.sqrt(np.diag(variances))
-    low, high = (from_unit(parameters, np.clip(best + side * width, 0.0, 1.0)) for side in (-1.0, 1.0))
-    return LocalResult(values, low, high, jacobian, noise, variances)
+    spread = covariance(jacobian, noise)
+    factor = need("scipy.stats").t.ppf(0.5 + 0.5 * CONFIDENCE, degrees)
+    found = []
+    for own, columns in zip(values, problem.columns, strict=False):
+        width = factor * np.sqrt(np.diag(spread)[columns])
+        parameters = [problem.parameters[i] for i in columns]
+        low, high = (from_unit(parameters, np.clip(best[columns] + side * width, 0.0, 1.0)) for side in (-1.0, 1.0))
+        seen = _seen(jacobian, columns)
+        found.append(LocalResult(own, low, high, seen, noise, spread[np.ix_(columns, columns)]))
+    return found
+
+
+def _seen(jacobian: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """What residuals tell of some numbers where all others are free, shape (samples, P)."""
+    others = np.delete(jacobian, columns, axis=1)
+    if not others.size:
+        return jacobian[:, columns]
+    basis, sizes, _ = np.linalg.svd(others, full_matrices=False)
+    basis = basis[:, sizes > 1e-9 * sizes.max()]
+    return np.asarray(jacobian[:, columns] - basis @ (basis.T @ jacobian[:, columns]))
 
 
 def covariance(jacobian: np.ndarray, noise: float) -> np.ndarray:

@@ -104,6 +104,8 @@ class FitResult:
     """Models that were compared, where one was selected."""
     cautions: tuple[str, ...] = ()
     """What is to be known beside that, for `warnings`."""
+    zeros: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    """Where encoders show zero [rad or m], by log and joint, of logs that have their own."""
 
     @property
     def error(self) -> float:
@@ -154,6 +156,7 @@ class FitResult:
             FOUND: {joint.name: found_as_plain(joint_of(joint.name, [self]), 0) for joint in self.joints},
             **({"scaled": kept} if (kept := {n: s for n, s in scaled.items() if s["times"]}) else {}),
             **({"links": links} if (links := {j.name: own for j in self.joints if (own := j.links)}) else {}),
+            **({"zeros": {Path(log).name: dict(own) for log, own in self.zeros.items()}} if self.zeros else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
 
@@ -175,6 +178,7 @@ class FitResult:
             ],
             "models": [compared.as_dict() for compared in self.compared],
             "findings": list(self.findings),
+            **({"zeros_mrad": milli_zeros(self.zeros)} if self.zeros else {}),
         }
 
     def save_json(self, path: PathLike) -> None:
@@ -186,6 +190,11 @@ class FitResult:
         """The result with errors on held-out runs [rad], by log and joint, and the models that were compared."""
         runs = tuple(dataclasses.replace(run, held_out=errors.get((run.path, run.joint))) for run in self.runs)
         return dataclasses.replace(self, runs=runs, compared=compared)
+
+
+def milli_zeros(zeros: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Zeros of encoders by log and joint, in mrad."""
+    return {log: {joint: zero * MILLI for joint, zero in own.items()} for log, own in zeros.items()}
 
 
 def _milli(error: float | None) -> float | None:

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import ParameterError
-from .fitting import where_to_search
+from .fitting import options_for, refined, where_to_search
 from .jobs import SearchJob, Titled, Workers, searched
 from .logs import Log
 from .models import Model
 from .plants.plant import Plant
 from .search import SearchOptions
+from .zeros import errors_with_zeros
 
 _MOST_GROUPS = 6
 _GROUPED_BY = ("kp", "kd", "ki", "vin", "mass", "length")
@@ -114,8 +115,10 @@ def compare(
     groups = groups_of(plant.runs)
     rest = [[i for i in range(len(plant.runs)) if i not in group.runs] for group in groups]
     quick, is_one = where_to_search(plant)
-    plants = [quick.subset(runs) for runs in rest]
-    jobs = [SearchJob(p, tuple(own), options or SearchOptions(), is_one) for own in candidates for p in plants]
+    whole = [plant.subset(runs) for runs in rest]
+    plants = [where_to_search(own)[0] for own in whole] if is_one else [quick.subset(runs) for runs in rest]
+    how = options_for(options or SearchOptions(), is_one)
+    jobs = [SearchJob(p, tuple(own), how, is_one) for own in candidates for p in plants]
     titles = [f"{models[0].name} without {group.name}" for models in candidates for group in groups]
     searches = searched(jobs, titles, workers, progress)
     compared: list[Compared] = []
@@ -123,14 +126,15 @@ def compare(
         errors = np.full((len(plant.runs), len(plant.joints)), np.nan)
         train: list[float] = []
         values: dict[str, list[np.ndarray]] = {}
-        for group in groups:
+        for group, known in zip(groups, whole, strict=True):
             found = next(searches)
             if found.interrupted:
                 return mark_chosen(compared)
             train.append(float(found.errors.mean()))
             values[group.name] = list(found.values)
-            everywhere = plant.errors(models, [own[None] for own in found.values])[0]
-            errors[list(group.runs)] = everywhere[list(group.runs)]
+            if is_one:
+                values[group.name] = [own.values for own in refined(known, known, models, found, is_one)[0]]
+            errors[list(group.runs)] = errors_with_zeros(plant.subset(group.runs), models, values[group.name])[0]
         number = sum(len(model.parameters) for model in models)
         by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
         mean = float(np.mean(train)), float(errors.mean())

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from actuon.fit import Applied, FitResult
 from actuon.fit.parameters import place_of
+from actuon.fit.result import RunError
 from actuon.fit.search import Progress as Told
 from actuon.fit.selection import Compared
 
@@ -79,6 +81,8 @@ def print_fit(result: FitResult) -> None:
         for sentence in joint.undetermined:
             console.print(escape(sentence), highlight=False)
     console.print(_runs(result))
+    if result.zeros:
+        console.print(escape(_zeros(result.zeros)), highlight=False)
     seconds = f"{result.evaluations} candidates in {result.seconds:.0f} s"
     console.print(f"mean absolute error {_mrad(result.error)} in all runs, {seconds}", highlight=False)
     if result.held_out is not None:
@@ -109,10 +113,22 @@ def _runs(result: FitResult) -> Table:
     table = Table("log", "joint", escape("fitted [mrad]"), escape("held out [mrad]"))
     for column in table.columns[2:]:
         column.justify = "right"
+    windows: dict[tuple[str, str], list[RunError]] = {}
     for run in result.runs:
-        held_out = "" if run.held_out is None else f"{MILLI * run.held_out:.1f}"
-        table.add_row(escape(Path(run.path).name), escape(run.joint), f"{MILLI * run.error:.1f}", held_out)
+        windows.setdefault((run.path, run.joint), []).append(run)
+    for (path, joint), own in windows.items():
+        held_out = [run.held_out for run in own if run.held_out is not None]
+        shown = f"{MILLI * statistics.fmean(held_out):.1f}" if held_out else ""
+        error = statistics.fmean(run.error for run in own)
+        table.add_row(escape(Path(path).name), escape(joint), f"{MILLI * error:.1f}", shown)
     return table
+
+
+def _zeros(zeros: Mapping[str, Mapping[str, float]]) -> str:
+    logs = (
+        f"{Path(log).name} " + ", ".join(f"{j} {MILLI * z:.1f}" for j, z in own.items()) for log, own in zeros.items()
+    )
+    return f"zeros of the encoders in each log [mrad]: {'; '.join(logs)}"
 
 
 def print_applied(actuators: Path, found: Applied) -> None:
@@ -126,6 +142,8 @@ def print_applied(actuators: Path, found: Applied) -> None:
     for path, error in errors["logs"].items():
         table.add_row(escape(Path(path).name), f"{error:.2f}")
     console.print(table)
+    if found.zeros:
+        console.print(escape(_zeros(found.zeros)), highlight=False)
     for joint, error in errors["joints"].items():
         console.print(f"{escape(joint)}: {error:.2f} mrad", highlight=False)
     console.print(f"{escape(str(actuators))}: {errors['mean']:.2f} mrad", highlight=False)

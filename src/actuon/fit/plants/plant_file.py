@@ -7,6 +7,7 @@
     columns: {...}                        # as in a mapping of columns, and so are joints, units, rate and settings
     window: 0.5                           # [s], each from its measured state; default: whole logs
     dt: 0.002                             # [s]
+    zeros: each log                       # encoders are set to zero anew for each log; default: as in the robot's file
     model: m1                             # preset that is fitted where none is named
     free:                                 # by joint: ranges of parameters, of the actuator or of the link it moves
       shoulder: {link.mass: [0.3, 1.0], link.com_z: [-0.3, -0.1]}
@@ -30,7 +31,8 @@ from .plant import Plant
 from .robot import RobotPlant
 
 _MAPPING = ("columns", "joints", "units", "rate", "settings")
-_KEYS = ("robot", "load", *_MAPPING, "window", "dt", "model", "free", "fix")
+_KEYS = ("robot", "load", *_MAPPING, "window", "dt", "zeros", "model", "free", "fix")
+_EACH_LOG = "each log"
 
 
 def load_plant(
@@ -50,6 +52,11 @@ def load_plant(
     said = _mapping(str(path), read_yaml(Path(path)), _KEYS)
     if ("robot" in said) == ("load" in said):
         raise ParameterError(f"{path}: must have either 'robot' or 'load'")
+    zeros = said.get("zeros")
+    if zeros not in (None, _EACH_LOG):
+        raise ParameterError(f"{path}: zeros: got {shown(zeros)}; must be '{_EACH_LOG}', or left out")
+    if zeros is not None and "load" in said:
+        raise ParameterError(f"{path}: zeros: go with 'robot'; the zero of a joint with a known load is encoder.bias")
     mapping = {key: said[key] for key in _MAPPING if key in said}
     runs = read_logs(logs, mapping or None)
     dt = _positive(path, "dt", said.get("dt")) if dt is None else dt
@@ -79,6 +86,7 @@ def load_plant(
         usual_model=model,
         free={j: {p: _range(f"{path}: free.{j}.{p}", ends) for p, ends in own.items()} for j, own in free.items()},
         fix={j: {p: _number(f"{path}: fix.{j}.{p}", value) for p, value in own.items()} for j, own in fix.items()},
+        has_own_zeros=zeros is not None,
     )
 
 

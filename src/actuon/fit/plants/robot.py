@@ -43,6 +43,8 @@ class RobotPlant:
         usual_model: Name of the preset that is fitted where none is named.
         free: By joint and path, ranges of parameters to look for.
         fix: By joint and path, values of parameters that are known.
+        has_own_zeros: Whether encoders were set to zero anew for each log, so that where their zero is belongs to the
+            log and is found with the parameters. Default: they show the positions of the robot's file.
     """
 
     def __init__(
@@ -54,23 +56,26 @@ class RobotPlant:
         usual_model: str | None = None,
         free: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
         fix: Mapping[str, Mapping[str, float]] | None = None,
+        has_own_zeros: bool = False,
     ):
         if not logs:
             raise ParameterError("got no logs; must be at least one")
-        self._path, self._logs, self._window = Path(robot), tuple(logs), window
+        self._logs = tuple(logs)
         self.usual_model = usual_model or _USUAL
         """Name of the preset that is fitted where none is named."""
         self._free, self._fix = dict(free or {}), dict(fix or {})
+        self.has_own_zeros = has_own_zeros
+        """Whether each log has zeros of its own, which are to be found."""
+        self.zeros = np.zeros((len(logs), len(logs[0].joints)))
+        """What encoders show more than the position in each log [rad or m], shape (L, J)."""
         self._dt = _usual_step(logs) if dt is None else float(dt)
-        self._robot = RobotModel(self._path, logs)
+        self._robot = RobotModel(Path(robot), logs)
         self._runs = robot_runs(logs, self._dt, window)
         self._batches: list[tuple[tuple[Model, ...], int, RobotBatch]] = []
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, Any]:
         """What it is made of, so that it can be sent to another machine."""
-        return RobotPlant, (
-            self._path, self._logs, self._dt, self._window, self.usual_model, self._free, self._fix,
-        )  # fmt: skip
+        return {**self.__dict__, "_batches": []}
 
     @property
     def dt(self) -> float:
@@ -100,13 +105,39 @@ class RobotPlant:
         made._batches = []
         return made
 
+    def with_zeros(self, zeros: np.ndarray) -> RobotPlant:
+        """The same plant with other `zeros`."""
+        made = self.subset(range(len(self._runs)))
+        made.zeros = np.array(zeros, float)
+        return made
+
+    @property
+    def logs(self) -> tuple[Log, ...]:
+        """The L whole logs."""
+        return self._logs
+
+    @property
+    def log_of_run(self) -> np.ndarray:
+        """Which log each run is, or is a window of, shape (R,)."""
+        numbers = {id(log): i for i, log in enumerate(self._logs)}
+        return np.array([numbers[id(run.parent)] for run in self._runs], dtype=int)
+
     def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
         """Mean absolute error of the position [rad or m], shape (C, R, J)."""
-        return self._batch(models, len(candidates[0])).run(candidates)
+        return self._batch(models, len(candidates[0])).run(candidates, self.zeros[self.log_of_run])
 
-    def residuals(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Simulated less measured position [rad or m] at the samples: R arrays of shape (C, T, J)."""
-        paths = self._batch(models, len(candidates[0])).trace(candidates)
+    def residuals(
+        self, models: Sequence[Model], candidates: Sequence[np.ndarray], zeros: np.ndarray | None = None
+    ) -> list[np.ndarray]:
+        """Simulated less measured position [rad or m] at the samples: R arrays of shape (C, T, J).
+
+        Args:
+            models: One for each joint.
+            candidates: Values for each joint, shape (C, P).
+            zeros: In place of `zeros`, for each candidate, shape (C, L, J).
+        """
+        zeros = self.zeros if zeros is None else zeros
+        paths = self._batch(models, len(candidates[0])).trace(candidates, zeros[..., self.log_of_run, :])
         return [run.residuals(path, self._dt) for run, path in zip(self._runs, paths, strict=True)]
 
     def _batch(self, models: Sequence[Model], candidates: int) -> RobotBatch:

@@ -91,6 +91,8 @@ class RobotBatch:
         self._order = np.argsort(self._columns)
         self._writers = self._find_writers(configs)
         self._bias = np.zeros((candidates, len(models)))
+        self._zeros = np.zeros((candidates, len(runs), len(models)))
+        self._zero = np.zeros((len(self._slots), candidates, len(models)))
         self._plan()
 
     def _plan(self) -> None:
@@ -136,8 +138,14 @@ class RobotBatch:
                     found.append(_Writer(joint, path, array, places, at[places] // width))
         return found
 
-    def run(self, candidates: Sequence[np.ndarray]) -> np.ndarray:
-        """Mean absolute error of the position [rad or m], shape (C, R, J); inf where a trial diverged."""
+    def run(self, candidates: Sequence[np.ndarray], zeros: np.ndarray) -> np.ndarray:
+        """Mean absolute error of the position [rad or m], shape (C, R, J); inf where a trial diverged.
+
+        Args:
+            candidates: Values for each joint, shape (C, P).
+            zeros: What encoders show more than the position in each run [rad or m], shape (C, R, J) or one that
+                broadcasts to it.
+        """
         errors = np.zeros((len(self._slots), self._candidates, len(self._columns)))
         found = np.full((self._candidates, len(self._runs), len(self._columns)), np.inf)
 
@@ -151,11 +159,16 @@ class RobotBatch:
             errors[slot] = 0.0
 
         with contextlib.suppress(_AllDivergedError):
-            self._play(candidates, look, end)
+            self._play(candidates, zeros, look, end)
         return found
 
-    def trace(self, candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Positions as encoders show them [rad or m], from the start on: R arrays of shape (C, steps + 1, J)."""
+    def trace(self, candidates: Sequence[np.ndarray], zeros: np.ndarray) -> list[np.ndarray]:
+        """Positions as encoders show them [rad or m], from the start on: R arrays of shape (C, steps + 1, J).
+
+        Args:
+            candidates: As for `run`.
+            zeros: As for `run`.
+        """
         paths = [np.empty((self._candidates, run.steps + 1, len(self._columns)), np.float32) for run in self._runs]
         for path, run in zip(paths, self._runs, strict=True):
             path[:, 0] = run.start[0]
@@ -172,7 +185,7 @@ class RobotBatch:
             since[slot] = 0
 
         try:
-            self._play(candidates, look, end)
+            self._play(candidates, zeros, look, end)
         except _AllDivergedError:
             return [np.full_like(path, np.nan) for path in paths]
         return paths
@@ -180,6 +193,7 @@ class RobotBatch:
     def _play(
         self,
         candidates: Sequence[np.ndarray],
+        zeros: np.ndarray,
         look: Callable[[int, np.ndarray], None],
         end: Callable[[int, int, np.ndarray], None],
     ) -> None:
@@ -187,10 +201,12 @@ class RobotBatch:
 
         Args:
             candidates: Values for each joint, shape (C, P).
+            zeros: What encoders show more than the position, shape (C, R, J).
             look: Gets a step, and the positions that encoders show after it, shape (S, C, J).
             end: Gets a slot, its run that is over, and which candidates diverged in it, shape (C,).
         """
         self._write(candidates)
+        self._zeros = np.broadcast_to(zeros, self._zeros.shape)
         robots = self._articulation
         shape = (len(self._slots), self._candidates, len(self._columns))
         is_dead = np.zeros(shape[:2], bool)
@@ -200,21 +216,21 @@ class RobotBatch:
                 self._begin(slot, run)
                 is_dead[slot] = False
             if is_commanded:
-                robots.set_dof_position_targets(self._inputs(self._command, step))
+                robots.set_dof_position_targets(self._inputs(self._command, step, self._zero))
             if is_pushed:
                 self._actuators.set_dof_feedforward_effort_targets(self._inputs(self._effort, step))
             self._simulation.step()
             self._stop_diverged(is_dead)
             position = robots.values("joint_q")[: self._trials]
-            look(step, position[:, self._columns].reshape(shape) + self._bias)
+            look(step, position[:, self._columns].reshape(shape) + self._bias + self._zero)
             for slot, run in self._ends.get(step, ()):
                 end(slot, run, is_dead[slot])
 
-    def _inputs(self, table: np.ndarray, step: int) -> np.ndarray:
-        """What goes in at a step, late by the delay of each trial, in the order of the robot's DOFs, shape (N, D)."""
+    def _inputs(self, table: np.ndarray, step: int, less: np.ndarray | float = 0.0) -> np.ndarray:
+        """What goes in at a step, delayed as in each trial, in the order of the robot's DOFs, shape (N, D)."""
         near = self._rows[step][:, None, None] - self._late
         values = table[near, self._joint] + self._share * (table[near - 1, self._joint] - table[near, self._joint])
-        rows = values.reshape(self._trials, -1)[:, self._order]
+        rows = (values - less).reshape(self._trials, -1)[:, self._order]
         spare = self._simulation.num_envs - self._trials
         return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
 
@@ -270,8 +286,10 @@ class RobotBatch:
             envs = np.arange(envs[0], self._simulation.num_envs)
         of = np.arange(len(envs)) % self._candidates
         position, velocity = self._runs[run].start
+        self._zero[slot] = self._zeros[:, run]
+        first = position - self._bias - self._zero[slot]
         self._simulation.reset(envs)
-        self._articulation.set_dof_positions((position - self._bias)[of][:, self._order], indices=envs)
+        self._articulation.set_dof_positions(first[of][:, self._order], indices=envs)
         self._articulation.set_dof_velocities(np.repeat(velocity[None, self._order], len(envs), 0), indices=envs)
 
     def _stop_diverged(self, is_dead: np.ndarray) -> None:

@@ -55,7 +55,6 @@ class RobotModel:
         """DOF of each joint in the model, shape (J,)."""
         self._coordinates = self.model.jnt_qposadr[self.model.dof_jntid[self.columns]]
         self._open_stops(logs)
-        self._mujoco = mujoco
         if is_free(mujoco, self.model):  # then the fastest solver finds dry friction, which is all that is left
             self.model.opt.solver = int(mujoco.mjtSolver.mjSOL_PGS)
             self.model.opt.iterations, self.model.opt.tolerance = 50, 1e-10
@@ -111,7 +110,7 @@ class RobotModel:
             Inertia [kg·m² or kg] at each joint, without that of its motor, what gravity and speeds do to it [N·m or N],
             and what the accelerations of others do, shapes (T, J).
         """
-        mujoco, model = self._mujoco, self.bare()
+        mujoco, model = import_mujoco(), self.bare()
         data = mujoco.MjData(model)
         full = np.zeros((model.nv, model.nv))
         at, to = np.ix_(self.columns, self.columns), self.columns
