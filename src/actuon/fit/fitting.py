@@ -110,8 +110,8 @@ def where_to_search(plant: Plant) -> tuple[Plant, bool]:
     quick = plant.alone() if isinstance(plant, Coupled) else plant
     if quick is not None:
         return quick, False
-    every = len(plant.runs)
-    return plant.subset(np.unique(np.linspace(0, every - 1, min(every, _MOST_WINDOWS)).round().astype(int))), True
+    last, count = len(plant.runs) - 1, min(len(plant.runs), _MOST_WINDOWS)
+    return plant.subset([int(i) for i in np.linspace(0, last, count).round()]), True
 
 
 def run_errors(plant: Plant, errors: np.ndarray) -> tuple[RunError, ...]:

@@ -130,10 +130,12 @@ def compare(
             found = next(searches)
             if found.interrupted:
                 return mark_chosen(compared)
-            train.append(float(found.errors.mean()))
-            values[group.name] = list(found.values)
+            values[group.name], error = list(found.values), float(found.errors.mean())
             if is_one:
-                values[group.name] = [own.values for own in refined(known, known, models, found, is_one)[0]]
+                local, known = refined(known, known, models, found, is_one)
+                values[group.name] = [own.values for own in local]
+                error = float(known.errors(models, [own.values[None] for own in local]).mean())
+            train.append(error)
             errors[list(group.runs)] = errors_with_zeros(plant.subset(group.runs), models, values[group.name])[0]
         number = sum(len(model.parameters) for model in models)
         by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
