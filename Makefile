@@ -16,7 +16,8 @@ test-ray: .venv/.dev .venv/.ray
 	$(BIN)/python -m pytest tests/test_fit_jobs.py tests/test_fit_fleet.py
 
 test-mjlab: .venv-mjlab/.installed
-	.venv-mjlab/bin/python -m pytest -W ignore::DeprecationWarning tests/test_mjlab.py tests/test_docs.py -k mjlab
+	.venv-mjlab/bin/python -m pytest -W ignore::DeprecationWarning \
+	  tests/test_mjlab.py tests/test_docs.py tests/test_package.py -k mjlab
 
 fuzz: .venv/.dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)

@@ -12,17 +12,20 @@ import pytest
 pytest.importorskip("mjlab", reason="mjlab pins another MuJoCo; run make test-mjlab")
 
 import mjlab
+import mujoco
 import torch
 import tyro
 from mjlab.actuator import BuiltinPositionActuatorCfg, DcMotorActuatorCfg
 from mjlab.actuator.actuator import ActuatorCmd, TransmissionType
 from mjlab.asset_zoo.robots import get_go1_robot_cfg
 from mjlab.asset_zoo.robots.unitree_go1 import go1_constants as go1
-from mjlab.entity import Entity, EntityArticulationInfoCfg
+from mjlab.entity import Entity, EntityArticulationInfoCfg, EntityCfg
 from mjlab.envs import ManagerBasedRlEnv
 from mjlab.managers.event_manager import EventTermCfg
 from mjlab.managers.scene_entity_config import SceneEntityCfg
+from mjlab.scene import Scene, SceneCfg
 from mjlab.scripts.train import TrainConfig, run_train
+from mjlab.sim import Simulation, SimulationCfg
 from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg
 from mjlab.tasks.velocity.config.go1.rl_cfg import unitree_go1_ppo_runner_cfg
 
@@ -173,6 +176,40 @@ def test_beside_mjlabs_own_on_one_robot():
     torch.testing.assert_close(given[:, hips.ctrl_ids], wanted[:, hips.target_ids])
 
 
+def test_actuators_in_the_order_of_joints():
+    """Which makes the entity add motors one by one, of both configs in turn."""
+    cfg = go1_cfg(of_ours(2))
+    cfg.scene.entities["robot"].sort_actuators = True
+    env = ManagerBasedRlEnv(cfg, device="cpu")
+    env.reset(seed=1)
+    env.scene["robot"].reset()
+    assert torch.equal(trot(env, 5), trot(made(of_ours(2)), 5))
+
+
+TENDON = """
+<mujoco><worldbody>
+  <body><joint name="a" axis="0 1 0"/><joint name="b" axis="1 0 0"/><geom size="0.1"/></body>
+</worldbody>
+<tendon><fixed name="both"><joint joint="a" coef="1"/><joint joint="b" coef="2"/></fixed></tendon></mujoco>
+"""
+
+
+def test_a_tendon():
+    """Its length and speed are what the chain sees."""
+    config = actuon.ActuatorConfig(PD, actuon.MaxEffortClampingConfig(6.0))
+    cfg = ours(config, ("both",), transmission_type=TransmissionType.TENDON)
+    robot_cfg = EntityCfg(
+        spec_fn=lambda: mujoco.MjSpec.from_string(TENDON), articulation=EntityArticulationInfoCfg(actuators=(cfg,))
+    )
+    scene = Scene(SceneCfg(num_envs=2, entities={"robot": robot_cfg}), "cpu")
+    simulation = Simulation(2, SimulationCfg(), scene.compile(), "cpu")
+    scene.initialize(simulation.mj_model, simulation.model, simulation.data)
+    robot = scene["robot"]
+    robot.set_tendon_len_target(torch.tensor([[0.1], [1.0]]))
+    scene.write_data_to_sim()
+    torch.testing.assert_close(simulation.data.ctrl[:], torch.tensor([[2.0], [6.0]]))
+
+
 def test_a_model_gets_what_the_engine_holds_of_a_chain():
     friction = actuon.FrictionEffectConfig(dynamic=0.02, viscous=0.001)
     gear = actuon.GearTransmissionConfig(6.0, rotor_inertia=1e-4)
@@ -208,6 +245,11 @@ def test_actuators_of_a_yaml_file(tmp_path):
         assert gains == {name: 10.0 if "hip" in name else 20.0 for name in actuator.target_names}
 
 
+def test_targets_as_one_expression():
+    actuator = entity(ours(actuon.ActuatorConfig(PD), targets=".*_calf_joint")).actuators[0]
+    assert [config.controller for config in actuator.configs.values()] == [PD] * 4
+
+
 def test_the_motor_of_a_name():
     actuator = entity(ours("Unitree Go M8010 6", stiffness=30.0, damping=0.6)).actuators[0]
     (config,) = {id(config): config for config in actuator.configs.values()}.values()
@@ -224,7 +266,7 @@ def test_the_motor_of_a_name():
         (ours("none.yaml"), actuon.RobotFileError, "none.yaml"),
         (ours(actuon.ActuatorConfig(PD), stiffness=1.0), actuon.ParameterError, "stiffness: is for the name of a"),
         (ours(actuon.ActuatorConfig(PD, effort_mode="tangent")), actuon.StructureError, "effort_mode: got 'tangent'"),
-        (ours(3.0, stiffness=1.0, damping=1.0), actuon.ParameterError, "got 3.0; must be the name of a motor"),
+        (ours(3.0), actuon.ParameterError, "actuator: got 3.0; must be an ActuatorConfig, the path of a YAML file, or"),
         (
             ours(actuon.ActuatorConfig(PD), ("FR",), transmission_type=TransmissionType.SITE),
             actuon.StructureError,

@@ -16,7 +16,7 @@ from mjlab.utils.spec import create_motor_actuator
 from ...actuator_config import ActuatorConfig
 from ...components.controllers.pd import PDControlConfig
 from ...declare.effort_mode import EXPLICIT
-from ...errors import ActuonError, ParameterError, RobotFileError, StructureError, listed
+from ...errors import ActuonError, ParameterError, RobotFileError, StructureError, listed, shown
 from ...motors.catalogue import motor_of
 from ...networks.reading import ReadOnce
 from ...robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints
@@ -58,7 +58,7 @@ class ActuonActuatorCfg(ActuatorCfg):
         """Build the actuator. Called by the entity, with the targets that the expressions matched."""
         return ActuonActuator(self, entity, target_ids, target_names)
 
-    def chains(self, target_names: list[str], entity_names: tuple[str, ...]) -> dict[str, ActuatorConfig]:
+    def configs(self, target_names: list[str], entity_names: tuple[str, ...]) -> dict[str, ActuatorConfig]:
         """The chain of each target, by name.
 
         Args:
@@ -69,11 +69,16 @@ class ActuonActuatorCfg(ActuatorCfg):
             raise StructureError("transmission_type: got SITE, which has no position; must be JOINT or TENDON")
         if isinstance(self.actuator, ActuatorConfig):
             self._refuse_gains("a chain")
-            entry = ActuatorEntry("actuator", tuple(self.target_names_expr), self.actuator.copy())
+            entry = ActuatorEntry("actuator", self.target_names_expr, self.actuator.copy())
             found = {name: entry.actuator_of(name) for name in target_names}
         elif isinstance(self.actuator, Path) or (isinstance(self.actuator, str) and self.actuator.endswith(_YAML)):
             self._refuse_gains("a YAML file")
-            found = self._chains_of_file(Path(self.actuator), target_names, entity_names)
+            found = self._configs_of_file(Path(self.actuator), target_names, entity_names)
+        elif not isinstance(self.actuator, str):
+            raise ParameterError(
+                f"actuator: got {shown(self.actuator)}; must be an ActuatorConfig, the path of a YAML file, or the "
+                "name of a motor"
+            )
         else:
             stages = motor_of(self.actuator).stages()
             if self.stiffness is None or self.damping is None:
@@ -96,7 +101,7 @@ class ActuonActuatorCfg(ActuatorCfg):
             if getattr(self, name) is not None:
                 raise ParameterError(f"{name}: is for the name of a motor; {what} has a controller of its own")
 
-    def _chains_of_file(
+    def _configs_of_file(
         self, path: Path, target_names: list[str], entity_names: tuple[str, ...]
     ) -> dict[str, ActuatorConfig]:
         entries = load_actuators(path, self.allow_unsafe_torch_checkpoints)
@@ -119,7 +124,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         is_joint = cfg.transmission_type == TransmissionType.JOINT
         everyone = entity.joint_names if is_joint else entity.tendon_names
         with ReadOnce():
-            self.configs = cfg.chains(target_names, everyone)
+            self.configs = cfg.configs(target_names, everyone)
             """What each target was built from, by name."""
             self._sides = {name: _side(name, config) for name, config in self.configs.items()}
         self._chains: EnvironmentChains | None = None

@@ -202,8 +202,7 @@ class EnvironmentChains:
         """
         whole = np.full(self.shape, np.nan, dtype=np.float32)
         for values in self._values(name):
-            now = values.defaults if default else values.array.numpy().reshape(values.defaults.shape)
-            whole[:, values.columns] = now
+            whole[:, values.columns] = values.defaults if default else self._now(values)
         return torch.as_tensor(whole, device=self._torch_device)
 
     def is_whole(self, name: str) -> bool:
@@ -229,7 +228,7 @@ class EnvironmentChains:
             raise ParameterError(f"{name}: got values of shape {given.shape}; must fit {shape}") from error
         changed = []
         for own in found:
-            numbers = own.array.numpy().reshape(own.defaults.shape).copy()
+            numbers = self._now(own)
             new = given[:, own.columns]
             assert own.stage.config is not None
             where = f"{type(own.stage).__name__}.{own.name}"
@@ -242,6 +241,11 @@ class EnvironmentChains:
         with self._on_stream_of_torch():
             for own, numbers in zip(found, changed, strict=True):
                 own.array.assign(numbers)
+
+    def _now(self, values: _Values) -> np.ndarray:
+        """A copy of a parameter of one actuator, shape (environments, columns)."""
+        with self._on_stream_of_torch():
+            return values.array.numpy().reshape(values.defaults.shape).copy()
 
     def _values(self, name: str) -> list[_Values]:
         if name not in self._parameters:
@@ -267,10 +271,10 @@ class EnvironmentChains:
         if self.device.is_cpu:
             yield
             return
-        if torch.cuda.is_current_stream_capturing() and any(state is not None for state in self._before):
+        if torch.cuda.is_current_stream_capturing():
             raise StructureError(
-                "a step of a chain that remembers cannot be captured here: a replay would not move on to the next "
-                "state. Capture physics alone, as mjlab does"
+                "a graph is being captured, whose replays would not move chains on; capture physics alone, as mjlab "
+                "does"
             )
         stream = wp.stream_from_torch(torch.cuda.current_stream(self._torch_device))
         with wp.ScopedStream(stream, sync_enter=False):
