@@ -227,20 +227,25 @@ def test_signals_are_shown_for_the_joints_that_have_them():
 
 def test_what_an_engine_holds_of_a_chain():
     friction, gear = actuon.FrictionEffectConfig, actuon.GearTransmissionConfig
-    side = engine_side(actuon.ActuatorConfig(PD))
+    side = engine_side(actuon.ActuatorConfig(PD), takes_varying=True)
     assert (side.armature, side.frictionloss, side.damping, side.solves_friction) == (None, None, None, True)
     geared = actuon.ActuatorConfig(
         PD, transmission=gear(6.0, rotor_inertia=1e-4), effects=[friction(0.02, 0.001), friction(0.01)]
     )
-    side = engine_side(geared)
+    side = engine_side(geared, takes_varying=True)
     assert (side.armature, side.solves_friction) == (pytest.approx(3.6e-3), True)
     assert (side.frictionloss, side.damping) == (pytest.approx(6 * 0.03), pytest.approx(36 * 0.001))
-    for varying in (
-        friction(0.1, static=0.2, stribeck_velocity=0.1, inertia=0.1),
-        friction(0.1, load_motor=0.1, inertia=0.1),
-    ):
-        side = engine_side(actuon.ActuatorConfig(PD, effects=[varying]))
-        assert (side.frictionloss, side.damping, side.solves_friction) == (None, None, False)
+    for name in ("static", "load_motor"):
+        values = {"dynamic": 0.1, "viscous": 0.01, "stribeck_velocity": 0.1, name: 0.2}
+        config = actuon.ActuatorConfig(PD, effects=[friction(**values)])
+        side = engine_side(config, takes_varying=True)
+        assert (side.damping, side.solves_friction, side.varies) == (pytest.approx(0.01), True, True)
+        assert side.frictionloss == pytest.approx(0.2 if name == "static" else 0.1)
+        with pytest.raises(actuon.StructureError, match="EffectFriction: needs inertia"):
+            engine_side(config, takes_varying=False)
+        config.effects = [friction(**values, inertia=0.1)]
+        side = engine_side(config, takes_varying=True)
+        assert (side.frictionloss, side.damping, side.solves_friction, side.varies) == (None, None, False, False)
 
 
 def test_friction_stays_in_the_chain_where_it_changes_with_speed():

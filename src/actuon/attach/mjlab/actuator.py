@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,11 +24,13 @@ from ...robot_files.yaml_files import ActuatorEntry, load_actuators, match_joint
 from ..groups.tensors import warp_device
 from .chains import INPUTS, EnvironmentChains
 from .engine_side import EngineSide, engine_side
+from .friction import FrictionHandOver, sharpen
 
 if TYPE_CHECKING:
     import mujoco_warp as mjwarp
     from mjlab.entity import Entity
     from mjlab.entity.data import EntityData
+    from mjlab.sim import Simulation
 
 _YAML = (".yaml", ".yml")
 _NO_LIMIT = float("inf")
@@ -126,8 +129,9 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         with ReadOnce():
             self.configs = cfg.configs(target_names, everyone)
             """What each target was built from, by name."""
-            self._sides = {name: _side(name, config) for name, config in self.configs.items()}
+            self._sides = {name: _side(name, config, is_joint) for name, config in self.configs.items()}
         self._chains: EnvironmentChains | None = None
+        self._friction: FrictionHandOver | None = None
 
     def edit_spec(self, spec: mujoco.MjSpec, target_names: list[str]) -> None:
         """Add a motor without limits for each target, and author what the engine holds of its chain."""
@@ -177,7 +181,35 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
 
     def compute(self, cmd: ActuatorCmd) -> torch.Tensor:
         """Efforts [N·m or N] that follow a command, shape (environments, targets). Remembers nothing until `update`."""
-        return self.chains.run({name: getattr(cmd, name) for name in INPUTS})
+        varying = self._varying
+        if varying and self._friction is None:
+            raise StructureError(
+                f"joint '{self.target_names[varying[0]]}': its friction changes with speed or load; add the event term "
+                "actuon.mjlab.solve_friction, mode 'startup', to the environment, or give the friction its inertia"
+            )
+        if self._friction is not None:
+            self._friction.read_loads()
+        effort = self.chains.run({name: getattr(cmd, name) for name in INPUTS})
+        if self._friction is not None:
+            self._friction.hand_over()
+        return effort
+
+    @functools.cached_property
+    def _varying(self) -> list[int]:
+        """Targets whose friction the engine gets at each step."""
+        return [i for i, name in enumerate(self.target_names) if self._sides[name].varies]
+
+    def solve_friction_in(self, simulation: Simulation) -> None:
+        """Let MuJoCo solve friction firmly, and hand over at each step what changes. `solve_friction` calls it.
+
+        Args:
+            simulation: Where ``dof_frictionloss``, ``dof_damping``, ``dof_solref`` and ``dof_solimp`` are expanded.
+        """
+        dofs = self.entity.indexing.joint_v_adr[self.target_ids].long()
+        rubs = [i for i, name in enumerate(self.target_names) if self._sides[name].frictionloss is not None]
+        sharpen(simulation, dofs[rubs])
+        if self._varying:
+            self._friction = FrictionHandOver(simulation, self.chains, self._varying, dofs[self._varying])
 
     def update(self, dt: float) -> None:
         """Move on: physics has advanced by ``dt`` [s], with the efforts of the last `compute`."""
@@ -190,8 +222,8 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         super().reset(env_ids)
 
 
-def _side(name: str, config: ActuatorConfig) -> EngineSide:
+def _side(name: str, config: ActuatorConfig, is_joint: bool) -> EngineSide:
     try:
-        return engine_side(config)
+        return engine_side(config, takes_varying=is_joint)
     except ActuonError as error:
         raise type(error)(f"joint '{name}': {error}") from error

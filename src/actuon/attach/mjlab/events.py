@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Randomisation of chains, as a term of mjlab's event manager."""
+"""Terms of mjlab's event manager: randomisation of chains, and friction that MuJoCo solves."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from mjlab.actuator.actuator import TransmissionType
 from mjlab.envs.mdp import dr
+from mjlab.managers.event_manager import requires_model_fields
 from mjlab.managers.scene_entity_config import SceneEntityCfg
 
 from ...errors import ActuonError, ParameterError, listed
 from ...sim.ids import ids_to_write
+from ...sim.mujoco.friction import SOFTNESS
 from .actuator import ActuonActuator
+from .friction import FIELDS
 
 if TYPE_CHECKING:
     from mjlab.envs import ManagerBasedRlEnv
@@ -78,6 +81,25 @@ def randomize(
             chains.set_parameter(parameter, changed, ids)
         except ActuonError as error:
             raise type(error)(f"entity '{asset_cfg.name}': {error}") from error
+
+
+@requires_model_fields(*FIELDS.values(), *SOFTNESS)
+def solve_friction(
+    env: ManagerBasedRlEnv, env_ids: torch.Tensor | None = None, asset_cfg: SceneEntityCfg = _ROBOT
+) -> None:
+    """Let MuJoCo solve the friction of an entity's chains firmly, also where it changes with speed or load.
+
+    A term of mode ``"startup"``: mjlab then keeps friction for each environment, and gets it anew at each step.
+
+    Args:
+        env: The environment.
+        env_ids: Not used: friction is that of all environments.
+        asset_cfg: Which entity.
+    """
+    del env_ids
+    for actuator in env.scene[asset_cfg.name].actuators:
+        if isinstance(actuator, ActuonActuator) and actuator.transmission_type == TransmissionType.JOINT:
+            actuator.solve_friction_in(env.sim)
 
 
 def _known(where: str, given: Any, known: Mapping[str, Any], kind: type) -> Any:
