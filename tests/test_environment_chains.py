@@ -248,6 +248,24 @@ def test_what_an_engine_holds_of_a_chain():
         assert (side.frictionloss, side.damping, side.solves_friction, side.varies) == (None, None, False, False)
 
 
+def test_parameters_that_the_model_holds_stay():
+    """Unless friction is handed over at each step."""
+    gear = actuon.GearTransmissionConfig(6.0, rotor_inertia=1e-4)
+    config = actuon.ActuatorConfig(PD, transmission=gear, effects=[actuon.FrictionEffectConfig(0.1)])
+    made = chains({"hip": LATE, "knee": config}, in_engine=[True, True])
+    for name in ("transmission.rotor_inertia", "transmission.ratio"):
+        with pytest.raises(actuon.ParameterError, match=f"{name}: would change the inertia of .*dr.dof_armature"):
+            made.set_parameter(name, torch.tensor(2.0), [1])
+    with pytest.raises(actuon.ParameterError, match="effect.dynamic: would change the friction .*solve_friction"):
+        made.set_parameter("effect.dynamic", torch.tensor(2.0), [1])
+    assert made.parameter("effect.dynamic")[:, 1].tolist() == [pytest.approx(0.1)] * ENVS
+    assert made.parameter("transmission.ratio")[:, 1].tolist() == [6.0] * ENVS
+    made.friction_is_handed_over = True
+    made.set_parameter("effect.dynamic", torch.tensor(2.0), [1])
+    made.run({name: torch.zeros(ENVS, 2) for name in INPUTS})
+    assert made.signals["dry_friction"][:, 1].tolist() == pytest.approx([0.6, 12.0, 0.6, 0.6])
+
+
 def test_friction_stays_in_the_chain_where_it_changes_with_speed():
     friction = dict(dynamic=1.0, static=2.0, stribeck_velocity=0.1)
     config = actuon.ActuatorConfig(

@@ -242,7 +242,11 @@ def test_friction_that_changes_with_speed_and_load_is_solved_by_mujoco():
         ours(actuon.ActuatorConfig(PD, effects=[STRIBECK]), LEGS),
         ours(actuon.ActuatorConfig(PD, effects=[LOADED]), KNEES),
     ]
-    env = made(actuators, friction=EventTermCfg(func=solve_friction, mode="startup"))
+    env = made(
+        actuators,
+        friction=EventTermCfg(func=solve_friction, mode="startup"),
+        viscous=scaling("effect.viscous", 0.5, 1.5),
+    )
     trot(env, 5)
     robot, model = env.scene["robot"], env.sim.model
     for actuator, friction in zip(robot.actuators, (STRIBECK, LOADED), strict=True):
@@ -262,7 +266,9 @@ def test_friction_that_changes_with_speed_and_load_is_solved_by_mujoco():
             torch.testing.assert_close(actuator.chains.inputs["joint_load"], torch.stack(loads), atol=1e-4, rtol=1e-4)
             expected = 0.1 + (0.1 * torch.stack(loads) - 0.05 * effort).abs()
         torch.testing.assert_close(model.dof_frictionloss[:, dofs], expected, atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(model.dof_damping[:, dofs], torch.full_like(expected, friction.viscous))
+        viscous = actuator.chains.parameter("effect.viscous")
+        assert viscous.unique().numel() == (16 if friction is STRIBECK else 1)
+        torch.testing.assert_close(model.dof_damping[:, dofs], viscous)
         assert (model.dof_solimp[:, dofs, 0] == torch.tensor(0.9999)).all()
 
 

@@ -200,16 +200,18 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         return [i for i, name in enumerate(self.target_names) if self._sides[name].varies]
 
     def solve_friction_in(self, simulation: Simulation) -> None:
-        """Let MuJoCo solve friction firmly, and hand over at each step what changes. `solve_friction` calls it.
+        """Let MuJoCo solve friction firmly, and hand it over at each step. `solve_friction` calls it.
 
         Args:
             simulation: Where ``dof_frictionloss``, ``dof_damping``, ``dof_solref`` and ``dof_solimp`` are expanded.
         """
         dofs = self.entity.indexing.joint_v_adr[self.target_ids].long()
         rubs = [i for i, name in enumerate(self.target_names) if self._sides[name].frictionloss is not None]
-        sharpen(simulation, dofs[rubs])
-        if self._varying:
-            self._friction = FrictionHandOver(simulation, self.chains, self._varying, dofs[self._varying])
+        if rubs:
+            sharpen(simulation, dofs[rubs])
+            given = {"dof_frictionloss": self.cfg.frictionloss, "dof_damping": self.cfg.viscous_damping}
+            fields = [field for field, value in given.items() if value is None]
+            self._friction = FrictionHandOver(simulation, self.chains, rubs, dofs[rubs], fields)
 
     def update(self, dt: float) -> None:
         """Move on: physics has advanced by ``dt`` [s], with the efforts of the last `compute`."""

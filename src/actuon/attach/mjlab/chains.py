@@ -20,7 +20,15 @@ from ...errors import ActuonError, ArrayError, ArrayTypeError, ParameterError, S
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...typing import IdsLike
 from ..attachment import STREAM, signal_attr
+from ..engine_inertia import inertia_at_joints
 from ..motor_supply import RobotBatteries, number_dofs
+from .engine_side import friction_at_joints
+
+_HELD = {
+    "inertia of the rotor": "randomise it with mjlab's dr.dof_armature",
+    "friction": "add the event term actuon.mjlab.solve_friction, or randomise it with mjlab's dr.dof_frictionloss",
+}
+"""What the model holds of chains, and what to do instead of changing a parameter."""
 
 INPUTS = {
     "pos": "joint_q",
@@ -101,10 +109,13 @@ class EnvironmentChains:
         self._kept = {signal_attr(name): array.flatten() for name, array in self._signals.items()}
         self._kept |= {name: array.flatten() for name, array in self._inputs.items()}
         self._parameters = self._find_parameters()
+        self.friction_is_handed_over = False
+        """Whether the model gets friction at each step, so that its parameters may change."""
         wp.synchronize_device(device)
 
     def _build(self, configs: Mapping[str, ActuatorConfig], in_engine: Sequence[bool]) -> list[Actuator]:
         built: list[Actuator] = []
+        self._solved: list[Actuator] = []
         rows = np.arange(self.shape[0]) * self.shape[1]
         for solved in (True, False):
             builder = ActuatorBuilder()
@@ -114,7 +125,9 @@ class EnvironmentChains:
                         builder.add(config, rows + column)
                     except ActuonError as error:
                         raise type(error)(f"joint '{name}': {error}") from error
-            built += builder.finalize(self.device, accumulate=False, control_signal_attrs=signal_attr, in_engine=solved)
+            own = builder.finalize(self.device, accumulate=False, control_signal_attrs=signal_attr, in_engine=solved)
+            built += own
+            self._solved += own if solved else []
         return built
 
     def _find_parameters(self) -> dict[str, list[_Values]]:
@@ -238,9 +251,33 @@ class EnvironmentChains:
             numbers[ids] = new
             own.stage._check_together(own.stage.arguments() | {own.name: numbers.ravel()})
             changed.append(numbers.ravel())
-        with self._on_stream_of_torch():
+        with self._on_stream_of_torch(), self._held_stays(name):
             for own, numbers in zip(found, changed, strict=True):
                 own.array.assign(numbers)
+
+    @contextlib.contextmanager
+    def _held_stays(self, name: str) -> Iterator[None]:
+        """Undo a change of parameters that would be one of the model, which holds inertia and friction."""
+        arrays = [array for a in self.actuators for stage in a.stages for array in stage.parameters().values()]
+        kept, before = [array.numpy().copy() for array in arrays], self._held()
+        try:
+            yield
+            for (what, instead), was, now in zip(_HELD.items(), before, self._held(), strict=True):
+                if not np.array_equal(was, now):
+                    raise ParameterError(
+                        f"{name}: would change the {what} at the joint, which the model holds; {instead}"
+                    )
+        except BaseException:
+            for array, numbers in zip(arrays, kept, strict=True):
+                array.assign(numbers)
+            raise
+
+    def _held(self) -> tuple[np.ndarray, np.ndarray]:
+        """What the model holds of all chains: inertia and friction, in the order of `_HELD`."""
+        inertia = [inertia_at_joints(actuator) for actuator in self.actuators]
+        solved = [] if self.friction_is_handed_over else self._solved
+        friction = [each for actuator in solved for each in friction_at_joints(actuator)]
+        return np.concatenate(inertia), np.concatenate([np.zeros(0), *friction])
 
     def _now(self, values: _Values) -> np.ndarray:
         """A copy of a parameter of one actuator, shape (environments, columns)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ...actuator import Actuator
 from ...actuator_config import ActuatorConfig
 from ...components.effects.friction import LOAD_PARAMETERS, EffectFriction
@@ -42,34 +44,42 @@ def engine_side(config: ActuatorConfig, takes_varying: bool) -> EngineSide:
         chain = Actuator([0], stages=config.stages, control_every=config.control_every)
     armature = float(inertia_at_joints(chain)[0]) or None
     held = in_engine and friction.is_there
-    dry, viscous = (friction.dry, friction.viscous) if held else (None, None)
+    dry, viscous = (float(friction.dry[0]), float(friction.viscous[0])) if held else (None, None)
     return EngineSide(armature, dry, viscous, in_engine, in_engine and friction.varies)
+
+
+def friction_at_joints(actuator: Actuator) -> tuple[np.ndarray, np.ndarray]:
+    """Dry friction without load at rest [N·m], and viscous friction [N·m·s/rad], of each joint, shape (N,)."""
+    found = _friction(actuator)
+    return found.dry, found.viscous
 
 
 @dataclass
 class _Friction:
-    """Of a chain, at the joint."""
+    """Of an actuator, at its joints."""
 
-    dry: float = 0.0
-    viscous: float = 0.0
+    dry: np.ndarray
+    viscous: np.ndarray
     is_there: bool = False
     varies: bool = False
     has_inertia: bool = True
 
 
-def _friction(chain: Actuator) -> _Friction:
-    found = _Friction()
-    ratio: float | None = 1.0
-    for stage in chain.stages:
+def _friction(actuator: Actuator) -> _Friction:
+    found = _Friction(*np.zeros((2, actuator.num_actuators)))
+    ratio: np.ndarray | None = np.ones(actuator.num_actuators)
+    for stage in actuator.stages:
         if isinstance(stage, EffectFriction) and not stage.is_apart:
-            given = {name: float(array.numpy()[0]) for name, array in stage.parameters().items()}
-            at_rest = max(given["dynamic"], given.get("static", 0.0))
+            given = {name: array.numpy() for name, array in stage.parameters().items()}
+            at_rest = np.maximum(given["dynamic"], given.get("static", 0.0))
+            more_at_rest = bool((at_rest > given["dynamic"]).any())
             found.is_there = True
-            found.varies |= ratio is None or at_rest > given["dynamic"] or not given.keys().isdisjoint(LOAD_PARAMETERS)
+            found.varies |= ratio is None or more_at_rest or not given.keys().isdisjoint(LOAD_PARAMETERS)
             found.has_inertia &= "inertia" in given
-            found.dry += abs(ratio or 1.0) * at_rest
-            found.viscous += (ratio or 1.0) ** 2 * given["viscous"]
+            known = 1.0 if ratio is None else ratio
+            found.dry += np.abs(known) * at_rest
+            found.viscous += known**2 * given["viscous"]
         if isinstance(stage, Transmission):
             own = stage.constant_ratio()
-            ratio = ratio * float(own[0]) if ratio is not None and own is not None else None
+            ratio = ratio * own if ratio is not None and own is not None else None
     return found

@@ -89,7 +89,8 @@ def solve_friction(
 ) -> None:
     """Let MuJoCo solve the friction of an entity's chains firmly, also where it changes with speed or load.
 
-    A term of mode ``"startup"``: mjlab then keeps friction for each environment, and gets it anew at each step.
+    A term of mode ``"startup"``: mjlab then keeps friction for each environment, and gets it anew at each step, so that
+    its parameters may change and be randomised too.
 
     Args:
         env: The environment.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,11 +30,20 @@ class FrictionHandOver:
         chains: The chains.
         columns: The joints whose friction is handed over.
         dofs: Their DOFs in the model.
+        fields: Those of `FIELDS` that are handed over.
     """
 
-    def __init__(self, simulation: Simulation, chains: EnvironmentChains, columns: list[int], dofs: torch.Tensor):
+    def __init__(
+        self,
+        simulation: Simulation,
+        chains: EnvironmentChains,
+        columns: list[int],
+        dofs: torch.Tensor,
+        fields: Sequence[str],
+    ):
         self._simulation, self._columns, self._dofs = simulation, columns, dofs
-        self._signals = {field: chains.signals[signal] for signal, field in FIELDS.items()}
+        self._signals = {field: chains.signals[signal] for signal, field in FIELDS.items() if field in fields}
+        chains.friction_is_handed_over = True
         self._read: Callable[[], None] | None = None
         if JOINT_LOAD in chains.inputs:
             num_envs, width = chains.shape
