@@ -17,6 +17,14 @@ from actuon.tools import cli
 
 def command(*arguments, code=0):
     """What the command prints. On bad input, use the fixture `complaint`."""
+    ended, printed, complaints = outcome(*arguments)
+    assert ended == code, printed + complaints
+    assert complaints == ""
+    return printed
+
+
+def outcome(*arguments):
+    """With what code the command ends, and what it prints to its standard output and error."""
     out, error = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with (
         mock.patch.object(sys, "argv", ["actuon", *map(str, arguments)]),
@@ -28,6 +36,4 @@ def command(*arguments, code=0):
     ):
         cli.main()
     printed, complaints = (stream.buffer.getvalue().decode() for stream in (out, error))
-    assert caught.value.code == code, printed + complaints
-    assert complaints == ""
-    return printed
+    return caught.value.code, printed, complaints

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from command_line import outcome
 from pxr import Usd
 from robot_files import robot, save_robot
 
@@ -184,10 +182,10 @@ def test_code_needs_no_permission(folder):
     ],
     ids=lambda arguments: f"{arguments[0]} {arguments[1]}",
 )
-def test_commands(arguments, folder):
+def test_commands(arguments, folder, monkeypatch):
     pytest.importorskip("typer")
+    monkeypatch.chdir(folder)
     for allow, code in ((), 1 if "robot.usda" in arguments and "inspect" in arguments else 2), (("--allow-torch",), 0):
-        line = [sys.executable, "-m", "actuon.tools.cli", *arguments, *allow]
-        done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stdout + done.stderr
-        assert ("is a PyTorch file" in " ".join((done.stdout + done.stderr).split())) == (not allow)
+        ended, *printed = outcome(*arguments, *allow)
+        assert ended == code, printed
+        assert ("is a PyTorch file" in " ".join("".join(printed).split())) == (not allow)
