@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -13,6 +14,7 @@ from hypothesis import settings
 
 from actuon.sim.newton.adjoints import leave_out_adjoints
 
+gc.disable()  # until tests begin
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would wait for those of the other test process
 sys.path.insert(0, str(Path(__file__).parent))
 wp.config.log_level = wp.LOG_WARNING
@@ -21,9 +23,12 @@ settings.load_profile("actuon")
 
 
 def pytest_collection_finish(session):
-    """Share one compilation of Newton's solvers with commands, and take a fraction of its time."""
+    """Let Newton's solvers be compiled once, for commands too, in a fraction of the time; and let the million objects
+    that modules have made be, of which each look for garbage would take most of a second."""
     if "newton" in sys.modules:
         leave_out_adjoints()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
