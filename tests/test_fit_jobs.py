@@ -9,12 +9,15 @@ import sys
 
 import numpy as np
 import pytest
+from test_fit_robot import ARM, recorded
 from test_fit_search import DT, MODEL, made_log, truth
 
 import actuon
-from actuon.fit import KnownLoadPlant, SearchOptions
+from actuon.fit import KnownLoadPlant, RobotPlant, SearchOptions, fit_logs
 from actuon.fit.fitting import fit_models
-from actuon.fit.jobs import SearchJob, from_each_start, run_search, searched
+from actuon.fit.front import candidates_of
+from actuon.fit.jobs import SearchJob, best_of, by_joint, from_each_start, refined, run_search, searched
+from actuon.fit.local import refine
 from actuon.fit.ray_jobs import RayWorkers
 from actuon.fit.selection import compare
 
@@ -67,6 +70,58 @@ def test_nothing_more_begins_after_an_interrupt(plant):
     found = list(searched(jobs, ["first", "second", "third"], progress=progress))
     assert begun == ["first", "second"]
     assert [one.interrupted for one in found] == [False, True]
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    """Two joints of an arm, each alone, while the other moves as in the log."""
+    pytest.importorskip("mujoco")
+    path = tmp_path_factory.mktemp("arm") / "arm.xml"
+    path.write_text(ARM)
+    return RobotPlant(path, [recorded(1, 1.0)], dt=0.002)
+
+
+def test_joints_that_do_not_disturb_each_other_are_jobs_of_their_own(arm):
+    alone = arm.alone()
+    (models,) = candidates_of(arm, "pd_coulomb")
+    job = SearchJob(alone, tuple(models), dataclasses.replace(SHORT, starts=2))
+    parts = by_joint(job)
+    assert [part.plant.joints for part in parts] == [("shoulder",), ("elbow",)]
+    assert by_joint(dataclasses.replace(job, together=True))[0].plant is alone
+    (found,) = searched([job], ["arm"])
+    for part, values, error in zip(parts, found.values, found.errors, strict=True):
+        one = best_of([run_search(start) for start in from_each_start(part)])
+        np.testing.assert_array_equal(one.values[0], values)
+        assert one.errors[0] == error
+        np.testing.assert_array_equal(part.plant.errors(part.models, [values[None]])[0].mean(), error)
+    starts = [model.start for model in models]
+    for joint, local in enumerate(refined(alone, models, starts, steps=1)):
+        np.testing.assert_allclose(local.values, refine(alone, models, starts, joint, steps=1).values, rtol=1e-6)
+
+
+def test_an_interrupt_finds_all_joints_as_far(arm):
+    def interrupt(generation, errors):
+        assert errors.shape == (2,)
+        if generation == 3:
+            raise KeyboardInterrupt
+
+    (models,) = candidates_of(arm, "pd_coulomb")
+    options = dataclasses.replace(SHORT, generations=20)
+    jobs = [SearchJob(arm.alone(), tuple(models), options)] * 2
+    (found,) = searched(jobs, ["first", "second"], progress=lambda title: interrupt)
+    (wanted,) = searched([SearchJob(arm.alone(), tuple(models), dataclasses.replace(SHORT, generations=3))], ["three"])
+    assert found.interrupted
+    assert found.generations == 3
+    for one, other in zip(found.values, wanted.values, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_joints_of_a_robot_are_found_on_ray_as_here(arm, workers):
+    here, there = (
+        fit_logs(model="pd_coulomb", plant=arm, options=SHORT, workers=each).joints for each in (None, workers)
+    )
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
 
 
 def test_a_fit_on_ray_finds_the_same_as_here(plant, workers):

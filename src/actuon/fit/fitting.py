@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from .identifiability import undetermined
-from .jobs import SearchJob, Workers, searched
-from .local import LocalResult, refine, refine_together
+from .jobs import SearchJob, Workers, refined, searched
+from .local import LocalResult, refine_together
 from .models import Model
 from .parameters import LOG, Parameter
 from .plants.plant import Coupled, Plant
@@ -62,7 +62,7 @@ def fit_models(
     quick, is_one = where_to_search(plant)
     job = SearchJob(quick, tuple(models), options_for(options, is_one), together or is_one, begins, resume)
     (found,) = searched([job], [models[0].name], workers, lambda title: progress)
-    local, plant = refined(plant, quick, models, found, is_one, refine_steps)
+    local, plant = settled(plant, quick, models, found, is_one, refine_steps, workers)
     errors = plant.errors(models, [own.values[None] for own in local])[0]
     return FitResult(
         joints=tuple(
@@ -88,18 +88,20 @@ def options_for(options: SearchOptions, is_one: bool) -> SearchOptions:
     return dataclasses.replace(options, patience=min(options.patience, _PATIENCE), tolerance=rough)
 
 
-def refined(
-    plant: Plant, quick: Plant, models: Sequence[Model], found: SearchResult, is_one: bool, steps: int = 6
+def settled(
+    plant: Plant,
+    quick: Plant,
+    models: Sequence[Model],
+    found: SearchResult,
+    is_one: bool,
+    steps: int = 6,
+    workers: Workers | None = None,
 ) -> tuple[list[LocalResult], Plant]:
     """What least squares make of what a search has found, and the plant with the zeros that were found with it."""
     steps = 0 if found.interrupted else steps
     if is_one:
         return refine_together(plant, models, found.values, steps=_TOGETHER * steps)
-    values, local = list(found.values), []
-    for joint in range(len(models)):
-        local.append(refine(quick, models, values, joint, steps=steps))
-        values[joint] = local[joint].values
-    return local, plant
+    return refined(quick, models, found.values, steps, workers), plant
 
 
 def where_to_search(plant: Plant) -> tuple[Plant, bool]:

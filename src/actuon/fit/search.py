@@ -12,7 +12,7 @@ import itertools
 import math
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,8 @@ def search(
 ) -> SearchResult:
     """Look for the parameters with the least error.
 
+    An interrupt, while it runs or between two generations, ends it with the best so far.
+
     Args:
         plant: What the actuators move.
         models: One for each joint.
@@ -161,7 +163,27 @@ def search(
         progress: Called after each generation.
         resume: File that holds what has been found out so far, read where it is there, and written.
     """
-    options = options or SearchOptions()
+    steps = searching(
+        plant, models, options or SearchOptions(), together=together, starts=starts, progress=progress, resume=resume
+    )
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
+
+def searching(
+    plant: Plant,
+    models: Sequence[Model],
+    options: SearchOptions,
+    *,
+    together: bool = False,
+    starts: Sequence[Sequence[np.ndarray]] = (),
+    progress: Progress | None = None,
+    resume: str | os.PathLike[str] | None = None,
+) -> Generator[None, None, SearchResult]:
+    """A `search` that goes on for one generation each time it is asked to, and returns its result at the end."""
     begins = list(starts) or [[model.start for model in models]]
     joints = range(len(models))
     together_or_not = [list(joints)] if together else [[j] for j in joints]
@@ -189,6 +211,7 @@ def search(
             since = 0 if better.any() else since + 1
             if progress is not None:
                 progress(generation, _by_joint(groups, now))
+            yield
     except KeyboardInterrupt:
         interrupted = True
     told.save()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ParameterError
-from .fitting import options_for, refined, where_to_search
+from .fitting import options_for, settled, where_to_search
 from .jobs import SearchJob, Titled, Workers, searched
 from .logs import Log
 from .models import Model
@@ -132,7 +132,7 @@ def compare(
                 return mark_chosen(compared)
             values[group.name], error = list(found.values), float(found.errors.mean())
             if is_one:
-                local, known = refined(known, known, models, found, is_one)
+                local, known = settled(known, known, models, found, is_one)
                 values[group.name] = [own.values for own in local]
                 error = float(known.errors(models, [own.values[None] for own in local]).mean())
             train.append(error)

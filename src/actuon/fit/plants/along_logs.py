@@ -91,21 +91,23 @@ class AlongLogsPlant:
 
     def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
         """Mean absolute error of the position [rad or m], shape (C, R, J)."""
-        found = [
-            self._batch(j, model, len(own)).run(own)
-            for j, (model, own) in enumerate(zip(models, candidates, strict=True))
-        ]
-        errors = np.stack(found, axis=-1)
+        found = [self.errors_of(j, *own) for j, own in enumerate(zip(models, candidates, strict=True))]
+        return np.stack(found, axis=-1)
+
+    def errors_of(self, joint: int, model: Model, candidates: np.ndarray) -> np.ndarray:
+        """The same of one joint, shape (C, R)."""
+        errors = self._batch(joint, model, len(candidates)).run(candidates)
         return np.where(np.isfinite(errors), errors, np.inf)
 
     def residuals(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Simulated less measured position [rad or m] at the samples: R arrays of shape (C, T, J)."""
-        traces = [
-            self._batch(j, model, len(own)).trace(own)
-            for j, (model, own) in enumerate(zip(models, candidates, strict=True))
-        ]
-        paths = np.stack(traces, axis=-1)
-        return [run.residuals(paths[:, r, : run.steps + 1], self._dt) for r, run in enumerate(self._all)]
+        found = [self.residuals_of(j, *own) for j, own in enumerate(zip(models, candidates, strict=True))]
+        return [np.stack(joints, axis=-1) for joints in zip(*found, strict=True)]
+
+    def residuals_of(self, joint: int, model: Model, candidates: np.ndarray) -> list[np.ndarray]:
+        """The same of one joint: R arrays of shape (C, T)."""
+        paths = self._batch(joint, model, len(candidates)).trace(candidates)[..., None]
+        return [run.residuals(paths[:, r, : run.steps + 1], self._dt)[..., joint] for r, run in enumerate(self._all)]
 
     def _batch(self, joint: int, model: Model, candidates: int) -> LoadBatch:
         for at, known, count, batch in self._batches:
