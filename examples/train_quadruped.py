@@ -24,14 +24,16 @@ from tensordict import TensorDict
 import actuon
 from actuon.gym import QuadrupedEnv
 
-CONFIG = {
+NOISE = (0.2, 0.04)
+"""Deviation of actions at the beginning and at the end: what is learnt with much noise may need it to walk."""
+CONFIG: dict[str, Any] = {
     "num_steps_per_env": 24,
     "save_interval": 10**9,
     "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
     "actor": {
         "class_name": "MLPModel",
         "hidden_dims": [64, 64],
-        "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.25},
+        "distribution_cfg": {"class_name": "GaussianDistribution", "init_std": NOISE[0], "learn_std": False},
     },
     "critic": {"class_name": "MLPModel", "hidden_dims": [64, 64]},
     "algorithm": {"class_name": "PPO", "entropy_coef": 0.0005},
@@ -77,10 +79,13 @@ def train(motors: str, num_envs: int, minutes: float, iterations: int | None, se
     env = QuadrupedEnv(num_envs, motors, commands=COMMANDS, autoreset_mode="SameStep")
     trainee = Trainee(env, seed)
     runner = OnPolicyRunner(trainee, {**CONFIG}, device="cpu")
-    start, done = time.monotonic(), 0
-    while (iterations is None or done < iterations) and time.monotonic() - start < 60.0 * minutes:
+    deviation = runner.alg.get_policy().distribution.std_param
+    start, done, share = time.monotonic(), 0, 0.0
+    while share < 1.0:
+        deviation.data.fill_(NOISE[0] * (NOISE[1] / NOISE[0]) ** share)
         runner.learn(1)
         done += 1
+        share = max((time.monotonic() - start) / (60.0 * minutes), done / iterations if iterations else 0.0)
         if done % 10 == 0 or done == iterations:
             took = time.monotonic() - start
             steps = done * CONFIG["num_steps_per_env"] * num_envs

@@ -26,14 +26,18 @@ DT = 0.004
 SUBSTEPS = 5
 """Of these in a step of the environment: 50 a second."""
 ACTION_SCALE = 0.5
-"""How far an action of 1 moves the target of a joint from home [rad]."""
+"""How far an action of 1 moves the target of a joint [rad]."""
 COMMANDS = ((-1.0, 1.0), (-0.4, 0.4), (-1.0, 1.0))
 """Ranges of forward and sideways velocity [m/s] and yaw rate [rad/s]."""
 
 _COMMAND_SECONDS = 5.0
 """How long a command holds [s]."""
 _CLOCK = 2.0
-"""Rate of the clock that robots may step to [Hz]."""
+"""Rate at which robots trot [Hz]."""
+_LIFT = np.array([0.0, 0.17, -0.34], np.float32)
+"""How far hip, thigh and calf turn to lift a foot by 6 cm [rad]."""
+_TROT = np.array([1.0, -1.0, -1.0, 1.0], np.float32)
+"""Which feet swing while the sine of the clock is positive: front left and rear right, then the others."""
 _LOWEST = 0.15
 """Height of the base below which a robot fell [m]."""
 _STEEPEST = -0.5
@@ -47,11 +51,12 @@ _SCALES = {"linear": 2.0, "angular": 0.25, "joint_velocity": 0.05}
 class QuadrupedEnv(VectorEnv):
     """Quadrupeds that are told how fast to walk, with ideal or real motors.
 
-    A step lasts 20 ms. An action says, for each of 12 joints, how far its target is from home, from -1 to 1, for ±0.5
-    rad; what is beyond is clipped. An observation has 50 numbers, in the frame of the base: linear velocity [0.5 m/s],
+    A step lasts 20 ms. Without actions, robots trot on the spot, to a clock of 2 Hz. An action says, for each of 12
+    joints, how far its target is from that, from -1 to 1, for ±0.5 rad; what is beyond is clipped. An observation has
+    50 numbers, in the frame of the base: linear velocity [0.5 m/s],
     angular velocity [4 rad/s], the direction of gravity, the command in the units of the velocities, positions of
-    joints from home [rad], their velocities [20 rad/s], the last action, and sine and cosine of a clock of 2 Hz to step
-    to. An episode ends where a robot falls, and is cut after ``episode_seconds``. Commands change every 5 s.
+    joints from home [rad], their velocities [20 rad/s], the last action, and sine and cosine of the
+    clock. An episode ends where a robot falls, and is cut after ``episode_seconds``. Commands change every 5 s.
 
     Each environment draws random numbers from a generator of its own: whatever happens to the others, it goes on the
     same, to the last bit.
@@ -173,12 +178,13 @@ class QuadrupedEnv(VectorEnv):
         """
         given = self._checked_actions(actions)
         starting = np.flatnonzero(self._ended)
-        self.robots.set_dof_position_targets(self._home + ACTION_SCALE * given)
+        targets = self._targets(given)
+        self.robots.set_dof_position_targets(self._home + targets)
         self.simulation.step(SUBSTEPS)
         self._steps += 1
         motion = self._motion()
         fell = (motion.height < _LOWEST) | (motion.gravity[:, 2] > _STEEPEST)
-        rewards = self._pay(motion, given, fell)
+        rewards = self._pay(motion, targets, given, fell)
         self._actions = given
         late = ~fell & (self._steps >= self.max_episode_steps)
         due = np.flatnonzero(self._steps % round(_COMMAND_SECONDS / (DT * SUBSTEPS)) == 0)
@@ -233,15 +239,21 @@ class QuadrupedEnv(VectorEnv):
         turned[:, 2, 0] = 2.0 * (x * z - w * y)
         turned[:, 2, 1] = 2.0 * (y * z + w * x)
         turned[:, 2, 2] = 1.0 - 2.0 * (x * x + y * y)
-        linear, clock = np.einsum("nij,ni->nj", turned, qd[:, :3]), np.sin(self._phase())
-        return Motion(linear, qd[:, 3:6], -turned[:, 2], q[:, 2], q[:, 7:] - self._home, qd[:, 6:], clock)
+        linear = np.einsum("nij,ni->nj", turned, qd[:, :3])
+        return Motion(linear, qd[:, 3:6], -turned[:, 2], q[:, 2], q[:, 7:] - self._home, qd[:, 6:])
 
     def _phase(self) -> np.ndarray:
-        """Of the clock [rad], shape (N,)."""
-        return 2.0 * np.pi * _CLOCK * DT * SUBSTEPS * self._steps
+        """Of the clock [rad], shape (N, 1)."""
+        return 2.0 * np.pi * _CLOCK * DT * SUBSTEPS * self._steps[:, None]
+
+    def _targets(self, actions: np.ndarray) -> np.ndarray:
+        """Where joints are told to go, from home [rad], shape (N, D)."""
+        swing = np.maximum(np.sin(self._phase()) * _TROT, 0.0)
+        trot = swing[:, :, None] * _LIFT
+        return ACTION_SCALE * actions + trot.reshape(actions.shape).astype(np.float32)
 
     def _observe(self, motion: Motion) -> np.ndarray:
-        linear, angular = _SCALES["linear"], _SCALES["angular"]
+        linear, angular, phase = _SCALES["linear"], _SCALES["angular"], self._phase()
         parts = [
             motion.linear_velocity * linear,
             motion.angular_velocity * angular,
@@ -250,19 +262,19 @@ class QuadrupedEnv(VectorEnv):
             motion.position,
             motion.velocity * _SCALES["joint_velocity"],
             self._actions,
-            motion.clock[:, None],
-            np.cos(self._phase())[:, None],
+            np.sin(phase),
+            np.cos(phase),
         ]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
-    def _pay(self, motion: Motion, actions: np.ndarray, fell: np.ndarray) -> np.ndarray:
+    def _pay(self, motion: Motion, targets: np.ndarray, actions: np.ndarray, fell: np.ndarray) -> np.ndarray:
         """Rewards, shape (N,)."""
         effort = self._efforts
         if self.actuators is None:
             stiffness, damping = self._gains
-            wanted = stiffness * (ACTION_SCALE * actions - motion.position) - damping * motion.velocity
+            wanted = stiffness * (targets - motion.position) - damping * motion.velocity
             effort = np.clip(wanted, -self._most, self._most)
-        terms = reward_terms(motion, self._home, self.commands, effort, actions - self._actions, fell)
+        terms = reward_terms(motion, self.commands, effort, actions - self._actions, fell)
         for name, term in terms.items():
             term *= self.weights[name] * (1.0 if name == "fall" else DT * SUBSTEPS)
         self.reward_terms = terms

@@ -20,10 +20,9 @@ REWARDS: Mapping[str, float] = MappingProxyType(
         "roll_pitch_rate": -0.05,
         "orientation": -2.5,
         "posture": -0.1,
-        "gait": -10.0,
         "effort": -2.0e-4,
         "power": -5.0e-4,
-        "action_rate": -0.02,
+        "action_rate": -0.1,
         "fall": -2.0,
     }
 )
@@ -31,14 +30,6 @@ REWARDS: Mapping[str, float] = MappingProxyType(
 
 _TOLERANCE = 0.25
 """Squared error of a velocity at which its reward falls to 1/e [m²/s² or rad²/s²]."""
-_CLEARANCE = 0.06
-"""How high a foot is lifted in the middle of its swing [m]."""
-_TROT = (1.0, -1.0, -1.0, 1.0)
-"""Which feet swing while the sine of the clock is positive: front left and rear right, then the others."""
-_ABDUCTION, _LINK, _RADIUS = 0.0955, 0.213, 0.022
-"""From hip to thigh sideways, lengths of thigh and calf, radius of a foot [m]."""
-_HIPS = np.array([(0.1934, 0.0465), (0.1934, -0.0465), (-0.1934, 0.0465), (-0.1934, -0.0465)], np.float32)
-"""Where legs begin, in the frame of the base, forwards and left [m]."""
 
 
 @dataclass
@@ -57,8 +48,6 @@ class Motion:
     """Of joints, from where they are at home [rad], shape (N, D)."""
     velocity: np.ndarray
     """Of joints [rad/s], shape (N, D)."""
-    clock: np.ndarray
-    """Its sine, shape (N,)."""
 
 
 def checked_weights(rewards: Mapping[str, Any] | None) -> dict[str, float]:
@@ -73,38 +62,13 @@ def checked_weights(rewards: Mapping[str, Any] | None) -> dict[str, float]:
     return {name: float(given.get(name, weight)) for name, weight in REWARDS.items()}
 
 
-def foot_heights(motion: Motion, home: np.ndarray) -> np.ndarray:
-    """Of the soles above ground [m], shape (N, 4).
-
-    Args:
-        motion: What the robots do.
-        home: Positions of joints at home [rad], shape (D,).
-    """
-    hip, thigh, calf = ((motion.position + home)[:, i::3] for i in range(3))
-    shin = thigh + calf
-    forward = -_LINK * (np.sin(thigh) + np.sin(shin))
-    down = -_LINK * (np.cos(thigh) + np.cos(shin))
-    out = _ABDUCTION * np.sign(_HIPS[:, 1])
-    x = _HIPS[:, 0] + forward
-    y = _HIPS[:, 1] + out * np.cos(hip) - down * np.sin(hip)
-    z = out * np.sin(hip) + down * np.cos(hip)
-    up = -motion.gravity
-    return motion.height[:, None] + x * up[:, :1] + y * up[:, 1:2] + z * up[:, 2:] - _RADIUS
-
-
 def reward_terms(
-    motion: Motion,
-    home: np.ndarray,
-    commands: np.ndarray,
-    effort: np.ndarray,
-    action_change: np.ndarray,
-    fell: np.ndarray,
+    motion: Motion, commands: np.ndarray, effort: np.ndarray, action_change: np.ndarray, fell: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Each term before its weight, shape (N,).
 
     Args:
         motion: What the robots do.
-        home: Positions of joints at home [rad], shape (D,).
         commands: Forward and sideways velocity [m/s] and yaw rate [rad/s], shape (N, 3).
         effort: Of joints [N·m], shape (N, D).
         action_change: Actions less those of the step before, shape (N, D).
@@ -112,8 +76,6 @@ def reward_terms(
     """
     error = motion.linear_velocity[:, :2] - commands[:, :2]
     yaw_error = motion.angular_velocity[:, 2] - commands[:, 2]
-    lifted = _CLEARANCE * np.maximum(motion.clock[:, None] * _TROT, 0.0)
-    foot_error = foot_heights(motion, home) - lifted
     return {
         "track_linear_velocity": np.exp(_squared(error) / -_TOLERANCE),
         "track_yaw_rate": np.exp(np.square(yaw_error) / -_TOLERANCE),
@@ -121,7 +83,6 @@ def reward_terms(
         "roll_pitch_rate": _squared(motion.angular_velocity[:, :2]),
         "orientation": _squared(motion.gravity[:, :2]),
         "posture": _squared(motion.position),
-        "gait": np.abs(foot_error).sum(axis=1),
         "effort": _squared(effort),
         "power": np.abs(effort * motion.velocity).sum(axis=1),
         "action_rate": _squared(action_change),
