@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from actuon.fit import Plant, RobotPlant, load_plant, read_logs
+from actuon.fit import Plant, RobotPlant, SearchOptions, load_plant, read_logs
 from actuon.fit.selection import groups_of
 
 from .pictures import draw_models, draw_motion
@@ -16,6 +16,8 @@ _WINDOW = 0.5
 _AK80_6 = Path("examples/fit/ak80_6.yaml")
 _SO101 = ("pd_coulomb+limit", "m3+limit")
 _SHOWN = "elbow_flex"
+_OPTIONS = SearchOptions(starts=1)
+"""One start in place of two: there are many fits."""
 
 
 def ak80_6(place: Place) -> dict[str, Any]:
@@ -24,7 +26,7 @@ def ak80_6(place: Place) -> dict[str, Any]:
     if not _AK80_6.is_file():
         raise NotPossible(f"{_AK80_6}, which describes the robot, is not there")
     plant = load_plant(_AK80_6, logs, window=_WINDOW)
-    found = compare_presets(plant, ("m1", "m3"))
+    found = compare_presets(plant, ("m1", "m3"), _OPTIONS)
     pictures = [draw_models(place.images / "accuracy_ak80_6_models.png", found.compared)]
     return {"rows": found.rows(plant.joints), "pictures": [path.name for path in pictures]}
 
@@ -32,7 +34,7 @@ def ak80_6(place: Place) -> dict[str, Any]:
 def so101(place: Place) -> dict[str, Any]:
     """Whole motions, without each of them in turn."""
     plant = RobotPlant(place.data / "so101" / "so101_arm.xml", read_logs(place.logs("so101/logs/*.csv.gz")))
-    found = compare_presets(plant, _SO101)
+    found = compare_presets(plant, _SO101, _OPTIONS)
     pictures = [
         _held_out(place.images / "accuracy_so101.png", plant, found),
         draw_models(place.images / "accuracy_so101_models.png", found.compared),

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from actuon.fit import Plant
+from actuon.fit import Plant, SearchOptions
 from actuon.fit.models import Model
 from actuon.fit.plants.plant import Coupled
 from actuon.fit.presets import Bench, preset
@@ -98,13 +98,14 @@ class Comparison:
         ]
 
 
-def compare_presets(plant: Plant, names: Sequence[str]) -> Comparison:
-    """Fit each preset without each group of runs, with the usual options, as ``actuon fit --models`` does."""
+def compare_presets(plant: Plant, names: Sequence[str], options: SearchOptions | None = None) -> Comparison:
+    """Fit each preset without each group of runs, with the usual options where none are given, as ``actuon fit
+    --models`` does."""
     models = sorted((models_of(plant, name) for name in names), key=lambda own: sum(len(m.parameters) for m in own))
     compared, seconds = [], []
     for own in models:
         begin = time.monotonic()
-        (one,) = compare(plant, [own], progress=_begun)
+        (one,) = compare(plant, [own], options, progress=_begun)
         compared.append(one)
         seconds.append(time.monotonic() - begin)
         groups = ", ".join(f"{group} {MILLI * error:.1f}" for group, error in one.by_group.items())
