@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
+from pxr import Usd
 
 import actuon
 from actuon.bench.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
+from actuon.bench.folder import Folder
+from actuon.bench.log_work import LogWork
 from actuon.bench.numbers import alike, numbers_of
 from actuon.bench.plots import draw_joint, spectrum
+from actuon.bench.replay import LogReplay, fittable
+from actuon.bench.report import as_png, save_report
+from actuon.bench.saving import save_usd, save_yaml
+from actuon.bench.server import is_of_own_page
 from actuon.bench.session import Session
 from actuon.bench.source import find_source, motor_actuator
 from actuon.bench.study import Asked, Found, Study, envelope_of
+from actuon.fit import read_log
 
 
 @pytest.fixture
@@ -241,3 +251,137 @@ def test_what_is_neither_a_robot_nor_a_motor():
         find_source("AK80-8")
     with pytest.raises(actuon.RobotFileError, match="does not exist"):
         find_source("nowhere.xml")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "work"
+    root.mkdir()
+    (tmp_path / "secret.csv").write_text("time,pos,cmd\n")
+    (root / "run.csv").write_text("time,pos,cmd\n")
+    (root / "link.csv").symlink_to(tmp_path / "secret.csv")
+    (root / "out").symlink_to(tmp_path, target_is_directory=True)
+    return Folder(root)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret.csv", "out/secret.csv", "link.csv", "a/../../secret.csv", "/etc/passwd.csv", ".", "", "a\0b.csv", None],
+)
+def test_a_page_reaches_no_file_outside_of_the_folder(folder, name):
+    for reach in (folder.to_read, folder.to_write):
+        with pytest.raises(actuon.RobotFileError, match="outside of|must be the name of a file"):
+            reach(name, (".csv",))
+
+
+def test_a_page_reads_and_writes_inside_of_the_folder(folder):
+    assert folder.files((".csv",)) == ["link.csv", "run.csv"]
+    assert folder.to_read("run.csv", (".csv",)) == folder.root / "run.csv"
+    assert folder.to_read(str(folder.root / "run.csv"), (".csv",)) == folder.root / "run.csv"
+    with pytest.raises(actuon.RobotFileError, match="has the format '.csv'; must be one of .yaml"):
+        folder.to_write("run.csv", (".yaml",))
+    with pytest.raises(actuon.RobotFileError, match="is there already"):
+        folder.to_write("run.csv", (".csv",))
+    assert folder.to_write("run.csv", (".csv",), replace=True) == folder.root / "run.csv"
+    assert folder.to_write("new.csv", (".csv",)) == folder.root / "new.csv"
+    with pytest.raises(actuon.RobotFileError, match="its folder does not exist"):
+        folder.to_write("a/b.csv", (".csv",))
+
+
+@pytest.fixture
+def recorded(tmp_path, motor):
+    """A log of the motor, recorded on the bench."""
+    motor.record(tmp_path / "run.csv")
+    motor.set_drive(Drive(SINE, (0,), amplitude=0.6, frequency=1.3, names=motor.dof_names))
+    motor.advance(1.5)
+    motor.stop_recording()
+    return tmp_path / "run.csv"
+
+
+def done(condition, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_a_log_is_replayed_with_the_values_as_they_are_and_fitted(motor, recorded):
+    work = LogWork(motor)
+    work.load(recorded)
+    done(lambda: work.replay is not None or work.problem)
+    assert not work.problem
+    work.refresh()
+    done(lambda: work.found)
+    (joint,) = work.found
+    assert joint.error < 3e-3
+    motor.set_number(["motor"], 0, "kp", 90.0)
+    work.refresh()
+    done(lambda: work.version == motor.values_version)
+    assert work.found[0].error > 0.05
+    assert fittable(motor.real.configs["motor"])["controller.kp"]
+    work.fit(["controller.kp", "controller.kd"])
+    done(lambda: work.progress is None)
+    assert not work.problem
+    assert "mrad, " in work.said
+    assert motor.real.configs["motor"].controller.kp == pytest.approx(44.0, rel=0.1)
+    work.close()
+
+
+def test_the_commands_of_a_log_are_played(motor, recorded):
+    replay = LogReplay(motor.source, motor.joints, read_log(recorded))
+    motor.reset()
+    motor.set_drive(Drive("recorded", command=replay.command(), names=motor.dof_names))
+    motor.advance(1.0)
+    window = motor.history.window(0, 1.0, motor.real.dt)
+    assert np.ptp(window.target) == pytest.approx(1.2, rel=0.05)
+
+
+def test_a_log_of_other_joints_is_told(session, recorded):
+    with pytest.raises(actuon.LogError, match="the robot has no joint 'motor'; joints: FL_hip_joint"):
+        LogReplay(session.source, session.joints, read_log(recorded))
+
+
+def test_values_are_saved_as_yaml_and_into_usd(tmp_path, session):
+    joints = alike(session.real.configs, session.first_joint)
+    session.set_number(joints, place(session, joints[0], "kp"), "kp", 77.0)
+    save_yaml(tmp_path / "legs.yaml", session.real.configs)
+    entries = {entry.name: entry for entry in actuon.load_actuators(tmp_path / "legs.yaml")}
+    assert entries.keys() == {"joint", "calf_joint"}
+    assert entries["calf_joint"].joints == tuple(joints)
+    assert entries["calf_joint"].actuator.controller.kp == 77.0
+    save_usd(tmp_path / "legs.usda", session.source, session.real.configs)
+    stage = Usd.Stage.Open(str(tmp_path / "legs.usda"))
+    parsed = actuon.parse_actuators(stage.GetDefaultPrim())
+    gains = {each.target_path.rpartition("/")[2]: each.config.controller.kp for each in parsed}
+    assert {joint for joint, kp in gains.items() if kp == 77.0} == set(joints)
+
+
+def test_a_report_holds_pictures_and_values(tmp_path, motor):
+    motor.advance(0.2)
+    window = motor.history.window(0, 4.0, motor.real.dt)
+    pictures = draw_joint(window, None, Found(), motor.real.dt, ("rad", "N·m"))
+    picture = as_png(np.zeros((4, 4, 3), np.uint8))
+    save_report(tmp_path / "report.html", "ak80-9: motor", picture, "", pictures, motor.real.configs)
+    text = (tmp_path / "report.html").read_text()
+    assert "data:image/png;base64," in text
+    assert "<svg" in text
+    assert "torque_constant [N·m/A]" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "is_local", "allowed"),
+    [
+        ("localhost:8017", None, True, True),
+        ("localhost:8017", "http://localhost:8017", True, True),
+        ("localhost:9000", "http://localhost:9000", True, True),
+        ("127.0.0.1:8017", "http://127.0.0.1:8017", True, True),
+        ("localhost:8017", "https://elsewhere.example", True, False),
+        ("localhost:8017", "null", True, False),
+        ("rebound.example:8017", "http://rebound.example:8017", True, False),
+        ("rebound.example:8017", None, True, False),
+        ("robot.lan:8017", "http://robot.lan:8017", False, True),
+        ("robot.lan:8017", "http://elsewhere.example", False, False),
+    ],
+)
+def test_only_the_own_page_may_use_the_bench(host, origin, is_local, allowed):
+    assert is_of_own_page(host, origin, is_local) is allowed

@@ -3,26 +3,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
-import io
 import logging
 import threading
 import time
 from pathlib import Path
 from typing import Any, Self
 
-from ..errors import MissingExtraError, SimulationError
 from ..typing import PathLike
 from .drive_panel import DrivePanel
+from .folder import Folder
+from .log_panel import LogPanel
 from .motor_panel import MotorPanel
-from .plots import SECONDS, Plots
+from .plots import SECONDS, draw_joint
+from .report import save_report
+from .save_panel import SavePanel
 from .scene import Scene
+from .server import LOCALHOST, make_server, quietly
 from .session import Session
 from .source import find_source
 from .study import Asked, Study
 
-LOCALHOST = "127.0.0.1"
 PORT = 8017
 _PICTURES = 25.0
 """How often the robot is drawn [Hz]."""
@@ -30,6 +31,7 @@ _PLOTS_EVERY = 3
 """At every which picture plots are drawn."""
 _BEHIND = 0.97
 """Share of real time below which the page says that it cannot keep up."""
+_NO_LOG = '<div style="margin:1em;color:#8a94a3">No log is loaded: choose one under Log, at the right.</div>'
 _log = logging.getLogger("actuon.bench")
 
 
@@ -55,20 +57,18 @@ class Bench:
         record: PathLike | None = None,
         allow_torch: bool = False,
     ):
-        viser = _import_viser()
-        self.folder = Path(folder).resolve()
+        self.folder = Folder(folder)
         self.session = Session(find_source(robot, allow_torch))
         if record is not None:
             self.session.record(record)
         self._study = Study(self.session.source)
         self._asked: tuple[str, int] | None = None
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # which would print a box with addresses of its own
-                self.server: Any = viser.ViserServer(host=host, port=port, verbose=False)
-        except OSError as error:
+            self.server: Any = make_server(host, port)
+        except BaseException:
             self._study.close()
             self.session.close()
-            raise SimulationError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
+            raise
         self._lay_out()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name="actuon-bench-page", daemon=True)
@@ -90,19 +90,24 @@ class Bench:
         gui.main_panel.set_width(340)
         self._status = gui.add_html("")
         tabs = gui.add_tab_group()
-        motor, drive = tabs.add_tab("Motor"), tabs.add_tab("Drive")
-        with motor:
-            self._motor = MotorPanel(gui, session, self._other_joint)
-        with drive:
-            self._drive = DrivePanel(gui, session, lambda: str(self._motor.joint.value))
+        with tabs.add_tab("Motor"):
+            self._motor = MotorPanel(gui, session, lambda: self._drive.follow_joint())
+        with tabs.add_tab("Drive"):
+            self._drive = DrivePanel(gui, session, self._joint)
+        with tabs.add_tab("Log"):
+            self._log = LogPanel(gui, session, self.folder, self._drive, self._joint)
+        with tabs.add_tab("Save"):
+            self._save = SavePanel(gui, session, self.folder, self._save_report)
         plots = gui.add_panel()
         with plots.add_tab("Plots"):
-            self._plots = Plots(gui)
+            self._plots = gui.add_html("")
+        with plots.add_tab("Log"):
+            self._log_plots = gui.add_html("")
         plots.dock_left()
         plots.set_width(440)
 
-    def _other_joint(self) -> None:
-        self._drive.follow_joint()
+    def _joint(self) -> str:
+        return str(self._motor.joint.value)
 
     def _run(self) -> None:
         count = 0
@@ -121,21 +126,34 @@ class Bench:
 
     def refresh(self) -> None:
         """Bring plots, values and status up to date."""
-        session, joint = self.session, str(self._motor.joint.value)
+        session, joint = self.session, self._joint()
         if self._asked != (joint, session.values_version):
             self._asked = joint, session.values_version
             configs = dict(session.real.configs)
             self._study.ask(Asked(joint, configs, session.real.mode, session.values_version))
-        column, dt = session.dof_names.index(joint), session.real.dt
+        self._plots.content = "".join(self._pictures(joint).values())
+        self._log_plots.content = self._log.refresh() or _NO_LOG
+        self._motor.refresh()
+        self._drive.refresh()
+        self._save.refresh()
+        self._status.content = self._status_text(joint)
+
+    def _pictures(self, joint: str) -> dict[str, str]:
+        session, dt = self.session, self.session.real.dt
+        column = session.dof_names.index(joint)
         window = session.history.window(column, SECONDS, dt)
         ideal = session.ideal_history.window(column, SECONDS, dt) if session.ideal is not None else None
         units = ("m", "N") if session.real.slides[column] else ("rad", "N·m")
-        self._plots.update(window, ideal, self._study.found, dt, units)
-        self._motor.refresh()
-        self._drive.refresh()
-        self._status.content = self._status_text(joint, column)
+        return draw_joint(window, ideal, self._study.found, dt, units) if len(window.time) > 1 else {}
 
-    def _status_text(self, joint: str, column: int) -> str:
+    def _save_report(self, path: Path, picture: bytes | None) -> None:
+        joint = self._joint()
+        title = f"{self.session.source.title}: {joint}"
+        pictures = self._pictures(joint) | {"log": self._log.refresh()}
+        save_report(path, title, picture, self._status_text(joint), pictures, self.session.real.configs)
+
+    def _status_text(self, joint: str) -> str:
+        column = self.session.dof_names.index(joint)
         session, pace, found = self.session, self.session.pace, self._study.found
         behind = pace.real_time < _BEHIND and not session.is_paused and not session.problem
         state = "paused" if session.is_paused else "stopped" if session.problem else f"{pace.real_time:.2f} × real time"
@@ -173,8 +191,9 @@ class Bench:
             return
         self._ends.set()
         self._thread.join()
-        with contextlib.redirect_stdout(io.StringIO()):
+        with quietly():
             self.server.stop()
+        self._log.work.close()
         self._study.close()
         self.session.close()
 
@@ -184,13 +203,8 @@ class Bench:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _repr_html_(self) -> str:
+        return f'<iframe src="{self.url}" width="100%" height="640" style="border:1px solid #ccc"></iframe>'
+
     def __repr__(self) -> str:
         return f"<Bench of {self.session.source.title} at {self.url}>"
-
-
-def _import_viser() -> Any:
-    try:
-        import viser
-    except ImportError as error:
-        raise MissingExtraError("viser", "bench", "the bench in the browser") from error
-    return viser

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .history import Window
@@ -22,22 +20,6 @@ _SMALLEST = 1e-4
 _MODELLED = (("current", "current [A]", ORANGE), ("temperature", "temperature [°C]", RED))
 _HOUSING = "housing_temperature"
 _HEIGHT = 150.0
-
-
-class Plots:
-    """Plots in the container that is current in a viser GUI.
-
-    Args:
-        gui: The GUI of a viser server.
-    """
-
-    def __init__(self, gui: Any):
-        self._pictures = gui.add_html("")
-
-    def update(self, window: Window, ideal: Window | None, found: Found, dt: float, units: tuple[str, str]) -> None:
-        """Draw the last seconds of a joint; as `draw_joint`."""
-        if len(window.time) > 1:
-            self._pictures.content = "".join(draw_joint(window, ideal, found, dt, units).values())
 
 
 def draw_joint(window: Window, ideal: Window | None, found: Found, dt: float, units: tuple[str, str]) -> dict[str, str]:

@@ -12,8 +12,11 @@ from .robot import BenchRobot
 
 IDEAL_COLOUR = (140, 170, 210)
 _IDEAL_OPACITY = 0.55
-_GAP = 0.25
+_IDEAL = "/world/ideal"
+_GAP = 0.35
 """Between two robots [m]."""
+_FOLLOW = 0.15
+"""By which share of the way the floor follows a robot that walks off, in each picture."""
 
 
 class Scene:
@@ -36,9 +39,13 @@ class Scene:
         self._shown: list[np.ndarray] | None = None
         scene = server.scene
         scene.world_axes.visible = False
+        self._world = scene.add_frame("/world", show_axes=False)
+        self._root = None if robot.is_fixed_base else robot.articulation.robots[0].root_body
+        self._start = poses[self._root, :2] if self._root is not None else np.zeros(2)
+        self._offset = np.zeros(2)
         scene.configure_environment_map("city", environment_intensity=0.35)
         scene.add_grid(
-            "/floor",
+            "/world/floor",
             width=20.0,
             height=20.0,
             cell_size=0.1,
@@ -58,18 +65,21 @@ class Scene:
             if robot.is_ideal not in self._frames:
                 self._add(robot, self._beside)
         if len(robots) == 1 and True in self._frames:
-            self._server.scene.remove_by_name("/ideal")
+            self._server.scene.remove_by_name(_IDEAL)
             del self._frames[True]
         if self._shown is poses:
             return
         self._shown = poses
+        if self._root is not None:
+            self._offset += _FOLLOW * (self._start - poses[0][self._root, :2] - self._offset)
         with self._server.atomic():
+            self._world.position = (*self._offset, 0.0)
             for robot, rows in zip(robots, poses, strict=True):
                 for frame, row in zip(self._frames[robot.is_ideal], rows, strict=True):
                     frame.position, frame.wxyz = row[:3], row[3:]
 
     def _add(self, robot: BenchRobot, offset: np.ndarray) -> None:
-        scene, name = self._server.scene, "/ideal" if robot.is_ideal else "/real"
+        scene, name = self._server.scene, _IDEAL if robot.is_ideal else "/world/real"
         scene.add_frame(name, show_axes=False, position=offset)
         poses = poses_of(robot.simulation)
         frames = [scene.add_frame(f"{name}/{i}", show_axes=False) for i in range(len(poses))]

@@ -8,11 +8,12 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
+from ..actuator_config import ActuatorConfig
 from ..attach.recorder import Recorder
 from ..errors import ActuonError, SimulationError
 from ..sim.mujoco.warnings import without_prints_of_mujoco
@@ -154,6 +155,12 @@ class Session:
             robot.set_number(joints, stage, name, value)
         self._values_changed()
 
+    def set_configs(self, configs: Mapping[str, ActuatorConfig]) -> None:
+        """Give joints other actuators, on all robots that are there."""
+        for robot in self.robots:
+            robot.set_configs(configs)
+        self._values_changed()
+
     def set_mode(self, mode: str) -> None:
         """Hand efforts to the engine as one of `robot.MODES`."""
         self.real.set_mode(mode)
@@ -214,13 +221,21 @@ class Session:
         self.stop_recording()
         self._recorder, self._record_path = Recorder(self.real.actuators), path
 
-    def stop_recording(self) -> None:
-        """Save what was recorded, if anything."""
-        if self._recorder is not None and self._record_path is not None:
-            self._recorder.close()
-            if len(self._recorder):
-                self._recorder.save(self._record_path)
-        self._recorder = None
+    @property
+    def is_recording(self) -> bool:
+        """Whether steps are recorded."""
+        return self._recorder is not None
+
+    def stop_recording(self) -> PathLike | None:
+        """Save what was recorded. Returns where to, if there was anything."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is None or self._record_path is None:
+            return None
+        recorder.close()
+        if not len(recorder):
+            return None
+        recorder.save(self._record_path)
+        return self._record_path
 
     def advance(self, seconds: float) -> None:
         """Step for this long in simulated time, in the calling thread, as fast as can be. For use without `start`."""

@@ -49,6 +49,10 @@ class Source:
             return NewtonSimulation(self.path)
         return MujocoSimulation(self.path)
 
+    def pendulum(self) -> dict[str, float]:
+        """What a motor by name moves: ``mass`` [kg] at ``length`` [m]."""
+        return {"mass": _mass(_at_rest(self.motor)), "length": _LENGTH}
+
     def configs(self, articulation: Articulation) -> dict[str, ActuatorConfig]:
         """The actuators of its file, by name of the DOF.
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one folder that a page can read from and write to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import RobotFileError, shown
+from ..typing import PathLike
+
+_DEEPEST = 3
+_MOST = 200
+
+
+class Folder:
+    """Files inside of a folder, by names that come from a page and may be anything.
+
+    Args:
+        root: The folder.
+    """
+
+    def __init__(self, root: PathLike):
+        self.root = Path(root).resolve()
+
+    def inside(self, name: str, formats: Sequence[str]) -> Path:
+        """The file of this name, with links followed.
+
+        Args:
+            name: Relative to the folder.
+            formats: Endings that are allowed, in small letters.
+
+        Raises:
+            RobotFileError: It is outside of the folder, as by ``..`` or a link, or has another ending.
+        """
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise RobotFileError(f"got {shown(name)}; must be the name of a file")
+        try:
+            path = (self.root / name.strip()).resolve()
+        except (OSError, RuntimeError) as error:
+            raise RobotFileError(f"'{name}' cannot be used: {error}") from error
+        if path == self.root or not path.is_relative_to(self.root):
+            raise RobotFileError(f"'{name}' is outside of '{self.root}'; the page reads and writes only inside of it")
+        if not path.name.lower().endswith(tuple(formats)):
+            raise RobotFileError(f"'{name}' has the format '{path.suffix}'; must be one of {', '.join(formats)}")
+        return path
+
+    def to_read(self, name: str, formats: Sequence[str]) -> Path:
+        """The same for a file that is there."""
+        path = self.inside(name, formats)
+        if not path.is_file():
+            raise RobotFileError(f"'{name}' is not a file in '{self.root}'")
+        return path
+
+    def to_write(self, name: str, formats: Sequence[str], replace: bool = False) -> Path:
+        """The same for a file to be written. One that is there is kept, unless it may be replaced."""
+        path = self.inside(name, formats)
+        if path.exists() and not replace:
+            raise RobotFileError(f"'{name}' is there already; choose another name, or allow to replace it")
+        if not path.parent.is_dir():
+            raise RobotFileError(f"'{name}': its folder does not exist")
+        return path
+
+    def files(self, formats: Sequence[str]) -> list[str]:
+        """Names of files of these formats, up to three folders deep; hidden ones are left out, links not followed."""
+        found: list[str] = []
+        for folder, below, names in os.walk(self.root):
+            depth = len(Path(folder).relative_to(self.root).parts)
+            below[:] = [] if depth >= _DEEPEST else sorted(name for name in below if not name.startswith("."))
+            kept = [name for name in names if name.lower().endswith(tuple(formats)) and not name.startswith(".")]
+            found += [os.path.relpath(os.path.join(folder, name), self.root) for name in kept]
+            if len(found) >= _MOST:
+                break
+        return sorted(found)[:_MOST]

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log in the page: load it, see how far the robot's values are off, fit them."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ActuonError
+from .drive_panel import DrivePanel
+from .folder import Folder
+from .log_work import LogWork
+from .replay import Replayed, fittable
+from .session import Session
+from .svg import BLUE, GREY, ORANGE, RED, Line, draw_lines, thinned
+
+FORMATS = (".csv", ".csv.gz", ".json", ".json.gz", ".npz", ".parquet")
+_NONE = "choose a log"
+_BUCKETS = 300
+
+
+class LogPanel:
+    """Controls in the container that is current in a viser GUI.
+
+    Args:
+        gui: The GUI of a viser server.
+        session: Whose robot.
+        folder: Where logs are.
+        drive: Plays the commands of a log.
+        joint: Names the joint that is chosen.
+    """
+
+    def __init__(self, gui: Any, session: Session, folder: Folder, drive: DrivePanel, joint: Callable[[], str]):
+        self._gui, self._session, self._folder, self._drive, self._joint = gui, session, folder, drive, joint
+        self.work = LogWork(session)
+        self._file = gui.add_dropdown("Log", (_NONE, *folder.files(FORMATS)), hint=f"In {folder.root}.")
+        self._file.on_update(lambda event: self._load() if event.client is not None else None)
+        gui.add_button("Look for logs again").on_click(lambda _: self._look_again())
+        self._said = gui.add_html("")
+        self._play = gui.add_button("Play its commands", visible=False)
+        self._play.on_click(lambda _: self._play_commands())
+        self._fit_folder = gui.add_folder("Fit", visible=False)
+        self._boxes: dict[str, Any] = {}
+        self._boxes_of: tuple[str, tuple[str, ...]] | None = None
+        with self._fit_folder:
+            self._bar = gui.add_progress_bar(0.0, visible=False)
+            self._button = gui.add_button("Fit these values", hint="In the background, around what they are now.")
+            self._button.on_click(lambda _: self._fit_or_stop())
+
+    def _look_again(self) -> None:
+        self._file.options = (_NONE, *self._folder.files(FORMATS))
+
+    def _load(self) -> None:
+        if self._file.value != _NONE:
+            try:
+                self.work.load(self._folder.to_read(self._file.value, FORMATS))
+            except ActuonError as error:
+                self.work.problem = str(error)
+
+    def _play_commands(self) -> None:
+        try:
+            if self.work.replay is not None:
+                self._drive.play(self.work.replay.command())
+        except ActuonError as error:
+            self.work.problem = str(error)
+
+    def _fit_or_stop(self) -> None:
+        if self.work.progress is None:
+            self.work.fit([path for path, box in self._boxes.items() if box.value])
+        else:
+            self.work.stop_fit()
+
+    def refresh(self) -> str:
+        """Bring it up to date. Returns the pictures of the log, as HTML."""
+        work = self.work
+        work.refresh()
+        is_there, is_fitting = work.replay is not None, work.progress is not None
+        self._play.visible = self._fit_folder.visible = is_there
+        self._bar.visible = is_fitting
+        if work.progress is not None:
+            self._bar.value = 100.0 * work.progress
+        label = "Stop the fit" if is_fitting else "Fit these values"
+        if self._button.label != label:
+            self._button.label = label
+        if is_there:
+            self._offer_values()
+        self._said.content = self._text()
+        return "".join(draw_log(joint) for joint in self._shown())
+
+    def _offer_values(self) -> None:
+        assert self.work.replay is not None
+        joints = self.work.replay.joints
+        joint = self._joint() if self._joint() in joints else joints[0]
+        paths = fittable(self._session.real.configs[joint])
+        if self._boxes_of == (joint, tuple(paths)):
+            return
+        for box in self._boxes.values():
+            box.remove()
+        with self._fit_folder:
+            self._boxes = {path: self._gui.add_checkbox(path, usual) for path, usual in paths.items()}
+        self._boxes_of = joint, tuple(paths)
+
+    def _shown(self) -> list[Replayed]:
+        """The joint that is chosen, or all where the log does not have it."""
+        chosen = [joint for joint in self.work.found if joint.joint == self._joint()]
+        return chosen or self.work.found
+
+    def _text(self) -> str:
+        work = self.work
+        lines = [f"<div>{html.escape(work.said)}</div>"] if work.said else []
+        rows = "".join(
+            f'<tr><td style="padding-right:1em">{html.escape(joint.joint)}</td>'
+            f'<td data-actuon="error">{1e3 * joint.error:.2f} mrad</td></tr>'
+            for joint in work.found
+        )
+        lines += [f"<table>{rows}</table>"] if rows else []
+        lines += [f'<div style="color:{RED}">{html.escape(work.problem)}</div>'] if work.problem else []
+        return f'<div style="margin:0.3em 0.8em;font-size:0.85em">{"".join(lines)}</div>'
+
+
+def draw_log(joint: Replayed) -> str:
+    """Recorded against simulated, and the difference, as SVG."""
+    across = 0.0, float(joint.time[-1])
+
+    def series(label: str, values: np.ndarray, colour: str, width: float = 1.6, dash: str = "") -> Line:
+        return Line(label, *thinned(joint.time, values, _BUCKETS), colour, width, dash=dash)
+
+    lines = [] if joint.command is None else [series("command", joint.command, GREY, 1.0, "4 2")]
+    lines += [series("recorded", joint.recorded, ORANGE, 2.2), series("simulated", joint.simulated, BLUE, 1.4)]
+    title = f'<div style="margin:0.4em 0 0 3.4em;font-size:0.85em;font-weight:bold">{html.escape(joint.joint)}</div>'
+    error = 1e3 * (joint.simulated - joint.recorded)
+    return (
+        title
+        + draw_lines(lines, across, 230.0, ("time [s]", "position [rad]"))
+        + draw_lines([series("simulated less recorded", error, RED)], across, 150.0, ("time [s]", "error [mrad]"))
+    )

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays and fits a log in the background, while the robot moves on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ..actuator_config import ActuatorConfig
+from ..errors import ActuonError
+from ..fit.logs import read_log
+from .replay import GENERATIONS, LogReplay, Replayed
+from .session import Session
+
+_log = logging.getLogger("actuon.bench")
+
+
+class LogWork:
+    """At most one log, and what is known of it. Anything may be asked from any thread.
+
+    Args:
+        session: Whose robot, and whose values.
+    """
+
+    def __init__(self, session: Session):
+        self._session = session
+        self._changed = threading.Condition()
+        self._wanted: list[Callable[[], None]] = []
+        self._ends = self._stop_fit = False
+        self.replay: LogReplay | None = None
+        """What is loaded."""
+        self.found: list[Replayed] = []
+        """Its joints with the values of `version`."""
+        self.version = -1
+        self.progress: float | None = None
+        """Share of a fit that is done; None where none is going on."""
+        self.said = ""
+        """How the last fit went, or is going."""
+        self.problem = ""
+        """What went wrong last."""
+        self._asked_version = -1
+        self._thread = threading.Thread(target=self._run, name="actuon-bench-log", daemon=True)
+        self._thread.start()
+
+    def load(self, path: Path) -> None:
+        """Read a log, and replay it."""
+        self._ask(lambda: self._load(path))
+
+    def refresh(self) -> None:
+        """Replay the log anew where values have changed."""
+        version = self._session.values_version
+        if self.replay is not None and self.progress is None and self._asked_version != version:
+            self._asked_version = version
+            configs = dict(self._session.real.configs)
+            self._ask(lambda: self._replay(configs, version))
+
+    def fit(self, paths: list[str]) -> None:
+        """Look for the values at some paths, and give them to the robot."""
+        self.progress, self._stop_fit, self.said = 0.0, False, "starting"
+        self._ask(lambda: self._fit(dict(self._session.real.configs), paths))
+
+    def stop_fit(self) -> None:
+        """End a fit with the best so far."""
+        self._stop_fit = True
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._ends = self._stop_fit = True
+            self._wanted.clear()
+            self._changed.notify()
+        self._thread.join()
+
+    def _ask(self, job: Callable[[], None]) -> None:
+        with self._changed:
+            self._wanted.append(job)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ends or self._wanted)
+                if self._ends:
+                    return
+                job = self._wanted.pop(0)
+            try:
+                self.problem = ""
+                job()
+            except ActuonError as error:
+                self.problem = str(error)
+            except Exception as error:
+                _log.exception("a log could not be worked on")
+                self.problem = f"{type(error).__name__}: {error}"
+            finally:
+                self.progress = None if not self._wanted else self.progress
+
+    def _load(self, path: Path) -> None:
+        self.replay = LogReplay(self._session.source, self._session.joints, read_log(path))
+        self.said = f"{path.name}: {self.replay.log.duration:.1f} s of {', '.join(self.replay.joints)}"
+        self._asked_version = -1
+        self.found = []
+
+    def _replay(self, configs: Mapping[str, ActuatorConfig], version: int) -> None:
+        if self.replay is not None:
+            self.found, self.version = self.replay.run(configs), version
+
+    def _fit(self, configs: Mapping[str, ActuatorConfig], paths: list[str]) -> None:
+        if self.replay is None:
+            return
+        before = _mean_error(self.replay.run(configs))
+
+        def told(generation: int, error: float) -> None:
+            self.progress = min(0.99, generation / GENERATIONS)
+            self.said = f"fit: {1e3 * error:.2f} mrad after {generation} generations, {1e3 * before:.2f} before"
+            if self._stop_fit:
+                raise KeyboardInterrupt
+
+        result = self.replay.fit(configs, paths, told)
+        after = result.error
+        if self._ends:
+            return
+        if after > before:
+            self.said = f"fit: nothing better than {1e3 * before:.2f} mrad was found; the values stay"
+            return
+        found = {joint.name: joint.actuator for joint in result.joints}
+        changed = {name: _as_before(configs[name], actuator) for name, actuator in found.items()}
+        self._session.do(self._session.set_configs, changed)
+        ended = " (stopped early)" if result.interrupted else ""
+        cautions = "".join(f"; {text}" for text in result.warnings)
+        self.said = f"fit: {1e3 * after:.2f} mrad, {1e3 * before:.2f} before{ended}{cautions}"
+
+
+def _as_before(before: ActuatorConfig, fitted: ActuatorConfig) -> ActuatorConfig:
+    """The fitted chain, at the rate and in the mode that it had."""
+    return before.with_stages(fitted.stages)
+
+
+def _mean_error(found: list[Replayed]) -> float:
+    return sum(joint.error for joint in found) / len(found)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A log beside the robot: what was recorded against what the values as they are now give, and fits of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..actuator_config import ActuatorConfig
+from ..errors import LogError, ParameterError
+from ..fit.fitting import fit_models
+from ..fit.logs import Log
+from ..fit.models import Model
+from ..fit.network_replay import residuals_of
+from ..fit.parameters import LINEAR, LOG, Parameter, place_of, stage_names
+from ..fit.plants.known_load import KnownLoadPlant
+from ..fit.plants.plant import Plant
+from ..fit.plants.robot import RobotPlant
+from ..fit.result import FitResult
+from ..fit.search import SearchOptions
+from .drive import Command
+from .numbers import numbers_of
+from .source import USD_FORMATS, Source
+
+GENERATIONS = 60
+"""Most generations of a fit from the page."""
+_OPTIONS = SearchOptions(starts=1, generations=GENERATIONS, patience=15)
+_REFINE = 2
+"""Steps of least squares after that."""
+_LOAD = ("mass", "inertia")
+_WIDE = 1e2
+"""Ends of a range by which to look for a number > 0 on a logarithmic scale."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A joint in a log, each of shape (T,)."""
+
+    joint: str
+    time: np.ndarray
+    """From 0 on [s]."""
+    command: np.ndarray | None
+    """[rad]; None where efforts were commanded."""
+    recorded: np.ndarray
+    """[rad]."""
+    simulated: np.ndarray
+    """[rad]."""
+
+    @property
+    def error(self) -> float:
+        """Mean absolute error [rad]."""
+        return float(np.abs(self.simulated - self.recorded).mean())
+
+
+class LogReplay:
+    """A log of joints that the robot has.
+
+    Args:
+        source: The robot.
+        joints: Names of its joints with an actuator.
+        log: Of one joint or several of them. The one joint of a log and the one joint of a robot are the same, whatever
+            they are called.
+
+    Raises:
+        LogError: The log has other joints, or it is not known what they move.
+    """
+
+    def __init__(self, source: Source, joints: Iterable[str], log: Log):
+        joints = list(joints)
+        if len(log.joints) == 1 and len(joints) == 1:
+            log = dataclasses.replace(log, joints=(dataclasses.replace(log.joints[0], name=joints[0]),))
+        others = [name for name in log.joint_names if name not in joints]
+        if others:
+            raise LogError(f"'{log.path}': the robot has no joint '{others[0]}'; joints: {', '.join(joints)}")
+        self.log = log
+        self._plant = _plant_of(source, log)
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints in the log."""
+        return self.log.joint_names
+
+    def command(self) -> Command:
+        """The target positions of the log, for the robot to follow.
+
+        Raises:
+            LogError: The log has none.
+        """
+        found = {joint.name: joint.command for joint in self.log.joints if joint.command is not None}
+        if not found:
+            raise LogError(f"'{self.log.path}' has no target positions to play")
+        return Command(self.log.path, self.log.time - self.log.time[0], found)
+
+    def run(self, configs: Mapping[str, ActuatorConfig]) -> list[Replayed]:
+        """Simulate the log with these actuators, from its first position on, by its commands."""
+        models = [Model(name, configs[name], ()) for name in self.joints]
+        (residual,) = residuals_of(self._plant, models, [model.start for model in models])
+        time = self.log.time - self.log.time[0]
+        return [
+            Replayed(joint.name, time, joint.command, joint.position, joint.position + residual[:, i])
+            for i, joint in enumerate(self.log.joints)
+        ]
+
+    def fit(
+        self,
+        configs: Mapping[str, ActuatorConfig],
+        paths: Iterable[str],
+        progress: Callable[[int, float], None] | None = None,
+    ) -> FitResult:
+        """Look for the values at some paths, around those that they have.
+
+        Args:
+            configs: The actuators.
+            paths: Such as ``controller.kp``, as `fittable` lists them. In joints that have them.
+            progress: Told the generation and the least mean error so far [rad]. To stop early, with the best so far, it
+                raises KeyboardInterrupt.
+        """
+        paths = list(paths)
+        models = [_freed(name, configs[name], paths) for name in self.joints]
+        if not any(model.parameters for model in models):
+            raise ParameterError("nothing to fit: choose at least one value that the joints of the log have")
+
+        def told(generation: int, errors: np.ndarray) -> None:
+            if progress is not None:
+                progress(generation, float(np.mean(errors)))
+
+        return fit_models(self._plant, models, _OPTIONS, progress=told, refine_steps=_REFINE)
+
+
+def fittable(config: ActuatorConfig) -> dict[str, bool]:
+    """Paths of the numbers of a chain that a fit can look for, and whether it does so unless told otherwise."""
+    names = stage_names(config)
+    found = {}
+    for number in numbers_of(config):
+        if number.is_slider and not number.is_off and not number.declared.integer and names[number.stage]:
+            usual = number.stage_name in ("pd", "pid", "friction") and number.value != 0.0
+            found[f"{names[number.stage][0]}.{number.name}"] = usual
+    return found
+
+
+def _freed(name: str, config: ActuatorConfig, paths: list[str]) -> Model:
+    parameters = []
+    numbers = {(number.stage, number.name): number for number in numbers_of(config)}
+    for path in paths:
+        if path not in fittable(config):
+            continue
+        place = place_of(config, path)
+        number = numbers[place.stage, place.name]
+        value = float(number.value)
+        low, high, _ = number.slider_range()
+        if value > 0.0 and (number.declared.maximum is None or number.declared.maximum > 1.0):
+            parameters.append(Parameter(path, value / _WIDE**0.5, value * _WIDE**0.5, value, LOG))
+        else:
+            parameters.append(Parameter(path, low, high, value, LINEAR))
+    return Model(name, config, tuple(parameters))
+
+
+def _plant_of(source: Source, log: Log) -> Plant:
+    if len(log.joints) == 1 and any(name in log.settings for name in _LOAD):
+        return KnownLoadPlant([log])
+    if source.path is None:
+        return KnownLoadPlant([log], source.pendulum())
+    if source.path.suffix.lower() in USD_FORMATS:
+        raise LogError(
+            f"'{log.path}': logs of a robot are replayed in MuJoCo, which does not read '{source.path.name}'; put its "
+            "MJCF on the bench, or use the log of one joint with a known load"
+        )
+    return _WholeRobot(source.path, [log])
+
+
+class _WholeRobot(RobotPlant):
+    """A robot that is searched as a whole: each joint alone would be without the armature, damping and friction of the
+    robot's file, which the chains on the bench leave to the engine."""
+
+    def alone(self) -> None:
+        return None

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A viser server that talks to its own page only.
+
+viser itself takes anyone who reaches its port: a page of another site, open in the same browser, could connect to a
+port of this computer, and a message of a page could open a tunnel to the internet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import ipaddress
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..errors import MissingExtraError, SimulationError
+
+LOCALHOST = "127.0.0.1"
+_FORBIDDEN = 403
+
+
+def make_server(host: str, port: int) -> Any:
+    """A ``viser.ViserServer``, at the next free port where this one is taken.
+
+    Raises:
+        SimulationError: It cannot listen there.
+    """
+    try:
+        import viser
+    except ImportError as error:
+        raise MissingExtraError("viser", "bench", "the bench in the browser") from error
+    _check_address(host)
+    with quietly(), _for_own_page(is_loopback(host)):
+        server = viser.ViserServer(host=host, port=port, verbose=False)
+    server.request_share_url = lambda verbose=True: None
+    return server
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Keep viser from printing addresses of its own."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this computer only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_address(host: str) -> None:
+    """Refuse what is no address of this computer: viser would try one port after the other."""
+    import socket
+
+    try:
+        family = socket.getaddrinfo(host, None)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((host, 0))
+    except OSError as error:
+        raise SimulationError(f"cannot listen at '{host}': {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _for_own_page(is_local: bool) -> Iterator[None]:
+    """Have servers that are started meanwhile refuse requests of other pages: viser has no option for that."""
+    from websockets.asyncio import server
+
+    serve = server.serve
+
+    def guarded(*args: Any, process_request: Callable[[Any, Any], Any], **options: Any) -> Any:
+        def checked(connection: Any, request: Any) -> Any:
+            headers = request.headers
+            if is_of_own_page(headers.get("Host", ""), headers.get("Origin"), is_local):
+                return process_request(connection, request)
+            return connection.respond(_FORBIDDEN, "this page may not use the bench\n")
+
+        return serve(*args, process_request=checked, **options)
+
+    server.serve = guarded  # type: ignore[assignment,misc]
+    try:
+        yield
+    finally:
+        server.serve = serve  # type: ignore[misc]
+
+
+def is_of_own_page(host: str, origin: str | None, is_local: bool) -> bool:
+    """Whether a request comes from the page that the server itself gave.
+
+    Args:
+        host: Where the browser thinks that it is sent to.
+        origin: The page that sends it; None for the first request, and for programs that are no browsers.
+        is_local: Whether the server listens at this computer alone. It is then called by no other name, which another
+            site could give it.
+    """
+    name = urlsplit(f"//{host}").hostname or ""
+    if is_local and not is_loopback(name):
+        return False
+    return origin is None or urlsplit(origin).netloc == host
