@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import worker_calls
 from pxr import Usd
 
 import actuon
@@ -14,13 +15,14 @@ from actuon.bench.folder import Folder
 from actuon.bench.log_work import LogWork
 from actuon.bench.numbers import alike, numbers_of
 from actuon.bench.plots import draw_joint, spectrum
-from actuon.bench.replay import LogReplay, fittable
+from actuon.bench.replay import LogReplay, command_of, fittable
 from actuon.bench.report import as_png, save_report
 from actuon.bench.saving import save_usd, save_yaml
 from actuon.bench.server import is_of_own_page
 from actuon.bench.session import Session
 from actuon.bench.source import find_source, motor_actuator
 from actuon.bench.study import Asked, Found, Study, envelope_of
+from actuon.bench.worker import Worker
 from actuon.fit import read_log
 
 
@@ -308,7 +310,7 @@ def done(condition, seconds=120.0):
 def test_a_log_is_replayed_with_the_values_as_they_are_and_fitted(motor, recorded):
     work = LogWork(motor)
     work.load(recorded)
-    done(lambda: work.replay is not None or work.problem)
+    done(lambda: work.log is not None or work.problem)
     assert not work.problem
     work.refresh()
     done(lambda: work.found)
@@ -328,9 +330,8 @@ def test_a_log_is_replayed_with_the_values_as_they_are_and_fitted(motor, recorde
 
 
 def test_the_commands_of_a_log_are_played(motor, recorded):
-    replay = LogReplay(motor.source, motor.joints, read_log(recorded))
     motor.reset()
-    motor.set_drive(Drive("recorded", command=replay.command(), names=motor.dof_names))
+    motor.set_drive(Drive("recorded", command=command_of(read_log(recorded)), names=motor.dof_names))
     motor.advance(1.0)
     window = motor.history.window(0, 1.0, motor.real.dt)
     assert np.ptp(window.target) == pytest.approx(1.2, rel=0.05)
@@ -385,3 +386,21 @@ def test_a_report_holds_pictures_and_values(tmp_path, motor):
 )
 def test_only_the_own_page_may_use_the_bench(host, origin, is_local, allowed):
     assert is_of_own_page(host, origin, is_local) is allowed
+
+
+def test_a_worker_answers_tells_and_says_what_went_wrong():
+    worker = Worker()
+    told = []
+    assert worker.call(worker_calls.count_up, 3, told=lambda value: told.append(value) or True) == 3
+    assert told == [0, 1, 2]
+    assert worker.call(worker_calls.count_up, 3, told=lambda value: value < 1) == 1
+    with pytest.raises(actuon.SimulationError, match="must be a number"):
+        worker.call(worker_calls.refuse, "a number")
+    with pytest.raises(actuon.SimulationError, match="ZeroDivisionError"):
+        worker.call(worker_calls.divide, 0)
+    with pytest.raises(actuon.SimulationError, match="has ended"):
+        worker.call(worker_calls.leave)
+    assert worker.call(worker_calls.count_up, 1) == 1
+    worker.close()
+    with pytest.raises(actuon.SimulationError, match="closed"):
+        worker.call(worker_calls.count_up, 1)

@@ -33,8 +33,9 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def bench():
-    with actuon.bench.open(actuon.assets.quadruped_mjcf, port=8117) as opened:
+def bench(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("work")
+    with actuon.bench.open(actuon.assets.quadruped_mjcf, port=8117, folder=folder) as opened:
         yield opened
 
 
@@ -111,6 +112,38 @@ def test_tabs_share_one_session_and_a_lost_one_loses_nothing(browser, page, benc
     field_of(page, "kd [N·m·s/rad]").wait_for(timeout=PATIENCE)
     assert field_of(page, "kd [N·m·s/rad]").input_value() == "3"
     assert session.real.configs[joint].controller.kd == 3.0
+
+
+def test_files_are_saved_in_the_folder_and_nowhere_else(page, bench):
+    page.get_by_role("tab", name="Save").first.click()
+    name = page.locator("label", has_text="Values").locator("xpath=ancestor::div[.//input][1]").locator("input")
+    name.fill("legs.yaml")
+    name.press("Enter")
+    page.get_by_role("button", name="Save as YAML").click()
+    until((bench.folder.root / "legs.yaml").exists)
+    assert len(actuon.load_actuators(bench.folder.root / "legs.yaml")) == 2
+    name.fill("../legs.yaml")
+    name.press("Enter")
+    page.get_by_role("button", name="Save as YAML").click()
+    page.get_by_text("is outside of").wait_for(timeout=PATIENCE)
+    assert not (bench.folder.root.parent / "legs.yaml").exists()
+    page.get_by_role("button", name="Save picture").click()
+    until((bench.folder.root / "quadruped.bench.png").exists)
+
+
+def test_pages_of_other_sites_are_refused(bench):
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import connect
+
+    there = f"localhost:{bench.server.get_port()}"
+    import viser
+
+    protocol = [f"viser-v{viser.__version__}"]
+    with connect(f"ws://{there}", origin=f"http://{there}", subprotocols=protocol, open_timeout=60):
+        pass
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(f"ws://{there}", origin="https://elsewhere.example", subprotocols=protocol, open_timeout=60)
+    assert bench.server.request_share_url() is None
 
 
 def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):

@@ -27,6 +27,7 @@ class DrivePanel:
     def __init__(self, gui: Any, session: Session, joint: Callable[[], str]):
         self._session, self._joint = session, joint
         self._command: Command | None = None
+        self._shown = session.drive
         slides, drive = session.real.slides[session.drive.columns[0]], session.drive
         unit, reach = ("m", 0.1) if slides else ("rad", 1.0)
         self._kind = gui.add_dropdown("Command", KINDS, initial_value=drive.kind)
@@ -77,7 +78,13 @@ class DrivePanel:
         self.apply()
 
     def refresh(self) -> None:
-        """Show what the session does."""
+        """Show what the session does, whoever told it to."""
+        drive = self._session.drive
+        if drive is not self._shown and not self._session.has_changes:
+            self._shown = drive
+            self._kind.value, self._frequency.value, self._offset.value = drive.kind, drive.frequency, drive.offset
+            if drive.kind != HOLD:
+                self._amplitude.value = drive.amplitude
         label = "Go on" if self._session.is_paused else "Pause"
         if self._pause.label != label:
             self._pause.label = label

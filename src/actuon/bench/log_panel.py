@@ -13,7 +13,7 @@ from ..errors import ActuonError
 from .drive_panel import DrivePanel
 from .folder import Folder
 from .log_work import LogWork
-from .replay import Replayed, fittable
+from .replay import Replayed, command_of, fittable
 from .session import Session
 from .svg import BLUE, GREY, ORANGE, RED, Line, draw_lines, thinned
 
@@ -62,8 +62,8 @@ class LogPanel:
 
     def _play_commands(self) -> None:
         try:
-            if self.work.replay is not None:
-                self._drive.play(self.work.replay.command())
+            if self.work.log is not None:
+                self._drive.play(command_of(self.work.log))
         except ActuonError as error:
             self.work.problem = str(error)
 
@@ -77,7 +77,7 @@ class LogPanel:
         """Bring it up to date. Returns the pictures of the log, as HTML."""
         work = self.work
         work.refresh()
-        is_there, is_fitting = work.replay is not None, work.progress is not None
+        is_there, is_fitting = work.log is not None, work.progress is not None
         self._play.visible = self._fit_folder.visible = is_there
         self._bar.visible = is_fitting
         if work.progress is not None:
@@ -91,8 +91,8 @@ class LogPanel:
         return "".join(draw_log(joint) for joint in self._shown())
 
     def _offer_values(self) -> None:
-        assert self.work.replay is not None
-        joints = self.work.replay.joints
+        assert self.work.log is not None
+        joints = self.work.log.joint_names
         joint = self._joint() if self._joint() in joints else joints[0]
         paths = fittable(self._session.real.configs[joint])
         if self._boxes_of == (joint, tuple(paths)):

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from ..actuator_config import ActuatorConfig
 from ..errors import ActuonError
-from ..fit.logs import read_log
-from .replay import GENERATIONS, LogReplay, Replayed
+from ..fit.logs import Log
+from .replay import GENERATIONS, Fitted, Replayed, fit_log, load_log, replay_log
 from .session import Session
+from .source import Source
+from .worker import Worker
 
 _log = logging.getLogger("actuon.bench")
 
@@ -29,8 +31,10 @@ class LogWork:
         self._changed = threading.Condition()
         self._wanted: list[Callable[[], None]] = []
         self._ends = self._stop_fit = False
-        self.replay: LogReplay | None = None
+        self.log: Log | None = None
         """What is loaded."""
+        self._path = Path()
+        self._worker = Worker()
         self.found: list[Replayed] = []
         """Its joints with the values of `version`."""
         self.version = -1
@@ -51,7 +55,7 @@ class LogWork:
     def refresh(self) -> None:
         """Replay the log anew where values have changed."""
         version = self._session.values_version
-        if self.replay is not None and self.progress is None and self._asked_version != version:
+        if self.log is not None and self.progress is None and self._asked_version != version:
             self._asked_version = version
             configs = dict(self._session.real.configs)
             self._ask(lambda: self._replay(configs, version))
@@ -71,6 +75,7 @@ class LogWork:
             self._ends = self._stop_fit = True
             self._wanted.clear()
             self._changed.notify()
+        self._worker.close()
         self._thread.join()
 
     def _ask(self, job: Callable[[], None]) -> None:
@@ -89,7 +94,7 @@ class LogWork:
                 self.problem = ""
                 job()
             except ActuonError as error:
-                self.problem = str(error)
+                self.problem = "" if self._ends else str(error)
             except Exception as error:
                 _log.exception("a log could not be worked on")
                 self.problem = f"{type(error).__name__}: {error}"
@@ -97,45 +102,29 @@ class LogWork:
                 self.progress = None if not self._wanted else self.progress
 
     def _load(self, path: Path) -> None:
-        self.replay = LogReplay(self._session.source, self._session.joints, read_log(path))
-        self.said = f"{path.name}: {self.replay.log.duration:.1f} s of {', '.join(self.replay.joints)}"
-        self._asked_version = -1
-        self.found = []
+        self.log = self._worker.call(load_log, *self._about(path))
+        self._path, self.found, self._asked_version = path, [], -1
+        self.said = f"{path.name}: {self.log.duration:.1f} s of {', '.join(self.log.joint_names)}"
 
-    def _replay(self, configs: Mapping[str, ActuatorConfig], version: int) -> None:
-        if self.replay is not None:
-            self.found, self.version = self.replay.run(configs), version
+    def _about(self, path: Path) -> tuple[Source, tuple[str, ...], Path]:
+        return self._session.source, tuple(self._session.joints), path
 
-    def _fit(self, configs: Mapping[str, ActuatorConfig], paths: list[str]) -> None:
-        if self.replay is None:
-            return
-        before = _mean_error(self.replay.run(configs))
+    def _replay(self, configs: dict[str, ActuatorConfig], version: int) -> None:
+        self.found = self._worker.call(replay_log, *self._about(self._path), configs)
+        self.version = version
 
-        def told(generation: int, error: float) -> None:
+    def _fit(self, configs: dict[str, ActuatorConfig], paths: list[str]) -> None:
+        def told(news: tuple[int, float, float]) -> bool:
+            generation, error, before = news
             self.progress = min(0.99, generation / GENERATIONS)
             self.said = f"fit: {1e3 * error:.2f} mrad after {generation} generations, {1e3 * before:.2f} before"
-            if self._stop_fit:
-                raise KeyboardInterrupt
+            return not self._stop_fit
 
-        result = self.replay.fit(configs, paths, told)
-        after = result.error
-        if self._ends:
+        fitted: Fitted = self._worker.call(fit_log, *self._about(self._path), configs, paths, told=told)
+        if fitted.after > fitted.before:
+            self.said = f"fit: nothing better than {1e3 * fitted.before:.2f} mrad was found; the values stay"
             return
-        if after > before:
-            self.said = f"fit: nothing better than {1e3 * before:.2f} mrad was found; the values stay"
-            return
-        found = {joint.name: joint.actuator for joint in result.joints}
-        changed = {name: _as_before(configs[name], actuator) for name, actuator in found.items()}
-        self._session.do(self._session.set_configs, changed)
-        ended = " (stopped early)" if result.interrupted else ""
-        cautions = "".join(f"; {text}" for text in result.warnings)
-        self.said = f"fit: {1e3 * after:.2f} mrad, {1e3 * before:.2f} before{ended}{cautions}"
-
-
-def _as_before(before: ActuatorConfig, fitted: ActuatorConfig) -> ActuatorConfig:
-    """The fitted chain, at the rate and in the mode that it had."""
-    return before.with_stages(fitted.stages)
-
-
-def _mean_error(found: list[Replayed]) -> float:
-    return sum(joint.error for joint in found) / len(found)
+        self._session.do(self._session.set_configs, fitted.configs)
+        ended = " (stopped early)" if fitted.interrupted else ""
+        cautions = "".join(f"; {text}" for text in fitted.warnings)
+        self.said = f"fit: {1e3 * fitted.after:.2f} mrad, {1e3 * fitted.before:.2f} before{ended}{cautions}"

@@ -53,7 +53,7 @@ class MotorPanel:
 
     def refresh(self) -> None:
         """Show values that were changed by others: another tab, a fit, a reset."""
-        if self._version == self._session.values_version:
+        if self._version == self._session.values_version or self._session.has_changes:
             return
         self._version = self._session.values_version
         self._mode.value = self._session.real.mode

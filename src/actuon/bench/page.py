@@ -29,7 +29,7 @@ _PICTURES = 25.0
 """How often the robot is drawn [Hz]."""
 _PLOTS_EVERY = 3
 """At every which picture plots are drawn."""
-_BEHIND = 0.97
+_BEHIND = 0.95
 """Share of real time below which the page says that it cannot keep up."""
 _NO_LOG = '<div style="margin:1em;color:#8a94a3">No log is loaded: choose one under Log, at the right.</div>'
 _log = logging.getLogger("actuon.bench")
@@ -167,7 +167,7 @@ class Bench:
         rows.append(("energy given", f"{session.work[column]:.3g} J of {session.work.sum():.3g} J"))
         drawn = session.electrical[column]
         if drawn == drawn:
-            rows.append(("energy drawn", f"{drawn:.3g} J"))
+            rows.append(("energy drawn", f"{drawn:.3g} J, less what came back"))
         cells = "".join(
             f'<tr><td style="color:#8a94a3;padding-right:1em">{name}</td><td>{html.escape(text)}</td></tr>'
             for name, text in rows

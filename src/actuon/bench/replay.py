@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from ..actuator_config import ActuatorConfig
 from ..errors import LogError, ParameterError
 from ..fit.fitting import fit_models
-from ..fit.logs import Log
+from ..fit.logs import Log, read_log
 from ..fit.models import Model
 from ..fit.network_replay import residuals_of
 from ..fit.parameters import LINEAR, LOG, Parameter, place_of, stage_names
@@ -24,6 +26,7 @@ from ..fit.search import SearchOptions
 from .drive import Command
 from .numbers import numbers_of
 from .source import USD_FORMATS, Source
+from .worker import Tell
 
 GENERATIONS = 60
 """Most generations of a fit from the page."""
@@ -83,17 +86,6 @@ class LogReplay:
         """Names of the joints in the log."""
         return self.log.joint_names
 
-    def command(self) -> Command:
-        """The target positions of the log, for the robot to follow.
-
-        Raises:
-            LogError: The log has none.
-        """
-        found = {joint.name: joint.command for joint in self.log.joints if joint.command is not None}
-        if not found:
-            raise LogError(f"'{self.log.path}' has no target positions to play")
-        return Command(self.log.path, self.log.time - self.log.time[0], found)
-
     def run(self, configs: Mapping[str, ActuatorConfig]) -> list[Replayed]:
         """Simulate the log with these actuators, from its first position on, by its commands."""
         models = [Model(name, configs[name], ()) for name in self.joints]
@@ -128,6 +120,69 @@ class LogReplay:
                 progress(generation, float(np.mean(errors)))
 
         return fit_models(self._plant, models, _OPTIONS, progress=told, refine_steps=_REFINE)
+
+
+def command_of(log: Log) -> Command:
+    """The target positions of a log, for a robot to follow.
+
+    Raises:
+        LogError: The log has none.
+    """
+    found = {joint.name: joint.command for joint in log.joints if joint.command is not None}
+    if not found:
+        raise LogError(f"'{log.path}' has no target positions to play")
+    return Command(log.path, log.time - log.time[0], found)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit found."""
+
+    configs: dict[str, ActuatorConfig]
+    """By joint."""
+    before: float
+    """Mean absolute error of the values that there were [rad]."""
+    after: float
+    interrupted: bool
+    warnings: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=1)
+def _opened(source: Source, joints: tuple[str, ...], path: Path, changed: int) -> LogReplay:
+    return LogReplay(source, joints, read_log(path))
+
+
+def _replay_of(source: Source, joints: tuple[str, ...], path: Path) -> LogReplay:
+    return _opened(source, joints, path, path.stat().st_mtime_ns)
+
+
+def load_log(source: Source, joints: tuple[str, ...], path: Path, tell: Tell) -> Log:
+    """A log of joints that the robot has; for a `Worker`, as the others here."""
+    return _replay_of(source, joints, path).log
+
+
+def replay_log(
+    source: Source, joints: tuple[str, ...], path: Path, configs: dict[str, ActuatorConfig], tell: Tell
+) -> list[Replayed]:
+    """Simulate it with these actuators."""
+    return _replay_of(source, joints, path).run(configs)
+
+
+def fit_log(
+    source: Source,
+    joints: tuple[str, ...],
+    path: Path,
+    configs: dict[str, ActuatorConfig],
+    paths: list[str],
+    tell: Tell,
+) -> Fitted:
+    """Fit them to it. Tells the generation, the least error so far, and the error before."""
+    replay = _replay_of(source, joints, path)
+    replayed = replay.run(configs)
+    before = sum(joint.error for joint in replayed) / len(replayed)
+    result = replay.fit(configs, paths, lambda generation, error: tell((generation, error, before)))
+    found = {joint.name: configs[joint.name].with_stages(joint.actuator.stages) for joint in result.joints}
+    return Fitted(found, before, result.error, result.interrupted, result.warnings)
 
 
 def fittable(config: ActuatorConfig) -> dict[str, bool]:

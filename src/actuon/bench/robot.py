@@ -112,6 +112,10 @@ class BenchRobot:
         """Give joints other actuators."""
         self._attach_again(self.configs | dict(configs), self.mode)
 
+    def set_all(self, configs: Mapping[str, ActuatorConfig], mode: str) -> None:
+        """Give joints other actuators, in one of `MODES`."""
+        self._attach_again(self.configs | dict(configs), mode)
+
     def set_mode(self, mode: str) -> None:
         """Hand efforts to the engine as one of `MODES`."""
         self._attach_again(self.configs, mode)

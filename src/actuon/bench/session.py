@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import queue
 import threading
@@ -34,6 +35,9 @@ _BATCH = 0.004
 _LONGEST_LAG = 0.1
 """Behind the clock by more than this [s], time is given up: the robot then moves slower than in reality."""
 _IDLE = 0.01
+LONGEST_RECORD = 600.0
+"""How much simulated time a record holds before it is saved [s]."""
+_log = logging.getLogger("actuon.bench")
 
 
 class Session:
@@ -253,9 +257,13 @@ class Session:
                 self._ends.wait(_IDLE)
                 continue
             began = time.perf_counter()
-            with contextlib.suppress(ActuonError):
+            try:
                 for _ in range(steps):
                     self._step()
+            except Exception as error:
+                if not isinstance(error, ActuonError):
+                    _log.exception("the robot cannot be stepped")
+                self.problem = self.problem or f"{type(error).__name__}: {error}"
             self.poses = [poses_of(robot.simulation) for robot in self.robots]
             wait = self.pace.took(steps * self.real.dt, time.perf_counter() - began, _LONGEST_LAG)
             if wait > 0.0:
@@ -266,8 +274,11 @@ class Session:
             try:
                 self._changes.get()()
                 self.message = ""
-            except ActuonError as error:
+            except Exception as error:
+                if not isinstance(error, ActuonError):
+                    _log.exception("a change could not be made")
                 self.message = str(error)
+                self.values_version += 1  # so that pages show what still holds
 
     def _step(self) -> None:
         now = self.time
@@ -285,6 +296,8 @@ class Session:
                 history.add(robot.simulation.time, position, targets, telemetry)
                 if robot is self.real:
                     self._count_energy(telemetry)
+            if self._recorder is not None and len(self._recorder) * self.real.dt >= LONGEST_RECORD:
+                self.message = f"saved {self.stop_recording()}: a record holds {LONGEST_RECORD:g} s"
         except ActuonError as error:
             which = "ideal robot: " if robot.is_ideal else ""
             self.problem = f"{which}{error}"

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,9 +17,11 @@ from ..errors import ActuonError
 from ..trials import Envelope, envelope, is_coupled, speed_range
 from .robot import BenchRobot
 from .source import Source
+from .worker import Tell, Worker
 
 _SPEEDS = 121
 _POSES = 4
+_log = logging.getLogger("actuon.bench")
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Found:
 
 
 class Study:
-    """Looks at the latest values in a thread of its own, in a simulation of its own.
+    """Has the latest values looked at, in another process.
 
     Args:
         source: The robot.
@@ -56,7 +60,7 @@ class Study:
 
     def __init__(self, source: Source):
         self._source = source
-        self._robot: BenchRobot | None = None
+        self._worker = Worker()
         self._wanted: Asked | None = None
         self._changed = threading.Condition()
         self._ends = False
@@ -71,13 +75,12 @@ class Study:
             self._changed.notify()
 
     def close(self) -> None:
-        """End the thread."""
+        """End it, whatever it does."""
         with self._changed:
             self._ends = True
             self._changed.notify()
+        self._worker.close()
         self._thread.join()
-        if self._robot is not None:
-            self._robot.close()
 
     def _next(self) -> Asked | None:
         with self._changed:
@@ -87,25 +90,20 @@ class Study:
 
     def _run(self) -> None:
         while (asked := self._next()) is not None:
-            before = self.found
-            drawn = envelope_of(asked.configs[asked.joint])
-            self.found = Found(asked.joint, drawn, asked.version, before.shares, before.shares_version, before.problem)
-            if before.shares_version == asked.version:
-                continue
-            shares, problem = self._shares(asked)
-            self.found = Found(asked.joint, drawn, asked.version, shares, asked.version, problem)
+            try:
+                self._look(asked)
+            except ActuonError as error:
+                self.found = replace(self.found, problem=str(error))
+            except Exception as error:
+                _log.exception("values could not be looked at")
+                self.found = replace(self.found, problem=f"{type(error).__name__}: {error}")
 
-    def _shares(self, asked: Asked) -> tuple[Mapping[str, float], str]:
-        try:
-            if self._robot is None:
-                self._robot = BenchRobot(self._source, configs=asked.configs, mode=asked.mode)
-            elif self._robot.mode != asked.mode:
-                self._robot.set_mode(asked.mode)
-            self._robot.set_configs(asked.configs)
-            result = stability_on(self._robot.actuators, poses=_POSES)
-        except ActuonError as error:
-            return {}, str(error)
-        return {joint.name: joint.share for joint in result.joints}, ""
+    def _look(self, asked: Asked) -> None:
+        drawn = self._worker.call(_envelope, asked.configs[asked.joint])
+        self.found = replace(self.found, joint=asked.joint, envelope=drawn, envelope_version=asked.version, problem="")
+        if self.found.shares_version != asked.version:
+            shares = self._worker.call(_shares, self._source, dict(asked.configs), asked.mode)
+            self.found = replace(self.found, shares=shares, shares_version=asked.version)
 
 
 def envelope_of(config: ActuatorConfig) -> Envelope | None:
@@ -115,3 +113,19 @@ def envelope_of(config: ActuatorConfig) -> Envelope | None:
     width = 1.15 * speed_range(config)
     found = envelope(config, np.linspace(-width, width, _SPEEDS))
     return found if found.is_limited else None
+
+
+def _envelope(config: ActuatorConfig, tell: Tell) -> Envelope | None:
+    return envelope_of(config)
+
+
+@functools.cache
+def _robot_of(source: Source) -> BenchRobot:
+    return BenchRobot(source)
+
+
+def _shares(source: Source, configs: dict[str, ActuatorConfig], mode: str, tell: Tell) -> dict[str, float]:
+    """The share of the stability limit that each joint uses."""
+    robot = _robot_of(source)
+    robot.set_all(configs, mode)
+    return {joint.name: joint.share for joint in stability_on(robot.actuators, poses=_POSES).joints}
