@@ -17,12 +17,13 @@ from ..fit.fitting import fit_models
 from ..fit.logs import Log, read_log
 from ..fit.models import Model
 from ..fit.network_replay import residuals_of
-from ..fit.parameters import LINEAR, LOG, Parameter, place_of, stage_names
+from ..fit.parameters import LINEAR, LOG, Parameter, place_of
 from ..fit.plants.known_load import KnownLoadPlant
 from ..fit.plants.plant import Plant
 from ..fit.plants.robot import RobotPlant
 from ..fit.result import FitResult
 from ..fit.search import SearchOptions
+from ..robot_files.parameter_paths import stage_names
 from .drive import Command
 from .numbers import numbers_of
 from .source import USD_FORMATS, Source
@@ -187,7 +188,7 @@ def fit_log(
 
 def fittable(config: ActuatorConfig) -> dict[str, bool]:
     """Paths of the numbers of a chain that a fit can look for, and whether it does so unless told otherwise."""
-    names = stage_names(config)
+    names = stage_names(config.stages)
     found = {}
     for number in numbers_of(config):
         if number.is_slider and not number.is_off and not number.declared.integer and names[number.stage]:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from ..errors import ActuonError, SimulationError
+from ..warp_messages import quiet
 
 _TOLD, _DONE, _FAILED = "told", "done", "failed"
 Tell = Callable[[Any], None]
@@ -127,9 +128,7 @@ def serve(commands: IO[bytes], answers: IO[bytes]) -> None:
 
 def main() -> None:
     """Serve the process that started this one. What is printed goes to its errors."""
-    import actuon
-
-    actuon.quiet()
+    quiet()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     serve(sys.stdin.buffer, answers)
