@@ -14,6 +14,7 @@ pytest.importorskip("mjlab", reason="mjlab pins another MuJoCo; run make test-mj
 import mjlab
 import mujoco
 import mujoco_warp
+import numpy as np
 import torch
 import tyro
 from mjlab.actuator import BuiltinPositionActuatorCfg, DcMotorActuatorCfg
@@ -31,7 +32,9 @@ from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg
 from mjlab.tasks.velocity.config.go1.rl_cfg import unitree_go1_ppo_runner_cfg
 
 import actuon
-from actuon.mjlab import ActuonActuatorCfg, randomize, solve_friction
+from actuon.mjlab import ActuonActuatorCfg, randomize, randomize_motors, solve_friction
+from actuon.robot_files.fleet import Fleet, FleetJoint, FleetParameter
+from actuon.robot_files.fleet_files import save_fleet
 from actuon.sim.mujoco.friction import external_loads
 
 LEGS = (".*_hip_joint", ".*_thigh_joint")
@@ -383,6 +386,54 @@ def test_parameters_are_randomised_per_environment():
         with pytest.raises(error, match=match):
             randomize(env, given.pop("env_ids"), **given)
     assert torch.equal(chains.parameter("controller.kp"), kp)
+
+
+def test_motors_are_drawn_from_fitted_ones(tmp_path):
+    """What the model holds of them is written to it, for the environments that got motors."""
+    parameters = (
+        FleetParameter("controller.kp", "N·m/rad", "log"),
+        FleetParameter("transmission.reflected_inertia", "kg·m²", "log"),
+        FleetParameter("friction.dynamic", "N·m", "log"),
+    )
+    values = np.array([[20.0, 0.010, 0.05], [30.0, 0.012, 0.08]])
+    covariances = np.tile(np.diag([0.01, 0.02, 0.03]), (2, 1, 1))
+    leg = FleetJoint("leg", "m1", parameters, values, covariances, np.full(2, 0.001), {}, {})
+    save_fleet(tmp_path / "fleet.yaml", Fleet(("a", "b"), ("a.yaml", "b.yaml"), (leg,)))
+    gear = actuon.GearTransmissionConfig(1.0, reflected_inertia=0.005)
+    chain = actuon.ActuatorConfig(PD, transmission=gear, effects=[actuon.FrictionEffectConfig(0.1, 0.01)])
+    params = {"from_fit": tmp_path / "fleet.yaml", "joints": {".*_(hip|thigh)_joint": "leg"}}
+    motors = EventTermCfg(func=randomize_motors, mode="startup", params=params)
+    env = made([ours(actuon.ActuatorConfig(PD), KNEES), ours(chain, LEGS)], num_envs=3, motors=motors)
+    robot = env.scene["robot"]
+    legs = robot.actuators[1]
+    dofs = robot.indexing.joint_v_adr[legs.target_ids].long()
+
+    def held():
+        return {field: getattr(env.sim.model, field)[:, dofs].clone() for field in ("dof_armature", "dof_frictionloss")}
+
+    def check():
+        for field, name in (
+            ("dof_armature", "transmission.reflected_inertia"),
+            ("dof_frictionloss", "effect.dynamic"),
+        ):
+            torch.testing.assert_close(held()[field], legs.chains.parameter(name))
+            assert held()[field].unique().numel() == 24
+
+    check()
+    before, gains = held(), legs.chains.parameter("controller.kp")
+    assert gains.unique().numel() == 24
+    randomize_motors(env, torch.tensor([1]), **params)
+    check()
+    for field, values in held().items():
+        assert torch.equal(values[[0, 2]], before[field][[0, 2]])
+        assert not torch.equal(values[1], before[field][1])
+    assert trot(env, 2).isfinite().all()
+    with pytest.raises(actuon.RobotFileError, match="fleet.yaml"):
+        randomize_motors(env, None, tmp_path / "fleet.yaml", {".*_thigh_joint": "arm"})
+    with pytest.raises(actuon.ParameterError, match="joints: 'thigh' matches no joint"):
+        randomize_motors(env, None, tmp_path / "fleet.yaml", {"thigh": "leg"})
+    with pytest.raises(actuon.SimulationError, match="env_ids: got .*; must be whole numbers from 0 to 2"):
+        randomize_motors(env, torch.tensor([3]), **params)
 
 
 def test_commands_and_environments_that_cannot_be():

@@ -10,4 +10,8 @@ if _find_spec("mjlab") is None:
 
 from .attach.mjlab.actuator import ActuonActuator as ActuonActuator, ActuonActuatorCfg as ActuonActuatorCfg
 from .attach.mjlab.chains import EnvironmentChains as EnvironmentChains
-from .attach.mjlab.events import randomize as randomize, solve_friction as solve_friction
+from .attach.mjlab.events import (
+    randomize as randomize,
+    randomize_motors as randomize_motors,
+    solve_friction as solve_friction,
+)

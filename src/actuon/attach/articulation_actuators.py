@@ -186,9 +186,8 @@ class ArticulationActuators(Attachment):
         self._check_open()
         rows = ids_to_reset("env_ids", env_ids, len(self.articulation))
         with inertia_may_change(self.articulation, self.actuators, self._undo):
-            drawn = randomize_from_fit(
-                self.articulation, self.actuators, list(self.configs), from_fit, joints, rows, seed
-            )
+            names, dt = list(self.articulation.dof_names), self.articulation.simulation.dt
+            drawn = randomize_from_fit(names, dt, self.actuators, list(self.configs), from_fit, joints, rows, seed)
         if 0 in rows:
             self._sources |= sources_of(drawn, self.configs)
         return drawn

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ from ..components.delay import Delay
 from ..components.delay_time import DelayTime
 from ..errors import ParameterError
 from ..robot_files.parameter_paths import Place, place_in
-from ..sim import Articulation
 from ..typing import PathLike
 from .fitted_motors import DrawnMotors, FittedMotors
 
@@ -37,8 +36,9 @@ class _Chain:
 
 
 def randomize_from_fit(
-    articulation: Articulation,
-    actuators: list[Actuator],
+    dof_names: Sequence[str],
+    dt: float,
+    actuators: Sequence[Actuator],
     names: list[str],
     path: PathLike,
     joints: Mapping[str, str] | None,
@@ -48,8 +48,9 @@ def randomize_from_fit(
     """Draw motors for joints of robots, and write them. If anything is not allowed, nothing is written.
 
     Args:
-        articulation: The robots.
-        actuators: Their actuators, whose ``effort_indices`` count through robots and DOFs.
+        dof_names: All DOFs of a robot.
+        dt: Time step [s].
+        actuators: Of the robots; their ``effort_indices`` count through robots and DOFs.
         names: The DOFs that have an actuator.
         path: As for `FittedMotors`, and so is the next.
         joints: Which joint of the file each is drawn from.
@@ -60,9 +61,9 @@ def randomize_from_fit(
     drawn = fitted.draw(np.random.default_rng(seed), len(rows))
     new: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
     for name, (_, values) in drawn.items():
-        for chain in _chains(articulation, actuators, name, rows):
+        for chain in _chains(dof_names, actuators, name, rows):
             try:
-                _prepare(chain, fitted, name, values, articulation.simulation.dt, new)
+                _prepare(chain, fitted, name, values, dt, new)
             except ParameterError as error:
                 raise ParameterError(f"'{path}': joint '{fitted.of[name].name}': {error}") from error
     _check(new)
@@ -74,10 +75,10 @@ def randomize_from_fit(
     return told
 
 
-def _chains(articulation: Articulation, actuators: list[Actuator], name: str, rows: np.ndarray) -> Iterator[_Chain]:
-    (column,) = articulation.dof_columns(name)
+def _chains(dof_names: Sequence[str], actuators: Sequence[Actuator], name: str, rows: np.ndarray) -> Iterator[_Chain]:
+    column = dof_names.index(name)
     for actuator in actuators:
-        robots, columns = np.divmod(actuator.effort_indices.numpy(), articulation.num_dofs)
+        robots, columns = np.divmod(actuator.effort_indices.numpy(), len(dof_names))
         at = np.flatnonzero((columns == column) & np.isin(robots, rows))
         if at.size:
             yield _Chain(actuator, at, np.searchsorted(rows, robots[at]))

@@ -22,7 +22,7 @@ from ...motors.catalogue import motor_of
 from ...networks.reading import ReadOnce
 from ...robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints
 from ..groups.tensors import warp_device
-from .chains import INPUTS, EnvironmentChains
+from .chains import HELD_FIELDS, INPUTS, EnvironmentChains
 from .engine_side import EngineSide, engine_side
 from .friction import FrictionHandOver, sharpen
 
@@ -178,6 +178,21 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
             pos=data.joint_pos,
             vel=data.joint_vel,
         )
+
+    def write_held(self, simulation: Simulation, env_ids: torch.Tensor) -> None:
+        """Give the model what it holds of the chains of some environments, after that has changed.
+
+        Args:
+            simulation: Where the fields of the model are expanded.
+            env_ids: Which environments, shape (n,).
+        """
+        own = self.cfg
+        given = dict(zip(HELD_FIELDS, (own.armature, own.frictionloss, own.viscous_damping), strict=True))
+        dofs = self.entity.indexing.joint_v_adr[self.target_ids].long()
+        for field, values in self.chains.held().items():
+            columns = torch.nonzero(~values[0].isnan()).flatten()
+            if given[field] is None and len(columns):
+                getattr(simulation.model, field)[env_ids[:, None], dofs[columns]] = values[env_ids][:, columns]
 
     def compute(self, cmd: ActuatorCmd) -> torch.Tensor:
         """Efforts [N·m or N] that follow a command, shape (environments, targets). Remembers nothing until `update`."""

@@ -16,12 +16,16 @@ from ...actuator_config import ActuatorConfig
 from ...arrays import refuse_autograd
 from ...builder import ActuatorBuilder
 from ...components.component import Component
+from ...components.effects.friction import EffectFriction
+from ...components.transmissions.transmission import Transmission
 from ...errors import ActuonError, ArrayError, ArrayTypeError, ParameterError, StructureError, listed
 from ...sim.ids import ids_to_reset, ids_to_write
-from ...typing import IdsLike
+from ...typing import IdsLike, PathLike
 from ..attachment import STREAM, signal_attr
 from ..engine_inertia import inertia_at_joints
+from ..fitted_motors import DrawnMotors
 from ..motor_supply import RobotBatteries, number_dofs
+from ..random_motors import randomize_from_fit
 from .engine_side import friction_at_joints
 
 _HELD = {
@@ -29,6 +33,9 @@ _HELD = {
     "friction": "add the event term actuon.mjlab.solve_friction, or randomise it with mjlab's dr.dof_frictionloss",
 }
 """What the model holds of chains, and what to do instead of changing a parameter."""
+
+HELD_FIELDS = ("dof_armature", "dof_frictionloss", "dof_damping")
+"""Fields of a model that hold something of a chain."""
 
 INPUTS = {
     "pos": "joint_q",
@@ -251,18 +258,51 @@ class EnvironmentChains:
             numbers[ids] = new
             own.stage._check_together(own.stage.arguments() | {own.name: numbers.ravel()})
             changed.append(numbers.ravel())
-        with self._on_stream_of_torch(), self._held_stays(name):
+        may_be_held = any(isinstance(own.stage, (Transmission, EffectFriction)) for own in found)
+        with self._on_stream_of_torch(), self._held_stays(name) if may_be_held else contextlib.nullcontext():
             for own, numbers in zip(found, changed, strict=True):
                 own.array.assign(numbers)
+
+    def draw_motors(
+        self, from_fit: PathLike, joints: Mapping[str, str] | None, env_ids: IdsLike, seed: int | None
+    ) -> DrawnMotors:
+        """Give environments motors that are drawn from fitted ones. What the model holds of them, `held` tells.
+
+        Args:
+            from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit.
+            joints: Regexes of joints that get motors, and the joint of the file that each is drawn from. None: all, by
+                their own names.
+            env_ids: Which environments. None means all.
+            seed: Of the draw; None for another each time.
+        """
+        ids = ids_to_reset("env_ids", env_ids, self.shape[0])
+        names = list(self.joint_names)
+        with self._on_stream_of_torch():
+            return randomize_from_fit(names, self._dt, self.actuators, names, from_fit, joints, ids, seed)
+
+    def held(self) -> dict[str, torch.Tensor]:
+        """What a model holds of the chains, by its name for it, each of shape (environments, joints); NaN: nothing.
+
+        Friction that is handed over at each step is not in it.
+        """
+        found = {field: np.full(self.shape[0] * self.shape[1], np.nan, np.float32) for field in HELD_FIELDS}
+        for actuator in self.actuators:
+            at = actuator.effort_indices.numpy()
+            inertia = inertia_at_joints(actuator)
+            found["dof_armature"][at] = np.where(inertia > 0.0, inertia, np.nan)
+            offers = "dry_friction" in actuator.signals and actuator in self._solved
+            if offers and not self.friction_is_handed_over:
+                found["dof_frictionloss"][at], found["dof_damping"][at] = friction_at_joints(actuator)
+        return {f: torch.as_tensor(v.reshape(self.shape), device=self._torch_device) for f, v in found.items()}
 
     @contextlib.contextmanager
     def _held_stays(self, name: str) -> Iterator[None]:
         """Undo a change of parameters that would be one of the model, which holds inertia and friction."""
         arrays = [array for a in self.actuators for stage in a.stages for array in stage.parameters().values()]
-        kept, before = [array.numpy().copy() for array in arrays], self._held()
+        kept, before = [array.numpy().copy() for array in arrays], self._numbers_held()
         try:
             yield
-            for (what, instead), was, now in zip(_HELD.items(), before, self._held(), strict=True):
+            for (what, instead), was, now in zip(_HELD.items(), before, self._numbers_held(), strict=True):
                 if not np.array_equal(was, now):
                     raise ParameterError(
                         f"{name}: would change the {what} at the joint, which the model holds; {instead}"
@@ -272,7 +312,7 @@ class EnvironmentChains:
                 array.assign(numbers)
             raise
 
-    def _held(self) -> tuple[np.ndarray, np.ndarray]:
+    def _numbers_held(self) -> tuple[np.ndarray, np.ndarray]:
         """What the model holds of all chains: inertia and friction, in the order of `_HELD`."""
         inertia = [inertia_at_joints(actuator) for actuator in self.actuators]
         solved = [] if self.friction_is_handed_over else self._solved

@@ -72,9 +72,8 @@ def _friction(actuator: Actuator) -> _Friction:
         if isinstance(stage, EffectFriction) and not stage.is_apart:
             given = {name: array.numpy() for name, array in stage.parameters().items()}
             at_rest = np.maximum(given["dynamic"], given.get("static", 0.0))
-            more_at_rest = bool((at_rest > given["dynamic"]).any())
             found.is_there = True
-            found.varies |= ratio is None or more_at_rest or not given.keys().isdisjoint(LOAD_PARAMETERS)
+            found.varies |= ratio is None or not given.keys().isdisjoint(("static", *LOAD_PARAMETERS))
             found.has_inertia &= "inertia" in given
             known = 1.0 if ratio is None else ratio
             found.dry += np.abs(known) * at_rest

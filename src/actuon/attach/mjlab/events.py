@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from mjlab.actuator.actuator import TransmissionType
 from mjlab.envs.mdp import dr
-from mjlab.managers.event_manager import requires_model_fields
+from mjlab.managers.event_manager import RecomputeLevel, requires_model_fields
 from mjlab.managers.scene_entity_config import SceneEntityCfg
 
 from ...errors import ActuonError, ParameterError, listed
-from ...sim.ids import ids_to_write
+from ...sim.ids import ids_to_reset, ids_to_write
 from ...sim.mujoco.friction import SOFTNESS
+from ...typing import PathLike
+from ..groups.resolution import matching
 from .actuator import ActuonActuator
+from .chains import HELD_FIELDS
 from .friction import FIELDS
 
 if TYPE_CHECKING:
@@ -81,6 +84,43 @@ def randomize(
             chains.set_parameter(parameter, changed, ids)
         except ActuonError as error:
             raise type(error)(f"entity '{asset_cfg.name}': {error}") from error
+
+
+@requires_model_fields(*HELD_FIELDS, recompute=RecomputeLevel.set_const_0)
+def randomize_motors(
+    env: ManagerBasedRlEnv,
+    env_ids: torch.Tensor | None,
+    from_fit: PathLike,
+    joints: Mapping[str, str] | None = None,
+    asset_cfg: SceneEntityCfg = _ROBOT,
+) -> None:
+    """Give joints of an entity motors that are drawn from fitted ones, all that was fitted together.
+
+    Inertia of rotors and constant friction are written to the model.
+
+    Args:
+        env: The environment.
+        env_ids: Which environments. None means all.
+        from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit, whose chain is that of the joints.
+        joints: Regexes of joints that get motors, and the joint of the file that each is drawn from. Default: all that
+            have a chain, by their own names.
+        asset_cfg: Which entity.
+
+    Raises:
+        ParameterError: The chains of a config have no such parameter, and are not changed then.
+    """
+    ids = ids_to_reset("env_ids", env_ids, env.num_envs)
+    rows = torch.as_tensor(ids, device=env.device)
+    ours = [actuator for actuator in env.scene[asset_cfg.name].actuators if isinstance(actuator, ActuonActuator)]
+    names = [name for actuator in ours for name in actuator.target_names]
+    chosen = None if joints is None else {regex: set(matching("joints", regex, names)) for regex in joints}
+    for actuator in ours:
+        own = None
+        if joints is not None and chosen is not None:
+            own = {regex: joints[regex] for regex, found in chosen.items() if found & set(actuator.target_names)}
+        if own is None or own:
+            actuator.chains.draw_motors(from_fit, own, ids, int(torch.randint(2**31, ())))
+            actuator.write_held(env.sim, rows)
 
 
 @requires_model_fields(*FIELDS.values(), *SOFTNESS)
