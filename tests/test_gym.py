@@ -11,6 +11,7 @@ import gymnasium
 import mujoco
 import numpy as np
 import pytest
+import torch
 from gymnasium.vector import AutoresetMode
 
 import actuon
@@ -273,6 +274,7 @@ def test_motors_are_chosen_by_one_argument(make, tmp_path):
         ({"commands": (1.0, 0.0, 0.0)}, "commands: got .*; must be lowest and highest forward velocity"),
         ({"commands": ((1.0, 0.0), (0.0, 0.0), (0.0, 0.0))}, "commands: got"),
         ({"rewards": {"efforts": 1.0}}, "rewards: unknown term 'efforts'; .* Did you mean 'effort'?"),
+        ({"rewards": ["effort"]}, r"rewards: got \['effort'\]; must be a dict of weights by name"),
         ({"rewards": {"effort": np.nan}}, "rewards: effort: got nan; must be a finite number"),
         ({"autoreset_mode": "never"}, "autoreset_mode: got 'never'; must be .*'NextStep', 'SameStep', 'Disabled'"),
     ],
@@ -298,6 +300,10 @@ def test_a_file_must_have_an_actuator_for_each_joint(tmp_path):
         (np.where(np.arange(12) == 2, np.nan, np.zeros((10, 12))), "got nan for 'FL_calf_joint' of environment 0"),
         (np.full((10, 12), np.inf), "got inf for 'FL_hip_joint' of environment 0; must be finite"),
         ("walk", "actions: got 'walk'; must be numbers"),
+        ([["0.5"] * 12] * 10, "actions: got .*'0.5'.*; must be numbers"),
+        (np.zeros((10, 12), complex), "(?s)actions: got .*; must be numbers"),
+        ([[0.0] * 12, [0.0] * 11], "actions: got list, which is not an array of numbers"),
+        (torch.zeros((10, 12), requires_grad=True), r"actions: got Tensor, .*requires grad. Use tensor.detach\(\)"),
     ],
 )
 def test_bad_actions_are_refused_and_move_nothing(make, actions, match):
@@ -318,11 +324,15 @@ def test_bad_actions_are_refused_and_move_nothing(make, actions, match):
         ({"options": {"env_ids": [-1]}}, r"env_ids: got \[-1\]"),
         ({"options": {"reset_mask": np.ones(9, bool)}}, "reset_mask: got .*; must be .* a mask of 10 booleans"),
         ({"options": {"reset_mask": [1, 2]}}, r"reset_mask: got \[1, 2\]; must be a mask of 10 booleans"),
+        ({"options": {"reset_mask": [True, [False]]}}, "reset_mask: got list, which is not an array"),
+        ({"options": [3]}, r"options: got \[3\]; must be a dict with reset_mask or env_ids"),
         ({"options": {"ids": [1]}}, "options: unknown key 'ids'; keys: reset_mask, env_ids"),
         ({"options": {"env_ids": [1], "reset_mask": np.ones(10, bool)}}, "give one of them"),
         ({"seed": -1}, "seed: got -1; must be a whole number ≥ 0"),
         ({"seed": [1, 2]}, r"seed: got \[1, 2\]; must be a whole number ≥ 0, or 10 of them"),
         ({"seed": 1.5}, "seed: got 1.5"),
+        ({"seed": True}, "seed: got True"),
+        ({"seed": b"0123456789"}, "seed: got b'0123456789'"),
     ],
 )
 def test_a_bad_reset_is_refused_and_changes_nothing(make, arguments, match):
@@ -334,6 +344,28 @@ def test_a_bad_reset_is_refused_and_changes_nothing(make, arguments, match):
     with pytest.raises(actuon.ActuonError, match=match):
         env.reset(**arguments)
     assert_same(rollout(env, good[2:]), rollout(calm, good[2:]))
+
+
+@pytest.mark.parametrize("options", [{"env_ids": []}, {"reset_mask": np.zeros(3, bool)}], ids=["ids", "mask"])
+def test_a_reset_of_no_environment_changes_nothing(make, options):
+    """A loop that resets those that ended has steps in which none did."""
+    good = actions_of(3, 3)
+    env, calm = make(3, "servo"), make(3, "servo")
+    for each in (env, calm):
+        each.reset(seed=0)
+    before, *_ = [each.step(good[0])[0] for each in (env, calm)]
+    observations, _ = env.reset(seed=9, options=options)
+    np.testing.assert_array_equal(observations, before)
+    assert_same(rollout(env, good[1:]), rollout(calm, good[1:]))
+    assert env.np_random_seed == (0, 1, 2)
+
+
+def test_actions_of_any_size_are_clipped(make):
+    env, other = make(2, "servo"), make(2, "servo")
+    for each in (env, other):
+        each.reset(seed=0)
+    one, two = env.step(np.full((2, 12), 1e300)), other.step(torch.ones(2, 12))
+    assert_same([one[:4]], [two[:4]])
 
 
 def test_it_must_be_reset_before_the_first_step_and_not_used_when_closed(make):

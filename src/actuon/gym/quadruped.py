@@ -12,9 +12,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from .. import assets
+from ..arrays import numbers
 from ..attach.articulation_actuators import ArticulationActuators
 from ..attach.telemetry import Telemetry
-from ..errors import ArrayError, ParameterError, SimulationError, listed, shown
+from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, shown
 from ..sim import Articulation, MujocoSimulation
 from ..sim.ids import ids_to_reset
 from ..typing import ArrayLike
@@ -209,6 +210,8 @@ class QuadrupedEnv(VectorEnv):
 
     def _start(self, ids: np.ndarray) -> None:
         """Bring environments to the start of an episode."""
+        if not ids.size:
+            return
         self.simulation.reset(ids)
         dofs = self.robots.num_dofs
         drawn = np.stack([self._generators[i].uniform(-1.0, 1.0, dofs + 3) for i in ids]).astype(np.float32)
@@ -298,22 +301,21 @@ class QuadrupedEnv(VectorEnv):
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             ids = ", ".join(map(str, np.flatnonzero(self._ended)[:10]))
             raise SimulationError(f"step: environments that ended must be reset first: {ids}")
-        try:
-            given = np.asarray(actions, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise ArrayError(
-                f"actions: got {shown(actions)}; must be numbers of shape {self._actions.shape}"
-            ) from error
+        given = numbers(actions, "actions")
+        if given.dtype.kind not in "fiub":
+            raise ArrayTypeError(f"actions: got {shown(actions)}; must be numbers of shape {self._actions.shape}")
         if given.shape != self._actions.shape:
             raise ArrayError(f"actions: got shape {given.shape}; must be {self._actions.shape}, a row for each robot")
         if not np.isfinite(given).all():
             env, joint = np.argwhere(~np.isfinite(given))[0]
             name = self.robots.dof_names[joint]
             raise ArrayError(f"actions: got {given[env, joint]} for '{name}' of environment {env}; must be finite")
-        return np.clip(given, -1.0, 1.0)
+        return np.clip(given, -1.0, 1.0).astype(np.float32, copy=False)
 
     def _chosen(self, options: dict[str, Any] | None) -> np.ndarray:
         """The environments that options name."""
+        if options is not None and not isinstance(options, Mapping):
+            raise ParameterError(f"options: got {shown(options)}; must be a dict with reset_mask or env_ids")
         given = dict(options or {})
         unknown = [key for key in given if key not in ("reset_mask", "env_ids")]
         if unknown:
@@ -322,7 +324,7 @@ class QuadrupedEnv(VectorEnv):
         if len(given) > 1:
             raise ParameterError("options: got reset_mask and env_ids; give one of them")
         for name, ids in given.items():
-            if name == "reset_mask" and np.asarray(ids).dtype != bool:
+            if name == "reset_mask" and numbers(ids, name).dtype != bool:
                 raise ParameterError(f"reset_mask: got {shown(ids)}; must be a mask of {self.num_envs} booleans")
             return ids_to_reset(name, ids, self.num_envs)
         return np.arange(self.num_envs)
@@ -331,14 +333,18 @@ class QuadrupedEnv(VectorEnv):
         """One for each environment."""
         if seed is None:
             return [None] * self.num_envs
-        if isinstance(seed, (int, np.integer)):
+        if _is_whole(seed):
             seeds: list[Any] = [int(seed) + i for i in range(self.num_envs)]
         else:
-            seeds = list(seed) if isinstance(seed, Sequence) else []
-        is_right = all(each is None or (isinstance(each, (int, np.integer)) and each >= 0) for each in seeds)
+            seeds = list(seed) if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, bytes) else []
+        is_right = all(each is None or (_is_whole(each) and each >= 0) for each in seeds)
         if len(seeds) != self.num_envs or not is_right:
             raise ParameterError(f"seed: got {shown(seed)}; must be a whole number ≥ 0, or {self.num_envs} of them")
         return seeds
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _checked_ranges(commands: Any) -> tuple[np.ndarray, np.ndarray]:

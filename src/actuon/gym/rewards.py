@@ -52,6 +52,8 @@ class Motion:
 
 def checked_weights(rewards: Mapping[str, Any] | None) -> dict[str, float]:
     """All weights: those given, and the others as in `REWARDS`."""
+    if rewards is not None and not isinstance(rewards, Mapping):
+        raise ParameterError(f"rewards: got {shown(rewards)}; must be a dict of weights by name")
     given = dict(rewards or {})
     for name, weight in given.items():
         if name not in REWARDS:
