@@ -281,13 +281,17 @@ def test_dry_friction_without_more_at_rest_is_that_of_a_group_at_rest_too(tmp_pa
             "'hip' is to be drawn from 'hip' and 'knee'",
         ),
         ({"joints": {}}, actuon.ParameterError, "joints: got none"),
+        ({"joints": ["hip"]}, actuon.ParameterError, r"joints: got \['hip'\]; must be a dict: regexes, and a joint"),
+        ({"joints": {"hip": ["hip"]}}, actuon.RobotFileError, "fleet.yaml': has no joint '.*'; .*joints: hip, knee"),
+        ({"seed": -1}, actuon.ParameterError, "seed: got -1; must be a whole number ≥ 0, or None"),
+        ({"seed": "luck"}, actuon.ParameterError, "seed: got 'luck'"),
         ({"env_ids": [4]}, actuon.SimulationError, "env_ids: got .4.; must be whole numbers from 0 to 3"),
         ({"env_ids": [-1]}, actuon.SimulationError, "env_ids: got .-1.; must be whole numbers from 0 to 3"),
     ],
 )
 def test_bad_choices_are_refused_and_change_nothing(actuators, fleet, options, error, said):
     with pytest.raises(error, match=said):
-        actuators.randomize(from_fit=fleet, seed=0, **options)
+        actuators.randomize(from_fit=fleet, **{"seed": 0} | options)
     assert (held(actuators, "controller.kp") == 10.0).all()
 
 
@@ -299,6 +303,7 @@ def test_bad_choices_are_refused_and_change_nothing(actuators, fleet, options, e
         ("encoder.bias:", "battery.voltage:", "joint 'hip': battery.voltage: .*stages"),
         ('unit: "N·m/rad"', "unit: 1/rad", "joint 'hip': controller.kp: is in 1/rad in the file, and in N·m/rad here"),
         ("friction.dynamic:\n", "friction.load_motor:\n", "friction.load_motor: .*the actuator leaves it out"),
+        ("error_mrad: 1.0", f"error_mrad: 1{'0' * 400}", "alpha.error_mrad: got .* must be 1 finite number"),
         ("- [0.01]", "- [-0.01]", "alpha.covariance: is not a covariance"),
         (
             "range: [0.001, 1.0]",
@@ -345,6 +350,8 @@ def test_groups_refuse_what_they_cannot_draw(fleet, tmp_path):
         ({"name": "stiffness", "distribution": Uniform(1.0, 1.0), "joints": {}}, "joints: is for from_fit"),
         ({"env_ids": [2], "from_fit": fleet}, "env_ids"),
         ({}, "no parameter 'None'"),
+        ({"seed": 0.5, "from_fit": fleet}, "seed: got 0.5; must be a whole number"),
+        ({"seed": -1, "name": "stiffness", "distribution": Uniform(1.0, 1.0)}, "seed: got -1"),
     ):
         with pytest.raises(actuon.ActuonError, match=said):
             model.randomize(**options)

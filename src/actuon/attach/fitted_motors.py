@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..declare.parameter import Field
-from ..errors import ParameterError, RobotFileError, listed
+from ..errors import ParameterError, RobotFileError, listed, shown
 from ..robot_files.fleet import Fleet, FleetJoint
 from ..robot_files.fleet_files import load_motors
 from ..typing import PathLike
@@ -151,9 +151,11 @@ def _joints_of(
                     f"joints={{'{name}': '{next(iter(known), '...')}'}}"
                 )
         return {name: known[name] for name in names}
+    if not isinstance(joints, Mapping):
+        raise ParameterError(f"joints: got {shown(joints)}; must be a dict: regexes, and a joint of the file for each")
     found: dict[str, FleetJoint] = {}
     for pattern, of in joints.items():
-        if of not in known:
+        if not isinstance(of, str) or of not in known:
             raise RobotFileError(f"'{path}': has no joint '{of}'; {listed(str(of), known, 'joints')}")
         for name in matching("joints", pattern, names):
             if name in found and found[name] is not known[of]:

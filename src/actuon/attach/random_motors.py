@@ -17,6 +17,7 @@ from ..errors import ParameterError
 from ..robot_files.parameter_paths import Place, place_in
 from ..typing import PathLike
 from .fitted_motors import DrawnMotors, FittedMotors
+from .groups.randomisation import generator
 
 _log = logging.getLogger("actuon.actuators")
 
@@ -58,7 +59,7 @@ def randomize_from_fit(
         seed: Of the draw; None for another each time.
     """
     fitted = FittedMotors(path, names, joints)
-    drawn = fitted.draw(np.random.default_rng(seed), len(rows))
+    drawn = fitted.draw(generator("seed", seed), len(rows))
     new: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
     for name, (_, values) in drawn.items():
         for chain in _chains(dof_names, actuators, name, rows):

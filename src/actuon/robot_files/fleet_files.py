@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ _DIGITS = 7
 _LARGEST_FILE = 32 * 2**20
 _MOST_VALUES = 2_000_000
 _MILLI = 1e3
-_LARGEST = np.finfo(float).max
+_LARGEST = sys.float_info.max
 _HEADER = """\
 # The actuators of several robots, fitted by Actuon. 'values' are in the order of 'parameters', in their units.
 # Covariances and deviations are of values on their scales: of logarithms where the scale is 'log'. Matrices are
@@ -192,7 +193,8 @@ def _robot(given: Any, where: str, count: int) -> tuple[np.ndarray, np.ndarray, 
     """Values, covariance and error of one robot."""
     found = _part(given, where, {"error_mrad": float, "values": list, "covariance": list})
     values = _numbers(found["values"], f"{where}.values", count)
-    return values, _matrix(found["covariance"], f"{where}.covariance", count), float(found["error_mrad"]) / _MILLI
+    (error,) = _numbers([found["error_mrad"]], f"{where}.error_mrad", 1)
+    return values, _matrix(found["covariance"], f"{where}.covariance", count), error / _MILLI
 
 
 def _parameters(given: dict[Any, Any], where: str) -> tuple[FleetParameter, ...]:

@@ -22,6 +22,7 @@ from ...components.limits.max_effort import ClampingMaxEffort
 from ...errors import ParameterError
 from ...typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, Tensor
 from .random_parameters import RandomParameters
+from .randomisation import generator
 from .resolution import (
     PARAMETERS,
     Resolved,
@@ -148,7 +149,7 @@ class ActuatorBase(RandomParameters):
         self._resolved = self._resolve()
         self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
         self._baseline = {name: array.numpy().copy() for name, array in self._values.items()}
-        self._rng = np.random.default_rng(getattr(cfg, "seed", None))
+        self._rng = generator(f"{self._where}: seed", getattr(cfg, "seed", None))
         self._sources: dict[str, list[str]] = {}
         self._efforts: tuple[Tensor, Tensor] | None = None
         self._on_robot: _OnRobot | None = None

@@ -14,7 +14,7 @@ from ...errors import ParameterError, listed
 from ...sim.ids import ids_to_reset
 from ...typing import IdsLike, PathLike
 from ..fitted_motors import DrawnMotors, FittedMotors
-from .randomisation import STREAM, Distribution, set_stream, stream_of
+from .randomisation import STREAM, Distribution, generator, set_stream, stream_of
 from .resolution import PARAMETERS, Resolved
 
 _KINDS = {"pd": "controller", "gear": "transmission"}
@@ -91,7 +91,7 @@ class RandomParameters:
             raise ParameterError(f"relative_to: got {relative_to!r}; must be 'baseline' or 'current'")
         if from_fit is None and joints is not None:
             raise ParameterError(f"{self._where}: joints: is for from_fit, which is not given")
-        rng = self._rng if seed is None else np.random.default_rng(seed)
+        rng = self._rng if seed is None else generator(f"{self._where}: seed", seed)
         stream = rng.bit_generator.state
         try:
             if from_fit is None:

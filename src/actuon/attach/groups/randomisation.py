@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ParameterError
+from ...errors import ParameterError, shown
 
 _LOW = 2**64 - 1
 
@@ -99,6 +99,18 @@ class Normal(Distribution):
 
 STREAM = "random"
 """What the place of a model's generator is called among what chance has made of it."""
+
+
+def generator(where: str, seed: Any) -> np.random.Generator:
+    """A generator that starts from a seed; without one, from another place each time.
+
+    Raises:
+        ParameterError: It cannot be a seed.
+    """
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{where}: got {shown(seed)}; must be a whole number ≥ 0, or None") from error
 
 
 def stream_of(rng: np.random.Generator) -> np.ndarray:
