@@ -19,6 +19,7 @@ from ..errors import RobotFileError, SimulationError
 from ..typing import DeviceLike, IdsLike
 from .claims import TARGETS, Claims
 from .divergence import StateWatch
+from .engine_bodies import EngineBodies
 from .engine_drives import EngineDrives
 from .events import Event, Events, Subscription
 from .ids import ids_to_reset
@@ -47,7 +48,7 @@ class SavedState:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
 
 
-class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
+class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     """A physics engine with one or many copies of what a file holds.
 
     The newest is the current one, which is used where none is passed; ``with simulation:`` makes it the current one,
@@ -315,26 +316,6 @@ class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
         """Whether the engine holds no drive that pushes on a DOF, read back from it, shape (n, D)."""
 
     @abc.abstractmethod
-    def root_poses(self, robots: np.ndarray) -> np.ndarray:
-        """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
-
-    @abc.abstractmethod
-    def set_root_poses(self, robots: np.ndarray, poses: np.ndarray) -> None:
-        """Move robots with a free base, to poses of shape (n, 7)."""
-
-    @abc.abstractmethod
-    def root_velocities(self, robots: np.ndarray) -> np.ndarray:
-        """Linear [m/s] and angular velocity [rad/s] in the world, of the origin of root bodies, shape (n, 6)."""
-
-    @abc.abstractmethod
-    def set_root_velocities(self, robots: np.ndarray, velocities: np.ndarray) -> None:
-        """Give robots with a free base a velocity, of shape (n, 6)."""
-
-    @abc.abstractmethod
-    def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
-        """Push at the centre of mass of root bodies with ``forces`` [N] of shape (n, 3), until told otherwise."""
-
-    @abc.abstractmethod
     def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
         """``"armature"`` [kg·m²], ``"friction"`` [N·m], ``"viscous_friction"`` [N·m·s/rad], ``"effort_limit"`` [N·m] or
         ``"velocity_limit"`` [rad/s] of joints, as the engine holds them, shape (n, D). None where it holds none."""
@@ -361,18 +342,6 @@ class Simulation(Claims, EngineDrives, Uncopyable, abc.ABC):
     @abc.abstractmethod
     def set_dof_limits(self, robots: np.ndarray, dofs: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
         """Set these, each of shape (n, d)."""
-
-    @abc.abstractmethod
-    def link_names(self, robot: int) -> list[str]:
-        """Names of the links of a robot, the root first, L of them."""
-
-    @abc.abstractmethod
-    def link_masses(self, robots: np.ndarray) -> np.ndarray:
-        """Masses of links [kg], shape (n, L)."""
-
-    @abc.abstractmethod
-    def set_link_masses(self, robots: np.ndarray, links: np.ndarray, values: np.ndarray) -> None:
-        """Set them, for values of shape (n, l). Inertias stay as they are."""
 
     @abc.abstractmethod
     def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ from ..engine_drives import NEAR
 from .fields import ModelFields, field
 from .loop import Field, Line, Target, Worker, make_plan, make_run, mujoco_functions
 from .places import grid
+from .state_blocks import find_blocks
 
 _WORTH_SHARING = 2.0e-4
 """Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
@@ -57,7 +58,7 @@ class Batch:
         self._signature = int(mujoco.mjtState.mjSTATE_INTEGRATION)
         self.states = np.zeros((self.num_envs, mujoco.mj_stateSize(model, self._signature)))
         """Integration state of each environment, as ``mj_getState`` gives it, shape (N, W)."""
-        self._starts = self._find_blocks(model)
+        self._starts = find_blocks(mujoco, model, self._signature)
         self.own: dict[int, Any] = {}
         """The ``MjData`` of environments that have one."""
         self._targets = (Target * len(targets))(*targets)
@@ -107,7 +108,7 @@ class Batch:
         """
         model, before = self._fields.model, {name: self.block(name).copy() for name in self._starts}
         self.states = np.zeros((self.num_envs, self._mujoco.mj_stateSize(model, self._signature)))
-        self._starts = self._find_blocks(model)
+        self._starts = find_blocks(self._mujoco, model, self._signature)
         for name, values in before.items():
             block = self.block(name)
             width = min(block.shape[1], values.shape[1])
@@ -123,19 +124,6 @@ class Batch:
         owners, self.own = list(self.own), {}
         for env in owners:
             self.data(env)
-
-    def _find_blocks(self, model: Any) -> dict[str, slice]:
-        """Where each part of the state lies in a row."""
-        kinds = self._mujoco.mjtState
-        starts, at, bit = {}, 0, 1
-        names = {int(getattr(kinds, name)): name for name in dir(kinds) if name.startswith("mjSTATE_")}
-        while bit <= self._signature:
-            if self._signature & bit:
-                size = self._mujoco.mj_stateSize(model, bit)
-                starts[names[bit].removeprefix("mjSTATE_").lower()] = slice(at, at + size)
-                at += size
-            bit <<= 1
-        return starts
 
     def block(self, name: str) -> np.ndarray:
         """A part of the state of all environments, such as ``"qpos"``, as a view of shape (N, n)."""
