@@ -61,6 +61,16 @@ def test_a_stable_robot(tmp_path):
     assert out.endswith("wrong\n")
 
 
+def test_the_integrator_of_tangents_is_not_worth_a_warning_where_nothing_is_stepped(tmp_path, caplog):
+    path = saved(tmp_path, {"shoulder": (50.0, 2.0), "elbow": (5.0, 0.1)})
+    yaml = path.with_name("robot.actuon.yaml")
+    yaml.write_text(yaml.read_text().replace("    controller:", "    effort_mode: tangent\n    controller:"))
+    assert all(row.is_tangent for row in actuon.check(path).rows)
+    assert not caplog.records
+    with MujocoSimulation(path), ArticulationActuators("base"):
+        assert "Euler ignores slopes of efforts" in caplog.text
+
+
 def test_an_unstable_robot_is_told_what_would_do(tmp_path):
     path = saved(tmp_path, {"shoulder": (50.0, 2.0), "elbow": (50.0, 5.0)})
     found = actuon.check(path)

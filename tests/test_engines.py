@@ -127,6 +127,19 @@ def test_drives_come_back_in_models_that_were_split_meanwhile():
         assert robots.get_dof_gains()[0].numpy().tolist() == [[100, 5], [100, 100], [100, 100]]
 
 
+@pytest.mark.parametrize(
+    ("engine", "file", "name"),
+    [
+        (MujocoSimulation, "arm.xml", "link0"),
+        (NewtonSimulation, "arm.xml", "link0"),
+        (NewtonSimulation, "arm.usda", "Arm"),
+    ],
+)
+def test_robots_have_the_name_of_their_root(engine, file, name):
+    with engine(ASSETS / file) as simulation:
+        assert [robot.name for robot in simulation.robots] == [name]
+
+
 @pytest.mark.parametrize("engine", ["mujoco", "newton"])
 def test_the_engines_gains_of_an_actuated_joint_are_not_to_be_set(engine):
     make = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ from ..networks.reading import ReadOnce
 from ..robot_files.yaml_files import yaml_beside
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from ..sim.mujoco.load import FORMATS as MUJOCO_FORMATS
+from ..sim.mujoco.slopes import INTEGRATOR_CHANGED
 from ..typing import PathLike
 from .articulation_actuators import ArticulationActuators, read_actuators, without_actuators
 from .attachment import Attachment
@@ -218,8 +220,18 @@ def _opened(path: Path, dt: float | None) -> Iterator[Simulation]:
         simulation = MujocoSimulation(path, dt=dt)
     else:
         simulation = NewtonSimulation(path, dt=dt, device="cpu")
-    with simulation:
-        yield simulation
+    engine = logging.getLogger("actuon.sim")
+    engine.addFilter(_matters_here)
+    try:
+        with simulation:
+            yield simulation
+    finally:
+        engine.removeFilter(_matters_here)
+
+
+def _matters_here(record: logging.LogRecord) -> bool:
+    """Whether what the engine's layer logs matters where nothing is stepped, and the robot is closed at once."""
+    return record.msg != INTEGRATOR_CHANGED
 
 
 def _kinds_of(simulation: Simulation) -> list[Articulation]:

@@ -42,6 +42,9 @@ class Robot:
     tendon_names: tuple[str, ...] = ()
     """Tendons that have a drive."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.path.rsplit("/", 1)[-1])
+
     def indices(self, kind: str) -> np.ndarray:
         """Where the values of ``kind`` lie, shape (D,)."""
         if kind == "joint_q":
@@ -51,8 +54,7 @@ class Robot:
     @property
     def names(self) -> list[str]:
         """Paths by which it may be called, and last its name alone."""
-        name = self.name or self.path.rsplit("/", 1)[-1]
-        return [self.path, *self.aliases, f"/World/envs/env_{self.env}/{name}", name]
+        return [self.path, *self.aliases, f"/World/envs/env_{self.env}/{self.name}", self.name]
 
 
 def find_robots(robots: Sequence[Robot], paths: str | Sequence[str]) -> list[int]:

@@ -35,6 +35,9 @@ _GROUPS = 31
 
 _ORDER = (Slope.BY_VELOCITY, Slope.BY_POSITION)
 
+INTEGRATOR_CHANGED = "%s: %s ignores slopes of efforts; it is %s until close()"
+"""What is logged where slopes need another integrator than the model's own."""
+
 _log = logging.getLogger("actuon.sim")
 
 
@@ -136,7 +139,7 @@ class SlopeHolder(GrowingModel):
         options.integrator = int(kinds.mjINT_IMPLICITFAST if self.dt <= LONGEST_FAST else kinds.mjINT_DISCRETE)
         self._fields.version += 1
         own, chosen = self.integrator_changed, self.integrator
-        _log.warning("%s: %s ignores slopes of efforts; it is %s until close()", self._where, own, chosen)
+        _log.warning(INTEGRATOR_CHANGED, self._where, own, chosen)
 
     def _give_integrator_back(self) -> None:
         self._holders -= 1
