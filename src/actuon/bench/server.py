@@ -55,7 +55,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_address(host: str) -> None:
-    """Refuse what is no address of this computer: viser would try one port after the other."""
+    """Refuse an address that this computer does not have: viser would try one port after the other."""
     import socket
 
     try:
