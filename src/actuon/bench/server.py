@@ -94,7 +94,7 @@ def is_of_own_page(host: str, origin: str | None, is_local: bool) -> bool:
 
     Args:
         host: Where the browser thinks that it is sent to.
-        origin: The page that sends it; None for the first request, and for programs that are no browsers.
+        origin: The page that sends it; None for the first request, and for programs that are not browsers.
         is_local: Whether the server listens at this computer alone. It is then called by no other name, which another
             site could give it.
     """
