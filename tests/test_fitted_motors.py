@@ -13,6 +13,7 @@ from actuon import ArticulationActuators, MujocoSimulation
 from actuon.attach.fitted_motors import draw_motors
 from actuon.fit import Fleet, FleetJoint, FleetParameter, save_fleet
 from actuon.lab import ActuatorGroups, DCMotorCfg, IdealPDActuatorCfg, Uniform
+from actuon.robot_files.fleet_files import found_as_plain
 
 PARAMETERS = (
     FleetParameter("controller.kp", "N·m/rad", "log"),
@@ -339,6 +340,45 @@ def test_files_without_fitted_motors_are_refused(actuators, fleet, tmp_path):
         fleet.write_bytes(whole[:size])
         with pytest.raises(actuon.ActuonError, match="fleet.yaml"):
             actuators.randomize(from_fit=fleet, seed=0)
+    assert (held(actuators, "controller.kp") == 10.0).all()
+
+
+@pytest.fixture
+def motor(tmp_path):
+    """The file of a fit of one joint."""
+    found = {"hip": found_as_plain(fitted("hip"), 1)}
+    path = tmp_path / "motor.yaml"
+    fit = {"models": {"hip": "m2"}, "found": found}
+    actuon.save_actuators(path, [actuon.ActuatorEntry("hip", "hip", CHAIN)], fit=fit)
+    return path
+
+
+def test_the_file_of_one_fit_is_a_distribution_too(actuators, motor):
+    assert actuon.load_actuators(motor)[0].actuator == CHAIN
+    drawn = actuators.randomize(from_fit=motor, seed=0, joints={".*": "hip"})
+    assert (drawn.motors == 0).all()
+    assert drawn.source(0, "knee") == "motor.yaml: around hip of motor"
+    kp = held(actuators, "controller.kp")
+    assert len(np.unique(kp)) == 8
+    assert (np.abs(np.log(kp / VALUES[1, 0])) < 5.0 * np.sqrt(COVARIANCES[1, 0, 0])).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("- [0.02]", "- [-0.02]", "fit.found.hip.covariance: is not a covariance"),
+        ("values: [30.0, ", "values: [", "fit.found.hip.values: got .*; must be 5 finite numbers"),
+        ("    hip:\n      parameters", "    hop:\n      parameters", "fit.models.hop: got None; must be text"),
+        ("models: {hip: m2}", "models: 3", "fit.models: got 3; must be a mapping"),
+        ("found:", "sought:", "has no motors that were fitted"),
+    ],
+)
+def test_a_damaged_file_of_one_fit_is_refused_with_its_place(actuators, motor, old, new, said):
+    text = motor.read_text()
+    assert old in text
+    motor.write_text(text.replace(old, new, 1))
+    with pytest.raises(actuon.RobotFileError, match=f"motor.yaml': {said}"):
+        actuators.randomize(from_fit=motor, joints={".*": "hip"})
     assert (held(actuators, "controller.kp") == 10.0).all()
 
 
