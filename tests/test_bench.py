@@ -14,6 +14,7 @@ from actuon.bench.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
 from actuon.bench.folder import Folder
 from actuon.bench.log_work import LogWork
 from actuon.bench.numbers import alike, numbers_of
+from actuon.bench.pace import Pace
 from actuon.bench.plots import draw_joint, spectrum
 from actuon.bench.replay import LogReplay, command_of, fittable
 from actuon.bench.report import as_png, save_report
@@ -404,3 +405,41 @@ def test_a_worker_answers_tells_and_says_what_went_wrong():
     worker.close()
     with pytest.raises(actuon.SimulationError, match="closed"):
         worker.call(worker_calls.count_up, 1)
+
+
+def test_time_that_cannot_be_kept_is_given_up_and_told(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("actuon.bench.pace.time.perf_counter", lambda: clock[0])
+    pace = Pace()
+    for _ in range(800):  # steps of 4 ms that take 1 ms
+        clock[0] += 0.001
+        clock[0] += max(0.0, pace.took(0.004, 0.001, 0.1))
+    assert pace.real_time == pytest.approx(1.0, rel=0.01)
+    assert pace.load == pytest.approx(0.25)
+    assert pace.given_up == 0.0
+    for _ in range(600):  # that take 8 ms
+        clock[0] += 0.008
+        assert pace.took(0.004, 0.008, 0.1) <= 0.0
+    assert pace.real_time == pytest.approx(0.5, rel=0.01)
+    assert pace.load == pytest.approx(2.0)
+    assert pace.given_up > 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere.xml",), "'nowhere.xml' does not exist"),
+        (("ak80-99",), "nor a motor; motors: "),
+        (("ak80-9", "--record", "run.txt"), "--record: 'run.txt' has the format '.txt'; must be .npz or .csv"),
+        (("ak80-9", "--host", "256.1.1.1"), "cannot listen at '256.1.1.1'"),
+    ],
+)
+def test_the_command_says_what_is_wrong(complaint, arguments, said):
+    assert said in complaint("bench", *arguments)
+
+
+def test_units_are_those_of_a_joint_that_slides():
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 1.0), [actuon.MaxEffortClampingConfig(5.0)])
+    labels = [number.label for number in numbers_of(config, slides=True)]
+    assert labels == ["kp [N/m]", "kd [N·s/m]", "const_effort [N]", "max_effort [N]"]
+    assert numbers_of(config)[0].label == "kp [N·m/rad]"

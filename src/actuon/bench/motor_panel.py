@@ -57,7 +57,7 @@ class MotorPanel:
             return
         self._version = self._session.values_version
         self._mode.value = self._session.real.mode
-        numbers = numbers_of(self._session.real.configs[self.joint.value])
+        numbers = self._numbers()
         if {(n.stage, n.name) for n in numbers if n.is_slider} != self._sliders.keys():
             self._build()
             return
@@ -71,12 +71,16 @@ class MotorPanel:
         self._build()
         self._on_joint()
 
+    def _numbers(self) -> list[Number]:
+        joint, robot = self.joint.value, self._session.real
+        return numbers_of(robot.configs[joint], robot.slides[robot.dof_names.index(joint)])
+
     def _build(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles, self._sliders = [], {}
         config = self._session.real.configs[self.joint.value]
-        numbers = numbers_of(config)
+        numbers = self._numbers()
         for stage, title in enumerate(stage_titles(config)):
             with self._stages:
                 folder = self._gui.add_folder(title)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..actuator_config import ActuatorConfig, part_kind
 from ..declare.config import Config
-from ..declare.parameter import Field
+from ..declare.parameter import Field, unit_at_joint
 from ..declare.registry import by_config
 
 _STEPS = 200
@@ -29,17 +29,19 @@ class Number:
     name: str
     declared: Field
     value: Any
+    slides: bool = False
+    """Whether the joint slides, so that units are those of forces and lengths."""
 
     @property
     def label(self) -> str:
         """Name and unit."""
-        unit = "" if self.declared.unit == "1" else f" [{self.declared.unit}]"
-        return f"{self.name}{unit}"
+        unit = unit_at_joint(self.declared.unit, self.slides)
+        return self.name if unit == "1" else f"{self.name} [{unit}]"
 
     @property
     def hint(self) -> str:
         """What it is, and what is allowed."""
-        return f"{self.declared.doc} Allowed: {self.declared.range}."
+        return f"{self.declared.doc} Allowed: {unit_at_joint(self.declared.range, self.slides)}."
 
     @property
     def is_slider(self) -> bool:
@@ -81,13 +83,13 @@ def _round_up(value: float) -> float:
     return next((power * step for step in (1.0, 1.5, 2.0, 3.0, 5.0, 7.5) if power * step >= value), 10.0 * power)
 
 
-def numbers_of(config: ActuatorConfig) -> list[Number]:
+def numbers_of(config: ActuatorConfig, slides: bool = False) -> list[Number]:
     """All declared parameters of a chain, stage by stage. Stages that are not configs have none."""
     found = []
     for stage, part in enumerate(config.stages):
         if isinstance(part, Config):
             for name, declared in part.declared().items():
-                found.append(Number(stage, by_config(part).type_name, name, declared, getattr(part, name)))
+                found.append(Number(stage, by_config(part).type_name, name, declared, getattr(part, name), slides))
     return found
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections import deque
 
-_LOOKED_AT = 1.0
+_LOOKED_AT = 2.0
 """Over how much of the past shares are taken [s]."""
 
 
@@ -47,7 +47,7 @@ class Pace:
 
     @property
     def real_time(self) -> float:
-        """Simulated time by time of the clock, over the last second: 1 where it keeps up."""
+        """Simulated time by time of the clock, over the last two seconds: 1 where it keeps up."""
         rows = list(self._rows)
         if len(rows) < 2:
             return 1.0

@@ -125,6 +125,11 @@ def _as_numbers(where: str, values: Any, integer: bool) -> np.ndarray:
         return np.asarray(array, dtype=np.float64 if integer else np.float32)
 
 
+def unit_at_joint(unit: str, slides: bool) -> str:
+    """A declared unit, which is that of a joint that turns, for a joint that turns or slides: N·m/rad is N/m."""
+    return unit.replace("N·m", "N").replace("rad", "m") if slides else unit
+
+
 def param(
     unit: str,
     doc: str,

@@ -13,6 +13,7 @@ from pxr import Usd
 from ...actuator_config import ActuatorConfig
 from ...declare.config import Config, rounded
 from ...declare.effort_mode import EXPLICIT
+from ...declare.parameter import unit_at_joint
 from ...declare.registry import ComponentKind, kind_of
 from ...errors import ActuonError
 from ...networks.reading import ReadOnce
@@ -25,7 +26,6 @@ from .stage import StageLike, composition_problems, everything_below
 FROM_NETWORK = "network file"
 """The source of a value that a network's own file says."""
 
-_LINEAR = {"N·m": "N", "rad": "m"}
 _DRIVE = {
     "stiffness": ("N·m/rad", 0.0),
     "damping": ("N·m·s/rad", 0.0),
@@ -148,18 +148,13 @@ def part_of(config: Config, cls: type, sources: Mapping[str, str], linear: bool 
     read = config.from_files()
     sources = {**sources, **dict.fromkeys(read, FROM_NETWORK)}
     values = tuple(
-        Value(name, value, _unit(declared[name].unit if name in declared else "", linear), sources.get(name, ""))
+        Value(
+            name, value, unit_at_joint(declared[name].unit if name in declared else "", linear), sources.get(name, "")
+        )
         for name, value in (config.arguments() | read).items()
     )
     kind = kind_of(config)
     return Part(cls.__name__, kind.value if kind is not None else "", values)
-
-
-def _unit(unit: str, linear: bool) -> str:
-    if linear:
-        for angular, straight in _LINEAR.items():
-            unit = unit.replace(angular, straight)
-    return unit
 
 
 def _drive(joint: Usd.Prim, dof: JointDof) -> Part | None:
@@ -175,5 +170,5 @@ def _drive(joint: Usd.Prim, dof: JointDof) -> Part | None:
         if not linear and name != "maxForce":
             value = math.degrees(value)
         source = AUTHORED if attribute and attribute.HasAuthoredValue() else SCHEMA_DEFAULT
-        values.append(Value(name, rounded(value), _unit(unit, linear), source))
+        values.append(Value(name, rounded(value), unit_at_joint(unit, linear), source))
     return Part("engine drive", "drive", tuple(values))
