@@ -116,6 +116,11 @@ class Walk:
     given: np.ndarray
     """Efforts that motors gave [N·m], shape (T, N, 12)."""
 
+    @property
+    def power(self) -> float:
+        """That joints of a robot that stands give and take [W]."""
+        return float(np.abs(self.given * self.speed)[self.standing].sum(axis=1).mean())
+
     def row(self, command: float) -> str:
         """What came of it, in numbers."""
         late = self.standing[len(self.standing) // 4 :]  # after they have started
@@ -128,7 +133,7 @@ class Walk:
             f"{np.abs(wanted).max():.0f} N·m",
             f"{np.abs(given).max():.0f} N·m",
             f"{clipped.mean():.1%}",
-            f"{np.abs(given * self.speed[self.standing]).sum(axis=1).mean():.0f} W",
+            f"{self.power:.0f} W",
         ]
         return f"| {self.label} | " + " | ".join(cells) + " |"
 
@@ -166,15 +171,16 @@ def draw(walks: list[Walk], command: float, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15.0, 4.5), layout="constrained")
+    stride = min(25, len(walks[0].velocity))  # of the clock that robots trot to
     for i, each in enumerate(walks):
-        seconds = 0.02 * np.arange(1, len(each.velocity) + 1)
-        velocity = np.where(each.standing, each.velocity, np.nan)
-        some = ~np.isnan(velocity).all(axis=1)
-        left.plot(seconds[some], np.nanmean(velocity[some], axis=1), color=f"C{i}", label=each.label)
-        middle.plot(seconds, each.standing.mean(axis=1), color=f"C{i}", label=each.label)
+        velocity = np.where(each.standing, each.velocity, 0.0).sum(axis=1) / np.maximum(each.standing.sum(axis=1), 1)
+        smooth = np.convolve(velocity, np.full(stride, 1.0 / stride), "valid")
+        left.plot(0.02 * np.arange(stride, len(velocity) + 1), smooth, color=f"C{i}", label=each.label)
+        middle.barh(i, each.power, color=f"C{i}")
+        middle.text(0.0, i, f" {each.label}: {1.0 - each.standing[-1].mean():.0%} fell", va="center")
     left.axhline(command, color="black", linestyle="--", linewidth=1.0, label="command")
-    left.set(title="forward velocity of robots that stand", xlabel="time [s]", ylabel="[m/s]")
-    middle.set(title="share of robots that have not fallen", xlabel="time [s]", ylim=(-0.02, 1.05))
+    left.set(title="forward velocity of robots that stand, over a stride", xlabel="time [s]", ylabel="[m/s]")
+    middle.set(title="mechanical power, and falls", xlabel="[W]", yticks=[], ylim=(len(walks) - 0.4, -0.6))
     left.legend(fontsize=8)
     clipped = max(walks, key=lambda each: float(np.abs(each.wanted - each.given).sum()))
     calves = slice(2, 12, 3)
