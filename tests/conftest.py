@@ -22,6 +22,11 @@ settings.register_profile("actuon", deadline=None, derandomize=True, max_example
 settings.load_profile("actuon")
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with tests that name Newton, so that one process of two has them, and its kernels are compiled once."""
+    items.sort(key=lambda item: "newton" not in item.nodeid.lower())
+
+
 def pytest_collection_finish(session):
     """Let Newton's solvers be compiled once, for commands too, in a fraction of the time; and let the million objects
     that modules have made be, of which each look for garbage would take most of a second."""
