@@ -42,7 +42,7 @@ Load = Annotated[
     typer.Option(help="Of the joint, NAME=NUMBER: mass [kg] and length [m] of a pendulum, or inertia [kg·m²]."),
 ]
 Robot = Annotated[
-    Path | None, typer.Option(help="Robot whose joints the logs name: an MJCF or URDF file.", readable=False)
+    Path | None, typer.Option(help="Robot whose joints the logs name: an MJCF, URDF or USD file.", readable=False)
 ]
 PlantFile = Annotated[
     Path | None, typer.Option(help="YAML that says what moves: a robot, columns, free parameters.", readable=False)

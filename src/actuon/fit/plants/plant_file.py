@@ -3,7 +3,7 @@
 
 ::
 
-    robot: ak80_6.xml                     # MJCF or URDF, beside the file
+    robot: ak80_6.xml                     # MJCF, URDF or USD, beside the file
     columns: {...}                        # as in a mapping of columns, and so are joints, units, rate and settings
     window: 0.5                           # [s], each from its measured state; default: whole logs
     dt: 0.002                             # [s]
@@ -71,7 +71,7 @@ def load_plant(
         return KnownLoadPlant(runs, load, dt)
     robot = said["robot"]
     if not isinstance(robot, str):
-        raise ParameterError(f"{path}: robot: got {shown(robot)}; must be the path of an MJCF or URDF file")
+        raise ParameterError(f"{path}: robot: got {shown(robot)}; must be the path of an MJCF, URDF or USD file")
     model = said.get("model")
     if model is not None and not isinstance(model, str):
         raise ParameterError(f"{path}: model: got {shown(model)}; must be the name of one")

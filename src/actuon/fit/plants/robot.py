@@ -35,7 +35,7 @@ class RobotPlant:
     """A robot whose joints are driven as in its logs, all of them coupled.
 
     Args:
-        robot: An MJCF or URDF file. Its own drives, contacts, and joints that the logs do not have are left out.
+        robot: An MJCF, URDF or USD file. Its own drives, contacts, and joints that the logs do not have are left out.
         logs: Of joints that it has by name, the same in each.
         dt: Time step [s]. Default: that of the logs, at most 5 ms.
         window: Length of windows [s] into which logs are cut, each of which starts at the measured state. Default:

@@ -14,8 +14,9 @@ from ...files import check_readable
 from ...sim.mujoco.friction import is_free
 from ...sim.mujoco.load import links_of, read_spec
 from ..logs import Log
+from .usd_robot import USD_FORMATS, spec_of_usd
 
-FORMATS = (".xml", ".urdf")
+FORMATS = (".xml", ".urdf", *USD_FORMATS)
 _MARGIN = 1e-6
 """By how much a position may be outside of the range of its joint [rad or m]."""
 _FAR = 0.05
@@ -26,7 +27,7 @@ class RobotModel:
     """What moves: joints, links and gravity of a robot's file, and nothing that drives them.
 
     Args:
-        path: An MJCF or URDF file.
+        path: An MJCF, URDF or USD file.
         logs: Whose joints it has by name.
 
     Raises:
@@ -37,7 +38,8 @@ class RobotModel:
         mujoco = import_mujoco()
         check_readable(path, FORMATS)
         try:
-            spec = read_spec(mujoco, path)
+            is_usd = path.suffix.lower() in USD_FORMATS
+            spec = spec_of_usd(mujoco, path) if is_usd else read_spec(mujoco, path)
             held = _keep_joints(mujoco, spec, path, logs[0])
             self.model = spec.compile()
         except ActuonError:
