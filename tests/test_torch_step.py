@@ -131,7 +131,24 @@ def test_parameters_that_change_between_steps_are_those_of_each_step(rng):
         np.testing.assert_allclose(sim["joint_q"].grad, -kp.detach())
         error = (sim["joint_target_q"] - sim["joint_q"]).detach()
         np.testing.assert_allclose(kp.grad, error, atol=1e-6)
-    np.testing.assert_allclose(actuator.controller.kp.numpy(), 20.0)
+    np.testing.assert_allclose(actuator.controller.kp.numpy(), 1.0)
+
+
+def test_parameters_of_one_step_are_not_those_of_another(rng):
+    """Also not where its backward pass comes later, or where the step fails."""
+    actuator = build()
+    own = actuator.controller.kp.numpy()
+    sims = [signals(rng) for _ in range(3)]
+    gains = [None, {"controller.kp": torch.full((N,), 3.0)}, None]
+    runs = [actuon.torch.step(actuator, sim, sim, dt=DT, parameters=p)[0] for sim, p in zip(sims, gains, strict=True)]
+    sum(effort.sum() for effort in runs).backward()
+    for sim, parameters in zip(sims, gains, strict=True):
+        alone = {name: tensor.detach().requires_grad_() for name, tensor in sim.items()}
+        actuon.torch.step(build(), alone, alone, dt=DT, parameters=parameters)[0].sum().backward()
+        np.testing.assert_array_equal(sim["joint_q"].grad, alone["joint_q"].grad)
+    with pytest.raises(actuon.ActuonError, match="joint_target_q"):
+        actuon.torch.step(actuator, sims[0], {}, dt=DT, parameters=gains[1])
+    np.testing.assert_array_equal(actuator.controller.kp.numpy(), own)
 
 
 def test_tensors_of_any_shape_and_a_chain_without_memory(rng):
@@ -165,6 +182,11 @@ def test_the_plain_step_names_this_one(rng):
         actuator.step(sim, sim, actuator.state(), actuator.state(), DT)
 
 
+def same_twice(actuator):
+    position = actuator.stages.index(actuator.controller)
+    return "controller.kp", f"{position}.kp"
+
+
 def test_bad_input(rng):
     actuator, sim = build(), signals(rng)
     with pytest.raises(actuon.StructureError, match="requires_grad=True"):
@@ -179,6 +201,29 @@ def test_bad_input(rng):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kq": torch.zeros(N)})
     with pytest.raises(actuon.ArrayError, match=r"controller\.kp.*got shape \(3,\)"):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kp": torch.zeros(3)})
+    for parameters, said in (
+        ([torch.zeros(N)], "parameters: got list; must be a dict of tensors by name"),
+        ({3: torch.zeros(N)}, "parameters: no '3'"),
+        ({"controller.kp": torch.zeros(N).double()}, r"\['controller.kp'\]: got dtype torch.float64; must be"),
+        ({"controller.kp": torch.zeros(N, device="meta")}, r"\['controller.kp'\]: got a tensor on 'meta'"),
+        (dict.fromkeys(same_twice(actuator), torch.zeros(N)), "are the same; give one of them"),
+    ):
+        with pytest.raises(actuon.ActuonError, match=said):
+            actuon.torch.step(actuator, sim, sim, dt=DT, parameters=parameters)
+    for joint_q, said in (
+        (torch.zeros(N, device="meta"), "joint_q: got a tensor on 'meta'"),
+        (torch.zeros(N).to_sparse(), "joint_q: got a tensor of layout torch.sparse_coo; must be dense"),
+    ):
+        with pytest.raises(actuon.ArrayError, match=said):
+            actuon.torch.step(actuator, sim | {"joint_q": joint_q}, sim, dt=DT)
+    for response, said in (
+        (torch.tensor(1.0), r"response\['inverse_inertia'\]: got one number; must have one per DOF"),
+        (3.0, r"response\['inverse_inertia'\]: got float; must be a PyTorch tensor"),
+    ):
+        with pytest.raises(actuon.ArrayError, match=said):
+            actuon.torch.step(actuator, sim, sim, dt=DT, response=response)
+    with pytest.raises(actuon.StructureError, match="got str; must be an Actuator"):
+        actuon.torch.step("knee", sim, sim, dt=DT)
     with pytest.raises(actuon.ParameterError, match=r"response: no 'inertia'; names: inverse_inertia"):
         actuon.torch.step(actuator, sim, sim, dt=DT, response={"inertia": torch.ones(N)})
     with pytest.raises(actuon.ParameterError, match="response: has no 'inverse_inertia'"):

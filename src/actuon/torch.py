@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,8 @@ def step(
             gradients end.
         dt: Time step [s]. Needed where a stage works over time.
         parameters: Tensors to use as parameters, by kind and name, such as ``{"controller.kp": kp}``, or by the
-            position of their stage, ``{"1.kp": kp}``; shape (N,), or one number for all DOFs. Other parameters stay as
-            they are.
+            position of their stage, ``{"1.kp": kp}``; shape (N,), or one number for all DOFs. In this step alone: the
+            actuator keeps its own.
         response: Take the effort at the velocities that the step ends with: the ``inverse_inertia`` of
             `actuon.Response`, or a mapping with that and with ``acceleration`` and ``effort``, of any shape.
 
@@ -66,10 +66,12 @@ def step(
         Efforts [N·m or N], of the shape of the velocities, zero where the actuator has no DOF; and what the next step
         gets as ``memory``, None of a chain that remembers nothing.
     """
+    if not isinstance(actuator, Actuator):
+        raise StructureError(f"actuon.torch.step: got {type(actuator).__name__}; must be an Actuator")
     if not actuator.requires_grad:
         raise StructureError("actuon.torch.step: the actuator must be built with requires_grad=True")
     signals = _signals(actuator, sim_state, sim_control)
-    chosen = {name: _parameter(actuator, name, value) for name, value in (parameters or {}).items()}
+    chosen = _chosen(actuator, parameters)
     answers = _answers(actuator, response)
     before = _memory(actuator, memory)
     after = actuator.state()
@@ -102,7 +104,8 @@ class _Step(torch.autograd.Function):
     def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.call = call
         ctx.save_for_backward(*tensors)
-        _, _, output = _run(call, tensors)
+        with _in_use(call, tensors):
+            _, _, output = _run(call, tensors)
         kept = [wp.to_torch(array, requires_grad=False).clone() for array in _remembered(call.after)]
         return (wp.to_torch(output, requires_grad=False).reshape(tensors[1].shape), *kept)
 
@@ -111,22 +114,33 @@ class _Step(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Run the step again, on a tape, with what it got then."""
         call: _Call = ctx.call
-        now = [wp.clone(array) for array in call.parameters]
         tape = wp.Tape()
-        signals, answers, output = _run(call, ctx.saved_tensors, tape)
-        sources = [*signals, *call.parameters, *answers, *_remembered(call.before.state if call.before else None)]
-        results = [output, *_remembered(call.after)]
-        for array in (*sources, *results):
-            array.grad.zero_()
-        for array, gradient in zip(results, gradients, strict=True):
-            if gradient is not None:
-                wp.copy(array.grad, _as_warp(gradient).reshape(array.shape))
-        tape.backward()
-        found = [wp.to_torch(array.grad).clone() for array in sources]
-        for array, value in zip(call.parameters, now, strict=True):
-            wp.copy(array, value)
+        with _in_use(call, ctx.saved_tensors):
+            signals, answers, output = _run(call, ctx.saved_tensors, tape)
+            sources = [*signals, *call.parameters, *answers, *_remembered(call.before.state if call.before else None)]
+            results = [output, *_remembered(call.after)]
+            for array in (*sources, *results):
+                array.grad.zero_()
+            for array, gradient in zip(results, gradients, strict=True):
+                if gradient is not None:
+                    wp.copy(array.grad, _as_warp(gradient).reshape(array.shape))
+            tape.backward()
+            found = [wp.to_torch(array.grad).clone() for array in sources]
         shaped = (gradient.reshape(t.shape) for gradient, t in zip(found, ctx.saved_tensors, strict=True))
         return None, *(g if needed else None for g, needed in zip(shaped, ctx.needs_input_grad[1:], strict=True))
+
+
+@contextlib.contextmanager
+def _in_use(call: _Call, tensors: tuple[torch.Tensor, ...]) -> Iterator[None]:
+    """Let the actuator have the parameters of a step meanwhile."""
+    own = [wp.clone(array) for array in call.parameters]
+    try:
+        for array, tensor in zip(call.parameters, tensors[len(call.signals) :], strict=False):
+            wp.copy(array, _as_warp(tensor).reshape(array.shape))
+        yield
+    finally:
+        for array, value in zip(call.parameters, own, strict=True):
+            wp.copy(array, value)
 
 
 def _run(
@@ -138,8 +152,6 @@ def _run(
     said = tensors[count + len(call.parameters) :][: len(call.response)]
     answers = [wp.from_torch(tensor.detach().contiguous(), requires_grad=True) for tensor in said]
     response = Response(**dict(zip(call.response, answers, strict=True))) if answers else None
-    for array, tensor in zip(call.parameters, tensors[count:], strict=False):
-        wp.copy(array, _as_warp(tensor).reshape(array.shape))
     output = wp.zeros(tensors[1].numel(), dtype=wp.float32, device=call.actuator.device, requires_grad=True)
     sim = dict(zip(call.signals, signals, strict=True)) | {call.actuator.control_output_attr: output}
     with tape or contextlib.nullcontext():
@@ -158,12 +170,13 @@ def _answers(actuator: Actuator, response: torch.Tensor | Mapping[str, torch.Ten
     """What is said of the response, by name, in the shapes that `Response` takes."""
     if response is None:
         return {}
-    named = {"inverse_inertia": response} if isinstance(response, torch.Tensor) else dict(response)
+    named = response if isinstance(response, Mapping) else {"inverse_inertia": response}
     allowed = ("inverse_inertia", "acceleration", "effort")
     for name, value in named.items():
         if name not in allowed:
-            raise ParameterError(f"response: no '{name}'; {listed(name, allowed, 'names')}")
-        _check_tensor(actuator, f"response['{name}']", value)
+            raise ParameterError(f"response: no '{name}'; {listed(str(name), allowed, 'names')}")
+        if not _check_tensor(actuator, f"response['{name}']", value).ndim:
+            raise ArrayError(f"response['{name}']: got one number; must have one per DOF: tensor.expand(n)")
     if "inverse_inertia" not in named:
         raise ParameterError("response: has no 'inverse_inertia'")
     return {name: value if name == "inverse_inertia" else value.reshape(-1) for name, value in named.items()}
@@ -174,7 +187,9 @@ def _check_tensor(actuator: Actuator, where: str, value: object) -> torch.Tensor
         raise ArrayTypeError(f"{where}: got {type(value).__name__}; must be a PyTorch tensor")
     if value.dtype is not torch.float32:
         raise ArrayTypeError(f"{where}: got dtype {value.dtype}; must be torch.float32: pass tensor.float()")
-    if wp.device_from_torch(value.device) != actuator.device:
+    if value.layout is not torch.strided:
+        raise ArrayTypeError(f"{where}: got a tensor of layout {value.layout}; must be dense: pass tensor.to_dense()")
+    if value.device.type not in ("cpu", "cuda") or wp.device_from_torch(value.device) != actuator.device:
         raise ArrayError(f"{where}: got a tensor on '{value.device}'; the actuator runs on '{actuator.device}'")
     return value
 
@@ -216,6 +231,22 @@ def _signals(actuator: Actuator, sim_state: object, sim_control: object) -> dict
     return found
 
 
+def _chosen(
+    actuator: Actuator, parameters: Mapping[str, torch.Tensor] | None
+) -> dict[str, tuple[wp.array, torch.Tensor]]:
+    """The actuator's own arrays of parameters, and the tensors in their shapes."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise ParameterError(f"parameters: got {type(parameters).__name__}; must be a dict of tensors by name")
+    found: dict[str, tuple[wp.array, torch.Tensor]] = {}
+    for name, value in (parameters or {}).items():
+        array, tensor = _parameter(actuator, name, value)
+        for other, (known, _) in found.items():
+            if known is array:
+                raise ParameterError(f"parameters: '{other}' and '{name}' are the same; give one of them")
+        found[name] = array, tensor
+    return found
+
+
 def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.array, torch.Tensor]:
     """The actuator's own array of a parameter, and the tensor in its shape."""
     offered: dict[str, wp.array] = {}
@@ -226,11 +257,9 @@ def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.a
                 if stage.kind is not None:
                     offered.setdefault(f"{stage.kind.value}.{key}", array)
     if name not in offered:
-        raise ParameterError(f"parameters: no '{name}'; {listed(name, offered, 'parameters')}")
+        raise ParameterError(f"parameters: no '{name}'; {listed(str(name), offered, 'parameters')}")
     array = offered[name]
-    if not isinstance(value, torch.Tensor) or value.dtype is not torch.float32:
-        got = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
-        raise ArrayTypeError(f"parameters['{name}']: got {got}; must be a tensor of torch.float32")
+    _check_tensor(actuator, f"parameters['{name}']", value)
     try:
         return array, value.expand(array.shape)
     except RuntimeError as error:
