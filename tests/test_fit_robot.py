@@ -284,6 +284,8 @@ PENDULUM = """
   </worldbody>
 </mujoco>
 """
+FREE = actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0))
+"""A motor that gives the commanded efforts alone."""
 ZEROS = {"first.csv": 0.06, "second.csv": -0.03, "third.csv": 0.04}
 
 
@@ -327,6 +329,35 @@ def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_it
     assert applied.mean < 3.0 * result.error
     assert applied.as_dict()["zeros_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
     assert apply(tmp_path / "pendulum.yaml", plant("third.csv", has_own_zeros=False)).mean > 3.0 * applied.mean
+
+
+@pytest.mark.parametrize("has_own_zeros", [False, True])
+def test_actuators_that_diverge_are_told_without_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], has_own_zeros: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pendulum.xml").write_text(PENDULUM)
+    actuator = actuon.ActuatorConfig(actuon.PDControlConfig(1e9, 1e7, const_effort=1e9))
+    actuon.save_actuators("mad.yaml", [actuon.ActuatorEntry("hip", "hip", actuator)])
+    plant = RobotPlant("pendulum.xml", [swinging("first.csv")], 0.002, window=0.5, has_own_zeros=has_own_zeros)
+    applied = apply("mad.yaml", plant)
+    assert np.isinf(applied.errors).all()
+    said = applied.as_dict()
+    assert said["mae_mrad"] == {"mean": None, "joints": {"hip": None}, "logs": {"first.csv": None}}
+    assert said["warnings"] == ["first.csv: the simulation diverges with these actuators"]
+    assert capfd.readouterr().err == ""
+    assert not Path("MUJOCO_LOG.TXT").exists()
+
+
+def test_a_zero_that_is_too_far_off_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pendulum.xml").write_text(PENDULUM)
+    log = swinging("first.csv")
+    joint = dataclasses.replace(log.joints[0], position=log.joints[0].position + 1.0)
+    actuon.save_actuators(tmp_path / "a.yaml", [actuon.ActuatorEntry("hip", "hip", FREE)])
+    logs = [dataclasses.replace(log, joints=(joint,))]
+    plant = RobotPlant(tmp_path / "pendulum.xml", logs, 0.002, window=0.5, has_own_zeros=True)
+    (warning,) = apply(tmp_path / "a.yaml", plant).warnings
+    assert warning.startswith("first.csv: the zero of hip is found 0.3 off, and not looked for beyond 0.3: state the")
 
 
 def test_a_plant_that_was_sent_elsewhere_keeps_its_runs(arm: Path) -> None:

@@ -19,7 +19,7 @@ from .models import Model
 from .network_replay import OUTSIDE, outside_of, residuals_of
 from .plants.plant import Plant
 from .plants.robot import RobotPlant
-from .result import milli_zeros
+from .result import far_zeros, milli_zeros
 from .zeros import errors_with_zeros, zeros_by_name
 
 
@@ -30,7 +30,7 @@ class Applied:
     joints: tuple[str, ...]
     logs: tuple[str, ...]
     errors: np.ndarray
-    """Shape (R, J)."""
+    """Shape (R, J); inf where the simulation diverged."""
     outside: Mapping[str, float] = field(default_factory=dict)
     """Share of samples at which a network sees what it was not trained on, by joint."""
     zeros: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -39,11 +39,14 @@ class Applied:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before using the errors."""
-        return tuple(
+        lost = [path for path, own in zip(self.logs, self.errors, strict=True) if not np.isfinite(own).all()]
+        diverged = [f"{path}: the simulation diverges with these actuators" for path in dict.fromkeys(lost)]
+        outside = [
             f"{joint}: {100.0 * share:.0f} % of the samples are outside of the range that its network was trained on"
             for joint, share in self.outside.items()
             if share > OUTSIDE
-        )
+        ]
+        return (*diverged, *far_zeros(self.zeros), *outside)
 
     @property
     def mean(self) -> float:
@@ -51,19 +54,27 @@ class Applied:
         return float(self.errors.mean())
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it, in mrad: the mean, by joint, and by log. Windows of one log are taken together."""
+        """As JSON can hold it, in mrad: the mean, by joint, and by log. Windows of one log are taken together.
+
+        None where the simulation diverged.
+        """
         by_log = {path: [i for i, own in enumerate(self.logs) if own == path] for path in dict.fromkeys(self.logs)}
         milli = 1e3 * self.errors
         return {
             "mae_mrad": {
-                "mean": float(milli.mean()),
-                "joints": {joint: float(milli[:, j].mean()) for j, joint in enumerate(self.joints)},
-                "logs": {path: float(milli[rows].mean()) for path, rows in by_log.items()},
+                "mean": _mean(milli),
+                "joints": {joint: _mean(milli[:, j]) for j, joint in enumerate(self.joints)},
+                "logs": {path: _mean(milli[rows]) for path, rows in by_log.items()},
             },
             **({"zeros_mrad": milli_zeros(self.zeros)} if self.zeros else {}),
             **({"outside_training_range": dict(self.outside)} if self.outside else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
+
+
+def _mean(errors: np.ndarray) -> float | None:
+    mean = float(errors.mean())
+    return mean if np.isfinite(mean) else None
 
 
 def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = False) -> Applied:
@@ -86,6 +97,7 @@ def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndar
         return Applied(plant.joints, tuple(r.path for r in plant.runs), errors, zeros=zeros_by_name(plant, zeros))
     residuals = residuals_of(plant, models, values)
     errors = np.array([np.abs(run).mean(axis=0) for run in residuals])
+    errors[~np.isfinite(errors)] = np.inf
     outside = outside_of(plant, models, residuals)
     return Applied(plant.joints, tuple(run.path for run in plant.runs), errors, outside)
 

@@ -21,11 +21,14 @@ from .fleet import joint_of
 from .local import CONFIDENCE
 from .models import Model
 from .parameters import place_of
+from .problem import MOST_ZERO
 
 if TYPE_CHECKING:
     from .selection import Compared
 
 MILLI = 1e3
+_FAR = 0.99
+"""Share of the largest zero of an encoder from which on it is told."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ class FitResult:
         elif not self.converged:
             yield f"the fit did not converge in {self.generations} generations: give it more, or free fewer parameters"
         yield from self.cautions
+        yield from far_zeros(self.zeros)
         for joint in self.joints:
             for parameter in joint.parameters:
                 if parameter.at_bound in ("low", "high"):
@@ -195,6 +199,17 @@ class FitResult:
 def milli_zeros(zeros: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """Zeros of encoders by log and joint, in mrad."""
     return {log: {joint: zero * MILLI for joint, zero in own.items()} for log, own in zeros.items()}
+
+
+def far_zeros(zeros: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Zeros of encoders that are as far off as is looked for, in sentences."""
+    for log, own in zeros.items():
+        for joint, zero in own.items():
+            if abs(zero) > _FAR * MOST_ZERO:
+                yield (
+                    f"{log}: the zero of {joint} is found {zero:.2g} off, and not looked for beyond {MOST_ZERO:g}: "
+                    "state the offset of its positions"
+                )
 
 
 def _milli(error: float | None) -> float | None:

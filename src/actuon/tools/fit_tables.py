@@ -140,10 +140,14 @@ def print_applied(actuators: Path, found: Applied) -> None:
     table = Table("log", escape("mean absolute error [mrad]"))
     table.columns[1].justify = "right"
     for path, error in errors["logs"].items():
-        table.add_row(escape(Path(path).name), f"{error:.2f}")
+        table.add_row(escape(Path(path).name), _two_digits(error))
     console.print(table)
     if found.zeros:
         console.print(escape(_zeros(found.zeros)), highlight=False)
     for joint, error in errors["joints"].items():
-        console.print(f"{escape(joint)}: {error:.2f} mrad", highlight=False)
-    console.print(f"{escape(str(actuators))}: {errors['mean']:.2f} mrad", highlight=False)
+        console.print(f"{escape(joint)}: {_two_digits(error)} mrad", highlight=False)
+    console.print(f"{escape(str(actuators))}: {_two_digits(errors['mean'])} mrad", highlight=False)
+
+
+def _two_digits(error: float | None) -> str:
+    return "inf" if error is None else f"{error:.2f}"

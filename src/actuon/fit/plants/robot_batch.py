@@ -18,6 +18,7 @@ from ...components.delay_time import InterpolatedDelayConfig
 from ...components.sensors.encoder import SensorEncoder
 from ...sim import Articulation
 from ...sim.mujoco.batch import FEW
+from ...sim.mujoco.warnings import without_prints_of_mujoco
 from ..link import is_of_link
 from ..models import Model
 from ..parameters import place_of
@@ -158,7 +159,7 @@ class RobotBatch:
             found[:, run] = np.where(is_dead[:, None], np.inf, errors[slot])
             errors[slot] = 0.0
 
-        with contextlib.suppress(_AllDivergedError):
+        with contextlib.suppress(_AllDivergedError), without_prints_of_mujoco():
             self._play(candidates, zeros, look, end)
         return found
 
@@ -185,7 +186,8 @@ class RobotBatch:
             since[slot] = 0
 
         try:
-            self._play(candidates, zeros, look, end)
+            with without_prints_of_mujoco():
+                self._play(candidates, zeros, look, end)
         except _AllDivergedError:
             return [np.full_like(path, np.nan) for path in paths]
         return paths
