@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 import time
+import urllib.request
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import actuon
+from actuon.bench.drive import Drive
 
 pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[bench]'")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -114,6 +122,24 @@ def test_tabs_share_one_session_and_a_lost_one_loses_nothing(browser, page, benc
     assert session.real.configs[joint].controller.kd == 3.0
 
 
+def test_the_page_has_its_picture_taken(page, bench, tmp_path):
+    """``ACTUON_BENCH_PICTURE=docs/images/bench.png`` keeps it, with an ideal robot beside the real one."""
+    session, kept = bench.session, os.environ.get("ACTUON_BENCH_PICTURE")
+    if kept:
+        page.set_viewport_size({"width": 1440, "height": 810})
+        session.do(session.reset)
+        session.do(session.show_ideal, True)
+        columns = [session.dof_names.index(name) for name in session.joints if "calf" in name]
+        session.do(session.set_drive, Drive("step", tuple(columns), 0.35, 0.8, -0.1, names=session.dof_names))
+        session.do(session.pause, False)
+        page.locator(".mantine-Notification-closeButton").first.click()
+        page.wait_for_timeout(20_000)
+        session.do(session.pause, True)
+        page.wait_for_timeout(5_000)
+    page.screenshot(path=kept or tmp_path / "bench.png")
+    assert Path(kept or tmp_path / "bench.png").stat().st_size < 400_000
+
+
 def test_files_are_saved_in_the_folder_and_nowhere_else(page, bench):
     page.get_by_role("tab", name="Save").first.click()
     name = page.locator("label", has_text="Values").locator("xpath=ancestor::div[.//input][1]").locator("input")
@@ -132,13 +158,12 @@ def test_files_are_saved_in_the_folder_and_nowhere_else(page, bench):
 
 
 def test_pages_of_other_sites_are_refused(bench):
+    from viser import __version__
     from websockets.exceptions import InvalidStatus
     from websockets.sync.client import connect
 
     there = f"localhost:{bench.server.get_port()}"
-    import viser
-
-    protocol = [f"viser-v{viser.__version__}"]
+    protocol = [f"viser-v{__version__}"]
     with connect(f"ws://{there}", origin=f"http://{there}", subprotocols=protocol, open_timeout=60):
         pass
     with pytest.raises(InvalidStatus, match="403"):
@@ -147,12 +172,6 @@ def test_pages_of_other_sites_are_refused(bench):
 
 
 def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
-    import os
-    import signal
-    import subprocess
-    import sys
-    import urllib.request
-
     saved = tmp_path / "run.npz"
     arguments = ["bench", "ak80-9", "--port", "8131", "--record", str(saved)]
     started = subprocess.Popen(
@@ -161,15 +180,18 @@ def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    lines = iter(started.stdout.readline, "")
-    said = next(line for line in lines if "on the bench" in line)
-    assert "ssh -L 8131:localhost:8131" in next(lines)
-    address = said.split()[6].rstrip(";")
-    with urllib.request.urlopen(address) as answer:
-        assert b"viser" in answer.read()
-    time.sleep(0.5)
-    started.send_signal(signal.SIGINT)
-    rest, _ = started.communicate(timeout=60)
+    try:
+        lines = iter(started.stdout.readline, "")
+        address = next(line for line in lines if "on the bench" in line).split()[6].rstrip(";")
+        port = address.rpartition(":")[2]  # another where that one is taken
+        assert f"ssh -L {port}:localhost:{port} " in next(lines)
+        with urllib.request.urlopen(address) as answer:
+            assert b"viser" in answer.read()
+        time.sleep(0.5)
+        started.send_signal(signal.SIGINT)
+        rest, _ = started.communicate(timeout=60)
+    finally:
+        started.kill()
     assert f"saved {saved}" in rest
     assert started.returncode == 0
     with np.load(saved) as record:
@@ -177,8 +199,6 @@ def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
 
 
 def test_the_page_is_for_this_computer_only_unless_asked():
-    import socket
-
     with actuon.bench.open("ak80-9", port=8141) as opened:
         assert opened.server.get_host() == "127.0.0.1"
         assert opened.url == f"http://localhost:{opened.server.get_port()}"

@@ -156,8 +156,9 @@ class Bench:
         column = self.session.dof_names.index(joint)
         session, pace, found = self.session, self.session.pace, self._study.found
         behind = pace.real_time < _BEHIND and not session.is_paused and not session.problem
-        state = "paused" if session.is_paused else "stopped" if session.problem else f"{pace.real_time:.2f} × real time"
-        rows = [("time", f"{session.time:.1f} s"), ("pace", f"{state}, load {100.0 * pace.load:.0f} %")]
+        kept = f"{pace.real_time:.2f} × real time, load {100.0 * pace.load:.0f} %"
+        state = "paused" if session.is_paused else "stopped" if session.problem else kept
+        rows = [("time", f"{session.time:.1f} s"), ("pace", state)]
         share = found.shares.get(joint)
         if share is not None:
             stale = " …" if found.shares_version != session.values_version else ""
