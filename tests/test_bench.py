@@ -19,7 +19,7 @@ from actuon.bench.plots import draw_joint, spectrum
 from actuon.bench.replay import LogReplay, command_of, fittable
 from actuon.bench.report import as_png, save_report
 from actuon.bench.saving import save_usd, save_yaml
-from actuon.bench.server import is_of_own_page
+from actuon.bench.server import is_of_own_page, make_server
 from actuon.bench.session import Session
 from actuon.bench.source import find_source, motor_actuator
 from actuon.bench.study import Asked, Found, Study, envelope_of
@@ -254,6 +254,46 @@ def test_what_is_neither_a_robot_nor_a_motor():
         find_source("AK80-8")
     with pytest.raises(actuon.RobotFileError, match="does not exist"):
         find_source("nowhere.xml")
+    with pytest.raises(actuon.RobotFileError, match="neither a robot's file"):
+        find_source("a" * 5000)
+    with pytest.raises(actuon.RobotFileError, match="cannot be read: File name too long"):
+        find_source("a" * 5000 + ".xml")
+
+
+def test_a_motor_is_found_beside_a_folder_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ak80-9").mkdir()
+    assert find_source("ak80-9").motor == "ak80-9"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((["elbow"], 0, "kp", 1.0), "no joint 'elbow' with an actuator; joints: motor"),
+        ((["motor"], 9, "kp", 1.0), "stage: got 9; must be a whole number from 0 to 2"),
+        ((["motor"], "0", "kp", 1.0), "stage: got '0'"),
+        ((["motor"], 0, "kq", 1.0), "stage 0: a PDControlConfig has no 'kq'; parameters: kp, kd"),
+    ],
+)
+def test_values_that_are_not_there_are_told(motor, arguments, said):
+    with pytest.raises(actuon.ParameterError, match=said):
+        motor.set_number(*arguments)
+
+
+def test_a_record_that_could_not_be_saved_is_refused_at_its_start(tmp_path, motor):
+    for path in (tmp_path / "run.txt", tmp_path):
+        with pytest.raises(actuon.SimulationError, match="record: got .*; must be a file that ends in .npz or .csv"):
+            motor.record(path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(actuon.RobotFileError, match="is a file; must be a folder"):
+        motor.record(tmp_path / "file" / "run.npz")
+    assert not motor.is_recording
+
+
+@pytest.mark.parametrize("port", [-1, 65536, "8017", 80.5])
+def test_a_port_that_cannot_be(port):
+    with pytest.raises(actuon.SimulationError, match="port: got .*; must be a whole number from 1 to 65535, or 0"):
+        make_server("127.0.0.1", port)
 
 
 @pytest.fixture
@@ -289,6 +329,14 @@ def test_a_page_reads_and_writes_inside_of_the_folder(folder):
     assert folder.to_write("new.csv", (".csv",)) == folder.root / "new.csv"
     with pytest.raises(actuon.RobotFileError, match="its folder does not exist"):
         folder.to_write("a/b.csv", (".csv",))
+    for reach in (folder.to_read, folder.to_write):
+        with pytest.raises(actuon.RobotFileError, match="cannot be used: .*File name too long"):
+            reach("a" * 300 + ".csv", (".csv",))
+    (folder.root / "old.csv").mkdir()
+    with pytest.raises(actuon.RobotFileError, match="'old.csv' is a folder; must be a file"):
+        folder.to_write("old.csv", (".csv",), replace=True)
+    with pytest.raises(actuon.RobotFileError, match="is not a folder"):
+        Folder(folder.root / "run.csv")
 
 
 @pytest.fixture

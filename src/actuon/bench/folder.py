@@ -23,6 +23,8 @@ class Folder:
 
     def __init__(self, root: PathLike):
         self.root = Path(root).resolve()
+        if not self.root.is_dir():
+            raise RobotFileError(f"'{root}' is not a folder")
 
     def inside(self, name: str, formats: Sequence[str]) -> Path:
         """The file of this name, with links followed.
@@ -38,6 +40,7 @@ class Folder:
             raise RobotFileError(f"got {shown(name)}; must be the name of a file")
         try:
             path = (self.root / name.strip()).resolve()
+            path.exists()  # which refuses names that are too long
         except (OSError, RuntimeError) as error:
             raise RobotFileError(f"'{name}' cannot be used: {error}") from error
         if path == self.root or not path.is_relative_to(self.root):
@@ -58,6 +61,8 @@ class Folder:
         path = self.inside(name, formats)
         if path.exists() and not replace:
             raise RobotFileError(f"'{name}' is there already; choose another name, or allow to replace it")
+        if path.is_dir():
+            raise RobotFileError(f"'{name}' is a folder; must be a file")
         if not path.parent.is_dir():
             raise RobotFileError(f"'{name}': its folder does not exist")
         return path

@@ -59,11 +59,11 @@ class Bench:
     ):
         self.folder = Folder(folder)
         self.session = Session(find_source(robot, allow_torch))
-        if record is not None:
-            self.session.record(record)
         self._study = Study(self.session.source)
         self._asked: tuple[str, int] | None = None
         try:
+            if record is not None:
+                self.session.record(record)
             self.server: Any = make_server(host, port)
         except BaseException:
             self._study.close()

@@ -17,7 +17,7 @@ from ..attach.telemetry import Telemetry
 from ..components.component import Component
 from ..declare.config import Config
 from ..declare.registry import class_of
-from ..errors import ActuonError, ParameterError, StructureError
+from ..errors import ActuonError, ParameterError, StructureError, listed, shown
 from ..sim import Articulation
 from .source import Source
 
@@ -100,6 +100,12 @@ class BenchRobot:
         Raises:
             ParameterError: It is not. Nothing is changed then.
         """
+        joints = list(joints)
+        for joint in joints:
+            if joint not in self.configs:
+                raise ParameterError(
+                    f"no joint '{joint}' with an actuator; {listed(str(joint), self.configs, 'joints')}"
+                )
         changed = {joint: with_number(self.configs[joint], stage, name, value) for joint in joints}
         before = self._armatures()
         written = self._write_live(changed, stage, name) and self._armatures() == before
@@ -183,9 +189,14 @@ def _columns(actuator: Actuator) -> np.ndarray:
 
 def with_number(config: ActuatorConfig, stage: int, name: str, value: Any) -> ActuatorConfig:
     """The chain with another value of one parameter, checked."""
+    if isinstance(stage, bool) or not isinstance(stage, int) or not 0 <= stage < len(config.stages):
+        raise ParameterError(f"stage: got {shown(stage)}; must be a whole number from 0 to {len(config.stages) - 1}")
     part = config.stages[stage]
     if not isinstance(part, Config):
         raise StructureError(f"stage {stage}: a {type(part).__name__} has no declared values to change")
+    if name not in part.declared():
+        known = listed(str(name), part.declared(), "parameters")
+        raise ParameterError(f"stage {stage}: a {type(part).__name__} has no '{name}'; {known}")
     stages = list(config.stages)
     stages[stage] = dataclasses.replace(part, **{name: value})
     return config.with_stages(stages)

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..errors import MissingExtraError, SimulationError
+from ..errors import MissingExtraError, SimulationError, shown
 
 LOCALHOST = "127.0.0.1"
 _FORBIDDEN = 403
+_LAST_PORT = 65535
 
 
 def make_server(host: str, port: int) -> Any:
@@ -30,7 +31,7 @@ def make_server(host: str, port: int) -> Any:
         import viser
     except ImportError as error:
         raise MissingExtraError("viser", "bench", "the bench in the browser") from error
-    _check_address(host)
+    _check_address(host, port)
     with quietly(), _for_own_page(is_loopback(host)):
         server = viser.ViserServer(host=host, port=port, verbose=False)
     server.request_share_url = lambda verbose=True: None
@@ -54,10 +55,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _check_address(host: str) -> None:
-    """Refuse an address that this computer does not have: viser would try one port after the other."""
+def _check_address(host: str, port: int) -> None:
+    """Refuse what is not an address of this computer: viser would try one port after the other, or wait forever."""
     import socket
 
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= _LAST_PORT:
+        raise SimulationError(f"port: got {shown(port)}; must be a whole number from 1 to {_LAST_PORT}, or 0 for any")
     try:
         family = socket.getaddrinfo(host, None)[0][0]
         with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -10,13 +10,15 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from ..actuator_config import ActuatorConfig
-from ..attach.recorder import Recorder
+from ..attach.recorder import FORMATS, Recorder
 from ..errors import ActuonError, SimulationError
+from ..files import check_folder
 from ..sim.mujoco.warnings import without_prints_of_mujoco
 from ..typing import PathLike
 from .drive import SINE, Drive
@@ -222,6 +224,10 @@ class Session:
 
     def record(self, path: PathLike) -> None:
         """Record every step from now on, to be saved at the end."""
+        path = Path(path)
+        if path.suffix not in FORMATS or path.is_dir():
+            raise SimulationError(f"record: got '{path}'; must be a file that ends in {' or '.join(FORMATS)}")
+        check_folder(path.parent)
         self.stop_recording()
         self._recorder, self._record_path = Recorder(self.real.actuators), path
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,17 +76,17 @@ def find_source(robot: PathLike, allow_torch: bool = False) -> Source:
         RobotFileError: It is neither.
     """
     path = Path(robot)
-    if path.exists() or path.suffix.lower() in FORMATS or len(path.parts) > 1:
-        check_readable(path, FORMATS)
-        return Source(path.name, path, allow_torch)
-    try:
-        motor = find_motor(str(robot))
-    except ActuonError as error:
-        formats = f"a robot's file ({', '.join(FORMATS)})"
-        raise RobotFileError(
-            f"'{robot}' is neither {formats} nor a motor; {listed(str(robot).lower(), motor_names(), 'motors')}"
-        ) from error
-    return Source(motor.name, None, allow_torch, motor.name)
+    if path.suffix.lower() not in FORMATS and len(path.parts) == 1:
+        try:
+            motor = find_motor(str(robot))
+            return Source(motor.name, None, allow_torch, motor.name)
+        except ActuonError as error:
+            if not os.path.exists(path):
+                known = listed(str(robot).lower(), motor_names(), "motors")
+                formats = f"a robot's file ({', '.join(FORMATS)})"
+                raise RobotFileError(f"'{robot}' is neither {formats} nor a motor; {known}") from error
+    check_readable(path, FORMATS)
+    return Source(path.name, path, allow_torch)
 
 
 def motor_actuator(name: str) -> ActuatorConfig:
