@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import mujoco
 import numpy as np
 import pytest
 import worker_calls
@@ -491,3 +492,22 @@ def test_units_are_those_of_a_joint_that_slides():
     labels = [number.label for number in numbers_of(config, slides=True)]
     assert labels == ["kp [N/m]", "kd [N·s/m]", "const_effort [N]", "max_effort [N]"]
     assert numbers_of(config)[0].label == "kp [N·m/rad]"
+
+
+def test_a_robot_that_cannot_be_made_leaves_nothing_behind(tmp_path):
+    (tmp_path / "bare.xml").write_text(
+        '<mujoco><worldbody><body name="arm"><joint name="elbow"/><geom size="0.1"/></body></worldbody></mujoco>'
+    )
+    before = mujoco.get_mju_user_warning()
+    with pytest.raises(actuon.RobotFileError, match="has no actuators"):
+        Session(find_source(tmp_path / "bare.xml"))
+    assert mujoco.get_mju_user_warning() is before
+
+
+def test_robots_are_let_go_of_where_a_record_cannot_be_saved(tmp_path):
+    session = Session(find_source("ak80-9"))
+    session.record(tmp_path / "run.txt")
+    session.advance(0.01)
+    with pytest.raises(actuon.SimulationError, match="has the format '.txt'"):
+        session.close()
+    assert session.real.simulation.is_closed

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from ..typing import PathLike
 
 _DEEPEST = 3
 _MOST = 200
+_MOST_FOLDERS = 1000
 
 
 class Folder:
@@ -70,7 +72,7 @@ class Folder:
     def files(self, formats: Sequence[str]) -> list[str]:
         """Names of files of these formats, up to three folders deep; hidden ones are left out, links not followed."""
         found: list[str] = []
-        for folder, below, names in os.walk(self.root):
+        for folder, below, names in itertools.islice(os.walk(self.root), _MOST_FOLDERS):
             depth = len(Path(folder).relative_to(self.root).parts)
             below[:] = [] if depth >= _DEEPEST else sorted(name for name in below if not name.startswith("."))
             kept = [name for name in names if name.lower().endswith(tuple(formats)) and not name.startswith(".")]

@@ -54,9 +54,10 @@ class Session:
 
     def __init__(self, source: Source):
         self.source = source
-        self._quiet = contextlib.ExitStack()
-        self._quiet.enter_context(without_prints_of_mujoco())
-        self.real = BenchRobot(source)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(without_prints_of_mujoco())
+            self.real = BenchRobot(source)
+            self._quiet = stack.pop_all()
         self.ideal: BenchRobot | None = None
         """The same robot with ideal motors, while it is there."""
         robot = self.real
@@ -118,10 +119,12 @@ class Session:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         self._thread = None
-        self.stop_recording()
-        for robot in self.robots:
-            robot.close()
-        self._quiet.close()
+        try:
+            self.stop_recording()
+        finally:
+            for robot in self.robots:
+                robot.close()
+            self._quiet.close()
 
     def __enter__(self) -> Self:
         return self
