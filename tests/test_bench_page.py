@@ -157,6 +157,22 @@ def test_files_are_saved_in_the_folder_and_nowhere_else(page, bench):
     until((bench.folder.root / "quadruped.bench.png").exists)
 
 
+def test_a_log_is_loaded_and_its_error_shown(page, bench):
+    session = bench.session
+    session.do(session.pause, False)
+    session.do(session.reset)
+    session.do(session.record, bench.folder.root / "run.csv")
+    until(lambda: session.time > 1.0)
+    session.do(session.stop_recording)
+    session.do(session.pause, True)
+    page.get_by_role("tab", name="Log").last.click()
+    page.get_by_role("button", name="Look for logs again").click()
+    page.locator('input[value="choose a log"]').first.click()
+    page.get_by_role("option", name="run.csv").click()
+    page.locator('[data-actuon="error"]').first.wait_for(timeout=PATIENCE)
+    assert "mrad" in page.locator('[data-actuon="error"]').first.inner_text()
+
+
 def test_pages_of_other_sites_are_refused(bench):
     from viser import __version__
     from websockets.exceptions import InvalidStatus
