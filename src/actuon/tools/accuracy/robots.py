@@ -26,7 +26,7 @@ def ak80_6(place: Place) -> dict[str, Any]:
     if not _AK80_6.is_file():
         raise NotPossible(f"{_AK80_6}, which describes the robot, is not there")
     plant = load_plant(_AK80_6, logs, window=_WINDOW)
-    found = compare_presets(plant, ("m1", "m3"), _OPTIONS)
+    found = compare_presets(plant, ("m1",), _OPTIONS)
     pictures = [draw_models(place.images / "accuracy_ak80_6_models.png", found.compared)]
     return {"rows": found.rows(plant.joints), "pictures": [path.name for path in pictures]}
 
