@@ -129,6 +129,18 @@ def test_the_true_actuators_follow_the_log_together_and_alone(arm: Path) -> None
     assert plant.alone().errors(models, none).max() < 5e-3
 
 
+def test_a_joint_alone_has_the_armature_of_the_file_where_its_chain_brings_none(tmp_path: Path) -> None:
+    path = tmp_path / "heavy.xml"
+    path.write_text(ARM.replace('armature="0.02"', 'armature="0.3"'))
+    friction = actuon.FrictionEffectConfig(dynamic=0.1, viscous=1.0)
+    models = [Model("pd", actuon.ActuatorConfig(actuon.PDControlConfig(30.0, 0.0), effects=[friction]), ())] * 2
+    plant = RobotPlant(path, [recorded(1, 2.0)])
+    alone = plant.alone()
+    assert alone is not None
+    none = [np.zeros((1, 0))] * 2
+    np.testing.assert_allclose(alone.errors(models, none), plant.errors(models, none), rtol=0.15)
+
+
 def test_errors_are_those_of_the_residuals(arm: Path) -> None:
     plant = RobotPlant(arm, [recorded(1, 2.0), recorded(2, 1.0), recorded(3, 0.9)], dt=0.002)
     models = [Model(joint, chain(joint, kp=10.0), ()) for joint in plant.joints]

@@ -43,7 +43,8 @@ class AlongLogsPlant:
             starts = np.array([run.start[:, joint] for run in runs])
             none = np.zeros(len(runs))
             settings = [run.log.settings for run in runs]
-            self._runs.append(Runs([own[joint] for own in tables], starts, none + _LEAST, none, settings))
+            own_tables, armature = [own[joint] for own in tables], float(robot.armature[joint])
+            self._runs.append(Runs(own_tables, starts, none + _LEAST, none, settings, armature))
         self._batches: list[tuple[int, Model, int, LoadBatch]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -48,6 +48,8 @@ class Runs:
     """Of the loads [N·m]."""
     settings: Sequence[Any]
     """Of the logs."""
+    armature: float = 0.0
+    """Of the joint where the chain brings none [kg·m²]."""
 
 
 class LoadBatch:
@@ -116,7 +118,7 @@ class _Shard:
         self._part, self._dt, self._device = part, dt, device
         run_of = np.repeat(np.arange(len(runs.tables)), candidates)[part]
         self._start = runs.starts[run_of]
-        self._inertia = runs.inertias[run_of]
+        self._inertia, self._own_armature = runs.inertias[run_of], runs.armature
         lengths = np.array([len(table) for table in runs.tables])
         first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
         self._load = KnownLoad(
@@ -178,7 +180,9 @@ class _Shard:
         bias = sum(s.bias.numpy() for s in self._chain if isinstance(s, SensorEncoder))
         self._bias = np.broadcast_to(np.asarray(bias, np.float32), self._inertia.shape)
         self._load.bias.assign(np.ascontiguousarray(self._bias))
-        self._load.inertia.assign((self._inertia + _armature(self._chain)).astype(np.float32))
+        armature = _armature(self._chain)
+        moved = self._inertia + np.where(armature > 0.0, armature, self._own_armature)
+        self._load.inertia.assign(moved.astype(np.float32))
         if self._delay is not None:
             self._load.delay.assign(self._delay.delay)
         self._state.reset()
