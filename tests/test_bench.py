@@ -506,8 +506,9 @@ def test_a_robot_that_cannot_be_made_leaves_nothing_behind(tmp_path):
 
 def test_robots_are_let_go_of_where_a_record_cannot_be_saved(tmp_path):
     session = Session(find_source("ak80-9"))
-    session.record(tmp_path / "run.txt")
+    session.record(tmp_path / "run.npz")
     session.advance(0.01)
-    with pytest.raises(actuon.SimulationError, match="has the format '.txt'"):
+    (tmp_path / "run.npz").mkdir()
+    with pytest.raises((actuon.ActuonError, OSError)):
         session.close()
     assert session.real.simulation.is_closed

@@ -19,8 +19,8 @@ from .content import is_setting
 
 NAMES = ("dof_names", "joint_names", "names", "joints")
 """Arrays that hold the names of joints, in the order of columns of other arrays."""
-PATHS = "paths"
-"""Where the robots of a record stood."""
+OF_RECORDS = ("paths", "dof_units")
+"""What records hold beside series: where robots are, and the units of their DOFs."""
 SETTINGS = "settings"
 """Text in JSON."""
 
@@ -46,7 +46,7 @@ def read_npz(path: Path) -> Table:
     for name, array in arrays.items():
         if name in NAMES and array.ndim == 1 and array.dtype.kind in "US":
             names = [str(each) for each in array.astype(str)]
-        elif name == PATHS and array.dtype.kind in "US":
+        elif name in OF_RECORDS and array.dtype.kind in "US":
             continue
         elif array.ndim == 0:
             settings |= _settings(name, array)
