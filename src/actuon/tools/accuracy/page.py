@@ -60,8 +60,8 @@ _DATA = {
         "Six STS3215 servos in one arm, all coupled: six motions at 50 Hz from "
         "[sage](https://github.com/isaac-sim2real/sage), with the arm of "
         "[MuJoCo Menagerie](https://github.com/google-deepmind/mujoco_menagerie). One motion is held out at a time. "
-        "`prbs_excitation` jumps faster than the others move, so that a fit to these has not seen what it shows; in the "
-        "figures of others below it was fitted.",
+        "`prbs_excitation` jumps faster than the others move, so that a fit to these has not seen what it shows; it is "
+        "among the fitted ones in the figures of others below.",
         "Figures of the README of the data, for other motions of the same arm, mean of the five joints without the "
         "gripper:",
     ),
