@@ -509,6 +509,6 @@ def test_robots_are_let_go_of_where_a_record_cannot_be_saved(tmp_path):
     session.record(tmp_path / "run.npz")
     session.advance(0.01)
     (tmp_path / "run.npz").mkdir()
-    with pytest.raises((actuon.ActuonError, OSError)):
+    with pytest.raises(actuon.RobotFileError, match="cannot be written: it is not a regular file"):
         session.close()
     assert session.real.simulation.is_closed

@@ -15,6 +15,7 @@ import typer
 
 import actuon
 
+from .options import AllowTorch
 from .outputs import check_record
 
 
@@ -34,10 +35,7 @@ def bench(
     record: Annotated[
         Path | None, typer.Option(help="Save every step as .npz or .csv, at the end.", readable=False)
     ] = None,
-    allow_torch: Annotated[
-        bool,
-        typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code."),
-    ] = False,
+    allow_torch: AllowTorch = False,
 ) -> None:
     """Move a robot, or a motor, in real time in a page of the browser, and change its values meanwhile.
 

@@ -18,6 +18,7 @@ from actuon.files import check_folder
 from .bench_command import bench
 from .fit_commands import fit_app
 from .messages import in_commands
+from .options import AllowTorch
 from .run_command import run
 from .tables import (
     counted,
@@ -53,9 +54,6 @@ Root = Annotated[
     str | None, typer.Option(help="Path of the robot's root prim, in USD. Default: the file's default prim.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")]
-AllowTorch = Annotated[
-    bool, typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code.")
-]
 
 
 def _version(wanted: bool) -> None:

@@ -16,6 +16,8 @@ import actuon
 from actuon.errors import ParameterError, RobotFileError
 from actuon.files import check_folder
 
+from .options import AllowTorch
+
 _DEFAULT = "logs"
 
 
@@ -216,10 +218,7 @@ def apply(
     window: Window = None,
     dt: Step = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the errors as JSON.")] = False,
-    allow_torch: Annotated[
-        bool,
-        typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code."),
-    ] = False,
+    allow_torch: AllowTorch = False,
 ) -> None:
     """Replay actuators on logs, and print how far their positions are off: the same simulation as in a fit."""
     from actuon.fit import apply as applied

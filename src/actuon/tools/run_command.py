@@ -14,6 +14,7 @@ import actuon
 from actuon.files import check_folder
 
 from .messages import complain
+from .options import AllowTorch
 from .outputs import check_record
 from .tables import make_console, print_runs
 
@@ -38,10 +39,7 @@ def run(
     video: Annotated[
         Path | None, typer.Option(help="Save both runs side by side as .mp4 or .gif, in MuJoCo.", readable=False)
     ] = None,
-    allow_torch: Annotated[
-        bool,
-        typer.Option("--allow-torch", help="Trust .pt and .pt2 networks that the file names: loading can run code."),
-    ] = False,
+    allow_torch: AllowTorch = False,
 ) -> None:
     """Move a robot with its real motors and with ideal ones: a table per joint, plots, and a picture.
 
