@@ -255,9 +255,7 @@ def can_draw():
     return True
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # of imageio-ffmpeg
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of imageio-ffmpeg
 def test_run_draws_the_robot_and_films_it(tmp_path):
     if not can_draw():
         pytest.skip("MuJoCo finds no OpenGL to draw with: install libosmesa6")
