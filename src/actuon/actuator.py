@@ -27,9 +27,11 @@ from .held_control import held_state, holding_of, runner_of
 from .implicit_step import ImplicitStepper
 from .kernel.arguments import arguments
 from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
+from .kernel.fused import FusedRunner
+from .kernel.launch import Shard
 from .kernel.source import kernel_source
 from .kernel.structure import LIMITED_BY, SIGNALS, TANGENT, check_order, custom_signal
-from .kernel.types import Flavour
+from .kernel.types import CELL, Flavour
 from .newton_parts import NewtonPart
 from .response import Response
 from .tangent import why_no_slopes
@@ -319,7 +321,18 @@ class Actuator(ActuatorStages):
         """
         if self.num_actuators == 0:
             return
-        given = (
+        given = self._given(sim_state, sim_control)
+        if self._stateful:
+            self._check_state("current_act_state", current_act_state)
+            self._check_state("next_act_state", next_act_state)
+        if response is None:
+            self._runner.run(given, current_act_state, next_act_state, dt)
+        else:
+            self._implicit.step(given, current_act_state, next_act_state, dt, response)
+
+    def _given(self, sim_state: object, sim_control: object) -> tuple[Any, ...]:
+        """The arrays of the simulation, in the order of `Chain.slots`."""
+        return (
             read_array(sim_state, self.state_pos_attr, "sim_state"),
             read_array(sim_state, self.state_vel_attr, "sim_state"),
             read_array(sim_control, self.control_target_pos_attr, "sim_control"),
@@ -332,13 +345,26 @@ class Actuator(ActuatorStages):
             else None,
             *(self._read_signal(sim_control, signal) for signal in self.control_signal_attrs),
         )
-        if self._stateful:
-            self._check_state("current_act_state", current_act_state)
-            self._check_state("next_act_state", next_act_state)
-        if response is None:
-            self._runner.run(given, current_act_state, next_act_state, dt)
-        else:
-            self._implicit.step(given, current_act_state, next_act_state, dt, response)
+
+    def shards(
+        self, sim_state: object, sim_control: object, state: ActuatorState | None, dt: float, dofs: tuple[int, ...]
+    ) -> list[Shard] | None:
+        """Steps in place of ranges of DOFs, for an engine to run in its own loop. What the ranges are of must stay.
+
+        Args:
+            sim_state: As for `step`.
+            sim_control: As for `step`.
+            state: Before and after each step. Needed where `is_stateful`.
+            dt: Time step [s].
+            dofs: Where ranges begin, and the last ends: multiples of `CELL`, but for the end.
+
+        Returns:
+            The same list as long as nothing changes; None where a step is not one and the same kernel on the CPU.
+        """
+        if not isinstance(self._runner, FusedRunner) or not self.device.is_cpu:
+            return None
+        cells = tuple(-(-dof // CELL) for dof in dofs)
+        return self._runner.shards(self._given(sim_state, sim_control), state, dt, cells)
 
     @functools.cached_property
     def _implicit(self) -> ImplicitStepper:

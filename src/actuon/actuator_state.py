@@ -169,12 +169,16 @@ class ActuatorState:
         return described
 
     def _saved(self) -> dict[str, wp.array]:
-        saved: dict[str, wp.array] = {}
+        return {key: array for key, array in self.arrays().items() if key.split(".")[-1] not in _UNSAVED}
+
+    def arrays(self) -> dict[str, wp.array]:
+        """All arrays that a step in place reads and writes, by stage and name. They stay the same."""
+        found: dict[str, wp.array] = {}
         for position, state in enumerate(self.stages):
             if state is not None:
                 arrays = state.arrays() if hasattr(state, "arrays") else _arrays_of(state)
-                saved |= {f"{position}.{name}": array for name, array in arrays.items() if name not in _UNSAVED}
-        return saved | (self.held.arrays() if self.held is not None else {})
+                found |= {f"{position}.{name}": array for name, array in arrays.items()}
+        return found | (self.held.arrays() if self.held is not None else {})
 
     def __repr__(self) -> str:
         parts = [type(component).__name__ for component, s in zip(self.owner.stages, self.stages, strict=True) if s]

@@ -7,6 +7,7 @@ import abc
 import contextlib
 import itertools
 import math
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
@@ -18,12 +19,14 @@ from ..actuator_state import ActuatorState
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.structure import TANGENT
 from ..sim import Articulation, Event, Subscription
+from ..sim.driver import Motors
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
 from .engine_friction import EngineFriction
 from .engine_inertia import hand_over_inertia
+from .in_engine_loop import InEngineLoop
 from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
 from .remembering import Remembering, to_change
 from .tangent_mode import COMPUTED, EndingChains, TangentHandOver, mode_text, nothing
@@ -49,9 +52,9 @@ class Attachment(Remembering, Uncopyable):
     """What the controllers wanted [N·m or N], shape (N, D)."""
     _applied: wp.array
     """What the joints got [N·m or N], shape (N, D): from here, or from the engine's own drive."""
-    _velocity: np.ndarray
+    _velocity: np.ndarray | None
     """Of the joints when the actuators were stepped last [rad/s or m/s], shape (N, D); of an engine on a GPU flat, and
-    there, in `_velocity_there`."""
+    there, in `_velocity_there`. None: in the engine's loop, which knows."""
     _velocity_there: wp.array | None = None
     _signals: dict[str, wp.array]
     """What stages offer, by name, each of shape (N, D)."""
@@ -73,6 +76,8 @@ class Attachment(Remembering, Uncopyable):
     _tangent_columns: np.ndarray = np.zeros(0, np.int64)
     """DOFs whose efforts reach the engine as tangents, shape (d,)."""
     _tangent: TangentHandOver | None = None
+    _in_loop: InEngineLoop | None = None
+    """For steps that the engine takes with actuators in its own loop, where nothing else is to be done at each."""
     _closed = True
 
     def _make_arrays(self, articulation: Articulation) -> None:
@@ -163,6 +168,16 @@ class Attachment(Remembering, Uncopyable):
         self._bounds = self._effort_bounds()
         self._bounds_version = simulation.limits_version
         self._closed = False
+        if self._is_plain() and InEngineLoop.fits(self.articulation, self._robot_of):
+            handed_over = self._effort, columns, self._friction.handed_over
+            shown = [self._effort, self._computed, *self._signals.values()]
+            self._in_loop = InEngineLoop(self.articulation, self.actuators, self._control, *handed_over, shown)
+            simulation.driver = weakref.ref(self)
+
+    def _is_plain(self) -> bool:
+        """Whether a step is no more than to step the actuators, and to hand what they give to an engine on the CPU."""
+        is_more = self._tangent or self._batteries.has_any or self._friction.reads_loads
+        return not is_more and self._applied is self._effort and self._to_check is not None
 
     def _hand_over_efforts(self, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
         """Make ready to hand over efforts of these DOFs, of some as tangents."""
@@ -187,10 +202,14 @@ class Attachment(Remembering, Uncopyable):
         lower, upper = (values.astype(np.float32) for values in found)
         return lower, upper
 
-    def _keep_to_bounds(self) -> None:
+    def _check_bounds(self) -> None:
+        """See whether the engine's limits were changed."""
         version = self.articulation.simulation.limits_version
         if version != self._bounds_version:
             self._bounds, self._bounds_version = self._effort_bounds(), version
+
+    def _keep_to_bounds(self) -> None:
+        self._check_bounds()
         if self._bounds is not None:
             for numbers in self._to_bound:
                 np.clip(numbers, *self._bounds, out=numbers)
@@ -218,6 +237,28 @@ class Attachment(Remembering, Uncopyable):
         if self._auto_step:
             self.articulation.simulation.refresh_targets()
             self._step(dt)
+
+    def motors(self, dt: float) -> Motors | None:
+        """The actuators as an engine steps them in its own loop. See `Driver`."""
+        if self._in_loop is None or not self._auto_step or self._closed:
+            return None
+        self._check_bounds()
+        return self._in_loop.motors(self._states, dt, self._bounds)
+
+    def begin_loop(self) -> None:
+        """The engine is about to step the motors in its loop."""
+        assert self._in_loop is not None
+        self._in_loop.keep(self._states)
+
+    def end_loop(self, taken: bool) -> None:
+        """It has; or, where the steps were not ``taken``, actuators remember what they did before."""
+        assert self._in_loop is not None
+        if taken:
+            self._velocity = None
+            if self._trips is not None:
+                self._trips.look()
+        else:
+            self._in_loop.give_back()
 
     def _step_now(self, dt: float) -> None:
         """Step at a moment of the user's choice."""
@@ -304,10 +345,17 @@ class Attachment(Remembering, Uncopyable):
             self._tangent.show(efforts[1])
         if self._trips is not None and self._to_check is None:  # on a GPU, a look at each step would wait for it
             self._trips.look()
-        there = self._velocity_there
-        velocity = self._velocity if there is None else there.numpy()[self.articulation.flat_indices("joint_qd")]
         names = self.articulation.dof_names
-        return make_telemetry(names, velocity.copy(), *efforts, signals, self.actuators, self._bounds)
+        return make_telemetry(names, self._velocity_seen(), *efforts, signals, self.actuators, self._bounds)
+
+    def _velocity_seen(self) -> np.ndarray:
+        """Of the joints when the actuators were stepped last [rad/s or m/s], shape (N, D), as a copy."""
+        if self._velocity_there is not None:
+            return np.asarray(self._velocity_there.numpy()[self.articulation.flat_indices("joint_qd")])
+        if self._velocity is None:
+            assert self._in_loop is not None
+            return self._in_loop.velocities
+        return self._velocity.copy()
 
     def _on_reset(self, env_ids: np.ndarray) -> None:
         self.reset(self._rows_of(env_ids))

@@ -46,6 +46,8 @@ class EngineFriction:
     ):
         simulation, robots = articulation.simulation, articulation.robot_ids
         self._writers: list[Callable[[], None]] = []
+        self.handed_over: dict[str, tuple[wp.array, np.ndarray]] = {}
+        """Properties of DOFs that the engine gets at each step, of shape (N, D), and which of the D, by name."""
         self._read: Callable[[], None] | None = None
         offering = [actuator for actuator in actuators if _PROPERTIES.keys() & set(actuator.signals)]
         if not offering:
@@ -59,8 +61,14 @@ class EngineFriction:
             for signal, (name, _) in _PROPERTIES.items():
                 if signal in signals:
                     self._writers.append(simulation.property_writer(name, robots, columns, signals[signal]))
+                    self.handed_over[name] = signals[signal], columns
         if JOINT_LOAD in inputs:
             self._read = simulation.load_reader(robots, inputs[JOINT_LOAD])
+
+    @property
+    def reads_loads(self) -> bool:
+        """Whether stages see what the engine tells of loads."""
+        return self._read is not None
 
     def read_loads(self) -> None:
         """Let stages see what the engine tells of loads. To be called before they are stepped."""

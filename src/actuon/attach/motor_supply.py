@@ -43,6 +43,11 @@ class RobotBatteries:
         supplied = [actuators[i] for i in self._places]
         self._battery = SharedBattery(supplied, [robot_of[i] for i in self._places]) if supplied else None
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is a battery."""
+        return self._battery is not None
+
     def share(self, states: Sequence[ActuatorState | None]) -> None:
         """Let each motor know after a step what the others of its robot drew."""
         if self._battery is not None:

@@ -13,7 +13,7 @@ from ..arrays import DoubleArray, look_at_tensor, watch
 from .alone import argument_values
 from .arguments import Role
 from .binding import Chain
-from .launch import BoundProgram, recording_tape
+from .launch import BoundProgram, Shard, recording_tape
 from .program import program
 from .stepping import building, refuse_tape, renew_lock_after_fork, run_on_copies
 from .types import Flavour
@@ -36,12 +36,26 @@ class FusedRunner:
     def run(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> None:
         """Step, from the simulation arrays in the order of `Chain.slots`."""
         with self.lock:
-            plan = self._stateless if current is None else current.plans.get(self._key(following), (None, None))[1]
-            if plan is None or not plan.rebind(given, dt):
-                with building:
-                    plan = _Plan(self._chain, given, current, following, dt)
-                self._keep(plan, current, following)
-            plan.run()
+            self._plan(given, current, following, dt).run()
+
+    def shards(
+        self, given: tuple[Any, ...], state: Any, dt: float | None, cells: tuple[int, ...]
+    ) -> list[Shard] | None:
+        """What `run` would do, in place and for each range of cells of DOFs, for others to run any number of times.
+
+        Returns:
+            The same list as long as nothing changes; None where a step does more than to run them.
+        """
+        with self.lock:
+            return self._plan(given, state, state, dt).shards(cells)
+
+    def _plan(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> _Plan:
+        plan = self._stateless if current is None else current.plans.get(self._key(following), (None, None))[1]
+        if plan is None or not plan.rebind(given, dt):
+            with building:
+                plan = _Plan(self._chain, given, current, following, dt)
+            self._keep(plan, current, following)
+        return plan
 
     def _keep(self, plan: _Plan, current: Any, following: Any) -> None:
         if current is None:
@@ -88,6 +102,12 @@ class _Plan:
             run_on_copies(self._chain, self._doubles, self._bound.launch)
         else:
             self._bound.launch()
+
+    def shards(self, cells: tuple[int, ...]) -> list[Shard] | None:
+        """Steps of ranges of cells of DOFs; None where a step takes more than these."""
+        if self._doubles or self._flavour is not Flavour.BLOCK or self._chain.device.is_capturing:
+            return None
+        return self._bound.split(cells)
 
     def rebind(self, given: tuple[Any, ...], dt: float | None) -> bool:
         """Take over what has changed since the last step. False where that needs a new plan."""

@@ -71,6 +71,14 @@ class Shard:
         bounds, arguments = ctypes.byref(command.bounds), ctypes.byref(self._arguments)
         self.run = functools.partial(command.hooks.forward, bounds, arguments)
 
+    @property
+    def addresses(self) -> tuple[int, int, int] | None:
+        """Where the compiled function lies, and the two arguments that `run` calls it with; None off the CPU."""
+        if not self._names:
+            return None
+        function = ctypes.cast(self.command.hooks.forward, ctypes.c_void_p).value or 0
+        return function, ctypes.addressof(self.command.bounds), ctypes.addressof(self._arguments)
+
     def move(self, index: int, address: int) -> bool:
         """Change where an array argument lies, and nothing else of it. False where only `set` can."""
         if not self._names:
@@ -98,35 +106,57 @@ class BoundProgram:
 
     def __init__(self, program: Program, num_dofs: int, device: wp.Device, values: Sequence[Any], parallel: bool):
         self._device = device
+        self._kernel = program.kernel
         self._position = {(argument.role, argument.key): i for i, argument in enumerate(program.arguments)}
-        in_blocks = program.structure.flavour is Flavour.BLOCK
-        units = -(-num_dofs // CELL) if in_blocks else num_dofs
+        self._in_blocks = program.structure.flavour is Flavour.BLOCK
+        self._inputs = list(values)
+        self._inputs[self._position[Role.SIZE, "n"]] = num_dofs
+        self._moved: dict[int, int] = {}
+        units = -(-num_dofs // CELL) if self._in_blocks else num_dofs
         threads = 1
-        if in_blocks and parallel:
+        if self._in_blocks and parallel:
             threads = max(1, min(available_threads(), num_dofs // DOFS_PER_THREAD))
-        bounds = [units * shard // threads for shard in range(threads + 1)]
-        self._shards = []
-        for first, last in itertools.pairwise(bounds):
-            inputs = list(values)
-            inputs[self._position[Role.SIZE, "n"]] = num_dofs
-            inputs[self._position[Role.SIZE, "first"]] = first
-            dim = (last - first, 1) if in_blocks else last - first
-            command = wp.launch(program.kernel, dim, inputs, device=device, record_cmd=True)
-            self._shards.append(Shard(command))
+        self._shards = self._split([units * shard // threads for shard in range(threads + 1)])
+        self._split_by: dict[tuple[int, ...], list[Shard]] = {}
         self._slow_runs = 0
         self._launches = 0
+
+    def _split(self, bounds: Sequence[int]) -> list[Shard]:
+        """A launch for each range of units: cells of DOFs, or single ones."""
+        shards = []
+        for first, last in itertools.pairwise(bounds):
+            self._inputs[self._position[Role.SIZE, "first"]] = first
+            dim = (last - first, 1) if self._in_blocks else last - first
+            shards.append(Shard(wp.launch(self._kernel, dim, self._inputs, device=self._device, record_cmd=True)))
+            for index, address in self._moved.items():
+                shards[-1].move(index, address)
+        return shards
+
+    def split(self, bounds: tuple[int, ...]) -> list[Shard]:
+        """A launch for each range of cells of DOFs, for others to run: the same list as long as arguments stay."""
+        if bounds not in self._split_by:
+            self._split_by[bounds] = self._split(bounds)
+        return self._split_by[bounds]
+
+    def _all_shards(self) -> Iterator[Shard]:
+        return itertools.chain(self._shards, *self._split_by.values())
 
     def set(self, role: Role, key: Any, value: Any) -> None:
         """Change one argument for all launches to come. One that the kernel does not take is left alone."""
         index = self._position.get((role, key))
         if index is not None:
-            for shard in self._shards:
+            self._inputs[index] = value
+            self._moved.pop(index, None)
+            for shard in self._all_shards():
                 shard.set(index, value)
 
     def move(self, role: Role, key: Any, address: int) -> bool:
         """Change where an array argument lies, for all launches to come. False where only `set` can."""
         index = self._position.get((role, key))
-        return index is None or all(shard.move(index, address) for shard in self._shards)
+        if index is None:
+            return True
+        self._moved[index] = address
+        return all(shard.move(index, address) for shard in self._all_shards())
 
     def launch(self) -> None:
         """Run the kernel over all DOFs, or record it where a graph is being captured."""

@@ -82,6 +82,10 @@ class Events:
             if subscription in callbacks:
                 callbacks[subscription](*arguments)
 
+    def count(self, event: Event) -> int:
+        """How many subscribed to ``event``."""
+        return len(self._callbacks[event])
+
     def has_any(self, *events: Event) -> bool:
         """Whether somebody subscribed to one of ``events``."""
         for event in events:  # noqa: SIM110 - a generator takes longer than all of it, at each step

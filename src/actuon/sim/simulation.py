@@ -19,6 +19,7 @@ from ..errors import RobotFileError, SimulationError
 from ..typing import DeviceLike, IdsLike
 from .claims import TARGETS, Claims
 from .divergence import StateWatch
+from .driver import Driver, Motors
 from .engine_bodies import EngineBodies
 from .engine_drives import EngineDrives
 from .events import Event, Events, Subscription
@@ -61,6 +62,8 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     """How the engine says that a joint has no limit of effort or speed."""
     source: Path | None = None
     """The file that it was made from."""
+    driver: weakref.ref[Driver] | None = None
+    """Who steps the actuators that were attached last."""
     stage: Usd.Stage | None = None
     """The USD stage that it was made from."""
 
@@ -160,6 +163,11 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             self.refresh()
             self._check_state()
             while n:
+                driven = self._drive(n) if n > 1 else 0
+                if driven:
+                    n -= driven
+                    self._check_state()
+                    continue
                 steps = 1 if self._events.has_any(Event.PRE_STEP, Event.POST_STEP) else n
                 n -= steps
                 self._events.fire(Event.PRE_STEP, self, self.dt)
@@ -174,6 +182,27 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
                 self._check_state()
         finally:
             self._stepping = False
+
+    def _drive(self, n: int) -> int:
+        """Take steps with actuators in the engine's own loop, where nobody else has to know of each.
+
+        Returns:
+            How many of ``n``; none where that cannot be.
+        """
+        alone = self._events.count(Event.PRE_STEP) == 1 and not self._events.has_any(Event.POST_STEP)
+        driver = self.driver() if alone and self.driver is not None else None
+        motors = driver.motors(self.dt) if driver is not None and self._can_drive() else None
+        if driver is None or motors is None:
+            return 0
+        driver.begin_loop()
+        steps = 0
+        try:
+            steps = self._advance_with(motors, n)
+        finally:
+            driver.end_loop(steps > 0)
+        for _ in range(steps):
+            self._time += self.dt
+        return steps
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Bring environments back to their first state. The others are not touched.
@@ -275,6 +304,14 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     @abc.abstractmethod
     def _advance(self, steps: int) -> int:
         """Let the engine take steps, at least one, and refresh. Returns how many it took until one diverged, or all."""
+
+    def _can_drive(self) -> bool:
+        """Whether the engine can step actuators in its own loop."""
+        return False
+
+    def _advance_with(self, motors: Motors, n: int) -> int:
+        """Let the engine take some of ``n`` steps with motors. Returns how many; with none, nothing has moved."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def _reset(self, env_ids: np.ndarray) -> None:

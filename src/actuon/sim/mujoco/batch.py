@@ -6,16 +6,18 @@ from __future__ import annotations
 import copy
 import ctypes
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...threads import available_threads, run_together
 from ..divergence import HUGE
+from ..driver import Motors
 from ..engine_drives import NEAR
-from .fields import ModelFields, field
-from .loop import Field, Line, Target, Worker, make_plan, make_run, mujoco_functions
+from .driven_loop import DrivenLoop
+from .fields import PROPERTIES, ModelFields, field
+from .loop import Field, Line, Target, Worker, make_plan, make_run, mujoco_functions, run_plan
 from .places import grid
 from .state_blocks import find_blocks
 
@@ -69,6 +71,9 @@ class Batch:
         self._workers: list[tuple[Any, Any]] = [(model, mujoco.MjData(model))]
         self._version = self._workers_version = -1
         self._runs: list[Any] = []
+        self._kept: list[Worker] = []
+        self._field_table: Any = (Field * 0)()
+        self._driven: DrivenLoop | None = None
         self._work = self._last = 0.0
         self._is_tried = False
         self.loads: np.ndarray | None = None  # what `tell_loads` gives
@@ -82,7 +87,7 @@ class Batch:
         self._callbacks = [getattr(mujoco, f"get_mjcb_{name}", None) for name in _CALLBACKS]
         self._may_sleep = bool(model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_SLEEP))
         self._plan = make_plan(functions or {})
-        self._fill(model)
+        self._fill()
         for env in range(self.num_envs if self.num_envs <= FEW or self._may_sleep else 0):
             self.data(env)
 
@@ -118,7 +123,7 @@ class Batch:
         self._workers, self._runs = [(model, self._mujoco.MjData(model))], []
         self._version = self._workers_version = -1
         self._is_tried = False
-        self._fill(model)
+        self._fill()
         self._own_controls[:] = self._own_efforts[:] = 0
         self.version += 1
         owners, self.own = list(self.own), {}
@@ -133,17 +138,23 @@ class Batch:
         """That part of any states, of shape (..., W)."""
         return states[..., self._starts[name]]
 
-    def _fill(self, model: Any) -> None:
-        """Tell the plan what stays the same."""
-        plan, starts = self._plan, self._starts
+    def fill(self, plan: Any) -> None:
+        """Tell a plan where the states and what actuators see lie, and the fields in which environments differ."""
+        starts = self._starts
         plan.signature, plan.width, plan.count = self._signature, self.states.shape[1], self.num_envs
-        plan.nq, plan.nv = model.nq, model.nv
+        plan.nq, plan.nv = self._fields.model.nq, self._fields.model.nv
         plan.at_position, plan.at_velocity = starts["qpos"].start, starts["qvel"].start
-        plan.at_control, plan.at_effort = starts["ctrl"].start, starts["qfrc_applied"].start
-        plan.states, plan.own = self.states.ctypes.data, self._own_addresses.ctypes.data
+        plan.at_effort, plan.states = starts["qfrc_applied"].start, self.states.ctypes.data
         plan.position, plan.velocity, plan.effort = (
             self._rows[kind].ctypes.data for kind in ("joint_q", "joint_qd", "joint_f")
         )
+        plan.num_fields, plan.fields = len(self._field_table), ctypes.addressof(self._field_table)
+
+    def _fill(self) -> None:
+        """Tell the plan what stays the same."""
+        plan = self._plan
+        self.fill(plan)
+        plan.at_control, plan.own = self._starts["ctrl"].start, self._own_addresses.ctypes.data
         plan.num_targets, plan.targets = len(self._targets), ctypes.addressof(self._targets)
         plan.num_lines, plan.lines = len(self._lines), ctypes.addressof(self._lines)
         plan.lower, plan.upper = self.lower.ctypes.data, self.upper.ctypes.data
@@ -245,9 +256,8 @@ class Batch:
 
     def show(self, envs: Any = slice(None)) -> None:
         """Let actuators see state, efforts and targets of environments, and look at the state of all."""
-        with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
-            for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
-                self._rows[kind][envs] = self.block(name)[envs]
+        self.show_motion(envs)
+        with np.errstate(over="ignore", invalid="ignore"):
             if len(self._lines):
                 dofs, _, _, _ = self._line_places
                 efforts = self._line_efforts(self.states[envs])
@@ -263,6 +273,12 @@ class Batch:
             by_address[target.rows][envs, target.dof] = (clipped - target.offset) / target.scale
         moving = self.states[:, self._starts["qpos"].start : self._starts["qvel"].stop]
         self.failures = int(np.count_nonzero(~(np.abs(moving) <= HUGE).all(axis=1)))
+
+    def show_motion(self, envs: Any) -> None:
+        """Let actuators see positions, velocities and efforts of environments."""
+        with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
+            for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
+                self._rows[kind][envs] = self.block(name)[envs]
 
     def _line_efforts(self, states: np.ndarray) -> np.ndarray:
         """Efforts of lines in states of shape (..., W) [N·m or N], shape (..., L)."""
@@ -348,25 +364,49 @@ class Batch:
         finally:
             self.show()
 
+    @property
+    def can_be_driven(self) -> bool:
+        """Whether motors can be stepped in the loop over environments, which then all have their state in the rows."""
+        is_plain = not self.own and not self._lines and self.loads is None
+        return is_plain and self._is_tried and not self.failures and not self._needs_guard()
+
+    def drive(self, motors: Motors, steps: int) -> int:
+        """Advance all environments by some of these steps, motors included. Returns how many; none where one of them
+        cannot be taken, and nothing has moved."""
+        functions = mujoco_functions()
+        assert functions is not None
+        if self._driven is None:
+            self._driven = DrivenLoop(self, functions)
+        some = min(steps, _UNLOOKED)
+        return some if self._driven.run(motors, some) else 0
+
+    def property_rows(self, name: str) -> np.ndarray:
+        """A property of all DOFs in which environments differ, shape (N, nv)."""
+        return self._fields.all_rows(PROPERTIES[name])
+
     def _run(self, steps: int, again: bool = False) -> None:
         """Run the compiled loop: with no steps, read what is in the ``MjData`` of environments that have one."""
-        plan = self._plan
-        threads = 1
-        if steps * self._work > _WORTH_SHARING:
-            threads = min(available_threads(), self.num_envs)
-        if threads > len(self._runs) or self._version != self._fields.version:
-            self._make_runs(max(threads, len(self._runs)))
+        plan, threads = self._plan, self.threads_for(steps)
+        self.workers(threads)
         plan.next, plan.failures, plan.steps, plan.again = 0, 0, steps, again
-        plan.chunk = max(1, self.num_envs // (16 * threads))
-        if threads == 1:
-            start = time.perf_counter()
-            self._runs[0]()
-            if steps and not again:  # one that was held up by others on the machine says nothing
-                taken = (time.perf_counter() - start) / steps
-                self._work, self._last = min(taken, self._last), taken
-        else:
-            run_together(self._runs[:threads])
+        plan.chunk = max(1, self.num_envs // (256 * threads))
+        self.run(self._runs[:threads], 0 if again else steps)
         self.failures = plan.failures
+
+    def threads_for(self, steps: int) -> int:
+        """How many threads are worth waking for so many steps."""
+        return min(available_threads(), self.num_envs) if steps * self._work > _WORTH_SHARING else 1
+
+    def run(self, runs: Sequence[Callable[[], Any]], steps: int) -> None:
+        """Run what takes steps of all environments, side by side, and see how long one takes."""
+        if len(runs) > 1:
+            run_together(runs)
+            return
+        start = time.perf_counter()
+        runs[0]()
+        if steps:  # one that was held up by others on the machine says nothing
+            taken = (time.perf_counter() - start) / steps
+            self._work, self._last = min(taken, self._last), taken
 
     def _ready_workers(self, count: int) -> list[tuple[Any, Any]]:
         """A model and an ``MjData`` for each thread. Where environments differ, threads write into their models."""
@@ -379,16 +419,21 @@ class Batch:
             self._workers.append((model, self._mujoco.MjData(model)))
         return self._workers
 
+    def workers(self, count: int) -> Sequence[Worker]:
+        """What at least so many threads work with: the same list as long as models and fields stay."""
+        if count > len(self._runs) or self._version != self._fields.version:
+            self._make_runs(max(count, len(self._runs)))
+        return self._kept
+
     def _make_runs(self, count: int) -> None:
         rows = self._fields.rows
-        self._kept: list[Any] = [
-            (Field * len(rows))(*(Field(r.ctypes.data, r.nbytes // self.num_envs) for r in rows.values()))
-        ]
-        self._plan.num_fields, self._plan.fields = len(rows), ctypes.addressof(self._kept[0])
-        self._runs = []
+        self._field_table = (Field * len(rows))(
+            *(Field(r.ctypes.data, r.nbytes // self.num_envs) for r in rows.values())
+        )
+        self._fill()
+        self._kept = []
         for model, data in self._ready_workers(count):
             into = (ctypes.c_void_p * len(rows))(*(field(model, name).ctypes.data for name in rows))
-            worker = Worker(model._address, data._address, into, data.qfrc_bias.ctypes.data)
-            self._kept += [into, worker]
-            self._runs.append(make_run(self._plan, worker))
+            self._kept.append(Worker(model._address, data._address, into, data.qfrc_bias.ctypes.data))
+        self._runs = [make_run(run_plan, self._plan, worker) for worker in self._kept]
         self._version = self._fields.version

@@ -13,6 +13,9 @@ import numpy as np
 STATISTIC = "stat"
 """The model's ``mjStatistic`` as a field: mean inertia, mass and size, extent, centre."""
 
+PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
+"""Fields that are properties of DOFs, by the name of the property."""
+
 _DERIVED = (
     "body_subtreemass",
     "body_invweight0",

@@ -27,7 +27,7 @@ from ..engine_drives import NEAR
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 
 _LIBRARIES = ("libmujoco.so*", "libmujoco*.dylib", "mujoco.dll")
-_FUNCTIONS = ("mj_setState", "mj_getState", "mj_step")
+FUNCTIONS = ("mj_setState", "mj_getState", "mj_step")
 _WHOLE = ctypes.c_longlong
 _ADDRESS = ctypes.c_void_p
 
@@ -67,7 +67,7 @@ class Plan(ctypes.Structure):
     """What to do in one run, for all threads."""
 
     _fields_ = (
-        *((name, _ADDRESS) for name in _FUNCTIONS),
+        *((name, _ADDRESS) for name in FUNCTIONS),
         ("next", _WHOLE),
         ("failures", _WHOLE),
         ("signature", _WHOLE),
@@ -194,7 +194,7 @@ def _loop(plan: wp.uint64, worker: wp.uint64): ...  # type: ignore[no-untyped-de
 
 
 @wp.kernel
-def _run(plan: wp.uint64, worker: wp.uint64) -> None:
+def run_plan(plan: wp.uint64, worker: wp.uint64) -> None:
     _loop(plan, worker)
 
 
@@ -203,10 +203,10 @@ def make_plan(functions: dict[str, int]) -> Plan:
     return Plan(**functions, huge=HUGE, near_share=NEAR)
 
 
-def make_run(plan: Plan, worker: Worker) -> Any:
+def make_run(kernel: wp.Kernel, plan: ctypes.Structure, worker: Worker) -> Any:
     """Return what runs a plan with a worker at each call. Both must be kept alive."""
     addresses = [ctypes.addressof(plan), ctypes.addressof(worker)]
-    return Shard(wp.launch(_run, 1, addresses, device="cpu", record_cmd=True)).run
+    return Shard(wp.launch(kernel, 1, addresses, device="cpu", record_cmd=True)).run
 
 
 @functools.cache
@@ -220,7 +220,7 @@ def mujoco_functions() -> dict[str, int] | None:
     for path in (path for pattern in _LIBRARIES for path in sorted(folder.glob(pattern))):
         try:
             library = ctypes.CDLL(str(path))
-            return {name: ctypes.cast(getattr(library, name), _ADDRESS).value or 0 for name in _FUNCTIONS}
+            return {name: ctypes.cast(getattr(library, name), _ADDRESS).value or 0 for name in FUNCTIONS}
         except (OSError, AttributeError):
             continue
     return None

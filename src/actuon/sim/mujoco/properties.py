@@ -14,7 +14,7 @@ from ..robot import Robot
 from ..simulation import Simulation
 from .batch import Batch
 from .drives import Drives
-from .fields import ModelFields
+from .fields import PROPERTIES, ModelFields
 from .friction import SEARCHES, SOFTNESS, external_loads, is_free
 from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
@@ -24,7 +24,6 @@ from .step_map import MujocoStepMaps
 GAINS = ("actuator_gainprm", "actuator_biasprm")
 LIMITS = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
 _INERTIALS = {"mass": "body_mass", "com": "body_ipos", "inertia": "body_inertia"}
-_PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
 
 
 class ModelProperties(Simulation):
@@ -57,24 +56,24 @@ class ModelProperties(Simulation):
             return None
         if name == "effort_limit":
             return np.abs(self.drive_effort_range(robots)).max(axis=0).astype(np.float32)
-        rows = [getattr(model, _PROPERTIES[name])[dofs] for model, _, dofs in self._with_models(robots)]
+        rows = [getattr(model, PROPERTIES[name])[dofs] for model, _, dofs in self._with_models(robots)]
         return np.array(rows, np.float32)
 
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if name == "velocity_limit":
             raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
         self.limits_version += name == "effort_limit"
-        names = LIMITS if name == "effort_limit" else (_PROPERTIES[name],)
+        names = LIMITS if name == "effort_limit" else (PROPERTIES[name],)
         for row, model, at in self._to_change(names, robots, dofs, _alike(values)):
             if name == "effort_limit":
                 self._limits.set_effort_limits(model, at, values[row])
             else:
-                getattr(model, _PROPERTIES[name])[at] = values[row]
+                getattr(model, PROPERTIES[name])[at] = values[row]
         if name == "armature":
             self._settle(robots)
 
     def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
-        field = _PROPERTIES[name]
+        field = PROPERTIES[name]
         nv = self._fields.model.nv
         chosen = [self.robots[i] for i in robots]
         envs = np.array([robot.env for robot in chosen])[:, None]
@@ -149,7 +148,7 @@ class ModelProperties(Simulation):
         kept = []
         for model, robot, own in self._with_models(robots):
             at, ids = own[dofs], self._drives.ids(own[dofs])
-            places = dict.fromkeys(_PROPERTIES.values(), at) | dict.fromkeys((*ACTUATOR_FIELDS, *GAIN_FIELDS), ids)
+            places = dict.fromkeys(PROPERTIES.values(), at) | dict.fromkeys((*ACTUATOR_FIELDS, *GAIN_FIELDS), ids)
             places |= dict.fromkeys(JOINT_FIELDS, model.dof_jntid[at])
             places |= dict.fromkeys(CONTROL_FIELDS, model.actuator_ctrladr[ids])
             kept.append((robot.env, {name: (where, getattr(model, name)[where]) for name, where in places.items()}))
@@ -161,7 +160,7 @@ class ModelProperties(Simulation):
                 model = self._fields.view(env)
                 for name, (where, before) in values.items():
                     now = getattr(model, name)
-                    is_other |= name == _PROPERTIES["armature"] and bool((now[where] != before).any())
+                    is_other |= name == PROPERTIES["armature"] and bool((now[where] != before).any())
                     now[where] = before
             self._fields.version += 1
             if is_other:

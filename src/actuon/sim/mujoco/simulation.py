@@ -16,6 +16,7 @@ import warp as wp
 from ...errors import MissingExtraError, RobotFileError, SimulationError
 from ...typing import IdsLike
 from ..claims import TARGETS
+from ..driver import Motors
 from ..robot import Robot
 from ..simulation import STATE
 from .batch import Batch
@@ -164,6 +165,12 @@ class MujocoSimulation(SlopeHolder):
             self._time += self._steps_since(before) * self.dt
             raise
         return steps if before is None or self._is_sound() else self._steps_since(before)
+
+    def _can_drive(self) -> bool:
+        return self._batch.can_be_driven
+
+    def _advance_with(self, motors: Motors, n: int) -> int:
+        return self._batch.drive(motors, n)
 
     def _steps_since(self, before: np.ndarray | None) -> int:
         """How many steps all environments took since their times were ``before``; of a single one that failed: none."""
