@@ -27,7 +27,7 @@ from actuon import (
     VoltageClampingConfig,
 )
 from actuon.kernel.types import CELL
-from actuon.sim.mujoco import batch as batches
+from actuon.sim.mujoco import batch as batches, workers
 
 mujoco = pytest.importorskip("mujoco")
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
@@ -114,7 +114,7 @@ def test_bits_of_steps_one_by_one(config, robots, rng):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_any_number_of_threads(threads, rng, monkeypatch):
     monkeypatch.setenv("ACTUON_NUM_THREADS", str(threads))
-    monkeypatch.setattr(batches, "_WORTH_SHARING", 0.0)
+    monkeypatch.setattr(workers, "_WORTH_SHARING", 0.0)
     pair = Pair(SOME)
     for _ in range(4):
         pair.command(rng)
@@ -248,8 +248,8 @@ def test_an_interrupt_between_two_threads_leaves_all_as_before(rng, monkeypatch)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(batches, "run_together", interrupted)
-        patch.setattr(pair.simulations[0]._batch, "_work", 1.0)
+        patch.setattr(workers, "run_together", interrupted)
+        patch.setattr(pair.simulations[0]._batch.workers, "_work", 1.0)
         with pytest.raises(KeyboardInterrupt):
             pair.simulations[0].step(5)
     pair.check_alike()

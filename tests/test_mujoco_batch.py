@@ -15,7 +15,7 @@ import warp as wp
 from paths import ASSETS, ROBOTS, public_robot
 
 from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
-from actuon.sim.mujoco import batch as batches, loop
+from actuon.sim.mujoco import batch as batches, loop, workers
 from actuon.sim.mujoco.fields import field
 
 mujoco = pytest.importorskip("mujoco")
@@ -69,7 +69,7 @@ def test_bits_of_plain_mj_step(name, rng):
 def test_all_ways_give_the_same_bits(how, rng, monkeypatch):
     if how == "guarded":
         monkeypatch.setattr(batches, "mujoco_functions", lambda: None)
-    monkeypatch.setattr(batches, "_WORTH_SHARING", 0.0 if "threads" in how else 1e9)
+    monkeypatch.setattr(workers, "_WORTH_SHARING", 0.0 if "threads" in how else 1e9)
     monkeypatch.setenv("ACTUON_NUM_THREADS", "3")
     with MujocoSimulation(QUADRUPED, num_envs=batches.FEW if "few" in how else MANY) as simulation:
         plain = shaken(simulation, rng)

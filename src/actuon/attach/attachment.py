@@ -24,6 +24,7 @@ from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
+from .bounded import Bounded
 from .engine_friction import EngineFriction
 from .engine_inertia import hand_over_inertia
 from .in_engine_loop import InEngineLoop
@@ -43,7 +44,7 @@ def signal_attr(name: str) -> str:
     return f"signal_{name}"
 
 
-class Attachment(Remembering, Uncopyable):
+class Attachment(Remembering, Bounded, Uncopyable):
     """Drives DOFs of robots, as their only owner, until `close` or until the last reference to it goes away."""
 
     _effort: wp.array
@@ -65,11 +66,6 @@ class Attachment(Remembering, Uncopyable):
     _friction: EngineFriction
     _subscriptions: list[Subscription]
     _undo: contextlib.ExitStack
-    _to_bound: list[np.ndarray]
-    """Efforts of shape (N, D) on the CPU, that are kept to the bounds in place."""
-    _bounds: tuple[np.ndarray, np.ndarray] | None
-    """What `_effort_bounds` gave, and the version of the limits at that time."""
-    _bounds_version: int
     _other_states: list[ActuatorState | None]
     """Where actuators write what they remember: in place, but for those whose efforts are tangents; after a step, what
     these remembered before it."""
@@ -161,12 +157,7 @@ class Attachment(Remembering, Uncopyable):
                 },
             )
             self._undo = undo.pop_all()
-        self._to_check = self._applied.numpy().ravel() if self._applied.device.is_cpu else None
-        self._to_bound = [self._effort.numpy()]
-        if self._applied is not self._effort:
-            self._to_bound.append(self._applied.numpy())
-        self._bounds = self._effort_bounds()
-        self._bounds_version = simulation.limits_version
+        self._begin_bounds()
         self._closed = False
         if self._is_plain() and InEngineLoop.fits(self.articulation, self._robot_of):
             handed_over = self._effort, columns, self._friction.handed_over
@@ -190,29 +181,6 @@ class Attachment(Remembering, Uncopyable):
             self._tangent = TangentHandOver(self.articulation, self._tangent_columns, *own, undo)
         explicit = np.setdiff1d(columns, self._tangent_columns)
         self._write = simulation.effort_writer(robots, explicit, self._effort) if explicit.size else nothing
-
-    def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D). None: any.
-
-        What the engine clips of its own drives at a joint, it does not clip of efforts from outside.
-        """
-        found = self.articulation.simulation.joint_effort_range(self.articulation.robot_ids)
-        if found is None or not np.isfinite(found).any():
-            return None
-        lower, upper = (values.astype(np.float32) for values in found)
-        return lower, upper
-
-    def _check_bounds(self) -> None:
-        """See whether the engine's limits were changed."""
-        version = self.articulation.simulation.limits_version
-        if version != self._bounds_version:
-            self._bounds, self._bounds_version = self._effort_bounds(), version
-
-    def _keep_to_bounds(self) -> None:
-        self._check_bounds()
-        if self._bounds is not None:
-            for numbers in self._to_bound:
-                np.clip(numbers, *self._bounds, out=numbers)
 
     @abc.abstractmethod
     def _hand_over(self, undo: contextlib.ExitStack) -> None:
@@ -389,23 +357,6 @@ class Attachment(Remembering, Uncopyable):
         """Arrays of shape (N, D) that show the last step, and what they are without one."""
         efforts = [self._effort, self._computed, self._applied]
         return [*((array, 0.0) for array in efforts), *((array, math.nan) for array in self._signals.values())]
-
-    def _check_finite(self, efforts: np.ndarray) -> None:
-        """Hand no effort to the engine that is NaN or infinite, as a target or parameter of NaN makes it.
-
-        Args:
-            efforts: [N·m or N], shape (N·D,).
-        """
-        if (
-            efforts.dot(efforts) < math.inf or np.isfinite(efforts).all()
-        ):  # a sum of squares is one call in place of two
-            return
-        robots = self.articulation
-        robot, dof = divmod(int(np.flatnonzero(~np.isfinite(efforts))[0]), robots.num_dofs)
-        raise SimulationError(
-            f"t = {robots.simulation.time:.6g} s: the effort of joint '{robots.dof_names[dof]}' of "
-            f"'{robots.paths[robot]}' is {efforts[robot * robots.num_dofs + dof]}; check its target and parameters"
-        )
 
     def close(self) -> None:
         """Take the efforts off, and give the engine back what it held. May be called again."""

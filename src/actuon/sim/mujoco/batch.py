@@ -3,26 +3,21 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ...threads import available_threads, run_together
 from ..divergence import HUGE
 from ..driver import Motors
 from ..engine_drives import NEAR
 from .driven_loop import DrivenLoop
-from .fields import PROPERTIES, ModelFields, field
-from .loop import Field, Line, Target, Worker, make_plan, make_run, mujoco_functions, run_plan
+from .fields import PROPERTIES, ModelFields
+from .loop import Line, Target, Worker, make_plan, make_run, mujoco_functions, run_plan
 from .places import grid
 from .state_blocks import find_blocks
-
-_WORTH_SHARING = 2.0e-4
-"""Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
+from .workers import Workers
 
 FEW = 8
 """So few environments have an ``MjData`` each from the start."""
@@ -68,13 +63,11 @@ class Batch:
         self._own_addresses, self._own_controls, self._own_efforts = np.zeros((3, self.num_envs), np.uint64)
         self.version = 0
         """Counts changes of the model."""
-        self._workers: list[tuple[Any, Any]] = [(model, mujoco.MjData(model))]
-        self._version = self._workers_version = -1
+        self.workers = Workers(mujoco, fields)
+        """What threads step environments with."""
         self._runs: list[Any] = []
-        self._kept: list[Worker] = []
-        self._field_table: Any = (Field * 0)()
+        self._runs_of: Sequence[Worker] = ()
         self._driven: DrivenLoop | None = None
-        self._work = self._last = 0.0
         self._is_tried = False
         self.loads: np.ndarray | None = None  # what `tell_loads` gives
         self.failures = 0
@@ -120,8 +113,7 @@ class Batch:
             block[:, :width] = values[:, :width]
         self._targets = (Target * len(targets))(*targets)
         self._take_lines(lines)
-        self._workers, self._runs = [(model, self._mujoco.MjData(model))], []
-        self._version = self._workers_version = -1
+        self.workers.renew()
         self._is_tried = False
         self._fill()
         self._own_controls[:] = self._own_efforts[:] = 0
@@ -148,7 +140,8 @@ class Batch:
         plan.position, plan.velocity, plan.effort = (
             self._rows[kind].ctypes.data for kind in ("joint_q", "joint_qd", "joint_f")
         )
-        plan.num_fields, plan.fields = len(self._field_table), ctypes.addressof(self._field_table)
+        table = self.workers.field_table
+        plan.num_fields, plan.fields = len(table), ctypes.addressof(table)
 
     def _fill(self) -> None:
         """Tell the plan what stays the same."""
@@ -188,7 +181,7 @@ class Batch:
 
     def borrow(self, env: int) -> tuple[Any, Any]:
         """Model and ``MjData`` with the state of an environment, to compute something and forget it."""
-        model, data = self._ready_workers(1)[0]
+        model, data = self.workers.ready(1)[0]
         self._fields.load(env, model)
         if env in self.own:
             return model, self.own[env]
@@ -346,7 +339,7 @@ class Batch:
         """
         if not self._is_compiled or any(get is not None and get() is not None for get in self._callbacks):
             return True
-        datas = [*(data for _, data in self._workers), *self.own.values()]
+        datas = [*(data for _, data in self.workers.pairs), *self.own.values()]
         return any(4 * data.maxuse_arena + _AMPLE > data.narena for data in datas)
 
     def _advance_guarded(self, steps: int) -> None:
@@ -386,54 +379,12 @@ class Batch:
 
     def _run(self, steps: int, again: bool = False) -> None:
         """Run the compiled loop: with no steps, read what is in the ``MjData`` of environments that have one."""
-        plan, threads = self._plan, self.threads_for(steps)
-        self.workers(threads)
+        plan, threads = self._plan, self.workers.count_for(steps)
+        workers = self.workers.take(threads)
+        if workers is not self._runs_of:
+            self._fill()
+            self._runs, self._runs_of = [make_run(run_plan, plan, worker) for worker in workers], workers
         plan.next, plan.failures, plan.steps, plan.again = 0, 0, steps, again
         plan.chunk = max(1, self.num_envs // (256 * threads))
-        self.run(self._runs[:threads], 0 if again else steps)
+        self.workers.run(self._runs[:threads], 0 if again else steps)
         self.failures = plan.failures
-
-    def threads_for(self, steps: int) -> int:
-        """How many threads are worth waking for so many steps."""
-        return min(available_threads(), self.num_envs) if steps * self._work > _WORTH_SHARING else 1
-
-    def run(self, runs: Sequence[Callable[[], Any]], steps: int) -> None:
-        """Run what takes steps of all environments, side by side, and see how long one takes."""
-        if len(runs) > 1:
-            run_together(runs)
-            return
-        start = time.perf_counter()
-        runs[0]()
-        if steps:  # one that was held up by others on the machine says nothing
-            taken = (time.perf_counter() - start) / steps
-            self._work, self._last = min(taken, self._last), taken
-
-    def _ready_workers(self, count: int) -> list[tuple[Any, Any]]:
-        """A model and an ``MjData`` for each thread. Where environments differ, threads write into their models."""
-        shared = self._fields.model
-        if self._fields.rows and self._workers_version != self._fields.version:
-            self._workers = [(copy.copy(shared), data) for _, data in self._workers]
-            self._workers_version = self._fields.version
-        while len(self._workers) < count:
-            model = copy.copy(shared) if self._fields.rows else shared
-            self._workers.append((model, self._mujoco.MjData(model)))
-        return self._workers
-
-    def workers(self, count: int) -> Sequence[Worker]:
-        """What at least so many threads work with: the same list as long as models and fields stay."""
-        if count > len(self._runs) or self._version != self._fields.version:
-            self._make_runs(max(count, len(self._runs)))
-        return self._kept
-
-    def _make_runs(self, count: int) -> None:
-        rows = self._fields.rows
-        self._field_table = (Field * len(rows))(
-            *(Field(r.ctypes.data, r.nbytes // self.num_envs) for r in rows.values())
-        )
-        self._fill()
-        self._kept = []
-        for model, data in self._ready_workers(count):
-            into = (ctypes.c_void_p * len(rows))(*(field(model, name).ctypes.data for name in rows))
-            self._kept.append(Worker(model._address, data._address, into, data.qfrc_bias.ctypes.data))
-        self._runs = [make_run(run_plan, self._plan, worker) for worker in self._kept]
-        self._version = self._fields.version

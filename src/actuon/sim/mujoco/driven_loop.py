@@ -206,15 +206,15 @@ class DrivenLoop:
     def run(self, motors: Motors, steps: int) -> bool:
         """Take steps. False where they cannot all be taken: nothing has moved then."""
         plan, batch = self._plan, self._batch
-        threads = batch.threads_for(steps)
-        workers = batch.workers(threads)
+        threads = batch.workers.count_for(steps)
+        workers = batch.workers.take(threads)
         if motors is not self._motors or workers is not self._workers:
             self._bind(motors, workers)
         self._ready[:] = self._done[:] = 0
         self._has_begun[:] = False
         plan.next, plan.next_group, plan.failures, plan.steps = 0, 0, 0, steps
         try:
-            batch.run(self._runs[:threads], steps)
+            batch.workers.run(self._runs[:threads], steps)
         except BaseException:
             self._go_back()
             raise
