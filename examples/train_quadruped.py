@@ -10,7 +10,9 @@ Run with ``pip install 'actuon[gym,plot]' rsl-rl-lib torch==2.13.0`` and ``pytho
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,7 +106,10 @@ def train(motors: str, num_envs: int, minutes: float, iterations: int | None, se
 class Walk:
     """How robots walked, step by step."""
 
-    label: str
+    learned: str
+    """The motors that the policy learnt on."""
+    motors: str
+    """The motors that they walked with."""
     velocity: np.ndarray
     """Forwards [m/s], shape (T, N)."""
     standing: np.ndarray
@@ -117,32 +122,61 @@ class Walk:
     """Efforts that motors gave [N·m], shape (T, N, 12)."""
 
     @property
+    def fell(self) -> float:
+        """How many robots [%]."""
+        return 100.0 * (1.0 - float(self.standing[-1].mean()))
+
+    def error(self, command: float) -> float:
+        """How far the velocity of robots that stand is off [m/s], after they have started."""
+        late = slice(len(self.standing) // 4, None)
+        errors = np.abs(self.velocity[late] - command)[self.standing[late]]
+        return float(errors.mean()) if errors.size else np.nan
+
+    @property
     def power(self) -> float:
         """That joints of a robot that stands give and take [W]."""
         return float(np.abs(self.given * self.speed)[self.standing].sum(axis=1).mean())
 
-    def row(self, command: float) -> str:
-        """What came of it, in numbers."""
-        late = self.standing[len(self.standing) // 4 :]  # after they have started
-        error = np.abs(self.velocity[len(self.standing) // 4 :] - command)[late]
-        wanted, given = self.wanted[self.standing], self.given[self.standing]
-        clipped = np.abs(wanted - given) > 0.01
-        cells = [
-            f"{1.0 - self.standing[-1].mean():.0%}",
-            f"{error.mean():.2f} m/s" if error.size else "-",
-            f"{np.abs(wanted).max():.0f} N·m",
-            f"{np.abs(given).max():.0f} N·m",
-            f"{clipped.mean():.1%}",
-            f"{self.power:.0f} W",
-        ]
-        return f"| {self.label} | " + " | ".join(cells) + " |"
+    @property
+    def wanted_most(self) -> float:
+        """Largest effort that a controller asked for [N·m]."""
+        return float(np.abs(self.wanted[self.standing]).max())
+
+    @property
+    def clipped(self) -> float:
+        """How often motors gave less than that [%]."""
+        return 100.0 * float((np.abs(self.wanted - self.given) > 0.01)[self.standing].mean())
 
 
-HEADER = """| | fell | velocity off by | largest effort wanted | given | clipped | power |
-|---|---|---|---|---|---|---|"""
+def name_of(motors: str) -> str:
+    return Path(motors).stem.replace("_", " ")
 
 
-def walk(policy: Any, label: str, motors: str, command: float, num_envs: int, seconds: float) -> Walk:
+def print_table(walks: list[Walk], command: float) -> None:
+    """What came of it, in numbers: where there are several seeds, one number for each."""
+    columns: dict[str, Callable[[Walk], str]] = {
+        "fell [%]": lambda each: f"{each.fell:.0f}",
+        "velocity off by [m/s]": lambda each: f"{each.error(command):.2f}",
+        "power [W]": lambda each: f"{each.power:.0f}",
+        "largest effort wanted [N·m]": lambda each: f"{each.wanted_most:.0f}",
+        "clipped [%]": lambda each: f"{each.clipped:.1f}",
+    }
+    print("| learnt on | walks with | " + " | ".join(columns) + " |")
+    print("|---" * (2 + len(columns)) + "|")
+    for (learned, motors), alike in grouped(walks).items():
+        cells = [", ".join(map(cell, alike)) for cell in columns.values()]
+        print(f"| {name_of(learned)} | {name_of(motors)} | " + " | ".join(cells) + " |")
+
+
+def grouped(walks: list[Walk]) -> dict[tuple[str, str], list[Walk]]:
+    """Walks of all seeds, by the motors that were learnt on and walked with."""
+    groups: dict[tuple[str, str], list[Walk]] = {}
+    for each in walks:
+        groups.setdefault((each.learned, each.motors), []).append(each)
+    return groups
+
+
+def walk(policy: Any, learned: str, motors: str, command: float, num_envs: int, seconds: float) -> Walk:
     """Let robots with these motors follow a command [m/s], by the mean of a policy."""
     options: dict[str, Any] = {"commands": ((command, command), (0.0, 0.0), (0.0, 0.0)), "episode_seconds": 1e6}
     env = QuadrupedEnv(num_envs, motors, autoreset_mode="SameStep", **options)
@@ -160,35 +194,42 @@ def walk(policy: Any, label: str, motors: str, command: float, num_envs: int, se
         speed = env.robots.get_dof_velocities().numpy()
         steps.append((env.velocities[:, 0], standing, speed, telemetry.computed_effort, telemetry.applied_effort))
     env.close()
-    return Walk(label, *(np.array(values) for values in zip(*steps, strict=True)))
+    return Walk(learned, motors, *(np.array(values) for values in zip(*steps, strict=True)))
 
 
 def draw(walks: list[Walk], command: float, path: Path) -> None:
-    """Velocity, who still stands, and efforts over speed."""
+    """Falls, velocity and power as bars, with a dot for each seed; and efforts over speed, where most was clipped."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(15.0, 4.5), layout="constrained")
-    stride = min(25, len(walks[0].velocity))  # of the clock that robots trot to
-    for i, each in enumerate(walks):
-        velocity = np.where(each.standing, each.velocity, 0.0).sum(axis=1) / np.maximum(each.standing.sum(axis=1), 1)
-        smooth = np.convolve(velocity, np.full(stride, 1.0 / stride), "valid")
-        left.plot(0.02 * np.arange(stride, len(velocity) + 1), smooth, color=f"C{i}", label=each.label)
-        middle.barh(i, each.power, color=f"C{i}")
-        middle.text(0.0, i, f" {each.label}: {1.0 - each.standing[-1].mean():.0%} fell", va="center")
-    left.axhline(command, color="black", linestyle="--", linewidth=1.0, label="command")
-    left.set(title="forward velocity of robots that stand, over a stride", xlabel="time [s]", ylabel="[m/s]")
-    middle.set(title="mechanical power, and falls", xlabel="[W]", yticks=[], ylim=(len(walks) - 0.4, -0.6))
-    left.legend(fontsize=8)
+    figure, panels = plt.subplots(1, 4, figsize=(17.0, 4.5), layout="constrained")
+    groups = grouped(walks)
+    learned, motors = (list(dict.fromkeys(key[i] for key in groups)) for i in range(2))
+    measures: dict[str, Callable[[Walk], float]] = {
+        "robots that fell [%]": lambda each: each.fell,
+        f"off {command:g} m/s by [m/s]": lambda each: each.error(command),
+        "mechanical power [W]": lambda each: each.power,
+    }
+    width = 0.8 / len(motors)
+    for panel, (title, measure) in zip(panels, measures.items(), strict=False):
+        for (taught, walked), alike in groups.items():
+            at = learned.index(taught) + (motors.index(walked) + 0.5) * width - 0.4
+            values = [measure(each) for each in alike]
+            name = f"walks with {name_of(walked)}" if taught == learned[0] else None
+            panel.bar(at, np.mean(values), width, color=f"C{motors.index(walked)}", alpha=0.6, label=name)
+            panel.plot([at] * len(values), values, "k.", markersize=4.0)
+        panel.set(title=title, xticks=range(len(learned)), xticklabels=[f"learnt on\n{name_of(m)}" for m in learned])
+    panels[1].legend(fontsize=8, loc="upper left")
     clipped = max(walks, key=lambda each: float(np.abs(each.wanted - each.given).sum()))
     calves = slice(2, 12, 3)
     for efforts, colour, name in ((clipped.wanted, "C3", "wanted"), (clipped.given, "C0", "given")):
         points = clipped.speed[..., calves].ravel(), efforts[..., calves].ravel()
-        right.plot(*points, ".", markersize=1.5, alpha=0.3, color=colour, label=name)
-    right.set(title=f"calves: {clipped.label}", xlabel="speed [rad/s]", ylabel="effort [N·m]")
-    right.legend(fontsize=8, markerscale=8.0)
+        panels[3].plot(*points, ".", markersize=1.5, alpha=0.3, color=colour, label=name)
+    title = f"calves: learnt on {name_of(clipped.learned)},\nwalks with {name_of(clipped.motors)}"
+    panels[3].set(title=title, xlabel="speed [rad/s]", ylabel="effort [N·m]")
+    panels[3].legend(fontsize=8, markerscale=8.0)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -203,21 +244,19 @@ def main() -> None:
     parser.add_argument("--robots", type=int, default=64, help="robots that walk afterwards")
     parser.add_argument("--seconds", type=float, default=10.0, help="that they walk")
     parser.add_argument("--command", type=float, default=1.0, help="how fast [m/s]")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="one policy for each")
     parser.add_argument("--out", type=Path, default=Path("out"))
     options = parser.parse_args()
     actuon.quiet()
     options.out.mkdir(parents=True, exist_ok=True)
     walks = []
-    for learned in options.train:
-        policy = train(learned, options.envs, options.minutes, options.iterations, options.seed)
-        torch.save(policy.state_dict(), options.out / f"policy_{Path(learned).stem}.pt")
+    for seed, learned in itertools.product(options.seed, options.train):
+        policy = train(learned, options.envs, options.minutes, options.iterations, seed)
+        torch.save(policy.state_dict(), options.out / f"policy_{Path(learned).stem}_{seed}.pt")
         for motors in options.walk:
-            label = f"learnt on {Path(learned).stem}, walks on {Path(motors).stem}"
-            walks.append(walk(policy, label, motors, options.command, options.robots, options.seconds))
-    print(f"{options.robots} robots, {options.seconds:g} s at {options.command:g} m/s:\n\n{HEADER}")
-    for each in walks:
-        print(each.row(options.command))
+            walks.append(walk(policy, learned, motors, options.command, options.robots, options.seconds))
+    print(f"{options.robots} robots, {options.seconds:g} s at {options.command:g} m/s:\n")
+    print_table(walks, options.command)
     draw(walks, options.command, options.out / "walking.png")
     print(f"\nplot: {options.out / 'walking.png'}")
 
