@@ -390,6 +390,6 @@ def test_the_example_trains_and_shows_what_came_of_it(tmp_path):
     for learned in ("ideal", "real"):
         assert f"{learned} motors: iteration 1, " in done.stdout
         for motors in ("ideal", "real"):
-            assert f"| learnt on {learned}, walks on {motors} | 0% | " in done.stdout
+            assert f"| {learned} | {motors} | 0 | " in done.stdout
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["policy_ideal.pt", "policy_real.pt", "walking.png"]
+    assert names == ["policy_ideal_0.pt", "policy_real_0.pt", "walking.png"]
