@@ -59,7 +59,7 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
             axis.grid(alpha=0.3)
         labels = {handle.get_label(): handle for axis in axes.flat for handle in axis.get_legend_handles_labels()[0]}
         figure.legend(labels.values(), labels.keys(), loc="upper center", ncols=len(labels), markerscale=5)
-        figure.tight_layout(rect=(0.0, 0.0, 1.0, 1.0 - 0.5 / (2.4 * rows + 1.0)))
+        _leave_room(figure, rows, columns)
         paths.append(folder / f"{name}.png")
         save_figure(figure, paths[-1])
     if not runs[0].is_fixed_base and all(len(run.heights) for run in runs):
@@ -68,6 +68,22 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
         draw_height(axis, runs)
         save_figure(figure, paths[-1])
     return paths
+
+
+def _leave_room(figure: Any, rows: int, columns: int) -> None:
+    """Place panels for titles and labels as large as they are here: to measure them takes longer than to draw."""
+    width, height = figure.get_size_inches()
+    beside, below, above, legend = 0.7, 0.5, 0.25, 0.5
+    panel_width = (width - 0.1) / columns - beside
+    panel_height = (height - legend) / rows - below - above
+    figure.subplots_adjust(
+        left=beside / width,
+        right=1.0 - 0.1 / width,
+        bottom=below / height,
+        top=1.0 - (legend + above) / height,
+        wspace=beside / panel_width,
+        hspace=(below + above) / panel_height,
+    )
 
 
 def draw_height(axis: Any, runs: list[Run]) -> None:
