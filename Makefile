@@ -4,13 +4,16 @@ BIN := .venv/bin
 
 MINUTES ?= 10
 
-.PHONY: demo test test-ray test-mjlab fuzz lint docs bench figures accuracy format clean
+.PHONY: demo test test-page test-ray test-mjlab fuzz lint docs bench figures accuracy format clean
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/test_bench_page.py
+
+test-page: .venv/.dev
+	$(BIN)/python -m pytest tests/test_bench_page.py
 
 test-ray: .venv/.dev .venv/.ray
 	$(BIN)/python -m pytest tests/test_fit_jobs.py tests/test_fit_fleet.py
