@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -266,3 +267,26 @@ def test_tasks_within_tasks_and_beside_each_other():
 
     in_threads([lambda: actuon.threads.run_together([within, within, within]) for _ in range(4)])
     assert (seen.count("a"), seen.count("b")) == (12, 12)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no such signals here")
+def test_what_a_signal_raises_is_raised_when_all_tasks_are_done():
+    """They work on arrays of the caller."""
+    done = []
+
+    def late(*_):
+        raise TimeoutError("late")
+
+    def slow():
+        time.sleep(0.3)
+        done.append(1)
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(TimeoutError, match="late"):
+            actuon.threads.run_together([lambda: None, slow])
+        assert done == [1]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)

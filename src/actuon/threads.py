@@ -50,17 +50,29 @@ def run_together(tasks: Sequence[Callable[[], Any]]) -> None:
             for task in (tasks[0], *tasks[1 + len(helpers) :]):
                 task()
         finally:
-            _wait(helpers)
+            try:
+                _wait(helpers)
+            except BaseException:
+                _wait(helpers)  # where it was raised on the way in
+                raise
     finally:
         _in_use.release()
 
 
 def _wait(helpers: Sequence[_Helper]) -> None:
-    interrupt = None
+    """Return when all are done, whatever a signal raises here in the meantime. Then that is raised, or what a task
+    raised."""
+    raised = None
+    while any(helper.is_busy for helper in helpers):
+        try:
+            for helper in helpers:
+                helper.wait()
+        except BaseException as error:
+            raised = error
     for helper in helpers:
-        interrupt = helper.wait() or interrupt
-    if interrupt is not None:
-        raise interrupt
+        raised = helper.take_error() or raised
+    if raised is not None:
+        raise raised
 
 
 def _wake(count: int) -> list[_Helper]:
@@ -99,13 +111,18 @@ class _Helper:
             self._finished = number
             self._done.put(None)
 
-    def wait(self) -> BaseException | None:
-        """Return when the task is done: what it raised, or an interrupt that came in the meantime."""
-        while self._finished != self._begun:
-            try:
-                self._done.get()
-            except KeyboardInterrupt as interrupt:
-                self._error = interrupt
+    @property
+    def is_busy(self) -> bool:
+        """Whether the task is not done yet."""
+        return self._finished != self._begun
+
+    def wait(self) -> None:
+        """Return when the task is done."""
+        while self.is_busy:
+            self._done.get()
+
+    def take_error(self) -> BaseException | None:
+        """What the task raised, once."""
         raised, self._error = self._error, None
         return raised
 
