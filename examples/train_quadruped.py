@@ -218,7 +218,7 @@ def draw(walks: list[Walk], command: float, path: Path) -> None:
             at = learned.index(taught) + (motors.index(walked) + 0.5) * width - 0.4
             values = [measure(each) for each in alike]
             name = f"walks with {name_of(walked)}" if taught == learned[0] else None
-            panel.bar(at, np.mean(values), width, color=f"C{motors.index(walked)}", alpha=0.6, label=name)
+            panel.bar(at, np.nanmean(values), width, color=f"C{motors.index(walked)}", alpha=0.6, label=name)
             panel.plot([at] * len(values), values, "k.", markersize=4.0)
         panel.set(title=title, xticks=range(len(learned)), xticklabels=[f"learnt on\n{name_of(m)}" for m in learned])
     panels[1].legend(fontsize=8, loc="upper left")

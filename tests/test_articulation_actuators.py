@@ -568,6 +568,9 @@ def test_many_robots_cost_one_launch(monkeypatch):
             for _ in range(10):
                 simulation.step()
             assert calls == [actuators.actuators[0]] * 10
+            calls.clear()
+            simulation.step(10)
+            assert len(calls) == (10 if num_envs == 1 else 0), "many are stepped in the loop over environments"
 
 
 def test_recordings(tmp_path):

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
+
 import numpy as np
 import pytest
+import warp as wp
 from paths import ASSETS, ROBOTS, public_robot
 
 from actuon import (
@@ -17,6 +22,7 @@ from actuon import (
     Event,
     FrictionEffectConfig,
     GearTransmissionConfig,
+    HeatClampingConfig,
     MaxEffortClampingConfig,
     MujocoSimulation,
     NoiseEffectConfig,
@@ -41,22 +47,24 @@ LATE = ActuatorConfig(PD, [DCMotorClampingConfig(23.7, 30.1, 23.7), LIMIT], Dela
 class Pair:
     """The same robots twice: those whose steps may be taken together, and those of which somebody hears each step."""
 
-    def __init__(self, robots, config=LATE, path=QUADRUPED, joints=slice(None), listen=Event.POST_STEP, dt=0.004):
+    def __init__(self, robots, config=LATE, path=QUADRUPED, joints=slice(None), dt=0.004):
         self.simulations = [MujocoSimulation(path, robots, dt) for _ in range(2)]
         self.robots = [Articulation([each.path for each in one.robots], one) for one in self.simulations]
         self.actuators = []
         for robots, simulation in zip(self.robots, self.simulations, strict=True):
-            pairs = [(config, name) for name in robots.dof_names[joints]]
+            configs = config if isinstance(config, list) else [config]
+            chosen = enumerate(robots.dof_names[joints])
+            pairs = [(configs[i % len(configs)], name) for i, name in chosen]
             made = ArticulationActuators.from_actuators(robots.paths, pairs, simulation=simulation)
             self.actuators.append(made)
-        self.simulations[1].subscribe(listen, lambda simulation, dt: None)
+        self.simulations[1].subscribe(Event.POST_STEP, lambda simulation, dt: None)
         self.together = 0
         advance = self.simulations[0]._advance_with
 
         def counted(motors, n):
-            taken = advance(motors, n)
-            self.together += taken
-            return taken
+            seen = advance(motors, n)
+            self.together += 0 if seen is None else len(seen[0])
+            return seen
 
         self.simulations[0]._advance_with = counted
 
@@ -76,6 +84,8 @@ class Pair:
         ours, theirs = self.simulations
         assert ours.time == theirs.time
         np.testing.assert_array_equal(ours._batch.states, theirs._batch.states)
+        for name, rows in ours._fields.rows.items():
+            np.testing.assert_array_equal(rows, theirs._fields.rows[name], err_msg=name)
         for kind, rows in ours._rows.items():
             np.testing.assert_array_equal(rows, theirs._rows[kind], err_msg=kind)
         told, other = (actuators.telemetry() for actuators in self.actuators)
@@ -97,8 +107,9 @@ class Pair:
         (ActuatorConfig(PD, [LIMIT], TimeDelayConfig(0.006, jitter=0.003), effects=[NoiseEffectConfig(0.3)]), SOME),
         (ActuatorConfig(PIDControlConfig(60.0, 5.0, 1.5), transmission=GearTransmissionConfig(6.0, 0.9)), FEW),
         (ActuatorConfig(PD, effects=[FrictionEffectConfig(0.4, 0.1, 0.6, 0.1)]), SOME),
+        ([LATE, ActuatorConfig(PD), LATE, ActuatorConfig(PD, [LIMIT], DelayConfig(1))], SOME),
     ],
-    ids=["stateless", "late and limited", "noise and jitter", "gear and integral", "friction"],
+    ids=["stateless", "late and limited", "noise and jitter", "gear and integral", "friction", "of several kinds"],
 )
 def test_bits_of_steps_one_by_one(config, robots, rng):
     """Physics, efforts, signals and what actuators remember, in groups that are whole and not."""
@@ -197,10 +208,12 @@ def test_what_is_set_between_steps_counts(rng):
     assert pair.together >= 20
 
 
-@pytest.mark.parametrize("delay", [0, 3])
-def test_a_target_of_nan_leaves_what_single_steps_leave(delay, rng):
+@pytest.mark.parametrize(
+    ("delay", "effects"), [(0, []), (3, []), (3, [FrictionEffectConfig(0.4, 0.1, 0.6, 0.1), NoiseEffectConfig(0.3)])]
+)
+def test_a_target_of_nan_leaves_what_single_steps_leave(delay, effects, rng):
     """It shows after the delay. The same error, the same state, and both go on when it is mended."""
-    pair = Pair(SOME, ActuatorConfig(PD, delay=DelayConfig(delay) if delay else None))
+    pair = Pair(SOME, ActuatorConfig(PD, delay=DelayConfig(delay) if delay else None, effects=effects))
     pair.command(rng)
     pair.step(6)
     together, told = pair.together, []
@@ -211,8 +224,8 @@ def test_a_target_of_nan_leaves_what_single_steps_leave(delay, rng):
         told.append(str(error.value))
     assert told[0] == told[1]
     assert pair.together == together
-    np.testing.assert_array_equal(pair.simulations[0]._batch.states, pair.simulations[1]._batch.states)
-    assert pair.simulations[0].time == pair.simulations[1].time == pytest.approx(0.004 * (6 + delay))
+    pair.check_alike()
+    assert pair.simulations[0].time == pytest.approx(0.004 * (6 + delay))
 
     def mend(actuators, robots, simulation):
         robots.set_dof_position_targets(np.zeros((SOME, 12), np.float32))
@@ -225,20 +238,51 @@ def test_a_target_of_nan_leaves_what_single_steps_leave(delay, rng):
 
 
 def test_robots_that_diverge_leave_what_single_steps_leave(rng):
-    pair = Pair(FEW, ActuatorConfig(PDControlConfig(1e7, 0.0)))
+    pair = Pair(FEW, ActuatorConfig(PDControlConfig(2500.0, 0.0)))
+    pair.command(rng)
+    pair.step(6)
+    together, told = pair.together, []
+    assert together
+    for simulation in pair.simulations:
+        with pytest.raises(SimulationError) as error:
+            simulation.step(500)
+        told.append(str(error.value))
+    assert told[0] == told[1]
+    assert pair.together > together
+    pair.check_alike()
+
+
+def test_motors_that_trip_say_what_they_say_in_single_steps(rng, caplog):
+    hot = HeatClampingConfig(
+        winding_thermal_resistance=2.0,
+        housing_thermal_resistance=1.0,
+        winding_time_constant=2.0,
+        housing_time_constant=10.0,
+        motor_constant=1.0,
+        max_effort=30.0,
+        derated_effort=30.0,
+        derating_start=30.0,
+        derating_end=40.0,
+        trip_temperature=40.0,
+    )
+    pair = Pair(FEW, ActuatorConfig(PD, [hot]))
     pair.command(rng)
     told = []
     for simulation in pair.simulations:
-        with pytest.raises(SimulationError) as error:
-            simulation.step(200)
-        told.append(str(error.value))
+        caplog.clear()
+        for _ in range(8):
+            simulation.step(7)
+        told.append([record.getMessage() for record in caplog.records])
     assert told[0] == told[1]
-    np.testing.assert_array_equal(pair.simulations[0]._batch.states, pair.simulations[1]._batch.states)
-    assert pair.simulations[0].time == pair.simulations[1].time
+    assert "has tripped at 4" in told[0][0]
+    assert len(told[0]) > 5
+    assert pair.together > 10
+    pair.check_alike()
 
 
 def test_an_interrupt_between_two_threads_leaves_all_as_before(rng, monkeypatch):
-    pair = Pair(FEW)
+    monkeypatch.setenv("ACTUON_NUM_THREADS", "2")
+    pair = Pair(FEW, ActuatorConfig(PD, effects=[FrictionEffectConfig(0.4, 0.1, 0.6, 0.1)]))
     pair.command(rng)
     pair.step(6)
 
@@ -293,6 +337,65 @@ def test_what_is_heard_at_each_step(rng):
     pair.check_alike()
 
 
+def test_one_of_two_sets_of_actuators_is_closed(rng):
+    """The other is stepped in the loop then, and what was closed is let go."""
+    pair = Pair(FEW, joints=slice(0, 6))
+    others = [
+        ArticulationActuators.from_actuators(
+            robots.paths, [(LATE, name) for name in robots.dof_names[6:]], simulation=one
+        )
+        for robots, one in zip(pair.robots, pair.simulations, strict=True)
+    ]
+    pair.step(6)
+    assert pair.together == 0
+    for other in others:
+        other.close()
+    pair.step(5)
+    assert pair.together == 5
+    pair.check_alike()
+    del other, others
+    efforts = weakref.ref(pair.actuators[0]._effort)
+    pair.each(lambda actuators, _, __: actuators.close())
+    pair.actuators.clear()
+    gc.collect()
+    assert efforts() is None
+
+
+def test_limits_that_are_changed_between_steps(rng):
+    pair = Pair(FEW)
+    pair.command(rng)
+    pair.step(6)
+    for limit in (3.0, 1.0):
+        pair.each(lambda _, robots, __, limit=limit: robots.set_dof_max_efforts(limit))
+        pair.step(5)
+        pair.check_alike()
+    assert pair.together > 10
+
+
+def test_another_thread_steps_the_same_actuator_on_arrays_of_its_own(rng):
+    """Which the loop is not touched by."""
+    pair = Pair(SOME, ActuatorConfig(PD))
+    pair.command(rng)
+    pair.step(2)
+    (actuator,) = pair.actuators[0].actuators
+    state = {name: wp.zeros(SOME * 19, dtype=wp.float32) for name in ("joint_q", "joint_qd")}
+    control = {name: wp.zeros(SOME * 19, dtype=wp.float32) for name in pair.actuators[0]._control}
+    ended = threading.Event()
+
+    def step_too():
+        while not ended.is_set():
+            actuator.step(state, control, dt=0.004)
+
+    thread = threading.Thread(target=step_too)
+    thread.start()
+    pair.simulations[0].step(64)
+    ended.set()
+    thread.join()
+    pair.simulations[1].step(64)
+    pair.check_alike()
+    assert pair.together >= 64
+
+
 def test_actuators_that_are_closed_or_stepped_by_hand(rng):
     pair = Pair(FEW)
     pair.step(6)
@@ -309,3 +412,21 @@ def test_actuators_that_are_closed_or_stepped_by_hand(rng):
     pair.step(5)
     assert pair.together == together + 5
     np.testing.assert_array_equal(pair.simulations[0]._batch.states, pair.simulations[1]._batch.states)
+
+
+def test_a_state_that_is_huge_is_refused_before_damping_makes_it_less(tmp_path):
+    path = tmp_path / "pendulum.xml"
+    path.write_text(
+        '<mujoco><option integrator="implicitfast" gravity="0 0 0"/><worldbody><body name="base"><joint name="j" '
+        'damping="1"/><geom size="0.1" mass="0.01"/></body></worldbody></mujoco>'
+    )
+    pair = Pair(FEW, ActuatorConfig(PDControlConfig(1.0, 0.1)), path, dt=0.002)
+    pair.step(6)
+    told = []
+    for robots, simulation in zip(pair.robots, pair.simulations, strict=True):
+        robots.set_dof_velocities(1.05e10, indices=[3])
+        with pytest.raises(SimulationError, match=r"1\.05e\+10; it diverged") as error:
+            simulation.step(5)
+        told.append(str(error.value))
+    assert told[0] == told[1]
+    pair.check_alike()

@@ -349,7 +349,7 @@ class Actuator(ActuatorStages):
     def shards(
         self, sim_state: object, sim_control: object, state: ActuatorState | None, dt: float, dofs: tuple[int, ...]
     ) -> list[Shard] | None:
-        """Steps in place of ranges of DOFs, for an engine to run in its own loop. What the ranges are of must stay.
+        """Steps in place of ranges of DOFs, for an engine to run in its own loop.
 
         Args:
             sim_state: As for `step`.
@@ -359,9 +359,11 @@ class Actuator(ActuatorStages):
             dofs: Where ranges begin, and the last ends: multiples of `CELL`, but for the end.
 
         Returns:
-            The same list as long as nothing changes; None where a step is not one and the same kernel on the CPU.
+            The same list as long as it stays right; None where a step is not one and the same kernel on the CPU.
         """
-        if not isinstance(self._runner, FusedRunner) or not self.device.is_cpu:
+        if self._stateful:
+            self._check_state("state", state)
+        if self.num_actuators == 0 or not isinstance(self._runner, FusedRunner) or not self.device.is_cpu:
             return None
         cells = tuple(-(-dof // CELL) for dof in dofs)
         return self._runner.shards(self._given(sim_state, sim_control), state, dt, cells)

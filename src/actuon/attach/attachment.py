@@ -55,7 +55,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
     """What the joints got [N·m or N], shape (N, D): from here, or from the engine's own drive."""
     _velocity: np.ndarray | None
     """Of the joints when the actuators were stepped last [rad/s or m/s], shape (N, D); of an engine on a GPU flat, and
-    there, in `_velocity_there`. None: in the engine's loop, which knows."""
+    there, in `_velocity_there`. None: they were stepped in the engine's loop, and `_in_loop` has it."""
     _velocity_there: wp.array | None = None
     _signals: dict[str, wp.array]
     """What stages offer, by name, each of shape (N, D)."""
@@ -163,11 +163,11 @@ class Attachment(Remembering, Bounded, Uncopyable):
             handed_over = self._effort, columns, self._friction.handed_over
             shown = [self._effort, self._computed, *self._signals.values()]
             self._in_loop = InEngineLoop(self.articulation, self.actuators, self._control, *handed_over, shown)
-            simulation.driver = weakref.ref(self)
+            self._subscriptions[0].driver = weakref.ref(self)
 
     def _is_plain(self) -> bool:
         """Whether a step is no more than to step the actuators, and to hand what they give to an engine on the CPU."""
-        is_more = self._tangent or self._batteries.has_any or self._friction.reads_loads
+        is_more = self._tangent is not None or self._batteries.has_any or self._friction.reads_loads
         return not is_more and self._applied is self._effort and self._to_check is not None
 
     def _hand_over_efforts(self, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
@@ -218,15 +218,18 @@ class Attachment(Remembering, Bounded, Uncopyable):
         assert self._in_loop is not None
         self._in_loop.keep(self._states)
 
-    def end_loop(self, taken: bool) -> None:
-        """It has; or, where the steps were not ``taken``, actuators remember what they did before."""
+    def end_loop(self) -> bool:
+        """It has. False where a motor tripped, of which single steps tell when and how hot."""
         assert self._in_loop is not None
-        if taken:
-            self._velocity = None
-            if self._trips is not None:
-                self._trips.look()
-        else:
-            self._in_loop.give_back()
+        if self._trips is not None and self._trips.has_news:
+            return False
+        self._velocity = None
+        return True
+
+    def undo_loop(self) -> None:
+        """Let actuators remember and show what they did at `begin_loop`."""
+        assert self._in_loop is not None
+        self._in_loop.give_back()
 
     def _step_now(self, dt: float) -> None:
         """Step at a moment of the user's choice."""

@@ -47,7 +47,7 @@ class Bounded(abc.ABC):
         found = self.articulation.simulation.joint_effort_range(self.articulation.robot_ids)
         if found is None or not np.isfinite(found).any():
             return None
-        lower, upper = (values.astype(np.float32) for values in found)
+        lower, upper = (np.ascontiguousarray(values, np.float32) for values in found)
         return lower, upper
 
     def _check_bounds(self) -> None:
@@ -68,9 +68,8 @@ class Bounded(abc.ABC):
         Args:
             efforts: [N·m or N], shape (N·D,).
         """
-        if (
-            efforts.dot(efforts) < math.inf or np.isfinite(efforts).all()
-        ):  # a sum of squares is one call in place of two
+        # A sum of squares is one call in place of two.
+        if efforts.dot(efforts) < math.inf or np.isfinite(efforts).all():
             return
         robots = self.articulation
         robot, dof = divmod(int(np.flatnonzero(~np.isfinite(efforts))[0]), robots.num_dofs)

@@ -49,7 +49,7 @@ class InEngineLoop:
         self._seen = np.zeros((len(articulation), self._arrays.joint_qd.shape[0] // len(articulation)), np.float32)
         robots = len(articulation)
         widths = [actuator.num_actuators // robots for actuator in actuators]
-        size = max(CELL // math.gcd(CELL, width) for width in widths)
+        size = math.lcm(*(CELL // math.gcd(CELL, width) for width in widths))
         self._group_size = min(size, robots)
         starts = [*range(0, robots, self._group_size), robots]
         self._starts = [tuple(start * width for start in starts) for width in widths]

@@ -72,6 +72,11 @@ class Trips:
         self._tripped, self._temperature = tripped, temperature
         self._said = np.zeros(tripped.shape, dtype=bool)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `look` would say something, or has to forget what it said."""
+        return bool((self._said != (self._tripped.numpy() > 0.0)).any())
+
     def look(self) -> None:
         """Say what is new."""
         flags = self._tripped.numpy() > 0.0

@@ -28,6 +28,7 @@ class FusedRunner:
     def __init__(self, chain: Chain):
         self._chain = chain
         self._stateless: _Plan | None = None
+        self._for_others: _Plan | None = None  # apart, since they run it without the lock
         self.lock = threading.Lock()
         renew_lock_after_fork(self)
         if chain.device.is_cuda:
@@ -44,10 +45,16 @@ class FusedRunner:
         """What `run` would do, in place and for each range of cells of DOFs, for others to run any number of times.
 
         Returns:
-            The same list as long as nothing changes; None where a step does more than to run them.
+            The same list as long as it stays right; None where a step does more than to run them.
         """
         with self.lock:
-            return self._plan(given, state, state, dt).shards(cells)
+            if state is not None:
+                return self._plan(given, state, state, dt).shards(cells)
+            plan = self._for_others
+            if plan is None or not plan.rebind(given, dt):
+                with building:
+                    plan = self._for_others = _Plan(self._chain, given, None, None, dt)
+            return plan.shards(cells)
 
     def _plan(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> _Plan:
         plan = self._stateless if current is None else current.plans.get(self._key(following), (None, None))[1]

@@ -76,8 +76,12 @@ class Shard:
         """Where the compiled function lies, and the two arguments that `run` calls it with; None off the CPU."""
         if not self._names:
             return None
-        function = ctypes.cast(self.command.hooks.forward, ctypes.c_void_p).value or 0
-        return function, ctypes.addressof(self.command.bounds), ctypes.addressof(self._arguments)
+        function = ctypes.cast(self.command.hooks.forward, ctypes.c_void_p).value
+        return (
+            None
+            if function is None
+            else (function, ctypes.addressof(self.command.bounds), ctypes.addressof(self._arguments))
+        )
 
     def move(self, index: int, address: int) -> bool:
         """Change where an array argument lies, and nothing else of it. False where only `set` can."""
@@ -133,7 +137,7 @@ class BoundProgram:
         return shards
 
     def split(self, bounds: tuple[int, ...]) -> list[Shard]:
-        """A launch for each range of cells of DOFs, for others to run: the same list as long as arguments stay."""
+        """A launch for each range of cells of DOFs, for others to run. They follow changes of arguments."""
         if bounds not in self._split_by:
             self._split_by[bounds] = self._split(bounds)
         return self._split_by[bounds]

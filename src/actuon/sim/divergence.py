@@ -75,10 +75,14 @@ class StateWatch:
             error = SimulationError(f"t = {time:.6g} s: {what}")
             error.joint = joint
             raise error
+        self.remember(time, self._velocity, self._effort)
+
+    def remember(self, time: float, velocity: np.ndarray, effort: np.ndarray) -> None:
+        """Remember what was sound at ``time`` [s]: velocities and efforts, flat as the simulation's are."""
         if time != self._time:
             row = self._length % self._steps
-            self._velocities[row] = self._velocity
-            self._efforts[row] = self._effort
+            self._velocities[row] = velocity
+            self._efforts[row] = effort
             self._length += 1
             self._time = time
 

@@ -50,5 +50,8 @@ class Driver(Protocol):
     def begin_loop(self) -> None:
         """The engine is about to step the motors."""
 
-    def end_loop(self, taken: bool) -> None:
-        """It has; or, where the steps were not ``taken``, they are to be as before."""
+    def end_loop(self) -> bool:
+        """It has. False where something is to be said of one of the steps, which single ones will say."""
+
+    def undo_loop(self) -> None:
+        """Let the motors remember and show what they did at `begin_loop`."""

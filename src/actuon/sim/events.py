@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .driver import Driver
 from .uncopyable import Uncopyable
 
 
@@ -32,6 +33,9 @@ class Event(enum.Enum):
 
 class Subscription(Uncopyable):
     """Keeps a callback subscribed until `cancel`."""
+
+    driver: weakref.ref[Driver] | None = None
+    """Who does in an engine's loop what the callback does at each step, where that can be."""
 
     def __init__(self, callbacks: dict[Subscription, Callable[..., object]]):
         self._callbacks = callbacks
@@ -82,9 +86,10 @@ class Events:
             if subscription in callbacks:
                 callbacks[subscription](*arguments)
 
-    def count(self, event: Event) -> int:
-        """How many subscribed to ``event``."""
-        return len(self._callbacks[event])
+    def only(self, event: Event) -> Subscription | None:
+        """The subscription to ``event`` where there is one alone."""
+        callbacks = self._callbacks[event]
+        return next(iter(callbacks)) if len(callbacks) == 1 else None
 
     def has_any(self, *events: Event) -> bool:
         """Whether somebody subscribed to one of ``events``."""

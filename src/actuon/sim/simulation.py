@@ -62,8 +62,6 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     """How the engine says that a joint has no limit of effort or speed."""
     source: Path | None = None
     """The file that it was made from."""
-    driver: weakref.ref[Driver] | None = None
-    """Who steps the actuators that were attached last."""
     stage: Usd.Stage | None = None
     """The USD stage that it was made from."""
 
@@ -162,8 +160,10 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         try:
             self.refresh()
             self._check_state()
+            may_loop = True
             while n:
-                driven = self._drive(n) if n > 1 else 0
+                driven = self._drive(n) if n > 1 and may_loop else 0
+                may_loop = may_loop and driven is not None
                 if driven:
                     n -= driven
                     self._check_state()
@@ -183,26 +183,41 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         finally:
             self._stepping = False
 
-    def _drive(self, n: int) -> int:
+    def _drive(self, n: int) -> int | None:
         """Take steps with actuators in the engine's own loop, where nobody else has to know of each.
 
         Returns:
-            How many of ``n``; none where that cannot be.
+            How many of ``n``; 0 where that cannot be; None where it was tried, and single steps have to say why not.
         """
-        alone = self._events.count(Event.PRE_STEP) == 1 and not self._events.has_any(Event.POST_STEP)
-        driver = self.driver() if alone and self.driver is not None else None
-        motors = driver.motors(self.dt) if driver is not None and self._can_drive() else None
+        only = self._events.only(Event.PRE_STEP)
+        if only is None or only.driver is None or self._events.has_any(Event.POST_STEP):
+            return 0
+        driver = only.driver()
+        motors = driver.motors(self.dt) if driver is not None and self._begin_loop() else None
         if driver is None or motors is None:
             return 0
+        before = later = self._time
         driver.begin_loop()
-        steps = 0
         try:
-            steps = self._advance_with(motors, n)
-        finally:
-            driver.end_loop(steps > 0)
-        for _ in range(steps):
-            self._time += self.dt
-        return steps
+            seen = self._advance_with(motors, n)
+            if seen is not None and driver.end_loop():
+                for velocity, effort in zip(*seen, strict=True):
+                    later += self.dt
+                    if self._watch is not None:
+                        self._watch.remember(later, velocity, effort)
+                self._time = later
+                return len(seen[0])
+        except BaseException:
+            self._go_back(driver, before)
+            raise
+        self._go_back(driver, before)
+        return None
+
+    def _go_back(self, driver: Driver, time: float) -> None:
+        """Let steps not have been taken."""
+        self._undo_loop()
+        driver.undo_loop()
+        self._time = time
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Bring environments back to their first state. The others are not touched.
@@ -305,13 +320,17 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     def _advance(self, steps: int) -> int:
         """Let the engine take steps, at least one, and refresh. Returns how many it took until one diverged, or all."""
 
-    def _can_drive(self) -> bool:
-        """Whether the engine can step actuators in its own loop."""
+    def _begin_loop(self) -> bool:
+        """Make ready to step actuators in the engine's own loop. False where it has none, or cannot now."""
         return False
 
-    def _advance_with(self, motors: Motors, n: int) -> int:
-        """Let the engine take some of ``n`` steps with motors. Returns how many; with none, nothing has moved."""
+    def _advance_with(self, motors: Motors, n: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Let the engine take some of ``n`` steps with motors. Returns velocities and efforts after each, flat as the
+        simulation's are, of shape (steps, ...); None where one of them fails."""
         raise NotImplementedError
+
+    def _undo_loop(self) -> None:
+        """Bring the engine back to where it was at `_begin_loop`, however far the steps since have come."""
 
     @abc.abstractmethod
     def _reset(self, env_ids: np.ndarray) -> None:

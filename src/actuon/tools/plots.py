@@ -73,7 +73,7 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
 def _leave_room(figure: Any, rows: int, columns: int) -> None:
     """Place panels for titles and labels as large as they are here: to measure them takes longer than to draw."""
     width, height = figure.get_size_inches()
-    beside, below, above, legend = 0.7, 0.5, 0.25, 0.5
+    beside, below, above, legend = 0.7, 0.5, 0.25, 0.5  # inches
     panel_width = (width - 0.1) / columns - beside
     panel_height = (height - legend) / rows - below - above
     figure.subplots_adjust(

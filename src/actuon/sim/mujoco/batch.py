@@ -12,7 +12,7 @@ import numpy as np
 from ..divergence import HUGE
 from ..driver import Motors
 from ..engine_drives import NEAR
-from .driven_loop import DrivenLoop
+from .driven_loop import UNLOOKED, DrivenLoop
 from .fields import PROPERTIES, ModelFields
 from .loop import Line, Target, Worker, make_plan, make_run, mujoco_functions, run_plan
 from .places import grid
@@ -24,9 +24,6 @@ FEW = 8
 
 _AMPLE = 2**20
 """Memory [bytes] that must be left in an ``MjData``, beside four times what was ever used, for steps not guarded."""
-
-_UNLOOKED = 16
-"""How many steps are taken without a look at the memory that is left."""
 
 _CALLBACKS = ("passive", "control", "contactfilter", "sensor", "act_dyn", "act_gain", "act_bias", "time")
 
@@ -67,7 +64,6 @@ class Batch:
         """What threads step environments with."""
         self._runs: list[Any] = []
         self._runs_of: Sequence[Worker] = ()
-        self._driven: DrivenLoop | None = None
         self._is_tried = False
         self.loads: np.ndarray | None = None  # what `tell_loads` gives
         self.failures = 0
@@ -80,6 +76,7 @@ class Batch:
         self._callbacks = [getattr(mujoco, f"get_mjcb_{name}", None) for name in _CALLBACKS]
         self._may_sleep = bool(model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_SLEEP))
         self._plan = make_plan(functions or {})
+        self._driven = DrivenLoop(functions or {})
         self._fill()
         for env in range(self.num_envs if self.num_envs <= FEW or self._may_sleep else 0):
             self.data(env)
@@ -328,7 +325,7 @@ class Batch:
             self._is_tried = True
             steps -= 1
         while steps and not self.failures:
-            some = min(steps, _UNLOOKED)
+            some = min(steps, UNLOOKED)
             (self._advance_guarded if self._needs_guard() else self._run)(some)
             steps -= some
 
@@ -357,21 +354,23 @@ class Batch:
         finally:
             self.show()
 
-    @property
-    def can_be_driven(self) -> bool:
-        """Whether motors can be stepped in the loop over environments, which then all have their state in the rows."""
+    def begin_loop(self) -> bool:
+        """Make ready to step motors in the loop over environments. False where that cannot be now: an environment has
+        an ``MjData``, efforts are lines, loads are told, or a step may raise errors of MuJoCo."""
         is_plain = not self.own and not self._lines and self.loads is None
-        return is_plain and self._is_tried and not self.failures and not self._needs_guard()
+        if not is_plain or not self._is_tried or self.failures or self._needs_guard():
+            return False
+        self._driven.begin()
+        return True
 
-    def drive(self, motors: Motors, steps: int) -> int:
-        """Advance all environments by some of these steps, motors included. Returns how many; none where one of them
-        cannot be taken, and nothing has moved."""
-        functions = mujoco_functions()
-        assert functions is not None
-        if self._driven is None:
-            self._driven = DrivenLoop(self, functions)
-        some = min(steps, _UNLOOKED)
-        return some if self._driven.run(motors, some) else 0
+    def advance_with(self, motors: Motors, steps: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Advance all environments by some of these steps, motors included. Returns velocities and efforts after each,
+        of shape (steps, N·nv); None where one of them fails, and `undo_loop` is needed."""
+        return self._driven.run(self, motors, min(steps, UNLOOKED))
+
+    def undo_loop(self) -> None:
+        """Bring all environments back to where they were at `begin_loop`."""
+        self._driven.undo(self)
 
     def property_rows(self, name: str) -> np.ndarray:
         """A property of all DOFs in which environments differ, shape (N, nv)."""

@@ -2,16 +2,17 @@
 """Several steps of all environments with their motors, compiled: before each step of physics, the kernel of the motors.
 
 Threads take environments from one counter, all of them for the first step, then all for the second. Motors are stepped
-in groups of environments: by the thread that brings the last of a group to the end of a step. By the time that a thread
-comes to the group again, that is long done, so that threads seldom wait for each other.
+in groups of environments: by the thread that brings the last of a group to the end of a step. Where there are several
+groups, that is long done by the time that a thread comes to the group again; with one, all wait for it at each step.
 
-Where anything is not finite, all environments go back to where they were, and nothing has happened.
+Where anything is not finite, threads stop, and all environments can be brought back to where they were.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,15 @@ import warp as wp
 from ...kernel.types import Flavour, module_options
 from ..divergence import HUGE
 from ..driver import Motors
-from .loop import FUNCTIONS, Worker, make_run
+from .loop import FUNCTIONS, STRUCTS, Worker, make_run
 
 if TYPE_CHECKING:
     from .batch import Batch
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
+
+UNLOOKED = 16
+"""How many steps are taken without a look at the memory that is left."""
 
 _WHOLE = ctypes.c_longlong
 _ADDRESS = ctypes.c_void_p
@@ -60,15 +64,14 @@ class _Plan(ctypes.Structure):
         *((name, _WHOLE) for name in ("num_fields", "num_pushes", "num_changes", "num_columns")),
         ("huge", ctypes.c_double),
         *((name, _ADDRESS) for name in ("states", "before", "has_begun", "position", "velocity", "effort", "fields")),
-        *(
-            (name, _ADDRESS)
-            for name in ("motors", "pushes", "changes", "efforts", "lower", "upper", "seen", "ready", "done")
-        ),
+        *((name, _ADDRESS) for name in ("velocities", "efforts_after", "motors", "pushes", "changes", "efforts")),
+        *((name, _ADDRESS) for name in ("lower", "upper", "seen", "ready", "done")),
     )
 
 
-_LOOP = """
-    struct Field { const char* rows; long long bytes; };
+_LOOP = (
+    STRUCTS
+    + """
     struct Motor { void (*run)(void*, void*); void *bounds, *arguments; };
     struct Push { long long column, dof; };
     struct Change { const float* values; long long column; double* rows; long long dof; };
@@ -86,6 +89,7 @@ _LOOP = """
         char* has_begun;
         float *position, *velocity, *effort;
         const Field* fields;
+        float *velocities, *efforts_after;
         const Motor* motors;
         const Push* pushes;
         const Change* changes;
@@ -94,7 +98,6 @@ _LOOP = """
         float* seen;
         long long *ready, *done;
     };
-    struct Worker { const void* model; void* data; char** into; const double* bias; };
 
     Plan& p = *(Plan*)plan;
     const Worker& w = *(const Worker*)worker;
@@ -131,6 +134,11 @@ _LOOP = """
             p.has_begun[env] = 1;
         }
         bool sound = true;
+        auto look = [&p, row, &sound]() {
+            for (long long i = 0; i < p.nq; ++i) sound &= __builtin_fabs(row[p.at_position + i]) <= p.huge;
+            for (long long i = 0; i < p.nv; ++i) sound &= __builtin_fabs(row[p.at_velocity + i]) <= p.huge;
+        };
+        if (!step) look();
         for (long long k = 0; k < p.num_pushes; ++k) {
             const long long at = env * p.num_columns + p.pushes[k].column;
             float effort = p.efforts[at];
@@ -143,18 +151,17 @@ _LOOP = """
             row[p.at_effort + p.pushes[k].dof] = (double)effort;
             p.effort[env * p.nv + p.pushes[k].dof] = effort;
         }
-        for (long long k = 0; k < p.num_changes; ++k) {
-            const Change& change = p.changes[k];
-            change.rows[env * p.nv + change.dof] = (double)change.values[env * p.num_columns + change.column];
-        }
         if (sound) {
+            for (long long k = 0; k < p.num_changes; ++k) {
+                const Change& change = p.changes[k];
+                change.rows[env * p.nv + change.dof] = (double)change.values[env * p.num_columns + change.column];
+            }
             for (long long k = 0; k < p.num_fields; ++k)
                 __builtin_memcpy(w.into[k], p.fields[k].rows + env * p.fields[k].bytes, p.fields[k].bytes);
             p.set_state(w.model, w.data, row, signature);
             p.step(w.model, w.data);
             p.get_state(w.model, w.data, row, signature);
-            for (long long i = 0; i < p.nq; ++i) sound &= __builtin_fabs(row[p.at_position + i]) <= p.huge;
-            for (long long i = 0; i < p.nv; ++i) sound &= __builtin_fabs(row[p.at_velocity + i]) <= p.huge;
+            look();
         }
         if (!sound) {
             __atomic_fetch_add(&p.failures, 1, __ATOMIC_RELAXED);
@@ -162,6 +169,8 @@ _LOOP = """
         }
         for (long long i = 0; i < p.nq; ++i) p.position[env * p.nq + i] = (float)(row[p.at_position + i]);
         for (long long i = 0; i < p.nv; ++i) p.velocity[env * p.nv + i] = (float)(row[p.at_velocity + i]);
+        __builtin_memcpy(p.velocities + item * p.nv, p.velocity + env * p.nv, p.nv * sizeof(float));
+        __builtin_memcpy(p.efforts_after + item * p.nv, p.effort + env * p.nv, p.nv * sizeof(float));
 
         const long long left = p.count - group * p.group_size;
         const long long size = left < p.group_size ? left : p.group_size;
@@ -169,6 +178,7 @@ _LOOP = """
         if (done == size * (step + 1) && step + 1 < p.steps) step_motors(group, step + 1);
     }
 """
+)
 
 
 @wp.func_native(_LOOP)
@@ -184,8 +194,10 @@ def _run(plan: wp.uint64, worker: wp.uint64) -> None:
 def _give_way() -> int | None:
     """Address of what lets another thread of the system run; None where there is none of this kind."""
     try:
+        if os.name == "nt":
+            return ctypes.cast(ctypes.CDLL("kernel32").SwitchToThread, _ADDRESS).value
         return ctypes.cast(ctypes.CDLL(None).sched_yield, _ADDRESS).value
-    except (OSError, TypeError, AttributeError):
+    except (OSError, AttributeError):
         return None
 
 
@@ -193,47 +205,61 @@ class DrivenLoop:
     """Runs environments with motors.
 
     Args:
-        batch: The environments.
         functions: Addresses of MuJoCo's functions.
     """
 
-    def __init__(self, batch: Batch, functions: dict[str, int]):
-        self._batch = weakref.proxy(batch)
+    def __init__(self, functions: dict[str, int]):
         self._plan = _Plan(**functions, give_way=_give_way(), huge=HUGE)
-        self._motors: Motors | None = None
+        self._motors: weakref.ref[Motors] | None = None
         self._workers: Sequence[Worker] = ()
+        self._has_begun = np.zeros(0, dtype=bool)
+        self._kept: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def run(self, motors: Motors, steps: int) -> bool:
-        """Take steps. False where they cannot all be taken: nothing has moved then."""
-        plan, batch = self._plan, self._batch
+    def begin(self) -> None:
+        """Make ready for a run: `undo` goes back to now."""
+        self._has_begun[:] = False
+        self._kept = []
+
+    def run(self, batch: Batch, motors: Motors, steps: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Take steps, at most `UNLOOKED`. Returns velocities and efforts after each, of shape (steps, N·nv); None where
+        one fails: environments are then where threads left them, and `undo` is needed."""
+        plan = self._plan
         threads = batch.workers.count_for(steps)
         workers = batch.workers.take(threads)
-        if motors is not self._motors or workers is not self._workers:
-            self._bind(motors, workers)
+        if self._motors is None or self._motors() is not motors or workers is not self._workers:
+            self._bind(batch, motors, workers)
+        self._kept = [(rows, rows.copy()) for rows in self._changed]
         self._ready[:] = self._done[:] = 0
-        self._has_begun[:] = False
         plan.next, plan.next_group, plan.failures, plan.steps = 0, 0, 0, steps
-        try:
-            batch.workers.run(self._runs[:threads], steps)
-        except BaseException:
-            self._go_back()
-            raise
-        if plan.failures:
-            self._go_back()
-        return not plan.failures
+        batch.workers.run(self._runs[:threads], steps)
+        velocities, efforts = self._after
+        return None if plan.failures else (velocities[:steps], efforts[:steps])
 
-    def _bind(self, motors: Motors, workers: Sequence[Worker]) -> None:
+    def undo(self, batch: Batch) -> None:
+        """Bring all environments back to where they were at `begin`."""
+        for rows, kept in self._kept:
+            rows[:] = kept
+        moved = np.flatnonzero(self._has_begun)
+        if moved.size:
+            batch.states[moved] = self._before[moved]
+            batch.show_motion(moved)
+
+    def _bind(self, batch: Batch, motors: Motors, workers: Sequence[Worker]) -> None:
         """Tell the plan what stays the same."""
-        plan, batch, groups = self._plan, self._batch, motors.launches
+        plan, groups = self._plan, motors.launches
+        self._motors = None  # until all is told
         batch.fill(plan)
         self._before = np.empty_like(batch.states)
         self._has_begun = np.zeros(batch.num_envs, dtype=bool)
+        self._after = np.empty((2, UNLOOKED, batch.num_envs * plan.nv), np.float32)
+        plan.velocities, plan.efforts_after = (values.ctypes.data for values in self._after)
         self._ready, self._done = np.zeros((2, len(groups)), np.int64)
         launches = [_Motor(*launch) for group in groups for launch in group]
         pushes = [_Push(column, motors.dofs[column]) for column in motors.columns]
+        self._changed = [batch.property_rows(name) for name in motors.properties]
         changes = [
-            _Change(values.ctypes.data, column, batch.property_rows(name).ctypes.data, motors.dofs[column])
-            for name, (values, columns) in motors.properties.items()
+            _Change(values.ctypes.data, column, rows.ctypes.data, motors.dofs[column])
+            for rows, (values, columns) in zip(self._changed, motors.properties.values(), strict=True)
             for column in columns
         ]
         self._tables: list[Any] = [(_Motor * len(launches))(*launches), (_Push * len(pushes))(*pushes)]
@@ -245,10 +271,5 @@ class DrivenLoop:
         plan.efforts, plan.seen = motors.efforts.ctypes.data, motors.velocities.ctypes.data
         plan.lower, plan.upper = (values.ctypes.data for values in motors.bounds) if motors.bounds else (None, None)
         plan.ready, plan.done = self._ready.ctypes.data, self._done.ctypes.data
-        self._motors, self._workers = motors, workers
         self._runs = [make_run(_run, plan, worker) for worker in workers]
-
-    def _go_back(self) -> None:
-        moved = np.flatnonzero(self._has_begun)
-        self._batch.states[moved] = self._before[moved]
-        self._batch.show_motion(moved)
+        self._motors, self._workers = weakref.ref(motors), workers

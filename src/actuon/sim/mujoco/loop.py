@@ -92,8 +92,15 @@ class Worker(ctypes.Structure):
     _fields_ = (("model", _ADDRESS), ("data", _ADDRESS), ("into", ctypes.POINTER(_ADDRESS)), ("bias", _ADDRESS))
 
 
-_LOOP = """
+STRUCTS = """
     struct Field { const char* rows; long long bytes; };
+    struct Worker { const void* model; void* data; char** into; const double* bias; };
+"""
+"""`Field` and `Worker` in the language of loops."""
+
+_LOOP = (
+    STRUCTS
+    + """
     struct Target { float* rows; long long width, dof, control; double scale, offset, low, high; };
     struct Line { long long dof, coordinate, by_velocity, by_position; };
     struct Plan {
@@ -115,7 +122,6 @@ _LOOP = """
         const char* to_redo;
         float* loads;
     };
-    struct Worker { const void* model; void* data; char** into; const double* bias; };
 
     Plan& p = *(Plan*)plan;
     const Worker& w = *(const Worker*)worker;
@@ -187,6 +193,7 @@ _LOOP = """
         }
     }
 """
+)
 
 
 @wp.func_native(_LOOP)

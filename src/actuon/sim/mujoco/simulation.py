@@ -166,11 +166,14 @@ class MujocoSimulation(SlopeHolder):
             raise
         return steps if before is None or self._is_sound() else self._steps_since(before)
 
-    def _can_drive(self) -> bool:
-        return self._batch.can_be_driven
+    def _begin_loop(self) -> bool:
+        return self._batch.begin_loop()
 
-    def _advance_with(self, motors: Motors, n: int) -> int:
-        return self._batch.drive(motors, n)
+    def _advance_with(self, motors: Motors, n: int) -> tuple[np.ndarray, np.ndarray] | None:
+        return self._batch.advance_with(motors, n)
+
+    def _undo_loop(self) -> None:
+        self._batch.undo_loop()
 
     def _steps_since(self, before: np.ndarray | None) -> int:
         """How many steps all environments took since their times were ``before``; of a single one that failed: none."""

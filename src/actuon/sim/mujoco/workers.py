@@ -18,7 +18,7 @@ _WORTH_SHARING = 2.0e-4
 
 
 class Workers:
-    """The workers of all threads, and how many of them are worth their waking.
+    """The workers of all threads, and how many threads are worth waking.
 
     Args:
         mujoco: The module.
