@@ -7,7 +7,6 @@ import abc
 import contextlib
 import itertools
 import math
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
@@ -19,7 +18,6 @@ from ..actuator_state import ActuatorState
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.structure import TANGENT
 from ..sim import Articulation, Event, Subscription
-from ..sim.driver import Motors
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
@@ -160,10 +158,8 @@ class Attachment(Remembering, Bounded, Uncopyable):
         self._begin_bounds()
         self._closed = False
         if self._is_plain() and InEngineLoop.fits(self.articulation, self._robot_of):
-            handed_over = self._effort, columns, self._friction.handed_over
-            shown = [self._effort, self._computed, *self._signals.values()]
-            self._in_loop = InEngineLoop(self.articulation, self.actuators, self._control, *handed_over, shown)
-            self._subscriptions[0].driver = weakref.ref(self)
+            self._in_loop = InEngineLoop(self, columns)
+            self._subscriptions[0].driver = self._in_loop
 
     def _is_plain(self) -> bool:
         """Whether a step is no more than to step the actuators, and to hand what they give to an engine on the CPU."""
@@ -205,31 +201,6 @@ class Attachment(Remembering, Bounded, Uncopyable):
         if self._auto_step:
             self.articulation.simulation.refresh_targets()
             self._step(dt)
-
-    def motors(self, dt: float) -> Motors | None:
-        """The actuators as an engine steps them in its own loop. See `Driver`."""
-        if self._in_loop is None or not self._auto_step or self._closed:
-            return None
-        self._check_bounds()
-        return self._in_loop.motors(self._states, dt, self._bounds)
-
-    def begin_loop(self) -> None:
-        """The engine is about to step the motors in its loop."""
-        assert self._in_loop is not None
-        self._in_loop.keep(self._states)
-
-    def end_loop(self) -> bool:
-        """It has. False where a motor tripped, of which single steps tell when and how hot."""
-        assert self._in_loop is not None
-        if self._trips is not None and self._trips.has_news:
-            return False
-        self._velocity = None
-        return True
-
-    def undo_loop(self) -> None:
-        """Let actuators remember and show what they did at `begin_loop`."""
-        assert self._in_loop is not None
-        self._in_loop.give_back()
 
     def _step_now(self, dt: float) -> None:
         """Step at a moment of the user's choice."""

@@ -4,58 +4,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import warp as wp
 
-from ..actuator import Actuator
-from ..actuator_state import ActuatorState
 from ..kernel.launch import Shard
 from ..kernel.types import CELL
 from ..sim import Articulation
 from ..sim.driver import Motors
 
+if TYPE_CHECKING:
+    from .attachment import Attachment
+
 
 class InEngineLoop:
-    """What an engine needs to step actuators itself.
+    """Steps actuators in an engine's loop, and takes that back: the `Driver` of an attachment.
 
     Args:
-        articulation: The robots: the only ones of their environments, one in each.
-        actuators: In place, and on each of their DOFs once for each robot, robot by robot.
-        control: What they read and write.
-        effort: What the engine gets [N·m or N], shape (N, D).
+        owner: The attachment, which is not kept alive. It `fits`, and its actuators are stepped in place.
         columns: Which of the D DOFs have an actuator, shape (d,).
-        properties: What the engine gets beside efforts, as in `Motors`.
-        shown: What they write.
     """
 
-    def __init__(
-        self,
-        articulation: Articulation,
-        actuators: Sequence[Actuator],
-        control: Mapping[str, wp.array],
-        effort: wp.array,
-        columns: np.ndarray,
-        properties: Mapping[str, tuple[wp.array, np.ndarray]],
-        shown: Iterable[wp.array],
-    ):
-        self._arrays, self._actuators, self._control = articulation.simulation.arrays, actuators, control
-        self._efforts, self._columns = effort.numpy(), columns
-        self._shown = [array.numpy() for array in shown]
-        self._properties = {name: (values.numpy(), own) for name, (values, own) in properties.items()}
+    def __init__(self, owner: Attachment, columns: np.ndarray):
+        articulation = owner.articulation
+        self._owner = weakref.ref(owner)
+        self._arrays, self._control = articulation.simulation.arrays, owner._control
+        self._actuators, self._states, self._trips = owner.actuators, owner._states, owner._trips
+        self._efforts, self._columns = owner._effort.numpy(), columns
+        self._properties = {name: (values.numpy(), own) for name, (values, own) in owner._friction.handed_over.items()}
         self._places = articulation.flat_indices("joint_qd")
         self._seen = np.zeros((len(articulation), self._arrays.joint_qd.shape[0] // len(articulation)), np.float32)
         robots = len(articulation)
-        widths = [actuator.num_actuators // robots for actuator in actuators]
+        widths = [actuator.num_actuators // robots for actuator in self._actuators]
         size = math.lcm(*(CELL // math.gcd(CELL, width) for width in widths))
         self._group_size = min(size, robots)
         starts = [*range(0, robots, self._group_size), robots]
         self._starts = [tuple(start * width for start in starts) for width in widths]
         self._made: tuple[list[list[Shard]], Any, Motors] | None = None
-        self._kept: list[tuple[np.ndarray, np.ndarray]] = []
-        self._kept_of: Sequence[ActuatorState | None] | None = None
+        remembered = [array for state in self._states if state is not None for array in state.arrays().values()]
+        shown = [owner._effort, owner._computed, *owner._signals.values()]
+        changed = [*(array.numpy() for array in (*remembered, *shown)), self._seen]
+        self._kept = [(array, array.copy()) for array in changed]
 
     @staticmethod
     def fits(articulation: Articulation, robot_of: Sequence[np.ndarray]) -> bool:
@@ -73,16 +64,16 @@ class InEngineLoop:
             return False
         return all(np.array_equal(own, np.repeat(np.arange(robots), len(own) // robots)) for own in robot_of)
 
-    def motors(self, states: Sequence[ActuatorState | None], dt: float, bounds: Any) -> Motors | None:
-        """What the engine steps: the same object as long as nothing changes. None where it cannot.
-
-        Args:
-            states: Of the actuators.
-            dt: Time step [s].
-            bounds: As in `Motors`.
-        """
+    def motors(self, dt: float) -> Motors | None:
+        """What the engine steps, at steps of ``dt`` [s]: the same object as long as nothing changes. None where it must
+        not, or cannot."""
+        owner = self._owner()
+        if owner is None or owner.is_closed or not owner._auto_step:
+            return None
+        owner._check_bounds()
+        bounds = owner._bounds
         groups = []
-        for actuator, state, starts in zip(self._actuators, states, self._starts, strict=True):
+        for actuator, state, starts in zip(self._actuators, self._states, self._starts, strict=True):
             shards = actuator.shards(self._arrays, self._control, state, dt, starts)
             if shards is None:
                 return None
@@ -113,16 +104,20 @@ class InEngineLoop:
         """What the actuators saw last [rad/s or m/s], shape (N, D)."""
         return self._seen.reshape(-1)[self._places]
 
-    def keep(self, states: Sequence[ActuatorState | None]) -> None:
-        """Copy what the actuators remember, and what they show."""
-        if self._kept_of is not states:
-            arrays = [array.numpy() for state in states if state is not None for array in state.arrays().values()]
-            arrays += [*self._shown, self._seen]
-            self._kept, self._kept_of = [(array, array.copy()) for array in arrays], states
+    def begin_loop(self) -> None:
+        """Keep what the actuators remember, and what they show."""
         for array, kept in self._kept:
             np.copyto(kept, array)
 
-    def give_back(self) -> None:
-        """Let the actuators remember and show what they did at `keep`."""
+    def end_loop(self) -> bool:
+        """Let the owner show the last step. False where a motor tripped: single steps tell when, and how hot it was."""
+        owner = self._owner()
+        if owner is None or (self._trips is not None and self._trips.has_news):
+            return False
+        owner._velocity = None
+        return True
+
+    def undo_loop(self) -> None:
+        """Let the actuators remember and show what they did at `begin_loop`."""
         for array, kept in self._kept:
             np.copyto(array, kept)

@@ -34,7 +34,7 @@ class Event(enum.Enum):
 class Subscription(Uncopyable):
     """Keeps a callback subscribed until `cancel`."""
 
-    driver: weakref.ref[Driver] | None = None
+    driver: Driver | None = None
     """Who does in an engine's loop what the callback does at each step, where that can be."""
 
     def __init__(self, callbacks: dict[Subscription, Callable[..., object]]):

@@ -190,11 +190,11 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             How many of ``n``; 0 where that cannot be; None where it was tried, and single steps have to say why not.
         """
         only = self._events.only(Event.PRE_STEP)
-        if only is None or only.driver is None or self._events.has_any(Event.POST_STEP):
+        driver = None if only is None else only.driver
+        if driver is None or self._events.has_any(Event.POST_STEP) or not self._begin_loop():
             return 0
-        driver = only.driver()
-        motors = driver.motors(self.dt) if driver is not None and self._begin_loop() else None
-        if driver is None or motors is None:
+        motors = driver.motors(self.dt)
+        if motors is None:
             return 0
         before = later = self._time
         driver.begin_loop()
