@@ -80,6 +80,13 @@ class Pair:
     def step(self, n):
         self.each(lambda _, __, simulation: simulation.step(n))
 
+    def move(self, rng, spread=0.3, steps=5):
+        """Command and step three times, and check each."""
+        for _ in range(3):
+            self.command(rng, spread)
+            self.step(steps)
+            self.check_alike()
+
     def check_alike(self):
         ours, theirs = self.simulations
         assert ours.time == theirs.time
@@ -138,23 +145,22 @@ def test_any_number_of_threads(threads, rng, monkeypatch):
 def test_bits_on_public_robots(name, rng):
     """Some have bounds at their joints, or DOFs that nothing drives."""
     pair = Pair(FEW, ActuatorConfig(PDControlConfig(5.0, 0.2), delay=DelayConfig(1)), public_robot(name), dt=0.001)
-    for _ in range(3):
-        pair.command(rng, 0.05)
-        pair.step(6)
-        pair.check_alike()
+    pair.move(rng, 0.05, 6)
     assert pair.together > 10
+
+
+def with_limits(low, high):
+    """A quadruped whose joints let no other efforts through [N·m]."""
+    spec = mujoco.MjSpec.from_file(str(QUADRUPED))
+    for joint in spec.joints[1:]:
+        joint.actfrclimited, joint.actfrcrange = True, (low, high)
+    return spec
 
 
 def test_bounds_of_joints_are_kept_to(rng):
     """What the engine does not clip of efforts from outside."""
-    spec = mujoco.MjSpec.from_file(str(QUADRUPED))
-    for joint in spec.joints[1:]:
-        joint.actfrclimited, joint.actfrcrange = True, (-2.0, 1.5)
-    pair = Pair(FEW, path=spec)
-    for _ in range(3):
-        pair.command(rng)
-        pair.step(5)
-        pair.check_alike()
+    pair = Pair(FEW, path=with_limits(-2.0, 1.5))
+    pair.move(rng)
     assert pair.together > 10
     efforts = pair.actuators[0].telemetry().applied_effort
     assert efforts.min() == np.float32(-2.0)
@@ -164,10 +170,7 @@ def test_bounds_of_joints_are_kept_to(rng):
 def test_joints_that_the_engine_drives(rng):
     """They keep their servos."""
     pair = Pair(FEW, joints=slice(2, 9, 3))
-    for _ in range(3):
-        pair.command(rng)
-        pair.step(5)
-        pair.check_alike()
+    pair.move(rng)
     assert pair.together > 10
 
 
@@ -362,13 +365,14 @@ def test_one_of_two_sets_of_actuators_is_closed(rng):
 
 
 def test_limits_that_are_changed_between_steps(rng):
-    pair = Pair(FEW)
+    pair = Pair(FEW, path=with_limits(-9.0, 9.0))
     pair.command(rng)
     pair.step(6)
     for limit in (3.0, 1.0):
         pair.each(lambda _, robots, __, limit=limit: robots.set_dof_max_efforts(limit))
         pair.step(5)
         pair.check_alike()
+        assert np.abs(pair.actuators[0].telemetry().applied_effort).max() == np.float32(limit)
     assert pair.together > 10
 
 
