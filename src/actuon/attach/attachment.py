@@ -45,12 +45,8 @@ def signal_attr(name: str) -> str:
 class Attachment(Remembering, Bounded, Uncopyable):
     """Drives DOFs of robots, as their only owner, until `close` or until the last reference to it goes away."""
 
-    _effort: wp.array
-    """What the engine gets from here [N·m or N], shape (N, D)."""
     _computed: wp.array
     """What the controllers wanted [N·m or N], shape (N, D)."""
-    _applied: wp.array
-    """What the joints got [N·m or N], shape (N, D): from here, or from the engine's own drive."""
     _velocity: np.ndarray | None
     """Of the joints when the actuators were stepped last [rad/s or m/s], shape (N, D); of an engine on a GPU flat, and
     there, in `_velocity_there`. None: they were stepped in the engine's loop, and `_in_loop` has it."""

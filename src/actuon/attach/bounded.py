@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import abc
 import math
 
 import numpy as np
@@ -13,7 +12,7 @@ from ..errors import SimulationError
 from ..sim import Articulation
 
 
-class Bounded(abc.ABC):
+class Bounded:
     """The part of an attachment that keeps efforts to what the engine may get."""
 
     articulation: Articulation
@@ -27,8 +26,9 @@ class Bounded(abc.ABC):
     _to_bound: list[np.ndarray]
     """Efforts of shape (N, D) on the CPU, that are kept to the bounds in place."""
     _bounds: tuple[np.ndarray, np.ndarray] | None
-    """What `_effort_bounds` gave, and the version of the limits at that time."""
+    """What `_effort_bounds` gave."""
     _bounds_version: int
+    """The version of the engine's limits at that time."""
 
     def _begin_bounds(self) -> None:
         """To be called when the arrays are there."""
@@ -50,14 +50,14 @@ class Bounded(abc.ABC):
         lower, upper = (np.ascontiguousarray(values, np.float32) for values in found)
         return lower, upper
 
-    def _check_bounds(self) -> None:
-        """See whether the engine's limits were changed."""
+    def _renew_bounds(self) -> None:
+        """Read the engine's limits again where they were changed."""
         version = self.articulation.simulation.limits_version
         if version != self._bounds_version:
             self._bounds, self._bounds_version = self._effort_bounds(), version
 
     def _keep_to_bounds(self) -> None:
-        self._check_bounds()
+        self._renew_bounds()
         if self._bounds is not None:
             for numbers in self._to_bound:
                 np.clip(numbers, *self._bounds, out=numbers)

@@ -6,11 +6,10 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernel.launch import Shard
 from ..kernel.types import CELL
 from ..sim import Articulation
 from ..sim.driver import Motors
@@ -42,7 +41,7 @@ class InEngineLoop:
         self._group_size = min(size, robots)
         starts = [*range(0, robots, self._group_size), robots]
         self._starts = [tuple(start * width for start in starts) for width in widths]
-        self._made: tuple[list[list[Shard]], Any, Motors] | None = None
+        self._made: Motors | None = None
         remembered = [array for state in self._states if state is not None for array in state.arrays().values()]
         shown = [owner._effort, owner._computed, *owner._signals.values()]
         changed = [*(array.numpy() for array in (*remembered, *shown)), self._seen]
@@ -70,7 +69,7 @@ class InEngineLoop:
         owner = self._owner()
         if owner is None or owner.is_closed or not owner._auto_step:
             return None
-        owner._check_bounds()
+        owner._renew_bounds()
         bounds = owner._bounds
         groups = []
         for actuator, state, starts in zip(self._actuators, self._states, self._starts, strict=True):
@@ -79,13 +78,13 @@ class InEngineLoop:
                 return None
             groups.append(shards)
         made = self._made
-        if made is not None and made[1] is bounds and all(a is b for a, b in zip(made[0], groups, strict=True)):
-            return made[2]
+        if made is not None and made.bounds is bounds and all(a is b for a, b in zip(made.shards, groups, strict=True)):
+            return made
         addresses = [[shard.addresses for shard in shards] for shards in groups]
         launches = tuple(zip(*addresses, strict=True))
         if any(launch is None for group in launches for launch in group):
             return None
-        motors = Motors(
+        self._made = Motors(
             launches,
             self._group_size,
             self._efforts,
@@ -96,8 +95,7 @@ class InEngineLoop:
             self._seen,
             groups,
         )
-        self._made = groups, bounds, motors
-        return motors
+        return self._made
 
     @property
     def velocities(self) -> np.ndarray:

@@ -50,19 +50,24 @@ class FusedRunner:
         with self.lock:
             if state is not None:
                 return self._plan(given, state, state, dt).shards(cells)
-            plan = self._for_others
-            if plan is None or not plan.rebind(given, dt):
-                with building:
-                    plan = self._for_others = _Plan(self._chain, given, None, None, dt)
-            return plan.shards(cells)
+            self._for_others = self._fitting(self._for_others, given, None, None, dt)
+            return self._for_others.shards(cells)
 
     def _plan(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None) -> _Plan:
-        plan = self._stateless if current is None else current.plans.get(self._key(following), (None, None))[1]
-        if plan is None or not plan.rebind(given, dt):
-            with building:
-                plan = _Plan(self._chain, given, current, following, dt)
+        known = self._stateless if current is None else current.plans.get(self._key(following), (None, None))[1]
+        plan = self._fitting(known, given, current, following, dt)
+        if plan is not known:
             self._keep(plan, current, following)
         return plan
+
+    def _fitting(
+        self, plan: _Plan | None, given: tuple[Any, ...], current: Any, following: Any, dt: float | None
+    ) -> _Plan:
+        """The plan, bound to what is given, or a new one where that cannot be."""
+        if plan is not None and plan.rebind(given, dt):
+            return plan
+        with building:
+            return _Plan(self._chain, given, current, following, dt)
 
     def _keep(self, plan: _Plan, current: Any, following: Any) -> None:
         if current is None:

@@ -74,14 +74,10 @@ class Shard:
     @property
     def addresses(self) -> tuple[int, int, int] | None:
         """Where the compiled function lies, and the two arguments that `run` calls it with; None off the CPU."""
-        if not self._names:
+        function = ctypes.cast(self.command.hooks.forward, ctypes.c_void_p).value if self._names else None
+        if function is None:
             return None
-        function = ctypes.cast(self.command.hooks.forward, ctypes.c_void_p).value
-        return (
-            None
-            if function is None
-            else (function, ctypes.addressof(self.command.bounds), ctypes.addressof(self._arguments))
-        )
+        return function, ctypes.addressof(self.command.bounds), ctypes.addressof(self._arguments)
 
     def move(self, index: int, address: int) -> bool:
         """Change where an array argument lies, and nothing else of it. False where only `set` can."""

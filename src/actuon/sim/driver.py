@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,8 +36,8 @@ class Motors:
     """Lowest and highest efforts that the engine gets [N·m or N], float32, each of shape (N, D). None: any."""
     velocities: np.ndarray
     """Gets the velocities that they saw last [rad/s or m/s], float32 of shape (N, nv)."""
-    alive: Any
-    """What must live as long as the addresses are used."""
+    shards: Sequence[Any]
+    """What the addresses are of, and keeps them alive."""
 
 
 class Driver(Protocol):

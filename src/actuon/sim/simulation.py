@@ -326,8 +326,8 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
 
     def _advance_with(self, motors: Motors, n: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Let the engine take some of ``n`` steps with motors. Returns velocities and efforts after each, flat as the
-        simulation's are, of shape (steps, ...); None where one of them fails."""
-        raise NotImplementedError
+        simulation's are, of shape (steps, ...); None where one of them fails, or the engine has no such loop."""
+        return None
 
     def _undo_loop(self) -> None:
         """Bring the engine back to where it was at `_begin_loop`, however far the steps since have come."""
