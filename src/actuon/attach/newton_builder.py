@@ -103,7 +103,7 @@ class ModelBuilder(newton.ModelBuilder):
         # Read first: a bad actuator must not leave half a robot in the builder.
         networks = ReadOnce()
         with networks:
-            actuators = parse_actuators(root, options.get("allow_unsafe_torch_checkpoints", False))
+            actuators = parse_actuators(root, options.pop("allow_unsafe_torch_checkpoints", False))
         actuators = [
             parsed
             for parsed in actuators
@@ -148,9 +148,8 @@ class ModelBuilder(newton.ModelBuilder):
             index, pos_index = np.array(at).T
             if index.max() >= model.joint_dof_count or pos_index.max() >= model.joint_coord_count:
                 raise ParameterError(f"DOF {index.max()}: the model has {model.joint_dof_count} DOFs")
-            target_pos_index = pos_index if model.use_coord_layout_targets else index
             config = ActuatorConfig(stages=stages, control_every=control_every)
-            builder.add(config, index, pos_index=pos_index, target_pos_index=target_pos_index)
+            builder.add(config, index, pos_index=pos_index)
         actuators = builder.finalize(device=model.device, requires_grad=requires_grad)
         model.actuators = [*model.actuators, *actuators]
         for name in dict.fromkeys(name for actuator in actuators for name in actuator.custom_inputs):

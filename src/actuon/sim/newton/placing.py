@@ -11,7 +11,7 @@ from ..robot import Robot
 from .reading import RobotFile
 
 
-def place_robots(newton: Any, file: RobotFile, model: Any, num_envs: int) -> list[Robot]:
+def place_robots(newton: Any, file: RobotFile, num_envs: int) -> list[Robot]:
     """All robots, environment by environment."""
     builder = file.builder
     ends = [robot.root.rsplit("/", 1)[-1] for robot in file.robots]
@@ -31,7 +31,7 @@ def place_robots(newton: Any, file: RobotFile, model: Any, num_envs: int) -> lis
                     tuple(path + dof.path.removeprefix(robot.root) for dof in robot.dofs),
                     q,
                     qd,
-                    q if model.use_coord_layout_targets else qd,
+                    q,
                     env * builder.body_count + robot.links[0],
                     (robot.label,) if num_envs == 1 else (),
                     tuple(_slides(builder, dof.joint, dof.axis) for dof in robot.dofs),

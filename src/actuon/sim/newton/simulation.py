@@ -90,7 +90,7 @@ class NewtonSimulation(SlopeHolder):
         self.solver = self._physics.solver
         self._make_state(file)
         self._lines = Lines(self._physics, self.state, self.control, num_envs)
-        self.robots = place_robots(newton, file, self.model, num_envs)
+        self.robots = place_robots(newton, file, num_envs)
         self._roots = np.array([robot.root_body for robot in self.robots])
         self._indices = {kind: indices_of(self.robots, kind) for kind in (*STATE, *CONTROL)}
         envs = range(num_envs)
