@@ -34,13 +34,13 @@ docs: .venv/.docs
 	$(BIN)/zensical build --clean --strict
 
 bench: .venv/.dev
-	$(BIN)/python -m actuon.tools.bench
+	$(BIN)/python -m benchmarks
 
 figures: .venv/.dev
-	$(BIN)/python -m actuon.tools.figures
+	$(BIN)/python -m scripts.figures
 
 accuracy: .venv/.dev
-	$(BIN)/python -m actuon.tools.accuracy $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m studies.accuracy $(if $(ONLY),--only $(ONLY))
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

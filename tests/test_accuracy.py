@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from actuon.tools.accuracy.__main__ import PARTS, run_part
-from actuon.tools.accuracy.page import page
-from actuon.tools.accuracy.study import Place
-from actuon.tools.accuracy.synthetic import CASES, find_again
+from studies.accuracy.__main__ import PARTS, run_part
+from studies.accuracy.page import page
+from studies.accuracy.study import Place
+from studies.accuracy.synthetic import CASES, find_again
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 def test_the_page_holds_what_was_measured():
     found = json.loads((DOCS / "accuracy.json").read_text())
     text = (DOCS / "accuracy.md").read_text()
-    assert text == page(found), "make accuracy writes it; to write it anew: python -m actuon.tools.accuracy --page"
+    assert text == page(found), "make accuracy writes it; to write it anew: python -m studies.accuracy --page"
     for part in found.values():
         for picture in part.get("pictures", ()):
             assert (DOCS / "images" / picture).is_file()

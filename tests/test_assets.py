@@ -13,7 +13,8 @@ import pytest
 from pxr import Usd, UsdGeom, UsdLux, UsdPhysics
 
 import actuon
-from actuon.tools import robots
+from scripts import robots
+from scripts.robots.description import AXES, TIME_STEP, Shape
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -79,9 +80,7 @@ def test_files_are_what_the_generator_writes(tmp_path):
     assert len(list(tmp_path.iterdir())) == 6
     for path in tmp_path.iterdir():
         written = path.read_text(encoding="utf-8")
-        assert (ASSETS / path.name).read_text(encoding="utf-8") == written, (
-            f"{path.name}: python -m actuon.tools.robots"
-        )
+        assert (ASSETS / path.name).read_text(encoding="utf-8") == written, f"{path.name}: python -m scripts.robots"
 
 
 def test_every_robot_file_has_a_name():
@@ -119,7 +118,7 @@ def test_both_files_say_the_same(name):
     near = {"rtol": 1e-6, "atol": 1e-7}
     np.testing.assert_allclose(usd("physics:lowerLimit") * DEGREE, lower, **near)
     np.testing.assert_allclose(usd("physics:upperLimit") * DEGREE, upper, **near)
-    assert [robots.AXES[axis] for axis in usd("physics:axis")] == [tuple(axis) for axis in model.jnt_axis[first:]]
+    assert [AXES[axis] for axis in usd("physics:axis")] == [tuple(axis) for axis in model.jnt_axis[first:]]
     np.testing.assert_allclose(usd("newton:armature"), model.dof_armature[-model.nu :], **near)
     np.testing.assert_allclose(usd("newton:friction"), model.dof_frictionloss[-model.nu :], **near)
     np.testing.assert_allclose(usd("newton:damping") / DEGREE, model.dof_damping[-model.nu :], **near)
@@ -206,7 +205,7 @@ def test_what_is_drawn_changes_nothing_in_newton(name, tmp_path):
         state, following, control = model.state(), model.state(), model.control()
         newton.eval_ik(model, state, state.joint_q, state.joint_qd)
         for _ in range(500):
-            solver.step(state, following, control, None, robots.TIME_STEP)
+            solver.step(state, following, control, None, TIME_STEP)
             state, following = following, state
         figures = (model.body_mass, model.body_com, model.body_inertia, state.joint_q, state.joint_qd)
         moved.append(np.concatenate([figure.numpy().ravel() for figure in figures]))
@@ -241,7 +240,7 @@ def test_both_files_draw_the_same(name):
             np.testing.assert_allclose(model.geom_size[geom][: len(size)], size, rtol=1e-6)
             along = np.zeros(3)
             mujoco.mju_rotVecQuat(along, np.array([0.0, 0.0, 1.0]), model.geom_quat[geom])
-            np.testing.assert_allclose(np.abs(along), robots.AXES[axis], atol=1e-9)
+            np.testing.assert_allclose(np.abs(along), AXES[axis], atol=1e-9)
             is_drawn = shape.ComputePurpose() == UsdGeom.Tokens.default_
             assert is_drawn == (model.geom_group[geom] <= 2)
             if is_drawn:
@@ -256,7 +255,7 @@ def test_both_files_draw_the_same(name):
 
 @pytest.mark.parametrize("kind", ["box", "cylinder", "capsule"])
 def test_inertia_is_that_of_the_shape(kind):
-    shape = robots.Shape(kind, (0.3, 0.5, 0.2) if kind == "box" else (0.1, 0.4), (0.0, 0.0, 0.0), "Z")
+    shape = Shape(kind, (0.3, 0.5, 0.2) if kind == "box" else (0.1, 0.4), (0.0, 0.0, 0.0), "Z")
     size = " ".join(map(str, [0.15, 0.25, 0.1] if kind == "box" else [0.1, 0.2]))
     xml = f'<mujoco><worldbody><body><geom type="{kind}" size="{size}" mass="2"/></body></worldbody></mujoco>'
     model = mujoco.MjModel.from_xml_string(xml)
@@ -306,7 +305,7 @@ def newton_model(path):
     builder = newton.ModelBuilder()
     newton.solvers.SolverMuJoCo.register_custom_attributes(builder)
     result = builder.add_usd(str(path))
-    assert result["physics_dt"] == pytest.approx(robots.TIME_STEP)
+    assert result["physics_dt"] == pytest.approx(TIME_STEP)
     for gains in (builder.joint_target_ke, builder.joint_target_kd):
         gains[:] = [0.0] * len(gains)
     return newton, builder.finalize(device="cpu")
@@ -352,7 +351,7 @@ def test_newton_moves_as_mujoco_does(name):
     np.testing.assert_allclose(state.joint_q.numpy()[-n:], data.qpos[-n:], atol=2e-6)
     for _ in range(100):
         mujoco.mj_step(reference, data)
-        solver.step(state, following, control, None, robots.TIME_STEP)
+        solver.step(state, following, control, None, TIME_STEP)
         state, following = following, state
         np.testing.assert_allclose(state.joint_q.numpy()[-n:], data.qpos[-n:], atol=2e-5)
     assert np.abs(data.qpos - reference.key_qpos[0]).max() > 0.2

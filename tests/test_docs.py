@@ -16,7 +16,7 @@ import torch
 
 import actuon
 from actuon import lab
-from actuon.tools.reference import GROUP_STAGES, parameter_table, vocabulary_table
+from scripts.reference import GROUP_STAGES, parameter_table, vocabulary_table
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
@@ -54,7 +54,7 @@ def test_every_component_has_a_page_with_its_parameters():
     for config in configs():
         if config is not actuon.Config:
             assert tables.get(config.__name__) == parameter_table(config), (
-                f"run: python -m actuon.tools.reference docs  ({config.__name__})"
+                f"run: python -m scripts.reference docs  ({config.__name__})"
             )
 
 
@@ -100,7 +100,7 @@ def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page():
 def test_the_vocabulary_table_is_that_of_the_registry():
     page = (DOCS / "which.md").read_text()
     table = page[page.index("<!-- vocabulary -->\n") :].removeprefix("<!-- vocabulary -->\n").split("\n\n")[0]
-    assert table + "\n" == vocabulary_table(DOCS), "run: python -m actuon.tools.reference docs"
+    assert table + "\n" == vocabulary_table(DOCS), "run: python -m scripts.reference docs"
 
 
 class Lstm(torch.nn.Module):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from actuon.tools import figures
+from scripts import figures
 
 ROOT = Path(__file__).parents[1]
 

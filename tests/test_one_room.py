@@ -11,8 +11,8 @@ import warp as wp
 from robot_files import add, robot
 
 import actuon
-from actuon.tools.reference import parameter_table
 from actuon.tools.yaml_report import inspect_yaml
+from scripts.reference import parameter_table
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def mjcf(robot: Robot) -> str:
     root = "" if robot.height is None else f"0 0 {numbers(robot.height)} 1 0 0 0 "
     lines = [
         f'<mujoco model="{robot.name}">',
-        "  <!-- Written by actuon.tools.robots. Sources of the figures:",
+        "  <!-- Written by scripts.robots. Sources of the figures:",
         *(f"       {name}: {source}" for name, source in robot.sources.items()),
         f"       {OWN} -->",
         '  <compiler angle="radian" autolimits="true"/>',

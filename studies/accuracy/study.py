@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -116,14 +113,3 @@ def compare_presets(plant: Plant, names: Sequence[str], options: SearchOptions |
 def by_group(errors: np.ndarray, groups: Sequence[tuple[str, Sequence[int]]]) -> dict[str, float]:
     """Means over runs and joints in mrad, by group, of errors of shape (R, J) [rad]."""
     return {name: float(MILLI * errors[list(runs)].mean()) for name, runs in groups}
-
-
-def machine() -> str:
-    """CPU, cores and versions."""
-    name = platform.processor() or platform.machine()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-            name = names[0] if names else name
-    versions = ", ".join(f"{package} {version(package)}" for package in ("warp-lang", "numpy", "scipy", "cmaes"))
-    return f"{name}, {os.cpu_count()} cores, no GPU; Python {platform.python_version()}, {versions}"

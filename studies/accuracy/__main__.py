@@ -17,10 +17,11 @@ from typing import Any
 
 import actuon
 from actuon.files import replacing
+from scripts.machine import machine
 
 from . import robots, synthetic, xl330
 from .page import page
-from .study import NotPossible, Place, machine, say
+from .study import NotPossible, Place, say
 
 PARTS: dict[str, Callable[[Place], dict[str, Any]]] = {
     "xl330": xl330.study,
@@ -31,9 +32,7 @@ PARTS: dict[str, Callable[[Place], dict[str, Any]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m actuon.tools.accuracy", description=(__doc__ or "").splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.accuracy", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the logs, by robot")
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of accuracy.md and accuracy.json")
@@ -63,7 +62,11 @@ def run_part(name: str, place: Place, found: dict[str, Any]) -> None:
         say(f"  left out: {error}")
         found.setdefault(name, {"missing": str(error)})
         return
-    on = {"seconds": time.monotonic() - begin, "date": datetime.date.today().isoformat(), "machine": machine()}
+    on = {
+        "seconds": time.monotonic() - begin,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine("warp-lang", "numpy", "scipy", "cmaes"),
+    }
     found[name] = {**part, **on}
 
 

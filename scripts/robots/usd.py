@@ -49,7 +49,7 @@ def usd_stage(robot: Robot) -> Any:
     root = UsdGeom.Xform.Define(stage, path).GetPrim()
     stage.SetDefaultPrim(root)
     legend = (f"{name}: {source}" for name, source in robot.sources.items())
-    root.SetDocumentation("\n".join(("Written by actuon.tools.robots. Sources of the figures:", *legend, OWN)))
+    root.SetDocumentation("\n".join(("Written by scripts.robots. Sources of the figures:", *legend, OWN)))
     UsdPhysics.ArticulationRootAPI.Apply(root)
     extend(root, "NewtonArticulationRootAPI", selfCollisionEnabled=False)
 

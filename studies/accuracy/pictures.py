@@ -10,8 +10,7 @@ import numpy as np
 
 from actuon.fit import Log
 from actuon.fit.selection import Compared
-
-from ..plots import pyplot, save_figure
+from actuon.tools.plots import pyplot, save_figure
 
 MILLI = 1e3
 

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Protocol
 
 import numpy as np
@@ -156,14 +154,3 @@ def use_avx2() -> None:
     )
     os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
     os.environ["ONEDNN_MAX_CPU_ISA"] = os.environ["MKL_ENABLE_INSTRUCTIONS"] = "AVX2"
-
-
-def machine() -> str:
-    """CPU, cores and versions."""
-    name = platform.processor() or platform.machine()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-            name = names[0] if names else name
-    versions = ", ".join(f"{package} {version(package)}" for package in ("warp-lang", "newton", "torch", "numpy"))
-    return f"{name}, {os.cpu_count()} cores, no GPU used; Python {platform.python_version()}, {versions}"

@@ -14,8 +14,8 @@ ROUNDS = 3
 PROGRAMS = {
     "import warp": "import warp",
     "import actuon": "import actuon",
-    "Actuon": "from actuon.tools.bench.contenders import *; ActuonSwapped(Problem(12)).step()",
-    "Newton": "from actuon.tools.bench.contenders import *; NewtonActuators(Problem(12)).step()",
+    "Actuon": "from benchmarks.contenders import *; ActuonSwapped(Problem(12)).step()",
+    "Newton": "from benchmarks.contenders import *; NewtonActuators(Problem(12)).step()",
 }
 
 

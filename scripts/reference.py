@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the documentation's tables from the declarations: ``python -m actuon.tools.reference docs``."""
+"""Writes the documentation's tables from the declarations: ``python -m scripts.reference docs``."""
 
 from __future__ import annotations
 

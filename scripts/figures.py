@@ -17,11 +17,10 @@ import mujoco
 import numpy as np
 
 from actuon import assets, load_actuators, match_joints, quiet
-
-from .film import Film
-from .plots import draw_height, pyplot, save_figure
-from .run import simulate
-from .scenes import moments
+from actuon.tools.film import Film
+from actuon.tools.plots import draw_height, pyplot, save_figure
+from actuon.tools.run import simulate
+from actuon.tools.scenes import moments
 
 EXAMPLE = Path("examples/quadruped_with_arm.py")
 """In a checkout."""

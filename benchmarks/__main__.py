@@ -4,7 +4,7 @@
 Each row first checks that all agree on the efforts of several steps. Then all step in turns, round after round: in a
 loop, where other work of about 1 ms walks through 8 MB between two steps, and back to back.
 
-Run with ``make bench``, or ``python -m actuon.tools.bench --markdown`` for the README's tables.
+Run with ``make bench``, or ``python -m benchmarks --markdown`` for the README's tables.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from collections.abc import Callable, Sequence
 
 import warp as wp
 
+from scripts.machine import machine
+
 from . import chains, environments, first_use, groups, motors, networks, robots, sizes, tangents
-from .runner import Table, machine, use_avx2
+from .runner import Table, use_avx2
 
 PARTS: dict[str, Callable[[float], Sequence[Table]]] = {
     "groups": groups.measure_groups,
@@ -32,7 +34,7 @@ PARTS: dict[str, Callable[[float], Sequence[Table]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m actuon.tools.bench", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=12.0, help="time for the rows that are measured together")
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
     parser.add_argument("--avx2", action="store_true", help="compile for a CPU without AVX-512; leaves out first_use")
@@ -43,7 +45,10 @@ def main() -> None:
         use_avx2()
     parts = options.only or [part for part in PARTS if part != "first_use" or not options.avx2]
     tables = [table for part in parts for table in PARTS[part](options.seconds)]
-    print(f"\n{machine()}{'; compiled for AVX2' if options.avx2 else ''}", flush=True)
+    print(
+        f"\n{machine('warp-lang', 'newton', 'torch', 'numpy')}{'; compiled for AVX2' if options.avx2 else ''}",
+        flush=True,
+    )
     for table in tables:
         table.print(options.markdown)
     sys.stdout.flush()

@@ -5,7 +5,7 @@ Each robot is one table of links and joints here, written twice: as MJCF for MuJ
 beside each figure where it comes from; "chosen here" marks what nobody published. Inertia follows from the published
 mass and a solid of even density that is centred on the published centre of mass; what is drawn has no mass.
 
-Run with ``python -m actuon.tools.robots [folder]``; without a folder it writes over those of `actuon.assets`. The files
+Run with ``python -m scripts.robots [folder]``; without a folder it writes over those of `actuon.assets`. The files
 do not depend on when or where they are written.
 """
 
@@ -16,7 +16,6 @@ from pathlib import Path
 from actuon import author_actuators, load_actuators
 
 from .arm import arm
-from .description import AXES, TIME_STEP, Robot, Shape
 from .mjcf import mjcf
 from .quadruped import quadruped
 from .usd import usd_stage
