@@ -10,17 +10,17 @@ demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/test_bench_page.py
+	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/studio/test_page.py
 
 test-page: .venv/.dev
-	$(BIN)/python -m pytest tests/test_bench_page.py
+	$(BIN)/python -m pytest tests/studio/test_page.py
 
 test-ray: .venv/.dev .venv/.ray
-	$(BIN)/python -m pytest tests/test_fit_jobs.py tests/test_fit_fleet.py
+	$(BIN)/python -m pytest tests/fit/test_workers.py tests/fit/test_fleet.py
 
 test-mjlab: .venv-mjlab/.installed
 	.venv-mjlab/bin/python -m pytest -W ignore::DeprecationWarning \
-	  tests/test_mjlab.py tests/test_docs.py tests/test_package.py -k mjlab
+	  tests/attach/mjlab tests/docs/test_pages.py tests/package/test_wheel.py -k mjlab
 
 fuzz: .venv/.dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)

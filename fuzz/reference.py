@@ -7,7 +7,8 @@ import copy
 from typing import Any
 
 import numpy as np
-from oracle import Oracle
+
+from tests.support.oracle import Oracle
 
 from .stages import STAGES, finite
 

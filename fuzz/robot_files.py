@@ -13,9 +13,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 from pxr import Usd
-from robot_files import EXAMPLES, JOINTS, actuators, add, robot
 
 import actuon
+from tests.support.robot_files import EXAMPLES, JOINTS, actuators, add, robot
 
 from .isolated import Refused, worker
 from .mutations import Edit, Word, damaged, edits, reworded, words

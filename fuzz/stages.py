@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import oracle
+
+from tests.support import oracle
 
 Law = Callable[[dict, dict, dict, float], None]
 

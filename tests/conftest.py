@@ -5,7 +5,6 @@ import gc
 import os
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from actuon.sim.newton.adjoints import leave_out_adjoints
 
 gc.disable()  # until tests begin
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would wait for those of the other test process
-sys.path.insert(0, str(Path(__file__).parent))
 wp.config.log_level = wp.LOG_WARNING
 settings.register_profile("actuon", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("actuon")
@@ -44,9 +42,8 @@ def rng():
 @pytest.fixture
 def arms(tmp_path):
     """Two arms of two DOFs, driven by PD controllers, and by servos of the engine until then."""
-    from action_graphs import ACTUATORS, MODEL
-
     from actuon import MujocoSimulation
+    from tests.support.action_graphs import ACTUATORS, MODEL
 
     (tmp_path / "arms.xml").write_text(MODEL)
     (tmp_path / "arms.actuon.yaml").write_text(ACTUATORS)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors of robots: one battery for each robot, and trips that are said."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import warp as wp
+
+import actuon
+from tests.support import motor_oracle
+
+MJCF = """<mujoco><option gravity="0 0 0" timestep="0.002"/><worldbody><body name="robot">
+  <joint name="hip" axis="0 1 0"/><geom size="0.1" mass="1"/>
+  <body name="shank" pos="0 0 -0.3"><joint name="knee" axis="0 1 0"/><geom size="0.05" mass="0.5"/></body>
+</body></worldbody></mujoco>"""
+BATTERY = {"full_voltage": 24.0, "inner_resistance": 0.08, "capacity": 4.0, "empty_voltage": 18.0}
+MOTOR = {"torque_constant": 0.4, "resistance": 0.6, "bus_voltage": 1.0, "max_current": 30.0}
+MOTOR["temperature_coefficient"] = 0.0
+STEPS, ENVS = 40, 3
+
+
+def on_battery(*effects, **battery):
+    clamps = [actuon.BatteryClampingConfig(**BATTERY | battery), actuon.VoltageClampingConfig(**MOTOR)]
+    return actuon.ActuatorConfig(actuon.PDControlConfig(60.0, 0.0), clamps, effects=effects)
+
+
+@pytest.fixture
+def simulation(tmp_path):
+    (tmp_path / "robot.xml").write_text(MJCF)
+    with actuon.MujocoSimulation(tmp_path / "robot.xml", num_envs=ENVS) as simulation:
+        yield simulation
+
+
+def test_all_motors_of_a_robot_hang_on_one_battery(simulation, tmp_path):
+    """Also where they are two actuators; each robot on its own; after a reset of one, and from a saved state."""
+    ripple = actuon.RippleEffectConfig()
+    robots = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip"), (on_battery(ripple), "knee")])
+    assert len(robots.actuators) == 2
+    targets = np.array([[0.5, -0.4], [3.0, 2.0], [0.0, 3.0]])
+    robots.articulation.set_dof_position_targets(targets)
+
+    kinds = ((motor_oracle.ClampingBattery, BATTERY), (motor_oracle.ClampingVoltage, MOTOR))
+    oracles = [[kind(2, **values) for kind, values in kinds] for _ in range(ENVS)]
+    for battery, _ in oracles:
+        battery.shared = True
+    seen = []
+    for t in range(STEPS):
+        if t == 20:
+            robots.save_state(tmp_path / "state.npz")
+            saved = simulation.save_state()
+            robots.reset([1])
+            for stage in oracles[1]:
+                stage.reset(np.ones(2, bool))
+        q, qd = robots.articulation.get_dof_positions(), robots.articulation.get_dof_velocities()
+        simulation.step()
+        found = robots.telemetry().signals
+        for env, (battery, motor) in enumerate(oracles):
+            s = {"effort": 60.0 * (targets[env] - q[env]), "qd": np.float64(qd[env])}
+            battery.law(s, simulation.dt)
+            motor.law(s, simulation.dt)
+            battery.closing(s, simulation.dt)
+            for name in ("supply_voltage", "charge", "current", "energy"):
+                np.testing.assert_allclose(found[name][env], s[name], rtol=2e-4, atol=2e-4, err_msg=f"{t} {env} {name}")
+        seen.append(found["supply_voltage"])
+    lowest = np.min(seen, axis=(0, 2))
+    assert (lowest < 23.0).all()
+    assert len(set(lowest)) == ENVS
+
+    simulation.load_state(saved)
+    robots.load_state(tmp_path / "state.npz")
+    simulation.step()
+    np.testing.assert_array_equal(robots.telemetry().signals["supply_voltage"][[0, 2]], seen[20][[0, 2]])
+
+
+def test_motors_that_do_not_agree_on_their_battery(simulation):
+    other = on_battery(full_voltage=25.0)
+    with pytest.raises(actuon.ParameterError, match="battery 0: full_voltage is 24 at one of its motors and 25"):
+        actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip"), (other, "knee")])
+
+
+def test_a_battery_is_shared_in_graphs_and_on_tapes():
+    """∂effort/∂target of another DOF on the same battery, against differences; replays equal steps."""
+    n = 4
+
+    def chain(**options):
+        clamps = [actuon.ClampingBattery(**BATTERY), actuon.ClampingVoltage(**MOTOR | {"max_current": 60.0})]
+        actuator = actuon.Actuator(range(n), actuon.ControllerPD(60.0, 0.0), clamping=clamps, **options)
+        return actuator, actuon.SharedBattery([actuator], [[0, 1, 0, 1]])
+
+    def arrays(targets, requires_grad=False):
+        given = {"joint_q": [0.0] * n, "joint_qd": [0.0, 5.0, -3.0, 1.0], "joint_target_q": targets}
+        given |= dict.fromkeys(("joint_target_qd", "joint_f"), [0.0] * n)
+        return {name: wp.array(v, dtype=wp.float32, requires_grad=requires_grad) for name, v in given.items()}
+
+    targets = [0.1, 0.05, 5.0, 0.0]  # the third asks for more than there is
+
+    def second_efforts(targets):
+        actuator, battery = chain()
+        state = actuator.state()
+        for _ in range(2):
+            sim = arrays(targets)
+            actuator.step(sim, sim, state, state, dt=0.01)
+            battery.share(state)
+        return sim["joint_f"].numpy()
+
+    actuator, battery = chain(requires_grad=True)
+    states, sims = [actuator.state() for _ in range(3)], [arrays(targets, requires_grad=True) for _ in range(2)]
+    with wp.Tape() as tape:
+        for t, sim in enumerate(sims):
+            actuator.step(sim, sim, states[t], states[t + 1], dt=0.01)
+            battery.share(states[t + 1])
+    np.testing.assert_allclose(sims[1]["joint_f"].numpy(), second_efforts(targets), rtol=1e-6)
+    tape.backward(grads={sims[1]["joint_f"]: wp.array([0.0, 0.0, 1.0, 0.0], dtype=wp.float32)})
+    h = 0.01
+    first = sims[0]["joint_target_q"].grad.numpy()
+    expected = (second_efforts([0.1 + h, *targets[1:]])[2] - second_efforts([0.1 - h, *targets[1:]])[2]) / (2 * h)
+    np.testing.assert_allclose(first[0], expected, rtol=0.02)
+    assert first[0] < 0.0
+    assert first[1] == first[3] == 0.0
+
+    actuator, battery = chain()
+    state, sim = actuator.state(), arrays(targets)
+    with wp.ScopedCapture(device="cpu") as captured:
+        sim["joint_f"].zero_()
+        actuator.step(sim, sim, state, state, dt=0.01)
+        battery.share(state)
+    state.reset()
+    for _ in range(2):
+        wp.capture_launch(captured.graph)
+    np.testing.assert_array_equal(sim["joint_f"].numpy(), second_efforts(targets))
+
+
+def test_a_shared_battery_refuses_what_has_none():
+    plain = actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0))
+    clamps = [actuon.ClampingBattery(**BATTERY), actuon.ClampingVoltage(**MOTOR)]
+    actuator = actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 0.0), clamping=clamps)
+    with pytest.raises(actuon.StructureError, match="has 0 batteries; must have one ClampingBattery"):
+        actuon.SharedBattery([plain])
+    with pytest.raises(actuon.StructureError, match="got no actuators"):
+        actuon.SharedBattery([])
+    with pytest.raises(actuon.ArrayError, match=r"batteries\[0\]"):
+        actuon.SharedBattery([actuator], [[0]])
+    with pytest.raises(actuon.StructureError, match="batteries: got 2; must be"):
+        actuon.SharedBattery([actuator], [[0, 0], [1, 1]])
+    battery = actuon.SharedBattery([actuator])
+    with pytest.raises(actuon.StateError, match="got 0 states"):
+        battery.share()
+    with pytest.raises(actuon.StateError, match="the states of the actuators"):
+        battery.share(plain.state())
+    with pytest.raises(actuon.StructureError, match="closing law of ClampingBattery asks for 'current'"):
+        actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), clamping=[actuon.ClampingBattery(24.0)])
+
+
+def test_every_joint_of_every_robot_has_noise_of_its_own(simulation):
+    """Also where two actuators have the same seed."""
+    noise, ripple = actuon.NoiseEffectConfig(bias=1.0), actuon.RippleEffectConfig()
+    chains = [actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0), effects=e) for e in ([noise], [noise, ripple])]
+    robots = actuon.ArticulationActuators.from_actuators("robot", [(chains[0], "hip"), (chains[1], "knee")])
+    assert len(robots.actuators) == 2
+    simulation.step()
+    first = robots.telemetry().applied_effort.copy()
+    assert len(np.unique(first)) == first.size
+    robots.reset()
+    simulation.step()
+    np.testing.assert_array_equal(robots.telemetry().applied_effort, first)
+
+
+HEAT = actuon.HeatClampingConfig(
+    winding_thermal_resistance=1.0,
+    housing_thermal_resistance=2.0,
+    winding_time_constant=0.05,
+    housing_time_constant=1.0,
+    motor_constant=0.5,
+    max_effort=10.0,
+    derating_start=50.0,
+    derating_end=60.0,
+    derated_effort=9.0,
+    trip_temperature=60.0,
+)
+
+
+def test_a_trip_is_said_once_with_joint_and_time(simulation, caplog):
+    hot = actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0), [HEAT])
+    robots = actuon.ArticulationActuators.from_actuators("robot", [(hot, "hip"), (hot, "knee")])
+    efforts = np.zeros((ENVS, 2))
+    efforts[1:, 1] = 5.0
+    robots.set_dof_feedforward_effort_targets(efforts)
+    with caplog.at_level(logging.WARNING, "actuon.actuators"):
+        for _ in range(60):
+            simulation.step()
+    (record,) = caplog.records
+    assert record.name == "actuon.actuators"
+    said = record.getMessage()
+    path = robots.articulation.paths[1]
+    assert f"the motor of joint 'knee' of '{path}', and of 1 more has tripped at 6" in said
+    assert said.startswith("t = 0.0")
+    assert said.endswith("it gives no effort until it is reset")
+    now = robots.telemetry()
+    np.testing.assert_array_equal(now.signals["tripped"], [[0, 0], [0, 1], [0, 1]])
+    np.testing.assert_array_equal(now.applied_effort, np.zeros((ENVS, 2)))
+    assert now.limited_by[1, 1] == "ClampingHeat"
+    robots.reset([1])
+    simulation.step()
+    np.testing.assert_array_equal(robots.telemetry().applied_effort[:, 1], [0.0, 5.0, 0.0])
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "actuon.actuators"):
+        simulation.step(60)
+    assert [record.getMessage().count(path) for record in caplog.records] == [1]  # again, and it alone
+
+
+def test_noise_and_lags_are_not_limits(simulation):
+    """They change efforts, and clip none; an effort beyond the limit beside them is clipped, by it."""
+    clamps = [actuon.MaxEffortClampingConfig(5.0)]
+    effects = [actuon.NoiseEffectConfig(noise=0.1), actuon.CurrentLoopEffectConfig(0.01)]
+    free = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 0.0), effects=effects)
+    limited = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 0.0), clamps, effects=effects)
+    robots = actuon.ArticulationActuators.from_actuators("robot", [(free, "hip"), (limited, "knee")])
+    robots.articulation.set_dof_position_targets(np.array([[0.3, 0.3], [0.3, 0.3], [0.3, 3.0]]))
+    simulation.step()
+    told = robots.telemetry()
+    assert (told.computed_effort != told.applied_effort).all()
+    assert told.clipped.tolist() == [[False, False], [False, False], [False, True]]
+    assert told.limited_by[2].tolist() == ["", "ClampingMaxEffort"]

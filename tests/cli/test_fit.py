@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``actuon fit`` and ``actuon fit apply``, on files."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import actuon
+from actuon.fit import KnownLoadPlant, apply, read_logs
+from actuon.fit.duty import duty_gain
+from actuon.fit.presets import Bench, preset
+from tests.support.command_line import command
+from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
+from tests.support.robot_files import save_robot
+
+DT = 0.004
+KP, KT, RESISTANCE, VOLTAGE = 0.02, 0.4, 3.0, 7.4
+
+
+def write_bam(path, kp, seed):
+    """A log of a servo as BAM writes it: made in NumPy, with Coulomb friction."""
+    time = uneven_time(2.0, seed)
+    command_ = swinging_command(time, seed=seed)
+
+    def law(target, q, v):
+        return KT * (VOLTAGE * np.clip(KP * kp * (target - q), -1.0, 1.0) - KT * v) / RESISTANCE
+
+    position = simulate(
+        time, command_, np.ones(len(time), bool), (0.0, 0.0), dt=DT, mass=0.5, length=0.1, law=law,
+        friction={"dynamic": 0.03}, viscous=0.005, armature=0.002,
+    )  # fmt: skip
+    duty = np.rint(885 * np.clip(KP * kp * (command_ - position), -1.0, 1.0)).astype(int) % 65536
+    entries = [
+        {"timestamp": t, "position": q, "speed": 0.0, "goal_position": g, "torque_enable": True, "load": int(d)}
+        for t, q, g, d in zip(time, position, command_, duty, strict=True)
+    ]
+    log = {"mass": 0.5, "length": 0.1, "kp": kp, "vin": VOLTAGE, "motor": "m", "trajectory": "t", "entries": entries}
+    path.write_text(json.dumps(log))
+    return path
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    return [write_bam(folder / f"run_{kp}_{seed}.json", kp, seed) for kp in (50, 200) for seed in range(2)]
+
+
+def test_the_gain_of_a_firmware_is_found_in_the_logged_duty(logs):
+    read = read_logs(logs)
+    assert duty_gain(read, "joint", "kp") == pytest.approx(KP, rel=0.01)
+    weak = [log for log in read if np.abs(log.joints[0].extra["load"]).max() < 800]
+    assert not weak or duty_gain(weak, "joint", "kp") is None
+
+
+def test_fit_select_apply(logs, tmp_path):
+    output, report = tmp_path / "servo.yaml", tmp_path / "report"
+    options = ["--models", "servo_m1,pd", "--generations", "25", "--dt", DT, "--report", report]
+    printed = command("fit", *logs, "-o", output, *options)
+    assert "servo_m1" in printed
+    assert "chosen" in printed
+    assert "fitted [mrad]" in printed
+    assert f"wrote {output}" in printed
+    (entry,) = actuon.load_actuators(output)
+    assert entry.joints == ("joint",)
+    assert entry.actuator.controller.kp == pytest.approx(KP * 50, rel=0.05)
+    text = (report / "report.md").read_text()
+    assert "**Warning: the fit did not converge" in text.split("## Models")[0]
+    for picture in ("joint_motion.png", "joint_residuals.png", "models.png"):
+        assert picture in text
+        assert (report / picture).stat().st_size > 1000
+
+    found = json.loads(command("fit", "apply", output, *logs, "--dt", DT, "--json"))["mae_mrad"]
+    assert found["mean"] < 15.0
+    assert found["joints"] == {"joint": pytest.approx(found["mean"])}
+    assert list(found["logs"]) == [str(path) for path in logs]
+    assert f"{found['mean']:.2f} mrad" in command("fit", "apply", output, *logs, "--dt", DT)
+    assert "servo" in command("inspect", output)
+
+
+def test_fit_prints_json_and_keeps_what_is_fixed(logs, tmp_path):
+    options = ["--model", "servo_m1", "--generations", "5", "--dt", DT, "--json", "--seed", "3"]
+    options += ["--fix", "controller.resistance=3", "--free", "encoder.bias=-0.01:0.02"]
+    found = json.loads(command("fit", *logs[:1], *options))
+    joint = found["joints"]["joint"]
+    assert "controller.resistance" not in joint["parameters"]
+    assert -0.01 <= joint["parameters"]["encoder.bias"]["value"] <= 0.02
+    assert found["seed"] == 3
+    assert found["generations"] == 5
+    assert not found["converged"]
+
+
+def test_fit_writes_its_actuators_into_a_robot(logs, tmp_path, complaint):
+    robot, names = save_robot(tmp_path / "robot.usda"), tmp_path / "columns.yaml"
+    before = robot.read_text()
+    assert "has no joint 'joint', as the logs call it; joints: hip, knee, slide" in complaint(
+        "fit", logs[0], "--author", robot
+    )
+    names.write_text("joints: {joint: knee}")
+    options = [logs[0], "--columns", names, "--model", "servo_m1", "--generations", "3", "--dt", DT, "--author", robot]
+    printed = command("fit", *options, "-o", tmp_path / "knee.yaml")
+    assert f"wrote {robot}" in printed
+    (written,) = actuon.parse_actuators(robot)
+    (entry,) = actuon.load_actuators(tmp_path / "knee.yaml")
+    assert written.target_path.endswith("/knee")
+    assert written.config == entry.actuator
+    assert "already" in complaint("fit", *options)
+    command("fit", *options, "--force", "--seed", "1")
+    (again,) = actuon.parse_actuators(robot)
+    assert again.config != written.config
+
+    robot.write_text(before)
+    actuon.save_actuators(tmp_path / "a.yaml", [actuon.ActuatorEntry("drive", "knee", entry.actuator)])
+    command("author", robot, tmp_path / "a.yaml", "-o", robot, "--force")
+    assert "/Robot/Actuators/drive drives /Robot/joints/knee already" in complaint("fit", *options, "--force")
+
+
+def test_an_actuator_by_hand_is_applied_and_grows_with_no_setting(logs, tmp_path):
+    path = tmp_path / "hand.yaml"
+    chain = actuon.ActuatorConfig(
+        actuon.ServoPWMControlConfig(KP * 200, KT, RESISTANCE, VOLTAGE),
+        transmission=actuon.GearTransmissionConfig(1.0, reflected_inertia=0.002),
+        effects=[actuon.FrictionEffectConfig(0.03, 0.005)],
+    )
+    actuon.save_actuators(path, [actuon.ActuatorEntry("servo", "hip", chain)])
+    plant = KnownLoadPlant(read_logs(logs), dt=DT)
+    errors = apply(path, plant).errors[:, 0]
+    assert (errors[2:] < 2e-4).all()
+    assert (errors[:2] > 1e-2).all()
+
+
+@pytest.mark.parametrize("name", ["servo_m3+limit+dead_band+supply", "servo_m3+backlash"])
+def test_what_is_added_to_a_model_has_an_effect(logs, name, tmp_path):
+    plant = KnownLoadPlant(read_logs(logs[2:]), dt=DT)
+    model = preset(name, Bench(plant.scales()[0], plant.runs, "joint"))
+    assert model.name == name
+    number = name.count("+")
+    candidates = np.tile(model.start, (number + 1, 1))
+    for i in range(1, number + 1):
+        parameter = model.parameters[-i]
+        candidates[i, -i] = parameter.low if parameter.path == "max_effort.max_effort" else parameter.high
+    errors = plant.errors([model], [candidates]).mean(axis=(1, 2))
+    assert np.isfinite(errors).all()
+    assert (np.abs(errors[1:] - errors[0]) > 1e-4).all(), errors
+    path = tmp_path / "servo.yaml"
+    actuon.save_actuators(path, [actuon.ActuatorEntry("servo", "joint", model.config(model.start))])
+    assert actuon.load_actuators(path)[0].actuator == model.config(model.start)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--model", "sevo_m1"], "model: got 'sevo_m1'; .*servo_m1"),
+        (["--model", "servo_m1+backlsh"], r"got '\+backlsh'; .*backlash"),
+        (["--model", "pd+supply"], "a PD drive has no supply"),
+        (["--fix", "friction.dynamc=1"], "friction.dynamc: .*dynamic"),
+        (["--fix", "friction.dynamic"], "--fix: got 'friction.dynamic'; must be NAME=NUMBER"),
+        (["--free", "friction.dynamic=1"], "--free: got 'friction.dynamic=1'; must be PATH, or PATH=LOW:HIGH"),
+        (["--load", "mass=x"], "--load: got 'mass=x'"),
+        (["--dt", "0"], "--dt: got 0.0"),
+        (["--on", "slurm"], "--on: got 'slurm'; must be ray, or ray://HOST:PORT"),
+        (["--on", "ray", "--resume", "kept.npz"], "--resume: does not go with --on"),
+        (["--select"], "needs runs to hold out; got 1"),
+        (["-o", "x.txt"], "must be .yaml or .yml"),
+        (["--author", "x.usdz"], "--author: 'x.usdz' has the format '.usdz'; must be one of .usda"),
+        (["--author", "none.usda"], "'none.usda' does not exist"),
+        (["--load", "inertia=-1"], "inertia: got -1.0; must be finite and > 0"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(logs, arguments, said, complaint):
+    assert re.search(said, complaint("fit", logs[0], *arguments))
+
+
+def test_logs_without_a_load_or_motion_are_refused(tmp_path, complaint):
+    path = tmp_path / "log.csv"
+    time = np.arange(200) * 0.01
+    rows = "\n".join(f"{t:.3f},{np.sin(t):.4f},{np.sin(t - 0.1):.4f}" for t in time)
+    path.write_text(f"time,command,position\n{rows}\n")
+    assert "log.csv: the load is not given; it needs mass [kg]" in complaint("fit", path)
+    still = pendulum_log("still", time, np.zeros(200), np.zeros(200))
+    with pytest.raises(actuon.ActuonError, match="still: the joint does not move"):
+        KnownLoadPlant([still]).scales()

@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gears, linkages and coupled joints: their equations on all paths, and no energy out of nothing."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import warp as wp
+
+import actuon
+from actuon.kernel.staged import StagedRunner
+from tests.support.chains import SIGNALS, random_signals
+from tests.support.oracle import gear, linkage
+from tests.support.robot_files import add, robot
+
+N = 70
+TABLE = {
+    "joint_positions": (-2.0, -0.7, 0.1, 0.9, 2.5),
+    "motor_positions": (-9.0, -4.0, -2.5, 1.0, 11.0),
+}
+
+
+def gear_values(rng, n=N, backdrive=True):
+    values = {
+        "ratio": rng.uniform(3, 30, n) * rng.choice([-1, 1], n),
+        "efficiency": rng.uniform(0.5, 1.0, n),
+        "smoothing_velocity": rng.uniform(0.5, 40.0, n),
+    }
+    if backdrive:
+        values["backdrive_efficiency"] = rng.uniform(0.3, 1.0, n)
+    return {name: array.astype(np.float32) for name, array in values.items()}
+
+
+class Geared:
+    """PD → linkage → gear → DC motor, with random values; and the same in NumPy. The linkage only where asked for."""
+
+    def __init__(self, rng, n=N, with_linkage=False, backdrive=True):
+        self.n = n
+        self.values = {
+            "kp": rng.uniform(1, 50, n),
+            "kd": rng.uniform(0, 2, n),
+            **gear_values(rng, n, backdrive),
+            "saturation_effort": rng.uniform(0.5, 4, n),
+            "velocity_limit": rng.uniform(50, 400, n),
+            "max_motor_effort": rng.uniform(0.5, 3, n),
+        }
+        self.values = {name: array.astype(np.float32) for name, array in self.values.items()}
+        if with_linkage:
+            self.values |= {name: np.float32(column) for name, column in TABLE.items()}
+
+    def stages(self):
+        v = {name: wp.array(array) for name, array in self.values.items()}
+
+        def built(kind):
+            return kind(**{name: v[name] for name in kind.config.declared() if name in v})
+
+        linkage = [built(actuon.TransmissionLinkage)] if "joint_positions" in v else []
+        pd, motor = built(actuon.ControllerPD), built(actuon.ClampingDCMotor)
+        return [pd, *linkage, built(actuon.TransmissionGear), motor]
+
+    def actuator(self, staged=False, **options):
+        actuator = actuon.Actuator(range(self.n), stages=self.stages(), **options)
+        if staged:
+            actuator._runner = StagedRunner(actuator._chain, actuator.requires_grad)
+        return actuator
+
+    def oracle(self, signals):
+        """Effort at the joint, and signals, each of shape (N,), in float64."""
+        v = {name: array.astype(np.float64) for name, array in self.values.items()}
+        q, qd, target_q, target_qd, feedforward = (signals[name].astype(np.float64) for name in SIGNALS)
+        wanted = feedforward + v["kp"] * (target_q - q) + v["kd"] * (target_qd - qd)
+        outer = np.ones(self.n)
+        if "joint_positions" in v:
+            _, outer = linkage(q, v["joint_positions"], v["motor_positions"])
+        losses = [v["efficiency"], v.get("backdrive_efficiency", v["efficiency"]), v["smoothing_velocity"]]
+        velocity = qd * outer * v["ratio"]
+        motor_effort = wanted / outer / v["ratio"]
+        motor_effort = motor_effort / gear(velocity, motor_effort, *losses)
+        most, stall, share = v["max_motor_effort"], v["saturation_effort"], velocity / v["velocity_limit"]
+        low, high = (np.clip(stall * (side - share), -most, most) for side in (-1, 1))
+        motor_effort = np.clip(motor_effort, low, high)
+        effort = motor_effort * v["ratio"] * outer * gear(velocity, motor_effort, *losses)
+        ratio = outer * v["ratio"]
+        return effort, {"motor_velocity": velocity, "gear_ratio": ratio, "motor_effort": motor_effort}
+
+
+def simulation(signals, requires_grad=False, extra=()):
+    n = len(signals["joint_q"])
+    sim = {name: wp.array(array, dtype=wp.float32, requires_grad=requires_grad) for name, array in signals.items()}
+    return sim | {name: wp.zeros(n, dtype=wp.float32, requires_grad=requires_grad) for name in ("joint_f", *extra)}
+
+
+def stepped(actuator, signals):
+    """Effort and signals of one step."""
+    sim = simulation(signals, extra=actuator.control_signal_attrs.values())
+    for name in actuator.control_signal_attrs.values():
+        sim[name].fill_(np.nan)
+    actuator.step(sim, sim)
+    return sim["joint_f"].numpy(), {name: sim[attr].numpy() for name, attr in actuator.control_signal_attrs.items()}
+
+
+@pytest.fixture
+def steps(rng):
+    return [random_signals(N, rng) for _ in range(4)]
+
+
+CHAINS = pytest.mark.parametrize("with_linkage", [False, True], ids=["gear", "linkage and gear"])
+
+
+@CHAINS
+def test_efforts_and_signals_equal_the_oracle_on_all_paths(with_linkage, rng, steps):
+    chain = Geared(rng, with_linkage=with_linkage)
+    offers = ("motor_velocity", "gear_ratio", "motor_effort")
+    fused = chain.actuator(control_signal_attrs={name: f"the_{name}" for name in offers})
+    assert fused.is_fused()
+    others = [chain.actuator(staged, requires_grad=not staged) for staged in (True, False)]
+    for signals in steps:
+        effort, expected = chain.oracle(signals)
+        found, offered = stepped(fused, signals)
+        np.testing.assert_allclose(found, effort, rtol=2e-5, atol=2e-4)
+        for name, values in expected.items():
+            np.testing.assert_allclose(offered[name], values, rtol=2e-5, atol=2e-4, err_msg=name)
+        for other in others:
+            np.testing.assert_array_equal(stepped(other, signals)[0], found)
+
+
+def test_without_a_figure_gears_are_driven_back_as_well_as_forwards(rng, steps):
+    chain = Geared(rng, backdrive=False)
+    actuator = chain.actuator()
+    for signals in steps:
+        np.testing.assert_allclose(stepped(actuator, signals)[0], chain.oracle(signals)[0], rtol=2e-5, atol=2e-4)
+
+
+@CHAINS
+def test_gradients_equal_differences_of_the_oracle(with_linkage, rng):
+    n = 4
+    chain = Geared(rng, n, with_linkage)
+    signals = random_signals(n, rng)
+    weights = rng.standard_normal(n).astype(np.float32)
+    actuator = chain.actuator(requires_grad=True)
+    sim = simulation(signals, requires_grad=True)
+    tape = wp.Tape()
+    with tape:
+        actuator.step(sim, sim)
+    tape.backward(grads={sim["joint_f"]: wp.array(weights)})
+    exact = copy.deepcopy(chain)
+    exact.values = {name: array.astype(np.float64) for name, array in chain.values.items()}
+    double = {name: array.astype(np.float64) for name, array in signals.items()}
+
+    def difference(array, i, h=1e-6):
+        kept, found = array[i], []
+        for sign in (1, -1):
+            array[i] = kept + sign * h
+            found.append(float(weights @ exact.oracle(double)[0]))
+        array[i] = kept
+        return (found[0] - found[1]) / (2 * h)
+
+    parameters = {
+        name: a for stage in actuator.stages for name, a in stage.parameters().items() if name in exact.values
+    }
+    assert parameters.keys() == exact.values.keys()
+    pairs = {**{n: (a, exact.values[n]) for n, a in parameters.items()}, **{n: (sim[n], double[n]) for n in SIGNALS}}
+    for name, (array, numbers) in pairs.items():
+        expected = [difference(numbers, i) for i in range(len(numbers))]
+        np.testing.assert_allclose(array.grad.numpy(), expected, rtol=5e-3, atol=5e-3, err_msg=name)
+
+
+@CHAINS
+def test_a_transmission_with_nothing_behind_it_passes_on_what_is_wanted(with_linkage, rng, steps):
+    chain = Geared(rng, with_linkage=with_linkage)
+    actuator = actuon.Actuator(range(N), stages=chain.stages()[:-1])
+    plain = actuon.Actuator(range(N), stages=chain.stages()[:1])
+    for signals in steps:
+        np.testing.assert_allclose(stepped(actuator, signals)[0], stepped(plain, signals)[0], rtol=1e-6)
+
+
+def test_no_gear_gives_more_power_than_it_gets(rng):
+    """In all four quadrants; and it is continuous where the power changes its sign."""
+    n = 4000
+    values = gear_values(rng, n)
+    signals = {name: np.zeros(n, np.float32) for name in SIGNALS}
+    signals["joint_qd"] = (rng.standard_normal(n) * np.exp(rng.uniform(-8, 3, n))).astype(np.float32)
+    signals["joint_act"] = (rng.standard_normal(n) * np.exp(rng.uniform(-8, 5, n))).astype(np.float32)
+    stages = [
+        actuon.ControllerPD(0.0, 0.0),
+        actuon.TransmissionGear(**{name: wp.array(array) for name, array in values.items()}),
+        actuon.ClampingMaxEffort(0.7),
+    ]
+    actuator = actuon.Actuator(range(n), stages=stages, control_signal_attrs=lambda name: name)
+    effort, offered = stepped(actuator, signals)
+    joint = effort.astype(np.float64) * signals["joint_qd"]
+    motor = offered["motor_effort"].astype(np.float64) * offered["motor_velocity"]
+    quadrants = np.unique(np.stack([np.sign(effort), np.sign(signals["joint_qd"])]), axis=1)
+    assert quadrants.shape[1] == 4
+    assert (joint <= motor + 1e-6 * np.abs(motor)).all()
+    assert (joint[motor > 0] > 0).all()
+    loss = 1.0 - np.where(motor > 0, joint / motor, motor / joint)
+    fast = np.abs(offered["motor_velocity"]) >= values["smoothing_velocity"]
+    full = 1.0 - np.where(motor > 0, values["efficiency"], values["backdrive_efficiency"])
+    np.testing.assert_allclose(loss[fast], full[fast], atol=1e-5)
+    assert (loss[~fast] <= full[~fast] + 1e-5).all()
+
+
+def test_the_effort_is_continuous_where_the_motion_turns_round():
+    speeds = np.linspace(-0.3, 0.3, 601).astype(np.float32)
+    n = len(speeds)
+    signals = {name: np.zeros(n, np.float32) for name in SIGNALS}
+    signals["joint_qd"], signals["joint_act"] = speeds, np.full(n, 100.0, np.float32)
+    stages = [actuon.ControllerPD(0.0, 0.0), actuon.TransmissionGear(10.0, 0.8, 0.5), actuon.ClampingMaxEffort(2.0)]
+    effort, _ = stepped(actuon.Actuator(range(n), stages=stages), signals)
+    assert effort[n // 2] == 20.0
+    np.testing.assert_allclose(effort[[0, -1]], [2.0 * 10.0 / 0.5, 2.0 * 10.0 * 0.8], rtol=1e-6)
+    assert (np.diff(effort) <= 0).all()
+    assert np.abs(np.diff(effort)).max() < 0.3
+
+
+def test_no_geared_arm_gains_energy(rng):
+    """An arm at a motor that random efforts drive and that the arm drives: work on it is at most work of the motor."""
+    n, dt, inertia = 200, 0.002, 0.3
+    stages = [
+        actuon.ControllerPD(0.0, 0.0),
+        actuon.TransmissionGear(rng.uniform(5, 50, n), rng.uniform(0.3, 1, n), rng.uniform(0.3, 1, n)),
+        actuon.ClampingMaxEffort(0.5),
+    ]
+    actuator = actuon.Actuator(range(n), stages=stages, control_signal_attrs=lambda name: name)
+    speed, work = np.zeros(n), np.zeros(n)
+    for _ in range(300):
+        signals = {name: np.zeros(n, np.float32) for name in SIGNALS}
+        signals["joint_act"] = (rng.standard_normal(n) * 30).astype(np.float32)
+        signals["joint_qd"] = speed.astype(np.float32)
+        effort, offered = stepped(actuator, signals)
+        work += offered["motor_effort"].astype(np.float64) * offered["motor_velocity"] * dt
+        before, speed = speed, speed + effort / inertia * dt
+        work += effort * (speed - before) * dt / 2  # the effort is held over the step
+        # at each moment: kinetic energy of the arm against what the motor has given
+        assert (0.5 * inertia * speed**2 <= work + 1e-4 * (1 + np.abs(work))).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"ratio": 0.0}, r"ratio: got 0; must not be 0"),
+        ({"ratio": [3.0, 1e-9]}, r"ratio: got 1e-09 at index 1; must not be 0, or within ±1e-06 of it"),
+        ({"ratio": np.nan}, "ratio: got nan; must be finite"),
+        ({"ratio": 3.0, "efficiency": 0.0}, "efficiency: got 0.0; must be finite and > 0 and ≤ 1"),
+        ({"ratio": 3.0, "efficiency": 1.01}, "efficiency: got 1.01; must be finite and > 0 and ≤ 1"),
+        ({"ratio": 3.0, "backdrive_efficiency": -0.1}, "backdrive_efficiency: got -0.1; must be finite and > 0"),
+        ({"ratio": 3.0, "rotor_inertia": -1.0}, "rotor_inertia: got -1.0; must be finite and ≥ 0"),
+        ({"ratio": 3.0, "rotor_inertia": 1.0, "reflected_inertia": 9.0}, "must be one of the two: the second is the"),
+        ({"ratio": 3.0, "smoothing_velocity": 0.0}, "smoothing_velocity: got 0.0; must be finite and > 0"),
+    ],
+)
+def test_gears_that_cannot_be(values, message):
+    for kind in (actuon.TransmissionGear, actuon.GearTransmissionConfig):
+        if kind is actuon.TransmissionGear or np.ndim(values["ratio"]) == 0:
+            with pytest.raises(actuon.ParameterError, match=message):
+                kind(**values)
+
+
+def test_a_ratio_of_zero_is_refused_later_too():
+    gear = actuon.TransmissionGear(3.0)
+    actuon.Actuator(range(2), actuon.ControllerPD(1.0, 0.0), transmission=gear)
+    with pytest.raises(actuon.ParameterError, match="ratio: got 0 at index 1; must not be 0"):
+        gear.ratio = [3.0, 0.0]
+    assert gear.ratio.numpy().tolist() == [3.0, 3.0]
+
+
+def test_joints_with_and_without_a_figure_for_back_driving_stand_side_by_side(rng):
+    builder = actuon.ActuatorBuilder()
+    gears = [actuon.GearTransmissionConfig(5.0, 0.8), actuon.GearTransmissionConfig(5.0, 0.8, 0.5)]
+    for i, config in enumerate([*gears, *gears]):
+        chain = actuon.ActuatorConfig(
+            actuon.PDControlConfig(0.0, 0.0), [actuon.MaxEffortClampingConfig(2.0)], transmission=config
+        )
+        builder.add(chain, i)
+    signals = {name: np.zeros(4, np.float32) for name in SIGNALS}
+    signals["joint_act"][:], signals["joint_qd"][:] = 100.0, -1.0
+    sim = simulation(signals)
+    for actuator in builder.finalize():
+        actuator.step(sim, sim)
+    np.testing.assert_allclose(sim["joint_f"].numpy(), [12.5, 20.0, 12.5, 20.0], rtol=1e-6)
+
+
+def test_a_linkage_is_smooth_and_its_effort_the_derivative_of_its_position(rng):
+    """Over the whole table and beyond its ends: power in is power out, to rounding."""
+    q = np.linspace(-3, 3.5, 3001).astype(np.float32)
+    n = len(q)
+    signals = {name: np.zeros(n, np.float32) for name in SIGNALS}
+    signals["joint_q"], signals["joint_qd"] = q, rng.standard_normal(n).astype(np.float32)
+    signals["joint_act"] = rng.standard_normal(n).astype(np.float32)
+    for sign in (1, -1):
+        table = actuon.TransmissionLinkage(TABLE["joint_positions"], sign * np.array(TABLE["motor_positions"]))
+        stages = [actuon.ControllerPD(0.0, 0.0), table, EffectKeepsPosition(), actuon.ClampingMaxEffort(0.1)]
+        actuator = actuon.Actuator(range(n), stages=stages, control_signal_attrs=lambda name: name)
+        effort, offered = stepped(actuator, signals)
+        motor, ratio = linkage(
+            q.astype(np.float64), *(np.array(c) * s for c, s in zip(TABLE.values(), (1, sign), strict=True))
+        )
+        np.testing.assert_allclose(offered["motor_position"], motor, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(offered["gear_ratio"], ratio, rtol=1e-5)
+        np.testing.assert_allclose(offered["motor_velocity"], ratio * signals["joint_qd"], rtol=1e-5)
+        np.testing.assert_allclose(
+            effort * signals["joint_qd"], offered["motor_effort"] * offered["motor_velocity"], rtol=1e-5, atol=1e-6
+        )
+        steps = np.diff(offered["motor_position"].astype(np.float64)) / np.diff(q.astype(np.float64))
+        np.testing.assert_allclose(steps, (ratio[1:] + ratio[:-1]) / 2, rtol=5e-3)
+        assert (sign * np.diff(offered["motor_position"]) > 0).all()
+
+
+@wp.func
+def keep_position(q: float, effort: float):
+    return effort, q
+
+
+class EffectKeepsPosition(actuon.Effect):
+    law = keep_position
+    OUTPUTS = ("motor_position",)
+
+
+@pytest.mark.parametrize(
+    ("joint", "motor", "message"),
+    [
+        ((0.0,), (1.0,), "joint_positions: got .*; must be a list of at least two numbers"),
+        ((0.0, 1.0), (1.0, 2.0, 3.0), "got 2 joint_positions and 3 motor_positions; must have the same length"),
+        ((0.0, 1.0, 1.0), (1.0, 2.0, 3.0), "1 at index 2 follows 1; positions of the joint must rise"),
+        ((0.0, 1.0, 2.0), (1.0, 2.0, 2.0), "2 at index 2 follows 2, a ratio of 0; the motor must turn one way"),
+        ((0.0, 1.0, 2.0), (1.0, 2.0, 1.5), "1.5 at index 2 follows 2, a ratio of -0.5; .* at a dead centre"),
+        ((0.0, np.inf), (1.0, 2.0), "joint_positions: got inf at index 1; must be finite"),
+    ],
+)
+def test_linkages_that_cannot_be(joint, motor, message):
+    for kind in (actuon.TransmissionLinkage, actuon.LinkageTransmissionConfig):
+        with pytest.raises(actuon.ParameterError, match=message):
+            kind(joint, motor)
+
+
+GEAR = actuon.GearTransmissionConfig(9.0, 0.85, 0.7, rotor_inertia=2e-5)
+PLAIN_GEAR = actuon.GearTransmissionConfig(-12.0, 0.9)
+LINKAGE = actuon.LinkageTransmissionConfig(**TABLE)
+
+
+@pytest.mark.parametrize("config", [GEAR, PLAIN_GEAR, LINKAGE], ids=["gear", "plain gear", "linkage"])
+def test_in_robot_files(config, tmp_path):
+    chain = actuon.ActuatorConfig(
+        actuon.PDControlConfig(40.0, 1.0), [actuon.MaxEffortClampingConfig(2.0)], transmission=config
+    )
+    entry = actuon.ActuatorEntry("knee", "knee", chain)
+    actuon.save_actuators(tmp_path / "actuon.yaml", [entry])
+    assert actuon.load_actuators(tmp_path / "actuon.yaml") == [entry]
+    assert f"type: {'linkage' if config is LINKAGE else 'gear'}" in (tmp_path / "actuon.yaml").read_text()
+    stage = robot()
+    prim = add(stage, chain)
+    assert actuon.parse_actuator_prim(prim).config == chain
+    assert actuon.export_actuators(stage) == [entry]
+    assert not actuon.inspect_actuators(stage).problems
+
+
+def test_a_linkage_before_a_gear_in_robot_files(tmp_path):
+    chain = actuon.ActuatorConfig(stages=[actuon.PDControlConfig(40.0, 1.0), LINKAGE, GEAR])
+    entry = actuon.ActuatorEntry("knee", "knee", chain)
+    actuon.save_actuators(tmp_path / "actuon.yaml", [entry])
+    assert actuon.load_actuators(tmp_path / "actuon.yaml") == [entry]
+    assert actuon.parse_actuator_prim(add(robot(), chain)).config == chain
+
+
+def test_files_that_name_gears_that_cannot_be(tmp_path):
+    path = tmp_path / "actuon.yaml"
+    start = "actuators: {knee: {joints: knee, controller: {type: pd, kp: 1, kd: 1}, transmission: "
+    for written, message in (
+        ("{type: gear}", "transmission: needs 'ratio'"),
+        ("{type: gear, ratio: 0}", "ratio: got 0; must not be 0"),
+        ("{type: gear, ratio: 3, efficiency: 1.5}", "efficiency: got 1.5; must be finite and > 0 and ≤ 1"),
+        ("{type: gears, ratio: 3}", "Did you mean 'gear'"),
+    ):
+        path.write_text(f"{start}{written}}}}}")
+        with pytest.raises(actuon.RobotFileError, match=message):
+            actuon.load_actuators(path)
+    stage = robot()
+    prim = add(stage, actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), transmission=GEAR))
+    prim.GetAttribute("actuonGearTransmission:ratio").Set(0.0)
+    with pytest.raises(actuon.RobotFileError, match="ratio: got 0; must not be 0"):
+        actuon.parse_actuator_prim(prim)
+
+
+def test_the_way_back_sees_the_side_of_its_stage_across_stages_that_work_on_blocks(rng, steps):
+    """A delay of commands behind the controller changes nothing, but ends the loop over lanes."""
+    chain = Geared(rng, with_linkage=True)
+    plain, late = chain.actuator(), actuon.Actuator(range(N), stages=[*chain.stages(), actuon.Delay(1, 2)])
+    state = late.state()
+    for signals in steps:
+        sim = simulation(signals)
+        late.step(sim, sim, state, state)
+        np.testing.assert_array_equal(sim["joint_f"].numpy(), stepped(plain, signals)[0])
+
+
+@wp.func
+def power_closing(effort: float, qd: float):
+    return effort, effort * qd
+
+
+@wp.func
+def unchanged(effort: float):
+    return effort
+
+
+class EffectJointPower(actuon.Effect):
+    law = unchanged
+    closing_law = power_closing
+    CLOSING_OUTPUTS = ("joint_power",)
+
+
+def test_a_stage_before_the_transmission_closes_at_the_joint(rng, steps):
+    chain = Geared(rng)
+    controller, *others = chain.stages()
+    stages = [controller, EffectJointPower(), *others]
+    for staged in (False, True):
+        actuator = actuon.Actuator(range(N), stages=stages, control_signal_attrs={"joint_power": "joint_power"})
+        if staged:
+            actuator._runner = StagedRunner(actuator._chain, False)
+        for signals in steps:
+            effort, offered = stepped(actuator, signals)
+            np.testing.assert_array_equal(offered["joint_power"], effort * signals["joint_qd"])

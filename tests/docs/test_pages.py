@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation says is what the code does."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import logging
+import operator
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+import actuon
+from actuon import lab
+from scripts.reference import GROUP_STAGES, parameter_table, vocabulary_table
+from tests.support.paths import ROOT
+
+PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
+DOCS = ROOT / "docs"
+CODE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"^::: (actuon\.[\w.]+)$", re.MULTILINE)
+INCLUDED = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
+NEEDS = re.compile(r"<!-- code needs: (\w+) -->")
+PARAMETERS = re.compile(r"<!-- parameters: (\w+) -->\n((?:\|.*\n)+)")
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if CODE.search(p.read_text())], ids=lambda p: p.stem)
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    for module in NEEDS.findall(page.read_text()):
+        pytest.importorskip(module, reason=f"make test-{module} runs it")
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / f"page_{page.stem}.py"
+    path.write_text("\n".join(CODE.findall(page.read_text())))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    logs = [logging.getLogger(name) for name in ("actuon.actuators", "actuon.sim")]
+    levels = [log.level for log in logs]
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
+
+
+def configs():
+    return [value for value in vars(actuon).values() if inspect.isclass(value) and issubclass(value, actuon.Config)]
+
+
+def test_every_component_has_a_page_with_its_parameters():
+    tables = dict(match for page in ROOT.glob("docs/components/*.md") for match in PARAMETERS.findall(page.read_text()))
+    for config in configs():
+        if config is not actuon.Config:
+            assert tables.get(config.__name__) == parameter_table(config), (
+                f"run: python -m scripts.reference docs  ({config.__name__})"
+            )
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE)
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for target, _, anchor in re.findall(r"\]\(([^)#:]*)(#([^)]*))?\)", page.read_text()):
+            leads_to = page.parent / target if target else page
+            assert leads_to.exists(), f"{page.name}: {target}"
+            if page.is_relative_to(DOCS):
+                assert leads_to.resolve().is_relative_to(DOCS), f"{page.name}: {target} is not part of the site"
+            assert not anchor or anchor in anchors(leads_to), f"{page.name}: {target}#{anchor}"
+
+
+def test_pages_that_are_included_have_no_relative_links():
+    for page in PAGES:
+        for name in INCLUDED.findall(page.read_text()):
+            assert not re.findall(r"\]\((?!https?:)[^)]+\)", (ROOT / name).read_text()), (
+                f"{name}, included in {page.name}"
+            )
+
+
+def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page():
+    def pages_of(entries):
+        for entry in entries:
+            for value in entry.values() if isinstance(entry, dict) else [entry]:
+                yield from [value] if isinstance(value, str) else pages_of(value)
+
+    listed = list(pages_of(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
+    pages = sorted(str(page.relative_to(DOCS)) for page in ROOT.glob("docs/**/*.md"))
+    assert sorted(listed) == pages, "nav of zensical.toml"
+    first = (DOCS / "index.md").read_text()
+    for name in pages:
+        assert name == "index.md" or name.startswith("api/") or f"]({name}" in first, (
+            f"docs/index.md does not link {name}"
+        )
+
+
+def test_the_vocabulary_table_is_that_of_the_registry():
+    page = (DOCS / "which.md").read_text()
+    table = page[page.index("<!-- vocabulary -->\n") :].removeprefix("<!-- vocabulary -->\n").split("\n\n")[0]
+    assert table + "\n" == vocabulary_table(DOCS), "run: python -m scripts.reference docs"
+
+
+class Lstm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(2, 2, batch_first=True)
+        self.head = torch.nn.Linear(2, 1)
+
+    def forward(self, x, state: tuple[torch.Tensor, torch.Tensor]):
+        y, state = self.lstm(x, state)
+        return self.head(y[:, -1]), state
+
+
+def test_group_configs_become_the_components_that_the_vocabulary_table_says(tmp_path):
+    actuon.save_network(torch.nn.Linear(2, 1), tmp_path / "mlp.pt")
+    actuon.save_network(Lstm(), tmp_path / "lstm.pt")
+    common = {"joint_names_expr": [".*"], "stiffness": 1.0, "damping": 1.0, "effort_limit": 1.0, "velocity_limit": 1.0}
+    own = {
+        "DCMotorCfg": {"saturation_effort": 1.0},
+        "RemotizedPDActuatorCfg": {"joint_parameter_lookup": [[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]]},
+        "ActuatorNetMLPCfg": {"saturation_effort": 1.0, "network_file": str(tmp_path / "mlp.pt")},
+        "ActuatorNetLSTMCfg": {"saturation_effort": 1.0, "network_file": str(tmp_path / "lstm.pt")},
+    }
+    explicit = {name for name in dir(lab) if name.endswith("Cfg")} - {"ActuatorBaseCfg", "ImplicitActuatorCfg"}
+    assert set(GROUP_STAGES) == explicit
+    for name, stages in GROUP_STAGES.items():
+        cfg = getattr(lab, name)(**common, **own.get(name, {}))
+        model = cfg.class_type(cfg, ["knee"], [0], num_envs=1, device="cpu")
+        assert tuple(type(stage).__name__ for stage in model.make_stages()) == stages, name
+
+
+def public_names(module):
+    """Names of a module that are its own to show: not modules, other packages' names or second names."""
+    members = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    own = {name: value for name, value in members.items() if getattr(value, "__module__", "").startswith("actuon")}
+    return {name for name, value in own.items() if getattr(value, "__name__", name) == name}
+
+
+def test_every_public_name_is_in_the_api_reference():
+    shown = [name for page in ROOT.glob("docs/api/*.md") for name in SHOWN.findall(page.read_text())]
+    assert len(shown) == len(set(shown))
+    in_mjlab = re.findall(r"\b(\w+) as \1\b", Path(actuon.__file__).with_name("mjlab.py").read_text())  # not installed
+    for name in shown:
+        owner, _, last = name.rpartition(".")
+        module = actuon if owner == "actuon" else owner != "actuon.mjlab" and operator.attrgetter(owner[7:])(actuon)
+        assert hasattr(module, last) if module else last in in_mjlab, name
+    missing = {f"actuon.{name}" for name in public_names(actuon)} | {f"actuon.mjlab.{name}" for name in in_mjlab}
+    for module in ("bench", "fit", "graph", "gym", "lab", "newton", "sim", "usd"):
+        missing |= {f"actuon.{module}.{name}" for name in public_names(getattr(actuon, module)) - public_names(actuon)}
+    missing -= set(shown)
+    assert not missing, "docs/api"
+
+
+def test_every_public_name_is_documented():
+    public = {name: getattr(actuon, name) for name in dir(actuon) if not name.startswith("_")}
+    public = {name: value for name, value in public.items() if not inspect.ismodule(value)}
+    text = "".join(page.read_text() for page in PAGES if page.parent.name != "api")
+    for name, value in public.items():
+        assert inspect.getdoc(value), name
+        if not (inspect.isclass(value) and issubclass(value, (Exception, actuon.Config, actuon.Component))):
+            assert name in text, f"{name} is on no page"
+    for cls in (actuon.Actuator, actuon.ActuatorBuilder, actuon.Delay, actuon.ControllerPD, actuon.ClampingMaxEffort):
+        for name, member in inspect.getmembers(cls, callable):
+            if not name.startswith("_") and name != "law":
+                assert inspect.getdoc(member), f"{cls.__name__}.{name}"
+
+
+STILTED = re.compile(r"(?<!there )\b(is|are) no (?!longer|more|larger|farther)|\bis not late\b|\bloud\b", re.IGNORECASE)
+
+
+def test_english_is_as_engineers_write_it():
+    for path in [*PAGES, *ROOT.glob("src/**/*.py")]:
+        text = re.sub(r"\s*\n[ #\"f]*", " ", path.read_text())
+        text = text.replace('not "is no regex"', "")  # CONTRIBUTING.md, of what not to write
+        found = STILTED.search(text)
+        assert not found, f"{path.name}: …{text[found.start() - 40 : found.end() + 20]}…"
+
+
+def test_version_is_in_the_changelog_and_the_citation():
+    assert f"## {actuon.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {actuon.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_readme_names_the_commands():
+    readme = (ROOT / "README.md").read_text()
+    for command in ("make demo", "make test", "make docs"):
+        assert command in readme
+
+
+def test_the_measured_tables_say_on_which_machine():
+    page = (DOCS / "performance.md").read_text()
+    assert "faster than Newton" in page
+    assert re.search(r"\d+ cores", page)

@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fits of whole robots: all joints coupled, in MuJoCo."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import actuon
+from actuon.errors import LogError, ParameterError
+from actuon.fit import JointLog, Log, Model, RobotPlant, SearchOptions, apply, fit_logs, load_plant, read_logs
+from tests.support.paths import DATA
+
+mujoco = pytest.importorskip("mujoco")
+pytest.importorskip("cmaes")
+
+SO101 = DATA / "so101"
+
+ARM = """
+<mujoco>
+  <compiler angle="radian"/>
+  <option timestep="0.002" iterations="10" ls_iterations="20" integrator="implicitfast"/>
+  <worldbody>
+    <body name="base">
+      <geom size="0.05"/>
+      <body name="upper">
+        <joint name="shoulder" axis="0 1 0" armature="0.02" range="-3 3" limited="true"/>
+        <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03" mass="0.6"/>
+        <body name="lower" pos="0.3 0 0">
+          <joint name="elbow" axis="0 1 0" armature="0.02" range="-1 1" limited="true"/>
+          <geom type="capsule" fromto="0 0 0 0.25 0 0" size="0.02" mass="0.3"/>
+          <body name="tool" pos="0.25 0 0">
+            <joint name="wrist" axis="1 0 0"/>
+            <geom size="0.02" mass="0.05"/>
+          </body>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><position joint="shoulder" kp="500"/></actuator>
+</mujoco>
+"""
+TRUTH = {
+    "shoulder": {"kp": 30.0, "viscous": 1.2, "dynamic": 0.15, "armature": 0.02},
+    "elbow": {"kp": 20.0, "viscous": 0.6, "dynamic": 0.08, "armature": 0.02},
+}
+
+
+@pytest.fixture
+def arm(tmp_path: Path) -> Path:
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM)
+    return path
+
+
+def recorded(seed: int, seconds: float = 4.0, noise: float = 2e-4) -> Log:
+    """What MuJoCo alone does with the parameters of `TRUTH`, at a fine step, as a log at 100 Hz."""
+    spec = mujoco.MjSpec.from_string(ARM)
+    for drive in list(spec.actuators):
+        spec.delete(drive)
+    spec.delete(spec.joint("wrist"))
+    model = spec.compile()
+    model.opt.timestep, model.opt.ls_iterations = 0.0005, 50
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    names = list(TRUTH)
+    for name, value in TRUTH.items():
+        dof = model.joint(name).dofadr[0]
+        model.dof_armature[dof], model.dof_damping[dof] = value["armature"], value["viscous"]
+        model.dof_frictionloss[dof] = value["dynamic"]
+        model.dof_solref[dof], model.dof_solimp[dof] = (-1.0, -2000.0), (0.9999, 0.9999, 0.001, 0.5, 2.0)
+    rng = np.random.default_rng(seed)
+    time = np.arange(0.0, seconds, 0.01)
+    steps = np.repeat(rng.uniform(-0.4, 0.4, (len(time) // 40 + 1, 2)), 40, axis=0)[: len(time)]
+    command = steps + 0.2 * np.sin(rng.uniform(2.0, 6.0, 2) * time[:, None])
+    data = mujoco.MjData(model)
+    gains = np.array([TRUTH[name]["kp"] for name in names])
+    positions = []
+    for target in command:
+        positions.append(data.qpos.copy())
+        for _ in range(20):
+            data.qfrc_applied[:] = gains * (target - data.qpos)
+            mujoco.mj_step(model, data)
+    shown = np.array(positions) + rng.normal(0.0, noise, command.shape)
+    joints = tuple(JointLog(name, shown[:, i], command[:, i]) for i, name in enumerate(names))
+    return Log(f"run{seed}.csv", time, joints)
+
+
+def test_parameters_of_a_coupled_robot_are_found_again(arm: Path) -> None:
+    plant = RobotPlant(arm, [recorded(1), recorded(2)], dt=0.002)
+    free = {"delay.delay": 0.0}
+    options = SearchOptions(starts=1, population=48, generations=60)
+    result = fit_logs(model="pd_coulomb", plant=plant, fix=free, options=options)
+    assert result.error < 3e-3
+    for joint in result.joints:
+        found, truth = {p.path: p.value for p in joint.parameters}, TRUTH[joint.name]
+        assert found["controller.kp"] == pytest.approx(truth["kp"], rel=0.1)
+        assert found["friction.viscous"] == pytest.approx(truth["viscous"], rel=0.15)
+        assert found["friction.dynamic"] == pytest.approx(truth["dynamic"], rel=0.25)
+
+
+def test_a_fit_is_written_and_replayed_on_a_log_that_it_has_not_seen(arm: Path, tmp_path: Path) -> None:
+    plant = RobotPlant(arm, [recorded(1, 2.0)], dt=0.002)
+    options = SearchOptions(starts=1, population=32, generations=25)
+    result = fit_logs(model="pd_coulomb", plant=plant, options=options)
+    result.save(tmp_path / "arm.yaml")
+    errors = apply(tmp_path / "arm.yaml", RobotPlant(arm, [recorded(3, 2.0)], dt=0.002)).as_dict()["mae_mrad"]
+    assert set(errors["joints"]) == {"shoulder", "elbow"}
+    assert errors["mean"] < 20.0
+
+
+def chain(joint: str, **changed: float) -> actuon.ActuatorConfig:
+    truth = TRUTH[joint] | changed
+    return actuon.ActuatorConfig(
+        actuon.PDControlConfig(truth["kp"], 0.0),
+        transmission=actuon.GearTransmissionConfig(1.0, reflected_inertia=truth["armature"]),
+        effects=[actuon.FrictionEffectConfig(dynamic=truth["dynamic"], viscous=truth["viscous"])],
+    )
+
+
+def test_the_true_actuators_follow_the_log_together_and_alone(arm: Path) -> None:
+    plant = RobotPlant(arm, [recorded(1, 3.0, 0.0), recorded(2, 2.0, 0.0)], dt=0.001)
+    models = [Model(joint, chain(joint), ()) for joint in plant.joints]
+    none = [np.zeros((1, 0)), np.zeros((1, 0))]
+    assert plant.errors(models, none).max() < 3e-3
+    assert plant.alone().errors(models, none).max() < 5e-3
+
+
+def test_a_joint_alone_has_the_armature_of_the_file_where_its_chain_brings_none(tmp_path: Path) -> None:
+    path = tmp_path / "heavy.xml"
+    path.write_text(ARM.replace('armature="0.02"', 'armature="0.3"'))
+    friction = actuon.FrictionEffectConfig(dynamic=0.1, viscous=1.0)
+    models = [Model("pd", actuon.ActuatorConfig(actuon.PDControlConfig(30.0, 0.0), effects=[friction]), ())] * 2
+    plant = RobotPlant(path, [recorded(1, 2.0)])
+    alone = plant.alone()
+    assert alone is not None
+    none = [np.zeros((1, 0))] * 2
+    np.testing.assert_allclose(alone.errors(models, none), plant.errors(models, none), rtol=0.15)
+
+
+def test_errors_are_those_of_the_residuals(arm: Path) -> None:
+    plant = RobotPlant(arm, [recorded(1, 2.0), recorded(2, 1.0), recorded(3, 0.9)], dt=0.002)
+    models = [Model(joint, chain(joint, kp=10.0), ()) for joint in plant.joints]
+    none = [np.zeros((2, 0)), np.zeros((2, 0))]
+    errors, residuals = plant.errors(models, none), plant.residuals(models, none)
+    means = np.array([np.abs(run).mean(axis=1) for run in residuals]).swapaxes(0, 1)
+    np.testing.assert_allclose(errors, means, rtol=0.02)
+    for run in range(3):
+        np.testing.assert_allclose(plant.subset([run]).errors(models, none)[:, 0], errors[:, run], rtol=1e-5)
+
+
+def test_a_trial_that_diverges_does_not_disturb_the_others(arm: Path) -> None:
+    plant = RobotPlant(arm, [recorded(1, 1.0)], dt=0.002)
+    free = [
+        Model(joint, chain(joint), (actuon.fit.Parameter("controller.kp", 1.0, 1e9, 30.0, "log"),))
+        for joint in plant.joints
+    ]
+    alone = plant.errors(free, [np.array([[30.0]]), np.array([[20.0]])])
+    both = plant.errors(free, [np.array([[30.0], [1e8]]), np.array([[20.0], [20.0]])])
+    assert np.isinf(both[1]).all()
+    np.testing.assert_allclose(both[0], alone[0], rtol=1e-6)
+
+
+def test_windows_start_at_the_measured_state(arm: Path) -> None:
+    log = recorded(1, 2.0, 0.0)
+    plant = RobotPlant(arm, [log], dt=0.002, window=0.5)
+    models = [Model(joint, chain(joint), ()) for joint in plant.joints]
+    assert len(plant.runs) == 4
+    none = [np.zeros((1, 0)), np.zeros((1, 0))]
+    first = [run[0, 0] for run in plant.residuals(models, none)]
+    assert np.abs(first).max() < 1e-6
+    assert plant.errors(models, none).mean() < 4e-3
+
+
+def test_a_joint_that_the_robot_has_not(arm: Path) -> None:
+    log = recorded(1, 0.5)
+    renamed = dataclasses.replace(log, joints=(dataclasses.replace(log.joints[0], name="sholder"), log.joints[1]))
+    with pytest.raises(LogError, match=r"joint 'sholder' is not one of .*Did you mean 'shoulder'"):
+        RobotPlant(arm, [renamed])
+
+
+def test_a_position_beyond_a_stop_switches_it_off_and_says_so(arm: Path) -> None:
+    log = recorded(1, 0.5)
+    beyond = dataclasses.replace(log.joints[1], position=log.joints[1].position + 1.2)
+    plant = RobotPlant(arm, [dataclasses.replace(log, joints=(log.joints[0], beyond))])
+    assert any("elbow: is at" in finding and "stops are switched off" in finding for finding in plant.findings)
+
+
+def test_joints_that_are_not_logged_stand_still_and_are_named(arm: Path) -> None:
+    assert any("stand still: wrist" in finding for finding in RobotPlant(arm, [recorded(1, 0.5)]).findings)
+
+
+def test_a_log_without_commands(arm: Path) -> None:
+    log = recorded(1, 0.5)
+    silent = dataclasses.replace(log, joints=(log.joints[0], dataclasses.replace(log.joints[1], command=None)))
+    with pytest.raises(LogError, match="joint 'elbow' has neither a command nor a commanded effort"):
+        RobotPlant(arm, [silent])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("columns: {}", "must have either 'robot' or 'load'"),
+        ("robot: arm.xml\nwindw: 0.5", "Did you mean 'window'"),
+        ("robot: arm.xml\nwindow: 0", "window: got 0; must be > 0"),
+        ("robot: arm.xml\nfree: {sholder: {}}", "Did you mean 'shoulder'"),
+        ("robot: arm.xml\nfree: {shoulder: {controller.kp: 3}}", "must be two numbers"),
+        ("robot: [1]", "must be the path"),
+        ("robot: arm.xml\nzeros: each", "zeros: got .each.; must be .each log."),
+        ("load: {inertia: 1.0}\nzeros: each log", "zeros: go with .robot."),
+    ],
+)
+def test_a_plant_file_that_is_wrong(arm: Path, tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "plant.yaml"
+    path.write_text(text)
+    log = recorded(1, 0.5)
+    table = np.column_stack([log.time, *(x for j in log.joints for x in (j.command, j.position))])
+    header = "t,cmd_shoulder,pos_shoulder,cmd_elbow,pos_elbow"
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=header, comments="")
+    with pytest.raises(ParameterError, match=message):
+        load_plant(path, tmp_path / "log.csv")
+
+
+def pushed(arm: Path, mass: float) -> Log:
+    """The arm with another lower link, as efforts of a sine move it, at 500 Hz; windows of it may be fitted."""
+    spec = mujoco.MjSpec.from_file(str(arm))
+    for part in [*spec.actuators, spec.joint("wrist")]:
+        spec.delete(part)
+    model = spec.compile()
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    model.opt.gravity[:] = 0.0
+    model.body("lower").mass[:] = mass
+    data = mujoco.MjData(model)
+    model.opt.timestep = 0.001
+    mujoco.mj_setConst(model, data)
+    time = np.arange(0.0, 2.0, 0.002)
+    efforts = np.stack([0.8 * np.sin(9.0 * time), 0.3 * np.sin(13.0 * time + 1.0)], axis=1)
+    positions = []
+    for effort in efforts:
+        positions.append(data.qpos.copy())
+        data.qfrc_applied[:] = effort
+        mujoco.mj_step(model, data, 2)
+    shown = np.array(positions)
+    joints = tuple(
+        JointLog(name, shown[:, i], effort_command=efforts[:, i]) for i, name in enumerate(("shoulder", "elbow"))
+    )
+    return Log("pushed.csv", time, joints)
+
+
+def test_the_mass_of_a_link_is_found_and_kept_in_the_file(tmp_path: Path) -> None:
+    arm = tmp_path / "arm.xml"
+    arm.write_text(ARM.replace('integrator="implicitfast"', 'integrator="implicitfast" gravity="0 0 0"'))
+    free = {"elbow": {"link.mass": (0.1, 0.8)}}
+    fix = {name: {"delay.delay": 0.0, "transmission.reflected_inertia": 0.02} for name in TRUTH}
+    plant = RobotPlant(arm, [pushed(arm, 0.5)], dt=0.002, window=0.5, usual_model="pd", free=free, fix=fix)
+    assert plant.alone() is None
+    result = fit_logs(plant=plant, options=SearchOptions(starts=1, population=16, generations=25))
+    (found,) = result.joints[1].parameters
+    assert found.path == "link.mass"
+    assert found.value == pytest.approx(0.5, rel=0.05)
+    result.save(tmp_path / "arm.yaml")
+    assert apply(tmp_path / "arm.yaml", plant).mean == pytest.approx(result.error, rel=0.05)
+
+
+@pytest.mark.skipif(not SO101.is_dir(), reason="needs the logs of the SO-101")
+def test_so101_with_a_servo_of_its_own_does_better_than_with_a_stiff_one() -> None:
+    log = read_logs(SO101 / "logs" / "symmetric_motion.csv.gz")[0].window(0.0, 12.0)
+    plant = RobotPlant(SO101 / "so101_arm.xml", [log])
+    errors = {}
+    for name, gains in {"stiff": (500.0, 5.0, 0.05), "soft": (12.0, 0.7, 0.3)}.items():
+        config = actuon.ActuatorConfig(
+            actuon.PDControlConfig(gains[0], 0.0),
+            transmission=actuon.GearTransmissionConfig(1.0, reflected_inertia=0.03),
+            effects=[actuon.FrictionEffectConfig(dynamic=gains[2], viscous=gains[1])],
+        )
+        models = [Model(name, config, ()) for _ in plant.joints]
+        errors[name] = plant.errors(models, [np.zeros((1, 0))] * 6)[0, 0, :5].mean()
+    assert errors["soft"] < 0.6 * errors["stiff"]
+
+
+PENDULUM = """
+<mujoco>
+  <compiler angle="radian" inertiafromgeom="false"/>
+  <option timestep="0.002" integrator="implicitfast"/>
+  <worldbody>
+    <body name="base">
+      <inertial pos="0 0 0" mass="1" diaginertia="0.01 0.01 0.01"/>
+      <body name="link">
+        <joint name="hip" axis="0 1 0" armature="0.004"/>
+        <inertial pos="0 0 -0.25" mass="0.6" diaginertia="0.003 0.003 0.001"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+FREE = actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0))
+"""A motor that gives the commanded efforts alone."""
+ZEROS = {"first.csv": 0.06, "second.csv": -0.03, "third.csv": 0.04}
+
+
+def swinging(name: str) -> Log:
+    """A pendulum that efforts of a sine push, with an encoder whose zero is that of `ZEROS`."""
+    model = mujoco.MjModel.from_xml_string(PENDULUM)
+    model.opt.timestep = 0.0005
+    model.dof_damping[0], model.dof_frictionloss[0] = 0.01, 0.05
+    data = mujoco.MjData(model)
+    time = np.arange(0.0, 4.0, 0.002)
+    rate = {"first.csv": 5.0, "second.csv": 7.0, "third.csv": 6.0}[name]
+    effort = 0.6 * np.sin(rate * time) * np.sin(0.9 * time)
+    shown = []
+    for now in effort:
+        shown.append(float(data.qpos[0]) + ZEROS[name])
+        data.qfrc_applied[:] = now
+        mujoco.mj_step(model, data, 4)
+    return Log(name, time, (JointLog("hip", np.array(shown), effort_command=effort),))
+
+
+def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_its_other_windows(tmp_path: Path) -> None:
+    path = tmp_path / "pendulum.xml"
+    path.write_text(PENDULUM)
+    fix = {"hip": {"delay.delay": 0.0, "transmission.reflected_inertia": 0.004}}
+
+    def plant(*names: str, has_own_zeros: bool = True) -> RobotPlant:
+        logs = [swinging(name) for name in names]
+        return RobotPlant(path, logs, 0.002, window=0.5, usual_model="m1", fix=fix, has_own_zeros=has_own_zeros)
+
+    options = SearchOptions(starts=1, population=16, generations=8)
+    without = fit_logs(plant=plant("first.csv", "second.csv", has_own_zeros=False), options=options)
+    result = fit_logs(plant=plant("first.csv", "second.csv"), options=options)
+    assert result.error < 0.2 * without.error
+    for name in ("first.csv", "second.csv"):
+        assert result.zeros[name]["hip"] == pytest.approx(ZEROS[name], abs=2e-3)
+    found = {p.path: p.value for p in result.joints[0].parameters}
+    assert found["friction.dynamic"] == pytest.approx(0.05, rel=0.1)
+    assert result.as_dict()["zeros_mrad"]["first.csv"]["hip"] == pytest.approx(60.0, abs=2.0)
+    result.save(tmp_path / "pendulum.yaml")
+    applied = apply(tmp_path / "pendulum.yaml", plant("third.csv"))
+    assert applied.mean < 3.0 * result.error
+    assert applied.as_dict()["zeros_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
+    assert apply(tmp_path / "pendulum.yaml", plant("third.csv", has_own_zeros=False)).mean > 3.0 * applied.mean
+
+
+@pytest.mark.parametrize("has_own_zeros", [False, True])
+def test_actuators_that_diverge_are_told_without_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], has_own_zeros: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pendulum.xml").write_text(PENDULUM)
+    actuator = actuon.ActuatorConfig(actuon.PDControlConfig(1e9, 1e7, const_effort=1e9))
+    actuon.save_actuators("mad.yaml", [actuon.ActuatorEntry("hip", "hip", actuator)])
+    plant = RobotPlant("pendulum.xml", [swinging("first.csv")], 0.002, window=0.5, has_own_zeros=has_own_zeros)
+    applied = apply("mad.yaml", plant)
+    assert np.isinf(applied.errors).all()
+    said = applied.as_dict()
+    assert said["mae_mrad"] == {"mean": None, "joints": {"hip": None}, "logs": {"first.csv": None}}
+    assert said["warnings"] == ["first.csv: the simulation diverges with these actuators"]
+    assert capfd.readouterr().err == ""
+    assert not Path("MUJOCO_LOG.TXT").exists()
+
+
+def test_a_zero_that_is_too_far_off_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pendulum.xml").write_text(PENDULUM)
+    log = swinging("first.csv")
+    joint = dataclasses.replace(log.joints[0], position=log.joints[0].position + 1.0)
+    actuon.save_actuators(tmp_path / "a.yaml", [actuon.ActuatorEntry("hip", "hip", FREE)])
+    logs = [dataclasses.replace(log, joints=(joint,))]
+    plant = RobotPlant(tmp_path / "pendulum.xml", logs, 0.002, window=0.5, has_own_zeros=True)
+    (warning,) = apply(tmp_path / "a.yaml", plant).warnings
+    assert warning.startswith("first.csv: the zero of hip is found 0.3 off, and not looked for beyond 0.3: state the")
+
+
+def test_a_plant_that_was_sent_elsewhere_keeps_its_runs(arm: Path) -> None:
+    plant = RobotPlant(arm, [recorded(1, 1.0), recorded(2, 1.0)], window=0.5, has_own_zeros=True)
+    some = plant.subset([1, 2]).with_zeros(np.full((2, 2), 0.01))
+    sent = pickle.loads(pickle.dumps(some))
+    assert [run.time[0] for run in sent.runs] == [run.time[0] for run in some.runs]
+    np.testing.assert_array_equal(sent.log_of_run, [0, 1])
+    np.testing.assert_array_equal(sent.zeros, some.zeros)
+
+
+def test_a_robot_in_usd_is_the_same_as_in_mjcf() -> None:
+    pytest.importorskip("newton")
+    time = np.arange(0.0, 0.4, 0.01)
+    wave = 0.2 * np.sin(6.0 * time)
+    at = {"joint2": 0.3, "joint4": -1.5}
+    joints = tuple(JointLog(name, where + wave, where + wave) for name, where in at.items())
+    log = Log("arm.csv", time, joints)
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(400.0, 20.0))
+    models = [Model("pd", config, ()) for _ in joints]
+    found = []
+    for robot in (actuon.assets.arm_mjcf, actuon.assets.arm_usd):
+        plant = RobotPlant(robot, [log])
+        assert any("stand still" in finding for finding in plant.findings)
+        found.append(plant.residuals(models, [np.zeros((1, 0))] * 2)[0])
+    assert np.abs(found[0]).max() > 0.01
+    np.testing.assert_allclose(*found, atol=2e-3)

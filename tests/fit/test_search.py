@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Searches, least squares and selections: parameters that were drawn at random are found again."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import actuon
+from actuon.fit import KnownLoadPlant, Model, Parameter, SearchOptions, fit_logs
+from actuon.fit.fitting import fit_models
+from actuon.fit.identifiability import undetermined
+from actuon.fit.local import correlation_time, refine
+from actuon.fit.search import search
+from actuon.fit.selection import groups_of
+from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
+
+DT = 0.004
+QUICK = SearchOptions(starts=1, population=40, generations=80, patience=25)
+
+
+def truth(seed):
+    rng = np.random.default_rng(seed)
+    return {
+        "controller.kp": rng.uniform(1.5, 4.0),
+        "controller.kd": rng.uniform(0.03, 0.08),
+        "transmission.reflected_inertia": rng.uniform(0.001, 0.004),
+        "delay.delay": rng.uniform(0.0, 0.02),
+        "encoder.bias": rng.uniform(-0.04, 0.04),
+        "friction.dynamic": rng.uniform(0.02, 0.1),
+        "friction.viscous": rng.uniform(0.002, 0.02),
+    }
+
+
+MODEL = Model(
+    "pd_coulomb",
+    actuon.ActuatorConfig(
+        actuon.PDControlConfig(2.0, 0.05),
+        delay=actuon.InterpolatedDelayConfig(0.0),
+        transmission=actuon.GearTransmissionConfig(1.0, reflected_inertia=0.002),
+        effects=[actuon.FrictionEffectConfig(0.05, 0.005)],
+        sensors=[actuon.EncoderSensorConfig()],
+    ),
+    (
+        Parameter("controller.kp", 0.3, 10.0, scale="log"),
+        Parameter("controller.kd", 0.005, 0.5, scale="log"),
+        Parameter("transmission.reflected_inertia", 1e-4, 0.02, scale="log"),
+        Parameter("delay.delay", 0.0, 0.03),
+        Parameter("encoder.bias", -0.1, 0.1),
+        Parameter("friction.dynamic", 1e-3, 0.5, scale="log"),
+        Parameter("friction.viscous", 1e-4, 0.1, scale="log"),
+    ),
+)
+
+
+def made_log(values, seed, noise=2e-3, **settings):
+    """A log of a joint with these values, half of the time switched off, made in NumPy."""
+    time = uneven_time(2.5, seed)
+    command = swinging_command(time, seed=seed)
+    enabled = (time < time[0] + 1.7) | (seed % 2 == 0)
+    factor = settings.get("kp", 1.0)
+    position = simulate(
+        time, command, enabled, (0.2, 0.0), dt=DT, mass=0.5, length=0.1,
+        law=lambda target, q, v: factor * values["controller.kp"] * (target - q) - values["controller.kd"] * v,
+        friction={"dynamic": values["friction.dynamic"]}, viscous=values["friction.viscous"],
+        armature=values["transmission.reflected_inertia"], bias=values["encoder.bias"], delay=values["delay.delay"],
+    )  # fmt: skip
+    shown = position + noise * np.random.default_rng(seed + 100).standard_normal(len(time))
+    shown[0] = position[0]
+    log = pendulum_log(f"run_{seed}", time, shown, command, enabled, **settings)
+    (joint,) = log.joints
+    return dataclasses.replace(log, joints=(dataclasses.replace(joint, velocity=np.zeros(len(time))),))
+
+
+def test_parameters_drawn_at_random_are_found_again_within_their_intervals():
+    inside = []
+    for seed in range(3):
+        values = truth(seed)
+        plant = KnownLoadPlant([made_log(values, 10 * seed + i) for i in range(3)], dt=DT)
+        result = fit_models(plant, [MODEL], dataclasses.replace(QUICK, seed=seed))
+        assert result.error < 2.2e-3  # 1.6 mrad of it is the noise
+        for found in result.joints[0].parameters:
+            assert not found.at_bound
+            margin = 2.0 * (found.high - found.low) + 1e-9
+            assert found.low - margin < values[found.path] < found.high + margin, found
+            inside.append(found.low <= values[found.path] <= found.high)
+    assert np.mean(inside) > 0.85
+
+
+def test_a_search_can_be_repeated_and_gone_on_with(tmp_path):
+    plant = KnownLoadPlant([made_log(truth(0), 0)], dt=DT)
+    whole = search(plant, [MODEL], SearchOptions(seed=3, population=16, generations=8))
+    again = search(plant, [MODEL], SearchOptions(seed=3, population=16, generations=8))
+    np.testing.assert_array_equal(whole.values[0], again.values[0])
+    kept = tmp_path / "search.npz"
+    search(plant, [MODEL], SearchOptions(seed=3, population=16, generations=5), resume=kept)
+    calls = []
+    counting = type("Counting", (KnownLoadPlant,), {"errors": lambda self, *a: (calls.append(1), plant.errors(*a))[1]})
+    gone_on = search(
+        counting(plant.runs, dt=DT), [MODEL], SearchOptions(seed=3, population=16, generations=8), resume=kept
+    )
+    assert len(calls) == 3
+    np.testing.assert_array_equal(gone_on.values[0], whole.values[0])
+    with pytest.raises(actuon.ActuonError, match="another model, seed or population"):
+        search(plant, [MODEL], SearchOptions(seed=4, population=16), resume=kept)
+    kept.write_bytes(b"nonsense")
+    with pytest.raises(actuon.ActuonError, match="is not a search to go on with"):
+        search(plant, [MODEL], SearchOptions(seed=3, population=16), resume=kept)
+
+
+def test_an_interrupt_gives_the_best_so_far():
+    plant = KnownLoadPlant([made_log(truth(0), 0)], dt=DT)
+    seen = []
+
+    def interrupt(generation, errors):
+        seen.append(float(errors[0]))
+        if generation == 4:
+            raise KeyboardInterrupt
+
+    result = fit_models(plant, [MODEL], SearchOptions(population=16, generations=50), progress=interrupt)
+    assert result.interrupted
+    assert len(seen) == 4
+    assert result.error == pytest.approx(min(seen), rel=1e-4)
+    assert "interrupted after 4 generations" in result.warnings[0]
+
+
+def test_joints_are_searched_side_by_side_or_together():
+    """Two joints of which the plant is a formula, each with its own optimum."""
+
+    class Bowl:
+        joints = ("a", "b")
+        runs = (None,)
+
+        def errors(self, models, candidates):
+            goal = np.array([[0.3, 2.0], [0.7, 3.0]])
+            distance = [np.abs(c - g).sum(axis=1) for c, g in zip(candidates, goal, strict=True)]
+            return np.stack(distance, axis=-1)[:, None]
+
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(0.5, 0.5))
+    free = (Parameter("controller.kp", 0.0, 1.0), Parameter("controller.kd", 1.0, 5.0))
+    models = [Model("m", chain, free), Model("m", chain, free)]
+    for together in (False, True):
+        found = search(Bowl(), models, SearchOptions(population=24, generations=60), together=together)
+        np.testing.assert_allclose(found.values, [[0.3, 2.0], [0.7, 3.0]], atol=0.02)
+    fixed = [models[0].fixed("controller.kp", 0.3).fixed("controller.kd", 2.0), models[1].fixed("controller.kd", 3.0)]
+    assert [len(model.parameters) for model in fixed] == [0, 1]
+
+
+def test_what_the_logs_do_not_tell_is_said():
+    """A servo whose duty never saturates and that hardly moves: kt and R show only as their ratio."""
+    time = uneven_time(2.0)
+    command = 0.02 * np.sin(3.0 * (time - time[0]))
+    actuator = actuon.ActuatorConfig(actuon.ServoPWMControlConfig(1.0, 0.05, 2.0, 10.0))
+    model = Model(
+        "servo",
+        actuator,
+        (
+            Parameter("controller.torque_constant", 0.01, 1.0, 0.05, "log"),
+            Parameter("controller.resistance", 0.2, 20.0, 2.0, "log"),
+        ),
+    )
+    still = KnownLoadPlant([pendulum_log("a", time, np.zeros(len(time)), command)], {"inertia": 0.5}, dt=DT)
+    path = still.residuals([model], [model.start[None]])[0][0, :, 0]
+    noisy = path + 1e-4 * np.random.default_rng(0).standard_normal(len(path))
+    plant = KnownLoadPlant([pendulum_log("a", time, noisy, command)], {"inertia": 0.5}, dt=DT)
+    local = refine(plant, [model], [model.start], 0)
+    (sentence,) = undetermined(model.parameters, local)
+    assert "controller.torque_constant" in sentence
+    assert "controller.resistance" in sentence
+    assert "/" in sentence
+    assert "record the current, or fix one" in sentence
+    assert undetermined(model.fixed("controller.resistance", 2.0).parameters, local_of(plant, model)) == []
+
+
+def local_of(plant, model):
+    known = model.fixed("controller.resistance", 2.0)
+    return refine(plant, [known], [known.start], 0)
+
+
+def test_residuals_that_hang_together_count_for_less():
+    rng = np.random.default_rng(0)
+    white = rng.standard_normal(8000)
+    assert correlation_time(white, [4000, 4000]) == pytest.approx(1.0, abs=0.2)
+    slow = np.zeros(8000)
+    for i in range(1, len(slow)):
+        slow[i] = 0.9 * slow[i - 1] + white[i]
+    assert correlation_time(slow, [4000, 4000]) == pytest.approx(19.0, rel=0.3)
+    assert correlation_time(np.zeros(10), [10]) == 1.0
+
+
+def test_a_selection_takes_the_simplest_model_that_does_well_where_it_was_not_fitted():
+    values = truth(1) | {"friction.viscous": 1e-6, "delay.delay": 0.004, "friction.dynamic": 0.08}
+    logs = [made_log(values, i, kp=kp) for i, kp in enumerate((0.5, 0.5, 1.0, 1.0))]
+    assert [group.name for group in groups_of(logs)] == ["kp 0.5", "kp 1"]
+    options = SearchOptions(starts=1, population=32, generations=60, patience=20)
+    models = [dataclasses.replace(MODEL, times={"controller.kp": "kp"}, settings={"kp": 1.0})]
+    without = [p for p in models[0].parameters if not p.path.startswith("friction")]
+    chain = actuon.ActuatorConfig(
+        stages=[s for s in MODEL.actuator.stages if type(s).__name__ != "FrictionEffectConfig"]
+    )
+    simple = dataclasses.replace(models[0], name="pd", actuator=chain, parameters=tuple(without))
+    fixed = dataclasses.replace(models[0].fixed("friction.viscous", 0.0), name="coulomb")
+    result = fit_logs(select=[models[0], simple, fixed], plant=KnownLoadPlant(logs, dt=DT), options=options)
+    assert [one.name for one in result.compared] == ["pd", "coulomb", "pd_coulomb"]
+    assert [one.name for one in result.compared if one.chosen] == ["coulomb"]
+    assert result.joints[0].model.name == "coulomb"
+    assert result.compared[0].held_out > 3.0 * result.compared[1].held_out
+    assert result.held_out == pytest.approx(result.compared[1].held_out)
+    assert all(run.held_out is not None for run in result.runs)
+
+
+def test_runs_are_held_out_by_a_setting_that_varies_or_by_file():
+    logs = [made_log(truth(0), i) for i in range(3)]
+    assert [group.runs for group in groups_of(logs)] == [(0,), (1,), (2,)]
+    windows = logs[0].split_windows(0.5)
+    assert [len(group.runs) for group in groups_of(windows)] == [2, 2, 1]
+    with pytest.raises(actuon.ActuonError, match="needs runs to hold out; got 1"):
+        groups_of(logs[:1])
+
+
+def test_a_step_that_is_too_long_for_the_joint_is_said():
+    """At 4 ms, a drive that is this stiff does not hold still."""
+    time = uneven_time(1.0)
+    command = 0.8 * np.sin(20.0 * (time - time[0]))
+    log = pendulum_log("stiff", time, command, command)
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(50.0, 2.0))
+    model = Model("stiff", chain, (Parameter("controller.kd", 1.9, 2.1),))
+    options = SearchOptions(starts=1, population=4, generations=2)
+    result = fit_logs([log], model, plant=KnownLoadPlant([log], dt=0.002), options=options)
+    assert not any("half the time step" in warning for warning in result.warnings)
+    assert any("controller.kd is at the low end of its range" in warning for warning in result.warnings)
+    result = fit_logs([log], model, plant=KnownLoadPlant([log], dt=0.005), options=options)
+    assert any("half the time step" in warning for warning in result.warnings), result.warnings

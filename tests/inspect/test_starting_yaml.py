@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``actuon init``: a first YAML from a robot's own drives, that drives it as they did."""
+
+from __future__ import annotations
+
+import math
+import shutil
+
+import mujoco
+import numpy as np
+import pytest
+from pxr import Sdf, Usd, UsdPhysics
+
+import actuon
+from actuon.tools.own_drives import read_own_drives
+from actuon.tools.starting_yaml import patterns_for
+from tests.support.command_line import command
+from tests.support.paths import public_robot
+from tests.support.robot_files import EXAMPLES, add, robot, save_robot
+
+ASSETS = actuon.assets.FOLDER
+
+MIXED = """
+<mujoco><compiler angle="radian"/><option timestep="0.002" integrator="Euler"/><worldbody>
+  <body name="base"><geom size=".1" mass="5"/>
+    <body name="a" pos="0 0 .2"><joint name="lift" axis="0 1 0"/><geom size=".05" mass="1" pos="0 0 .2"/>
+      <body name="b" pos="0 0 .3"><joint name="turn" axis="0 0 1" armature=".1" actuatorfrcrange="-7 7"/>
+        <geom size=".05" mass="1" pos=".1 0 0"/>
+        <body name="c" pos="0 0 .3"><joint name="slide" type="slide" axis="0 0 1"/><geom size=".05" mass=".5"/></body>
+        <body name="d" pos="0 0 .1"><joint name="swing" axis="0 1 0"/><geom size=".05" mass=".5" pos="0 0 .1"/></body>
+        <body name="e" pos="0 .1 .1"><joint name="left" axis="0 1 0"/><geom size=".02" mass=".1" pos="0 0 .1"/></body>
+        <body name="f" pos="0 .2 .1"><joint name="right" axis="0 1 0"/><geom size=".02" mass=".1" pos="0 0 .1"/></body>
+      </body></body></body>
+</worldbody>
+<tendon><fixed name="both"><joint joint="left" coef="1"/><joint joint="right" coef="1"/></fixed></tendon>
+<actuator>
+  <position name="lifter" joint="lift" kp="20" kv="2" gear="3" forcerange="-5 5"/>
+  <velocity name="turner" joint="turn" kv="4"/>
+  <motor name="pusher" joint="slide" gear="2" ctrlrange="-10 10"/>
+  <position name="gripper" tendon="both" kp="1"/>
+</actuator></mujoco>
+"""
+LINK = (
+    '<link name="{}"><inertial><mass value="1"/>'
+    '<inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+)
+JOINT = (
+    '<joint name="{}" type="{}"><parent link="{}"/><child link="{}"/><axis xyz="0 1 0"/>'
+    '<limit lower="-1" upper="1" effort="{}" velocity="{}"/>{}</joint>'
+)
+URDF = "".join(
+    (
+        '<robot name="arm">',
+        *(LINK.format(name) for name in ("base", "l1", "l2", "l3")),
+        JOINT.format("shoulder", "revolute", "base", "l1", 20, 3, ""),
+        JOINT.format("elbow", "continuous", "l1", "l2", 0, 2.5, ""),
+        JOINT.format("finger", "prismatic", "l2", "l3", 5, 1, '<mimic joint="elbow" multiplier="2"/>'),
+        "</robot>",
+    )
+)
+
+
+def written(path):
+    """The file that ``actuon init`` writes for a robot, as text, and its entries by name."""
+    command("init", path)
+    yaml = path.with_name(f"{path.stem}.actuon.yaml")
+    return yaml.read_text(), {entry.name: entry for entry in actuon.load_actuators(yaml)}
+
+
+def copied(path, folder):
+    shutil.copy(path, folder)
+    return folder / path.name
+
+
+def positions_after(path, steps, with_yaml):
+    """Joint positions after steps under Euler towards targets nearby, and the columns that actuators drive."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    model.opt.integrator = int(mujoco.mjtIntegrator.mjINT_EULER)
+    with actuon.MujocoSimulation(model) as simulation:
+        simulation.source = path
+        name = simulation.robots[0].path
+        columns = None
+        if with_yaml:
+            columns = actuon.ArticulationActuators(name, simulation=simulation).actuated_dof_indices
+        robots = actuon.Articulation(name, simulation)
+        lower, upper = (side.numpy() for side in robots.get_dof_limits())
+        start = np.clip(robots.get_dof_positions().numpy(), lower, upper)
+        if columns is None:
+            columns = np.flatnonzero(simulation.gains(robots.robot_ids)[0][0])
+        robots.set_dof_position_targets(np.clip(start + 0.02, lower, upper)[:, columns], dof_indices=columns)
+        simulation.step(steps)
+        return robots.get_dof_positions().numpy()
+
+
+@pytest.mark.parametrize("name", ["quadruped", "arm"])
+def test_a_shipped_robot_moves_as_with_its_own_servos(name, tmp_path):
+    path = copied(ASSETS / f"{name}.xml", tmp_path)
+    written(path)
+    np.testing.assert_allclose(positions_after(path, 20, True), positions_after(path, 20, False), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["franka_emika_panda", "kinova_gen3", "shadow_hand", "universal_robots_ur5e", "unitree_g1"]
+)
+def test_a_public_robot_moves_as_with_its_own_servos(name, tmp_path):
+    path = copied(public_robot(name), tmp_path)
+    written(path)
+    np.testing.assert_allclose(positions_after(path, 10, True), positions_after(path, 10, False), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["unitree_g1", "unitree_h1", "agility_cassie", "universal_robots_ur5e"])
+def test_limits_of_a_public_robot_are_those_that_the_simulation_reads(name, tmp_path):
+    path = copied(public_robot(name), tmp_path)
+    _, entries = written(path)
+    with actuon.MujocoSimulation(path) as simulation:
+        names = simulation.robots[0].dof_names
+        limits = dict(zip(names, simulation.dof_property("effort_limit", np.array([0]))[0], strict=True))
+    for entry, joints in actuon.match_joints(entries.values(), names):
+        (limit,) = entry.actuator.clamping or [actuon.MaxEffortClampingConfig(math.inf)]
+        assert [limit.max_effort] * len(joints) == pytest.approx([limits[joint] for joint in joints])
+
+
+@pytest.mark.parametrize(
+    ("name", "driven", "joints"), [("unitree_h1", 19, 19), ("unitree_go2", 12, 12), ("agility_cassie", 10, 20)]
+)
+def test_a_robot_with_motors_only_is_to_be_given_gains(name, driven, joints, tmp_path):
+    path = copied(public_robot(name), tmp_path)
+    out = command("init", path)
+    assert f"for {driven} of {joints} joints" in out
+    assert "to be set: kp and kd of " in out
+    entries = actuon.load_actuators(tmp_path / f"{name}.actuon.yaml")
+    assert all(entry.actuator.controller == actuon.PDControlConfig(0.0, 0.0) for entry in entries)
+    with actuon.MujocoSimulation(path) as simulation:
+        actuators = actuon.ArticulationActuators(simulation.robots[0].path)
+        assert len(actuators.actuated_dof_indices) == driven
+        simulation.step(2)
+        assert not actuators.telemetry().applied_effort.any()
+    assert "kp and kd are 0" in command("check", path, code=1)
+    inspected = command("inspect", path)
+    assert "! kp and kd are 0" in inspected
+    assert "✓ nothing else is wrong" in inspected
+
+
+def test_a_robot_that_only_a_tendon_moves_is_refused(tmp_path, complaint):
+    path = copied(public_robot("robotiq_2f85"), tmp_path)
+    error = complaint("init", path)
+    assert "has no joint for an actuator: moved by 'fingers_actuator' through a tendon" in error
+    assert "Articulation.set_tendon_targets() moves it as it is" in error
+
+
+def test_each_value_says_where_it_comes_from(tmp_path):
+    path = tmp_path / "mixed.xml"
+    path.write_text(MIXED)
+    text, entries = written(path)
+    assert list(entries) == ["lift", "turn", "slide"]
+    assert entries["lift"].actuator == actuon.ActuatorConfig(
+        actuon.PDControlConfig(180.0, 18.0), [actuon.MaxEffortClampingConfig(15.0)]
+    )
+    assert "kp: 180.0  # position servo 'lifter', times gear 3 squared" in text
+    assert "kd: 18.0  # the same" in text
+    assert "max_effort: 15.0  # forcerange × gear 3 of the position servo of 'lift'" in text
+    assert entries["turn"].actuator.controller == actuon.PDControlConfig(0.0, 4.0)
+    assert "kp: 0.0  # no position servo, only 'turner'" in text
+    assert "kd: 4.0  # velocity servo 'turner'" in text
+    assert "max_effort: 7.0  # actuatorfrcrange of joint 'turn'" in text
+    assert entries["slide"].actuator == actuon.ActuatorConfig(
+        actuon.PDControlConfig(0.0, 0.0), [actuon.MaxEffortClampingConfig(20.0)]
+    )
+    assert "max_effort: 20.0  # ctrlrange × gear 2 of the motor of 'slide'" in text
+    assert "kp: 0.0  # to be set: no gains in the motor 'pusher'" in text
+    assert "kd: 0.0  # to be set too" in text
+    assert "# slides: N and m" in text
+    assert "# To be set: kp and kd of slide." in text
+    assert "# Left out, not driven in the model: swing." in text
+    assert "# Left out, moved by 'gripper' through a tendon, which the model keeps: left, right." in text
+
+
+def test_a_pair_of_servos_and_bounds_that_differ(tmp_path):
+    path = tmp_path / "pair.xml"
+    pair = '<position name="pos" joint="lift" kp="20"/><velocity name="vel" joint="lift" kv="2"/>'
+    servo = '<position name="lifter" joint="lift" kp="20" kv="2" gear="3" forcerange="-5 5"/>'
+    path.write_text(MIXED.replace(servo, pair).replace('"-7 7"', '"-7 3"'))
+    text, entries = written(path)
+    assert entries["lift"].actuator == actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 2.0))
+    assert "kp: 20.0  # position servo 'pos'" in text
+    assert "kd: 2.0  # velocity servo 'vel'" in text
+    assert "# no limit of the effort in the model: add  clamping: " in text
+    assert "max_effort: 7.0  # actuatorfrcrange of joint 'turn', which is -7 to 3: max_effort has one bound" in text
+
+
+def test_joints_with_the_same_drive_are_one_entry(tmp_path):
+    text, entries = written(copied(ASSETS / "quadruped.xml", tmp_path))
+    assert {name: entry.joints for name, entry in entries.items()} == {
+        "hip_thigh": (".*_hip_joint", ".*_thigh_joint"),
+        "calf": (".*_calf_joint",),
+    }
+    assert "kp: 60.0  # position servo 'FL_calf_joint', 'FR_calf_joint', 'RL_calf_joint' and 1 more" in text
+
+
+@pytest.mark.parametrize(
+    ("chosen", "others", "patterns"),
+    [
+        (["a"], ["b"], ["a"]),
+        (["l_hip", "r_hip"], ["l_knee", "r_knee"], [".*_hip"]),
+        (["l_hip", "r_hip"], ["x_l_hip"], ["l_hip", "r_hip"]),
+        (["l_hip", "l_knee"], ["r_hip", "r_knee"], ["l_.*"]),
+        (["l_hip", "r_hip", "torso"], ["l_knee"], [".*_hip", "torso"]),
+        (["a.b_c", "a.d_c"], ["e_c"], ["a.b_c", "a.d_c"]),
+        (["l/hip_1", "r/hip_1"], [], ["l/hip_1", "r/hip_1"]),
+    ],
+)
+def test_patterns_match_what_was_chosen_and_nothing_else(chosen, others, patterns):
+    names = [*others, *chosen]
+    assert patterns_for(chosen, names) == patterns
+    entry = actuon.ActuatorEntry("a", tuple(patterns), EXAMPLES["pd"])
+    ((_, found),) = actuon.match_joints([entry], names)
+    assert sorted(found) == sorted(chosen)
+
+
+def test_names_of_any_kind_come_through(tmp_path):
+    """Also those that YAML or a regular expression would read otherwise, and that would end a comment."""
+    names = ["1", "true", "a: b", "(", "# x", "é", "two&#10;lines", "{}"]
+    xml = "".join(
+        f'<body name="b{i}"><joint name="{name}" axis="0 1 0"/><geom size=".1" mass="1"/></body>'
+        for i, name in enumerate(names)
+    )
+    path = tmp_path / "odd.xml"
+    path.write_text(f'<mujoco><worldbody><body name="base">{xml}<geom size=".1"/></body></worldbody></mujoco>')
+    _, entries = written(path)
+    joints = [joint.name for joint in read_own_drives(path).joints]
+    assert len(joints) == len(names)
+    assert [joint for entry in entries.values() for joint in entry.joints] == joints
+
+
+def test_urdf_gives_limits_and_no_gains(tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(URDF)
+    text, entries = written(path)
+    assert list(entries) == ["shoulder", "elbow"]
+    assert "kp: 0.0  # to be set: no gains in URDF" in text
+    assert "max_effort: 20.0  # URDF <limit effort> of 'shoulder'" in text
+    assert "# Left out, follows 'elbow': finger." in text
+    assert "# Speed limit 3 rad/s, URDF <limit velocity> of 'shoulder': no part limits speed alone." in text
+    assert "velocity_limit: 2.5, max_motor_effort: …}" in text
+    with actuon.MujocoSimulation(path) as simulation:
+        actuators = actuon.ArticulationActuators("base")
+        simulation.step()
+        assert len(actuators.actuated_dof_indices) == 2
+
+
+def test_usd_drives_are_converted_to_radians(tmp_path):
+    path = tmp_path / "robot.usda"
+    stage = robot(Usd.Stage.CreateNew(str(path)))
+    hip = stage.GetPrimAtPath("/Robot/joints/hip")
+    drive = UsdPhysics.DriveAPI.Apply(hip, "angular")
+    drive.CreateStiffnessAttr(1.0)
+    drive.CreateMaxForceAttr(30.0)
+    hip.CreateAttribute("newton:velocityLimit", Sdf.ValueTypeNames.Float).Set(180.0)
+    drive = UsdPhysics.DriveAPI.Apply(stage.GetPrimAtPath("/Robot/joints/slide"), "linear")
+    drive.CreateStiffnessAttr(5.0)
+    drive.CreateTypeAttr("acceleration")
+    stage.GetRootLayer().Save()
+    text, entries = written(path)
+    assert entries["hip"].actuator == actuon.ActuatorConfig(
+        actuon.PDControlConfig(57.29578, 0.0), [actuon.MaxEffortClampingConfig(30.0)]
+    )
+    assert "kp: 57.29578  # drive:angular:physics:stiffness, per degree in the file, of 'hip'" in text
+    assert "kd: 0.0  # schema default of drive:angular:physics:damping of 'hip'" in text
+    assert "Speed limit 3.14159 rad/s, newton:velocityLimit of 'hip'" in text
+    assert "kp: 0.0  # to be set: an acceleration drive, whose stiffness is per inertia, at 'slide'" in text
+    assert "Left out, no PhysicsDriveAPI, which others have: knee." in text
+
+
+def test_a_usd_robot_moves_with_what_was_written_for_it(tmp_path):
+    """Its own actuators taken away: otherwise they, and not the YAML beside it, drive it."""
+    path = copied(ASSETS / "arm.usda", tmp_path)
+    assert "actuators of its own, which a YAML beside it does not replace" in command("init", path)
+    stage = Usd.Stage.Open(str(path))
+    stage.RemovePrim(stage.GetDefaultPrim().GetPath().AppendChild("Actuators"))
+    stage.GetRootLayer().Save()
+    moved = []
+    for with_yaml in (True, False):
+        with actuon.NewtonSimulation(path) as simulation:
+            name = simulation.robots[0].path
+            if with_yaml:
+                actuon.ArticulationActuators(name)
+            robots = actuon.Articulation(name)
+            robots.set_dof_position_targets(robots.get_dof_positions().numpy() + 0.01)
+            simulation.step(5)
+            moved.append(robots.get_dof_positions().numpy())
+    np.testing.assert_allclose(*moved, rtol=0, atol=1e-5)
+
+
+def test_gains_too_stiff_for_an_explicit_controller_are_said(tmp_path):
+    path = tmp_path / "stiff.xml"
+    path.write_text(MIXED.replace('kv="4"', 'kv="4000"'))
+    out = command("init", path)
+    assert "note: too stiff for an explicit controller at the model's time step of 0.002 s: turn " in out
+    text = (tmp_path / "stiff.actuon.yaml").read_text()
+    assert "# Too stiff for an explicit controller" in text
+    assert "! too stiff" in command("inspect", path)
+    out = " ".join(command("check", path, code=1).split())
+    assert "too stiff" not in out  # which is said better
+    assert "is unstable at dt = 2 ms" in out
+    assert "of the stability limit (turn " in out
+    path.write_text(MIXED)
+    assert "too stiff" not in command("init", path, "--force")
+
+
+def test_a_file_is_replaced_only_when_told_to(tmp_path, complaint):
+    path = copied(ASSETS / "arm.xml", tmp_path)
+    (tmp_path / "arm.actuon.yaml").write_text("mine")
+    assert complaint("init", "arm.xml") == "actuon: 'arm.actuon.yaml' already exists; --force replaces it"
+    assert (tmp_path / "arm.actuon.yaml").read_text() == "mine"
+    command("init", path, "-o", tmp_path / "other.yaml")
+    command("init", path, "--force")
+    first, second = (actuon.load_actuators(tmp_path / name) for name in ("other.yaml", "arm.actuon.yaml"))
+    assert first == second
+    usd = save_robot(tmp_path / "robot.usda")
+    shutil.copy(usd, tmp_path / "taken.usda")
+    actuon.save_actuators("a.yaml", [actuon.ActuatorEntry("a", "knee", EXAMPLES["pd"])])
+    before = (tmp_path / "taken.usda").read_text()
+    text = complaint("author", "robot.usda", "a.yaml", "-o", "taken.usda")
+    assert text == "actuon: 'taken.usda' already exists; --force replaces it"
+    assert (tmp_path / "taken.usda").read_text() == before
+    command("author", usd, tmp_path / "a.yaml", "-o", tmp_path / "taken.usda", "--force")
+    assert len(actuon.parse_actuators(tmp_path / "taken.usda")) == 1
+
+
+DRONE = '<mujoco><worldbody><body name="drone"><freejoint/><geom size=".1"/></body></worldbody></mujoco>'
+NO_MESH = """<mujoco><asset><mesh name="m" file="lost.stl"/></asset><worldbody><body name="b"><joint name="j"/>
+<geom type="mesh" mesh="m"/></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize("name", ["init", "inspect", "check", "plot", "export"])
+@pytest.mark.parametrize(
+    ("file", "match"),
+    [
+        ("none.xml", "'none.xml' does not exist"),
+        ("robot.txt", "'robot.txt' has the format '.txt'; must be one of .usda"),
+        ("broken.xml", "Line number=3"),
+        ("empty.xml", "'empty.xml' is empty; must hold a robot"),
+        ("page.xml", "'page.xml' cannot be read"),
+        ("drone.xml", "'drone.xml' holds no robot"),
+        ("mesh.xml", "lost.stl"),
+    ],
+)
+def test_what_is_no_robot_is_called_what_it_is(name, file, match, tmp_path, complaint):
+    for each, text in {
+        "robot.txt": "robot",
+        "broken.xml": "<mujoco>\n<worldbody>\n<body></mujoco>",
+        "empty.xml": "",
+        "page.xml": "<html></html>",
+        "drone.xml": DRONE,
+        "mesh.xml": NO_MESH,
+    }.items():
+        (tmp_path / each).write_text(text)
+    options = ("-o", "out.png") if name == "plot" else ("-o", "out.yaml") if name in ("init", "export") else ()
+    assert match in complaint(name, file, *options)
+
+
+@pytest.mark.parametrize("folder", [".", ".."])
+def test_a_folder_is_no_robot(folder, complaint):
+    assert complaint("init", folder) == f"actuon: '{folder}' is a directory; must be a file"
+
+
+def test_a_usd_file_without_joints_is_refused(tmp_path, complaint):
+    stage = Usd.Stage.CreateNew(str(tmp_path / "cup.usda"))
+    stage.SetDefaultPrim(stage.DefinePrim("/Cup", "Xform"))
+    stage.GetRootLayer().Save()
+    assert "'cup.usda' holds no robot: '/Cup' has no joint that can be driven" in complaint("init", "cup.usda")
+    assert "format '.txt'; must be .yaml or .yml" in complaint("init", "cup.usda", "-o", "x.txt")
+    assert "--root: there is no prim '/Mug'" in complaint("init", "cup.usda", "--root", "/Mug")
+    (tmp_path / "mixed.xml").write_text(MIXED)
+    assert "--root: names a prim in a USD file" in complaint("init", "mixed.xml", "--root", "/base")
+
+
+def test_a_usd_robot_with_actuators_says_so(tmp_path):
+    stage = robot(Usd.Stage.CreateNew(str(tmp_path / "robot.usda")))
+    add(stage, EXAMPLES["pd"])
+    stage.GetRootLayer().Save()
+    out = command("init", tmp_path / "robot.usda")
+    assert "actuon export  writes those" in out
+    assert "to be set: kp and kd of hip_knee, slide" in out

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels compile for CUDA, also on a machine without a GPU; with one, they run there."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import warp as wp
+
+import actuon
+from actuon.components import ring_state, state
+from actuon.kernel import staged
+from actuon.kernel.program import program
+from actuon.kernel.structure import Network, Stage, Structure, Write
+from actuon.kernel.types import Flavour
+from actuon.networks.code import NetworkCode, state_rows
+from actuon.networks.model import Activation
+from tests.support.chains import Values, random_signals, rollout
+
+CHAIN = (actuon.ControllerPID, actuon.ClampingPositionBased, actuon.ClampingDCMotor, actuon.ClampingMaxEffort)
+
+
+def compile_for_cuda(module, directory):
+    wp.init()
+    try:
+        return wp.compile_aot_module(module, arch=80, module_dir=directory)
+    except RuntimeError as error:
+        if "NVRTC" in str(error) or "CUDA" in str(error):
+            pytest.skip(f"Warp was built without a CUDA compiler: {error}")
+        raise
+
+
+@pytest.mark.parametrize("flavour", [Flavour.SCALAR, Flavour.GRAD])
+def test_fused_kernel_compiles(flavour, tmp_path):
+    stages = (actuon.Delay(1, 2).stage(), *(component._declared_stage() for component in CHAIN))
+    compile_for_cuda(program(Structure(stages, (Write("effort", adds=True),), flavour)).kernel.module, tmp_path)
+    assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
+
+
+@pytest.mark.parametrize("kind", ["mlp", "mlp without history", "lstm", "gru"])
+@pytest.mark.parametrize("flavour", [Flavour.SCALAR, Flavour.GRAD])
+def test_network_kernel_compiles(kind, flavour, tmp_path):
+    input_idx = (0, 1) if kind == "mlp" else (0,)
+    kind = kind.split()[0]
+    first = 2 * len(input_idx) if kind == "mlp" else 5
+    activations = [Activation("gelu"), Activation("clamp", -1.0, math.inf), Activation("relu")]
+    dense = tuple((4, 4 if i else first, activation) for i, activation in enumerate(activations))
+    dense += ((1, 4, Activation("softplus", 2.0)), (1, 1, Activation("clamp", -400.0, 390.0)))
+    gates = {"mlp": 0, "lstm": 4, "gru": 3}[kind]
+    structure = (kind, ((gates * 5, 2),) if gates else (), dense)
+    histories = ("pos_history", "vel_history")
+    code = NetworkCode(structure, input_idx, histories, True)
+    states = tuple(state_rows(structure, input_idx, histories))
+    law = actuon.ControllerNeuralMLP.law
+    network = Network(code, inputs=("{target_q} - {q}", "{qd}"), output="network_effort")
+    stage = Stage("controller", law, tables=("weights",), network=network, wide_states=states)
+    structure = Structure((actuon.Delay(1, 2).stage(), stage), (Write("effort", adds=True),), flavour)
+    compile_for_cuda(program(structure).kernel.module, tmp_path)
+    assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
+
+
+@pytest.mark.parametrize("module", [state, ring_state, staged], ids=["state", "ring_state", "staged"])
+def test_other_kernels_compile(module, tmp_path):
+    compile_for_cuda(module, tmp_path)
+    assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
+
+
+@pytest.mark.skipif(not wp.is_cuda_available(), reason="no CUDA device")
+@pytest.mark.parametrize("stepping", ["one", "two", "fresh"])
+def test_gpu_equals_cpu(stepping, rng):
+    values = Values.random("pid-table_dc_max-late", 3000, rng)
+    steps = [random_signals(3000, rng) for _ in range(12)]
+    masks = {t: rng.random(3000) < 0.3 for t in (4, 8)}
+    expected = rollout(values.actuator(), steps, masks=masks)
+    with wp.ScopedDevice("cuda:0"):
+        efforts = rollout(values.actuator(), steps, masks=masks, stepping=stepping)
+    np.testing.assert_allclose(efforts, expected, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue of motors: complete, consistent, and reached from YAML and the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import actuon
+from actuon.bounded_yaml import read_yaml
+from actuon.declare.registry import ComponentKind
+from actuon.motors.catalogue import CATALOGUE
+from tests.support.command_line import command
+
+NAMES = actuon.motor_names()
+ENTRY = """
+actuators:
+  legs:
+    joints: [".*"]
+    motor: {motor}
+    controller: {{type: pd, kp: 25.0, kd: 0.5}}
+"""
+
+
+def load(folder, motor, more=""):
+    path = folder / "motors.yaml"
+    path.write_text(ENTRY.format(motor=motor) + more)
+    (entry,) = actuon.load_actuators(path)
+    return entry.actuator
+
+
+def test_there_are_many_and_every_figure_has_a_source():
+    written = read_yaml(CATALOGUE)["motors"]
+    assert len(NAMES) >= 12
+    assert len({actuon.find_motor(name).vendor for name in NAMES}) >= 5
+    for name in NAMES:
+        motor = actuon.find_motor(name)
+        assert set(motor.sources) == set(motor.datasheet.figures)
+        assert set(written[name]) <= {"vendor", "robots", "sources", "figures", "notes"}
+        assert set(written[name]["sources"]) == {said["source"] for said in written[name]["figures"].values()}
+        assert all(set(said) <= {"value", "at", "source"} for said in written[name]["figures"].values())
+        assert all("." in source for source in motor.sources.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_limits_the_effort_to_what_it_prints(name):
+    sheet = actuon.find_motor(name).datasheet
+    figures = sheet.at_joint
+    curve = figures.get("driving_curve", [(0.0, None)])
+    most = figures.get("peak_torque", figures.get("stall_torque", curve[0][1]))
+    limits = [stage for stage in sheet.stages() if stage.component.kind is ComponentKind.CLAMPING]
+    ratio = figures.get("gear_ratio", 1.0)
+    effort = np.inf
+    for limit in limits:
+        values = limit.arguments()
+        effort = min(
+            effort,
+            values.get("max_motor_effort", np.inf),
+            values.get("max_effort", np.inf),
+            values.get("max_current", np.inf) * values.get("torque_constant", 1.0),
+            np.interp(1e-6, *_upper(values)) if "speeds" in values else np.inf,
+        )
+    assert effort * ratio == pytest.approx(most, rel=1e-5)
+
+
+def _upper(values):
+    """Speeds ≥ 0 and the upper side of a symmetric polygon there."""
+    pairs = [(v, e) for v, e in zip(values["speeds"], values["efforts"], strict=True) if v >= 0.0 and e >= 0.0]
+    return np.array(sorted(pairs, key=lambda pair: (pair[0], -pair[1]))[:2]).T
+
+
+def test_names_are_found_however_they_are_spelled():
+    assert actuon.find_motor("AK80 9") is actuon.find_motor("ak80-9")
+    assert actuon.find_motor("XL_330-m288").name == "xl330-m288"
+    with pytest.raises(actuon.ParameterError, match="unknown motor 'ak809v9'; motors: .* Did you mean 'ak80-9'"):
+        actuon.find_motor("ak809v9")
+    with pytest.raises(actuon.ParameterError, match="got 7; must be the name of a motor"):
+        actuon.find_motor(7)
+
+
+def test_a_motor_by_name_in_yaml(tmp_path):
+    sheet = actuon.find_motor("ak80-9").datasheet
+    loaded = load(tmp_path, "ak80-9", "    delay: {delay_steps: 2}\n    effects: []\n")
+    pd = actuon.PDControlConfig(25.0, 0.5)
+    assert loaded == sheet.actuator(pd, delay=actuon.DelayConfig(2))
+    entry = actuon.ActuatorEntry("legs", (".*",), loaded)
+    actuon.save_actuators(tmp_path / "saved.yaml", [entry])
+    assert actuon.load_actuators(tmp_path / "saved.yaml") == [entry]
+    assert "motor:" not in (tmp_path / "saved.yaml").read_text()
+
+
+def test_figures_of_a_motor_can_be_replaced_in_yaml(tmp_path):
+    pd = actuon.PDControlConfig(25.0, 0.5)
+    knee = load(tmp_path, "{name: mini-cheetah, gear_ratio: 9.33, peak_torque: null}")
+    sheet = actuon.find_motor("mini-cheetah").datasheet
+    assert knee == sheet.replaced(gear_ratio=9.33, peak_torque=None).actuator(pd)
+    own = load(tmp_path, "{at: joint, stall_torque_kgcm: 30, no_load_speed_s_per_60deg: 0.22}")
+    expected = actuon.MotorDatasheet("joint", stall_torque_kgcm=30, no_load_speed_s_per_60deg=0.22)
+    assert own == expected.actuator(pd)
+
+
+@pytest.mark.parametrize("name", ["unitree-go2", "ak80-9"])  # without and with a gear of its own
+def test_a_transmission_of_an_entry_stands_between_joint_and_motor(tmp_path, name):
+    more = """
+    transmission: {type: linkage, joint_positions: [-2.0, 0.0], motor_positions: [-3.0, 0.0]}
+    clamping: [{type: max_effort, max_effort: 3.0}]
+"""
+    motor = actuon.find_motor(name).datasheet.stages()
+    rod = actuon.LinkageTransmissionConfig([-2.0, 0.0], [-3.0, 0.0])
+    expected = [rod, *motor, actuon.MaxEffortClampingConfig(3.0)]
+    assert load(tmp_path, name, more).stages[1:] == expected
+
+
+def test_a_motor_among_stages_in_yaml(tmp_path):
+    path = tmp_path / "stages.yaml"
+    path.write_text("""
+actuators:
+  legs:
+    joints: [".*"]
+    stages:
+      - controller: {type: pd, kp: 25.0, kd: 0.5}
+      - clamping: {type: max_effort, max_effort: 15.0}
+      - motor: mini-cheetah
+""")
+    (entry,) = actuon.load_actuators(path)
+    motor = actuon.find_motor("mini-cheetah").datasheet.stages()
+    assert entry.actuator.stages[1:] == [actuon.MaxEffortClampingConfig(15.0), *motor]
+
+
+@pytest.mark.parametrize(
+    ("motor", "message"),
+    [
+        ("ak80-8", "actuators.legs.motor: unknown motor 'ak80-8'; .* Did you mean 'ak80-"),
+        ("7", "actuators.legs.motor: got 7; must be the name of a motor"),
+        ("{gear_ratio: 9.0}", "actuators.legs.motor: needs the 'name' of a motor, or 'at'"),
+        ("{name: ak80-9, torque: 9.0}", "actuators.legs.motor: MotorDatasheet: 'torque' can be stall_torque"),
+        ("{name: ak80-9, kt: 0.2}", "actuators.legs.motor: MotorDatasheet: kt is 0.2 N·m/A"),
+        ("{name: ak80-9, 7: 0.2}", "actuators.legs.motor: got the key 7; must be the name of a figure"),
+        ("{name: ak80-9, kt: {a: 1}}", "actuators.legs.motor: MotorDatasheet.kt: got "),
+        ("{at: joint, driving_curve: 7}", "actuators.legs.motor: MotorDatasheet.driving_curve: got 7"),
+        ("{at: {peak_torque: [1]}, peak_torque: 7}", "actuators.legs.motor: MotorDatasheet.at: got "),
+        ("{at: 7, peak_torque: 7}", "actuators.legs.motor: needs the 'name' of a motor, or 'at'"),
+    ],
+)
+def test_bad_motors_in_yaml_are_refused_by_place(tmp_path, motor, message):
+    with pytest.raises(actuon.RobotFileError, match=message):
+        load(tmp_path, motor)
+
+
+def test_the_command_lists_and_shows_them(tmp_path, complaint):
+    listed = command("motors")
+    assert all(name in listed for name in NAMES)
+    shown = command("motors", "show", "ak80-9")
+    for text in ("peak_torque", "voltage.max_current", "kv_rpm_per_volt", "cubemars.com", "gear: ratio 9", "Ω"):
+        assert text in shown
+    assert "contradicts kv" in command("motors", "show", "AK70-10")
+    assert "unknown motor 'ak99'" in complaint("motors", "show", "ak99")
+    load(tmp_path, "ak80-9")
+    rows = {
+        line.split("│")[3].strip(): line for line in command("inspect", tmp_path / "motors.yaml").splitlines()[4:-2]
+    }
+    assert rows["torque_constant"].split("│")[-2].strip() == "motor"
+    assert rows["efficiency"].split("│")[-2].strip() == "default"
+    assert rows["kp"].split("│")[-2].strip() == "authored"

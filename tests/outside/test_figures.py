@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of robots in the documentation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scripts import figures
+from tests.support.paths import ROOT
+
+
+@pytest.mark.parametrize("make", [figures.of_yaml, figures.of_example])
+def test_groups_of_a_figure_are_all_joints_each_in_its_colour(make, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    model, groups = make()
+    joints = [joint for group in groups for joint in group.joints]
+    assert sorted(joints) == sorted(model.joint(i).name for i in range(1, model.njnt))
+    figures.coloured(model, groups)
+    shown = {tuple(colour) for colour in model.geom_rgba[model.geom_bodyid > 0]}
+    assert len(shown) == len(groups) + 1  # and the base
+    for group in groups:
+        bodies = [int(model.joint(name).bodyid[0]) for name in group.joints]
+        assert len({tuple(colour) for colour in model.geom_rgba[np.isin(model.geom_bodyid, bodies)]}) == 1
+
+
+def test_places_on_a_picture_are_where_the_camera_sees_them():
+    model, _ = figures.of_yaml()
+    middle = np.array(model.stat.center)
+    height = np.array([0.0, 0.0, 0.1])
+    places = figures.on_picture(model, np.array([middle, middle + height, middle - height, [1.0, 0.0, 0.2]]))
+    np.testing.assert_allclose(places[0], [320.0, 240.0])
+    np.testing.assert_allclose(places[1:3, 0], 320.0, atol=1e-9)
+    assert places[1, 1] < 200.0 < 280.0 < places[2, 1]
+    assert places[3, 0] > 400.0  # its head is on the right
+
+
+def test_pictures_are_small():
+    pictures = sorted(ROOT.glob("docs/**/*.png"))
+    assert {"hop.png", "groups.png", "robots.png"} <= {picture.name for picture in pictures}
+    assert [str(picture) for picture in pictures if picture.stat().st_size > 300_000] == []

@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many environments in MuJoCo: one loop over all of them gives what plain `mj_step` gives, to the last bit."""
+
+from __future__ import annotations
+
+import copy
+import resource
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import warp as wp
+
+from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
+from actuon.sim.mujoco import batch as batches, loop, workers
+from actuon.sim.mujoco.fields import field
+from tests.support.paths import ASSETS, ROBOTS, public_robot
+
+mujoco = pytest.importorskip("mujoco")
+QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
+WHOLE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+MANY = 2 * batches.FEW + 3
+
+
+def state_of(model, data):
+    state = np.zeros(mujoco.mj_stateSize(model, WHOLE))
+    mujoco.mj_getState(model, data, state, WHOLE)
+    return state
+
+
+def shaken(simulation, rng):
+    """Environments that differ, and a plain ``MjData`` in the state of each."""
+    states = simulation._batch.states
+    start = simulation._batch.block("qvel")
+    start[:] = rng.normal(0.0, 0.5, start.shape)
+    control = simulation._batch.block("ctrl")
+    control[:] += rng.normal(0.0, 0.2, control.shape)
+    simulation._batch.take(np.arange(simulation.num_envs), states.copy())
+    plain = []
+    for env in range(simulation.num_envs):
+        plain.append(mujoco.MjData(simulation.models[env]))
+        mujoco.mj_setState(simulation.models[env], plain[-1], states[env], WHOLE)
+    return plain
+
+
+def check_plain(simulation, plain, steps):
+    for env, data in enumerate(plain):
+        model = simulation.models[env]
+        for _ in range(steps):
+            mujoco.mj_step(model, data)
+        np.testing.assert_array_equal(state_of(model, data), simulation._batch.states[env], err_msg=f"env {env}")
+
+
+@pytest.mark.parametrize("name", ["quadruped", "arm", *ROBOTS])
+def test_bits_of_plain_mj_step(name, rng):
+    """Warm starts, contacts and activations included, on shipped and public robots."""
+    path = public_robot(name) if name in ROBOTS else ASSETS / f"{name}.xml"
+    with MujocoSimulation(path, num_envs=MANY) as simulation:
+        plain = shaken(simulation, rng)
+        for _ in range(10):
+            simulation.step()
+        simulation.step(15)
+        check_plain(simulation, plain, 25)
+
+
+@pytest.mark.parametrize("how", ["one thread", "guarded", "threads", "few", "few in threads"])
+def test_all_ways_give_the_same_bits(how, rng, monkeypatch):
+    if how == "guarded":
+        monkeypatch.setattr(batches, "mujoco_functions", lambda: None)
+    monkeypatch.setattr(workers, "_WORTH_SHARING", 0.0 if "threads" in how else 1e9)
+    monkeypatch.setenv("ACTUON_NUM_THREADS", "3")
+    with MujocoSimulation(QUADRUPED, num_envs=batches.FEW if "few" in how else MANY) as simulation:
+        plain = shaken(simulation, rng)
+        for steps in (4, 2, 4):
+            simulation.step(steps)
+        assert len(simulation._batch._runs) == {"threads": 3, "few in threads": 3, "guarded": 0}.get(how, 1)
+        check_plain(simulation, plain, 10)
+
+
+def test_an_environment_that_is_asked_for_keeps_its_data(rng):
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        plain = shaken(simulation, rng)
+        simulation.step(5)
+        data = simulation.data[4]
+        assert data is simulation.data[4]
+        assert simulation.data[-1] is simulation.data[MANY - 1]
+        assert len(simulation.data) == len(simulation.models) == MANY
+        np.testing.assert_array_equal(data.qpos, simulation._batch.block("qpos")[4])
+        assert data.ncon > 0 or data.xpos[1, 2] > 0.0
+        simulation.step(5)
+        check_plain(simulation, plain, 10)
+        np.testing.assert_array_equal(data.qpos, plain[4].qpos)
+        np.testing.assert_array_equal(data.sensordata, plain[4].sensordata)
+        np.testing.assert_array_equal(data.qfrc_actuator, plain[4].qfrc_actuator)
+        with pytest.raises(IndexError):
+            simulation.data[MANY]
+
+
+def test_what_is_written_into_data_counts(rng):
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        robots = Articulation("base")
+        data = simulation.data[2]
+        data.qpos[7] = 0.3
+        data.ctrl[0] = 0.125
+        data.qfrc_applied[6] = 2.0
+        assert robots.get_dof_positions().numpy()[2, 0] == np.float32(0.3)
+        assert robots.get_dof_position_targets().numpy()[2, 0] == 0.125
+        assert robots.get_dof_efforts().numpy()[2, 0] == 2.0
+        robots.set_dof_positions(0.25, indices=[2, 3], dof_indices=[1, 4])
+        assert data.qpos[[7, 8, 11]].tolist() == [0.3, 0.25, 0.25]
+        robots.set_dof_efforts(0.5, indices=[2], dof_indices=[1])
+        assert data.qfrc_applied[[6, 7]].tolist() == [2.0, 0.5]
+
+
+@pytest.mark.parametrize("robot", ["quadruped", "unitree_g1"])
+def test_environments_that_differ_are_those_of_models_of_their_own(robot, rng):
+    path = QUADRUPED if robot == "quadruped" else public_robot(robot)
+    with MujocoSimulation(path, num_envs=MANY) as simulation:
+        robots = Articulation([found.path for found in simulation.robots])
+        ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
+        before = simulation.dof_property("armature", ids)
+        factors = rng.uniform(0.5, 2.0, before.shape)
+        simulation.set_dof_property("armature", ids, dofs, before * factors)
+        simulation.set_dof_property("friction", ids, dofs, rng.uniform(0.0, 0.3, before.shape))
+        simulation.set_link_masses(ids[:3], np.array([0]), simulation.link_masses(ids[:3])[:, :1] * 1.5)
+        np.testing.assert_allclose(simulation.dof_property("armature", ids), before * factors, rtol=1e-6)
+        plain = shaken(simulation, rng)
+        for env in (0, 1, MANY - 1):  # as if each had been compiled so
+            model, shared = simulation.models[env], simulation._fields.model
+            own = copy.copy(shared)
+            for name in ("dof_armature", "dof_frictionloss", "body_mass"):
+                getattr(own, name)[:] = getattr(model, name)
+            mujoco.mj_setConst(own, mujoco.MjData(own))
+            names = [n for n in model._all_fields if not n.startswith(("cam_", "light_"))]
+            for name in (name for name in names if isinstance(getattr(model, name), np.ndarray)):
+                np.testing.assert_array_equal(getattr(model, name), getattr(own, name), err_msg=name)
+            assert model.stat.meaninertia == own.stat.meaninertia
+        simulation.step(20)
+        check_plain(simulation, plain, 20)
+
+
+@pytest.mark.parametrize("robot", ["quadruped", "unitree_g1"])
+def test_environments_that_differ_take_little_memory(robot):
+    """Rows of what differs, not a model each."""
+    path = QUADRUPED if robot == "quadruped" else public_robot(robot)
+    with MujocoSimulation(path, num_envs=64) as simulation:
+        robots = Articulation([found.path for found in simulation.robots])
+        ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
+        values = np.random.default_rng(0).uniform(0.01, 0.02, (64, robots.num_dofs))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        simulation.set_dof_property("armature", ids, dofs, values)
+        simulation.step(2)
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        assert simulation._fields.nbytes < 64 * 20_000
+        assert grown < 64 * 1_000_000
+
+
+def test_a_thousand_robots_take_little_memory():
+    code = f"""
+        import resource
+        from actuon import MujocoSimulation
+        MujocoSimulation({str(QUADRUPED)!r}, num_envs=20).step(2)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        simulation = MujocoSimulation({str(QUADRUPED)!r}, num_envs=1000)
+        simulation.step(2)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[-1]) * 1024 < 1000 * 60_000
+
+
+def test_rewinding_all_or_some(rng):
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        robots = Articulation("base")
+        actuators = ArticulationActuators("base")
+        robots.set_dof_velocities(rng.normal(0.0, 1.0, (MANY, 12)))
+        simulation.step(7)
+        saved = simulation.save_state()
+        targets = robots.get_dof_position_targets().numpy()
+        trace = []
+        for _ in range(2):
+            robots.set_dof_position_targets(targets + 0.1)
+            simulation.step(9)
+            trace.append(simulation._batch.states.copy())
+            simulation.load_state(saved)
+        np.testing.assert_array_equal(*trace)
+        np.testing.assert_array_equal(robots.get_dof_position_targets().numpy(), targets)
+
+        robots.set_dof_position_targets(targets + 0.1)
+        simulation.step(4)
+        now = simulation._batch.states.copy()
+        simulation.load_state(saved, env_ids=[1, 5])
+        others = np.setdiff1d(np.arange(MANY), [1, 5])
+        np.testing.assert_array_equal(simulation._batch.states[others], now[others])
+        robots.set_dof_position_targets(targets + 0.1)
+        simulation.step(9)
+        np.testing.assert_array_equal(simulation._batch.states[[1, 5]], trace[0][[1, 5]])
+        assert actuators.telemetry().applied_effort.any()
+
+
+def test_live_arrays_are_those_of_the_simulation():
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        robots = Articulation("base")
+        live, before = robots.live("joint_q"), robots.get_dof_positions()
+        assert live.ptr == robots.live("joint_q").ptr
+        np.testing.assert_array_equal(live.numpy(), before.numpy())
+        kept = before.numpy().copy()
+        robots.set_dof_position_targets(robots.get_dof_position_targets().numpy() + 0.2)
+        simulation.step(5)
+        np.testing.assert_array_equal(live.numpy(), robots.get_dof_positions().numpy())
+        np.testing.assert_array_equal(before.numpy(), kept)
+        assert (live.numpy() != kept).any()
+
+
+def test_friction_as_isaac_sim_has_it():
+    with MujocoSimulation(ARM, num_envs=2):
+        robots = Articulation("link0")
+        robots.set_dof_friction_properties(0.5, viscous_frictions=0.25, dof_indices=[1])
+        static, dynamic, viscous = (values.numpy() for values in robots.get_dof_friction_properties())
+        assert static[:, 1].tolist() == dynamic[:, 1].tolist() == [0.5, 0.5]
+        assert viscous[:, 1].tolist() == [0.25, 0.25]
+        with pytest.raises(SimulationError, match="one dry friction"):
+            robots.set_dof_friction_properties(0.5, 0.4)
+
+
+def test_nobody_is_called_between_steps_that_need_nobody():
+    with MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        simulation.step(3)
+        runs = []
+        simulation._batch._run = (lambda run: lambda steps: (runs.append(steps), run(steps)))(simulation._batch._run)
+        simulation.step(6)
+        assert [steps for steps in runs if steps] == [6]
+        heard = []
+        simulation.subscribe(Event.PRE_STEP, lambda *_: heard.append(simulation.time))
+        simulation.step(6)
+        assert len(heard) == 6
+        assert simulation.time == pytest.approx(15 * simulation.dt)
+
+
+def test_divergence_between_steps_is_told_at_its_time():
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        simulation.step(3)
+        bad = simulation._batch.states.copy()[[4]]
+        simulation._batch.part(bad, "qvel")[:, 8] = 1e9
+        simulation._batch.take(np.array([4]), bad)
+        with pytest.raises(SimulationError, match=r"env_4/base") as error:
+            simulation.step(500)
+        assert float(str(error.value).split()[2]) < 100 * simulation.dt
+
+
+def test_too_little_memory_is_an_error_not_the_end_of_the_process():
+    boxes = "".join(f"<body pos='{i * 0.05} 0 .09'><freejoint/><geom size='.1'/></body>" for i in range(12))
+    hinge = "<body name='r' pos='0 0 3'><joint name='h'/><geom size='.1'/></body>"
+    xml = f"<mujoco><size memory='9K'/><worldbody><geom type='plane' size='5 5 .1'/>{boxes}{hinge}</worldbody></mujoco>"
+    model = mujoco.MjModel.from_xml_string(xml)
+    with MujocoSimulation(model, num_envs=MANY) as simulation, pytest.raises(mujoco.FatalError, match="out of memory"):
+        simulation.step()
+
+
+def test_memory_that_runs_out_later_is_an_error_too():
+    """All boxes land in the same step, with no contact before."""
+    boxes = "".join(
+        f"<body pos='{i % 5} {i // 5} 1'><freejoint/><geom type='box' size='.1 .1 .1'/></body>" for i in range(25)
+    )
+    hinge = "<body name='r' pos='0 0 9'><joint name='h'/><geom size='.1'/></body>"
+    xml = (
+        f"<mujoco><size memory='24K'/><worldbody><geom type='plane' size='5 5 .1'/>{boxes}{hinge}</worldbody></mujoco>"
+    )
+    with MujocoSimulation(mujoco.MjModel.from_xml_string(xml), num_envs=MANY) as simulation:
+        simulation.step(50)
+        with pytest.raises(mujoco.FatalError, match="out of memory"):
+            simulation.step(500)
+        assert 0.3 < simulation.time < 0.5
+        simulation.reset()
+        simulation.step(50)
+
+
+def test_a_callback_of_mujoco_may_raise():
+    def push(model, data):
+        if data.time > 0.05:
+            raise KeyError("mine")
+        data.qfrc_applied[0] = 1.0
+
+    with MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        simulation.step(2)
+        mujoco.set_mjcb_control(push)
+        try:
+            simulation.step(2)
+            assert (simulation._batch.block("qfrc_applied")[:, 0] == 1.0).all()
+            with pytest.raises(KeyError, match="mine"):
+                simulation.step(1000)
+        finally:
+            mujoco.set_mjcb_control(None)
+        simulation.step(2)
+
+
+@pytest.mark.parametrize("num_envs", [3, MANY])
+def test_trees_that_sleep(num_envs, rng):
+    """MuJoCo keeps who sleeps in an ``MjData``, and not in its state."""
+    xml = """<mujoco><option sleep_tolerance="0.01"><flag sleep="enable"/></option><worldbody>
+    <geom type="plane" size="5 5 .1"/><body name="r" pos="0 0 .2"><freejoint/><geom size=".1"/><body pos=".2 0 0">
+    <joint axis="0 1 0" damping="1"/><geom size=".05"/></body></body><body pos="1 0 .3"><freejoint/>
+    <geom type="box" size=".1 .1 .1"/></body></worldbody></mujoco>"""
+    with MujocoSimulation(mujoco.MjSpec.from_string(xml), num_envs=num_envs) as simulation:
+        plain = shaken(simulation, rng)
+        simulation.step(700)
+        check_plain(simulation, plain, 700)
+        assert any((data.tree_asleep >= 0).any() for data in plain)
+        simulation.reset()
+        assert all((simulation.data[env].tree_asleep < 0).all() for env in range(num_envs))
+
+
+def test_places_are_told_apart_and_forgotten(rng):
+    """Whatever way arrays are printed, and however many subsets are asked for."""
+    with np.printoptions(threshold=2, edgeitems=1), MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        robots = Articulation("link0")
+        for columns in ([0, 2, 3, 5], [0, 1, 4, 5]):
+            targets = robots.get_dof_positions(dof_indices=columns).numpy() + 0.01
+            robots.set_dof_position_targets(targets, dof_indices=columns)
+            chosen = robots.get_dof_position_targets(dof_indices=columns).numpy()
+            np.testing.assert_allclose(simulation._batch.block("ctrl")[:, columns], chosen)
+        for _ in range(200):
+            robots.get_root_poses(rng.choice(MANY, 5, replace=False))
+        assert len(simulation._places) <= 64
+
+
+def test_a_stop_on_one_side(rng):
+    with MujocoSimulation(ARM, num_envs=MANY):
+        robots = Articulation("link0")
+        upper = rng.uniform(1.0, 2.0, (MANY, 7)).astype(np.float32)
+        robots.set_dof_limits(-np.inf, upper)
+        lower, found = (limits.numpy() for limits in robots.get_dof_limits())
+        assert (lower == -np.inf).all()
+        np.testing.assert_array_equal(found, upper)
+
+
+@pytest.mark.parametrize("num_envs", [1, MANY])
+def test_statistics_that_a_model_gives_itself_stay(num_envs, rng):
+    xml = """<mujoco><statistic {}/><worldbody><body name="r"><joint armature=".1"/><geom size=".1"/></body></worldbody>
+    </mujoco>"""
+    for given in ("", 'meaninertia="0.3" extent="2" center="1 2 3"', 'meanmass="7" meansize="0.5"'):
+        with MujocoSimulation(mujoco.MjSpec.from_string(xml.format(given)), num_envs=num_envs) as simulation:
+            robots, before = Articulation("r"), field(simulation.models[0], "stat").copy()
+            robots.set_dof_armatures(rng.uniform(1.0, 2.0, (num_envs, 1)))
+            robots.set_link_masses(rng.uniform(1.0, 2.0, (num_envs, 1)))
+            own = field(simulation.models[num_envs - 1], "stat").copy()
+            is_other = own != before
+            assert is_other[[0, 1]].tolist() == ["meaninertia" not in given, "meanmass" not in given]
+            assert not is_other[2:].any()
+
+
+def test_environments_are_asked_for_by_whole_numbers():
+    with MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        assert simulation.data[-1] is simulation.data[np.int64(MANY - 1)]
+        for wrong, error in ((1.5, TypeError), ("0", TypeError), (MANY, IndexError), (-MANY - 1, IndexError)):
+            with pytest.raises(error):
+                simulation.data[wrong]
+
+
+def test_functions_are_found():
+    """Where they are not, everything works, one environment after the other: a release of MuJoCo may hide them."""
+    functions = loop.mujoco_functions()
+    assert functions is not None
+    assert all(functions.values())
+
+
+def test_roots(rng):
+    """Poses and velocities, set and got, are those that MuJoCo computes."""
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        robots = Articulation("base")
+        poses = rng.normal(0.0, 1.0, (MANY, 7)).astype(np.float32)
+        poses[:, 3:] /= np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
+        velocities = rng.normal(0.0, 1.0, (MANY, 6)).astype(np.float32)
+        robots.set_root_poses(poses)
+        robots.set_root_velocities(velocities)
+        np.testing.assert_allclose(robots.get_root_poses().numpy(), poses, atol=1e-6)
+        np.testing.assert_allclose(robots.get_root_velocities(indices=[3]).numpy(), velocities[[3]], atol=1e-6)
+        data, found = simulation.data[3], np.zeros(6)
+        np.testing.assert_allclose(data.xpos[1], poses[3, :3], atol=1e-6)
+        mujoco.mj_objectVelocity(simulation.models[3], data, mujoco.mjtObj.mjOBJ_XBODY, 1, found, 0)
+        np.testing.assert_allclose(np.hstack([found[3:], found[:3]]), velocities[3], atol=1e-5)
+        positions, orientations = robots.get_world_poses()
+        np.testing.assert_array_equal(orientations.numpy()[:, [1, 2, 3, 0]], robots.get_root_poses().numpy()[:, 3:])
+        robots.set_world_poses(positions=positions.numpy()[2] + 1.0, indices=[2])
+        np.testing.assert_allclose(robots.get_root_poses().numpy()[2, 3:], poses[2, 3:], atol=1e-6)
+        np.testing.assert_allclose(robots.get_root_poses().numpy()[2, :3], poses[2, :3] + 1.0, atol=1e-6)
+        robots.set_velocities(angular_velocities=[0.0, 0.0, 2.0])
+        linear, angular = robots.get_velocities()
+        np.testing.assert_allclose(angular.numpy(), np.tile([0.0, 0.0, 2.0], (MANY, 1)), atol=1e-5)
+        np.testing.assert_allclose(linear.numpy(), velocities[:, :3], atol=1e-5)
+    with MujocoSimulation(ARM, num_envs=2) as simulation:
+        robots = Articulation("link0")
+        assert robots.get_root_poses().numpy().shape == (2, 7)
+        assert not robots.get_root_velocities().numpy().any()
+        with pytest.raises(SimulationError, match="no free base"):
+            robots.set_root_poses([0, 0, 0, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("num_envs", [1, MANY])
+def test_properties_that_change_at_every_step(num_envs, rng):
+    """Dry friction for each robot and step is that of a model which was made so."""
+    with MujocoSimulation(ARM, num_envs=num_envs) as simulation:
+        robots = Articulation("link0")
+        values = wp.zeros((num_envs, robots.num_dofs), dtype=wp.float32)
+        dofs = np.array([1, 3])
+        write = simulation.property_writer("friction", robots.robot_ids, dofs, values)
+        plain = shaken(simulation, rng)
+        for _ in range(5):
+            values.numpy()[:] = rng.uniform(0.0, 20.0, values.shape)
+            write()
+            for env, data in enumerate(plain):
+                model = simulation.models[env]
+                assert model.dof_frictionloss[dofs].tolist() == values.numpy()[env, dofs].tolist()
+                mujoco.mj_step(model, data)
+            simulation.step()
+        for env, data in enumerate(plain):
+            np.testing.assert_array_equal(state_of(simulation.models[env], data), simulation._batch.states[env])
+
+
+def test_arrays_are_given_away_again_only_when_nobody_holds_them():
+    with MujocoSimulation(QUADRUPED, num_envs=2) as simulation:
+        robots = Articulation("base")
+        robots.set_dof_velocities(1.0)
+        held = [robots.get_dof_positions() for _ in range(12)]
+        assert len({array.ptr for array in held}) == 12
+        numbers, before = held[0].numpy()[0], held[0].numpy().copy()
+        held.clear()
+        simulation.step(3)
+        for _ in range(20):
+            robots.get_dof_positions()
+        np.testing.assert_array_equal(numbers, before[0])  # a view of a view is enough to hold it
+        torch = pytest.importorskip("torch")
+        tensor = wp.to_torch(robots.get_dof_positions())[1]
+        kept = tensor.clone()
+        simulation.step(3)
+        for _ in range(20):
+            robots.get_dof_positions()
+        assert torch.equal(tensor, kept)
+
+
+def test_errors_say_what_was_meant_and_what_was_got():
+    with MujocoSimulation(QUADRUPED, num_envs=MANY):
+        with pytest.raises(SimulationError, match="Did you mean 'base'"):
+            Articulation("bas")
+        robots = Articulation("base")
+        with pytest.raises(SimulationError, match="has no tendon"):
+            robots.set_tendon_targets(0.1)
+        with pytest.raises(SimulationError, match=rf"got shape \(3, 5\); must fit the shape \({MANY}, 12\)"):
+            robots.set_dof_position_targets(np.zeros((3, 5)))

@@ -1,0 +1,514 @@
+"""The bench without a page: a robot that moves, and whose values are changed meanwhile."""
+
+from __future__ import annotations
+
+import time
+
+import mujoco
+import numpy as np
+import pytest
+from pxr import Usd
+
+import actuon
+from actuon.bench.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
+from actuon.bench.folder import Folder
+from actuon.bench.log_work import LogWork
+from actuon.bench.numbers import alike, numbers_of
+from actuon.bench.pace import Pace
+from actuon.bench.plots import draw_joint, spectrum
+from actuon.bench.replay import LogReplay, command_of, fittable
+from actuon.bench.report import as_png, save_report
+from actuon.bench.saving import save_usd, save_yaml
+from actuon.bench.server import is_of_own_page, make_server
+from actuon.bench.session import Session
+from actuon.bench.source import find_source, motor_actuator
+from actuon.bench.study import Asked, Found, Study, envelope_of
+from actuon.bench.worker import Worker
+from actuon.fit import read_log
+from tests.support import worker_calls
+
+
+@pytest.fixture
+def session():
+    with Session(find_source(actuon.assets.quadruped_mjcf)) as made:
+        yield made
+
+
+@pytest.fixture
+def motor():
+    with Session(find_source("AK80-9")) as made:
+        yield made
+
+
+def place(session, joint, name):
+    """Stage of a parameter."""
+    return next(n.stage for n in numbers_of(session.real.configs[joint]) if n.name == name)
+
+
+def test_the_robot_moves_and_its_past_is_kept(session):
+    session.advance(1.0)
+    column = session.dof_names.index(session.first_joint)
+    window = session.history.window(column, 2.0, session.real.dt)
+    assert len(window.time) == round(1.0 / session.real.dt)
+    assert np.ptp(window.position) > 0.1
+    assert np.ptp(window.target) == pytest.approx(0.4, rel=0.01)
+    assert session.work.sum() > 0.0
+
+
+def test_a_value_takes_effect_at_the_next_step_without_a_new_actuator(session):
+    session.set_drive(Drive(HOLD))
+    session.advance(0.1)
+    before = session.real.actuators
+    joints = alike(session.real.configs, session.first_joint)
+    assert len(joints) == 4
+    session.ask(session.set_number, joints, place(session, joints[0], "kp"), "kp", 50.0)
+    session.advance(0.002)
+    assert session.real.actuators is before
+    columns = [session.dof_names.index(joint) for joint in joints]
+    (actuator,) = session.real.actuators.actuators
+    gains = actuator.controller.kp.numpy()
+    assert (gains[columns] == 50.0).all()
+    assert (np.delete(gains, columns) == 60.0).all()
+    assert session.real.configs[joints[0]].controller.kp == 50.0
+    assert not session.message
+
+
+def test_a_value_out_of_range_changes_nothing_and_is_told(session):
+    joint = session.first_joint
+    session.ask(session.set_number, [joint], place(session, joint, "kp"), "kp", -1.0)
+    session.advance(0.01)
+    assert "must be finite and ≥ 0" in session.message
+    assert session.real.configs[joint].controller.kp == 100.0
+    assert session.time == pytest.approx(0.01)
+
+
+def test_a_longer_delay_than_there_is_memory_for_is_attached_anew(session):
+    joint = session.first_joint
+    before = session.real.actuators
+    session.set_number([joint], place(session, joint, "delay_steps"), "delay_steps", 7)
+    assert session.real.actuators is not before
+    session.advance(0.05)
+    assert session.real.configs[joint].delay.delay_steps == 7
+    assert not session.problem
+
+
+def test_an_inertia_reaches_the_engine(motor):
+    joint = motor.first_joint
+    before = float(motor.real.articulation.get_dof_armatures().numpy()[0, 0])
+    motor.set_number([joint], place(motor, joint, "rotor_inertia"), "rotor_inertia", 1e-3)
+    after = float(motor.real.articulation.get_dof_armatures().numpy()[0, 0])
+    assert after == pytest.approx(1e-3 * 81.0, rel=1e-4) != before
+
+
+def test_a_motor_by_name_holds_its_pendulum(motor):
+    assert motor.real.configs == {"motor": motor_actuator("AK80-9")}
+    motor.set_drive(Drive(STEP, (0,), amplitude=0.5, frequency=0.1, names=motor.dof_names))
+    motor.advance(1.0)
+    window = motor.history.window(0, 1.0, motor.real.dt)
+    assert 0.3 < window.position[-1] < 0.5
+    assert window.signals["current"].max() > 1.0
+    assert motor.electrical[0] > 0.0
+
+
+def test_a_limit_that_clips_is_named(motor):
+    motor.set_drive(Drive(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
+    motor.advance(1.0)
+    window = motor.history.window(0, 1.0, motor.real.dt)
+    (name,) = window.clipped_shares()
+    assert name == "ClampingVoltage"
+    assert np.abs(window.given).max() < np.abs(window.wanted).max()
+
+
+def test_two_robots_side_by_side(session):
+    session.ask(session.show_ideal, True)
+    session.advance(0.3)
+    column = session.dof_names.index(session.first_joint)
+    real, ideal = (history.window(column, 1.0, session.real.dt) for history in (session.history, session.ideal_history))
+    assert np.abs(real.position - ideal.position).max() > 1e-3
+    session.set_number([session.first_joint], place(session, session.first_joint, "kp"), "kp", 80.0)
+    session.set_number([session.first_joint], place(session, session.first_joint, "max_effort"), "max_effort", 5.0)
+    session.advance(0.01)
+    assert session.ideal.actuators.actuators[0].controller.kp.numpy()[column] == 80.0
+    session.show_ideal(False)
+    session.advance(0.01)
+    assert session.ideal is None
+
+
+def test_explicit_and_tangent(session):
+    session.set_mode("tangent")
+    session.advance(0.1)
+    assert "tangents of 12 DOFs" in session.real.actuators.mode_text
+    session.set_mode("explicit")
+    session.advance(0.1)
+    assert not session.real.actuators.mode_text
+
+
+def test_a_push_moves_the_trunk_and_a_knock_a_joint(session, motor):
+    session.set_drive(Drive(HOLD))
+    session.advance(0.2)
+    before = session.real.articulation.get_root_poses().numpy()[0, 1]
+    session.push((0.0, 80.0, 0.0))
+    session.advance(0.2)
+    assert session.real.articulation.get_root_poses().numpy()[0, 1] - before > 0.005
+    motor.set_drive(Drive(HOLD))
+    motor.push((0.0, 0.0, 0.0), knock=3.0)
+    assert motor.real.articulation.get_dof_velocities().numpy()[0, 0] == pytest.approx(3.0)
+
+
+def test_a_run_that_diverges_stops_until_the_reset(session):
+    session.set_number(session.joints, place(session, session.first_joint, "kd"), "kd", 1e5)
+    session.set_number(session.joints, place(session, session.first_joint, "max_effort"), "max_effort", 1e9)
+    for name in ("saturation_effort", "max_motor_effort"):
+        session.set_number(session.joints, place(session, session.first_joint, name), name, 1e9)
+    with pytest.raises(actuon.SimulationError):
+        session.advance(2.0)
+    assert session.problem
+    session.set_number(session.joints, place(session, session.first_joint, "kd"), "kd", 1.5)
+    session.reset()
+    session.advance(0.1)
+    assert not session.problem
+
+
+def test_the_thread_runs_and_answers(session):
+    session.start()
+    assert session.do(lambda: 3) == 3
+    with pytest.raises(actuon.ParameterError):
+        session.do(session.set_number, [session.first_joint], 1, "kp", -1.0)
+    session.do(session.pause, True)
+    held = session.time
+    session.do(session.pause, True)
+    assert session.time == held
+    session.close()
+
+
+def test_what_is_recorded_is_saved_at_the_end(tmp_path, session):
+    session.record(tmp_path / "run.npz")
+    session.advance(0.1)
+    session.set_number([session.first_joint], 0, "delay_steps", 9)  # another attachment
+    session.advance(0.1)
+    session.close()
+    with np.load(tmp_path / "run.npz") as saved:
+        assert len(saved["time"]) == round(0.2 / session.real.dt)
+        assert (np.diff(saved["time"]) > 0.0).all()
+
+
+def test_drives():
+    home = np.array([0.1, 0.2])
+    for kind in (STEP, SINE, CHIRP):
+        drive = Drive(kind, (1,), amplitude=0.5, frequency=2.0, offset=0.1)
+        values = np.array([drive.targets(t, home) for t in np.linspace(0.0, 3.0, 500)])
+        assert (values[:, 0] == 0.1).all()
+        assert values[:, 1].max() == pytest.approx(0.8, abs=0.01)
+    command = Command("a log", np.array([0.0, 1.0, 2.0]), {"b": np.array([1.0, 2.0, 3.0])})
+    played = Drive("recorded", command=command, names=["a", "b"])
+    assert played.targets(1.5, home).tolist() == [0.1, 2.0]
+    assert played.targets(2.5, home).tolist() == [0.1, 1.0]
+
+
+def test_sliders_stay_within_what_is_declared():
+    for config in (motor_actuator("AK80-9"), motor_actuator(actuon.motor_names()[0])):
+        for number in numbers_of(config):
+            if number.is_slider:
+                low, high, step = number.slider_range()
+                assert low < high
+                assert 0.0 < step <= high - low
+                number.declared.check(number.name, int(high) if number.declared.integer else high)
+                number.declared.check(number.name, int(low) if number.declared.integer else low)
+
+
+def test_envelope_and_share_follow_the_values(session):
+    study = Study(session.source)
+    joint, configs = session.first_joint, session.real.configs
+    study.ask(Asked(joint, configs, "explicit", 1))
+    for _ in range(600):
+        if study.found.shares_version == 1:
+            break
+        study._thread.join(0.05)
+    assert study.found.envelope.most.max() == pytest.approx(35.55, rel=1e-3)
+    assert 0.0 < study.found.shares[joint] < 1.0
+    study.close()
+    session.set_number([joint], place(session, joint, "max_effort"), "max_effort", 10.0)
+    assert envelope_of(session.real.configs[joint]).most.max() == pytest.approx(10.0)
+
+
+def test_the_spectrum_shows_what_vibrates():
+    time = np.arange(2000) * 0.002
+    frequency, amplitude = spectrum(3.0 + 0.5 * np.sin(2 * np.pi * 60.0 * time), 0.002)
+    assert frequency[amplitude.argmax()] == pytest.approx(60.0, abs=1.0)
+    assert amplitude.max() == pytest.approx(0.5, rel=0.05)
+
+
+def test_pictures_of_a_joint(motor):
+    motor.set_drive(Drive(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
+    motor.advance(0.5)
+    window = motor.history.window(0, 4.0, motor.real.dt)
+    found = Found("motor", envelope_of(motor.real.configs["motor"]))
+    pictures = draw_joint(window, window, found, motor.real.dt, ("rad", "N·m"))
+    assert {"plane", "position", "effort", "spectrum", "current"} <= pictures.keys()
+    assert 'data-actuon="envelope"' in pictures["plane"]
+    assert "Voltage" in pictures["clipping"]
+    assert "nan" not in "".join(pictures.values())
+
+
+def test_what_is_neither_a_robot_nor_a_motor():
+    with pytest.raises(actuon.RobotFileError, match="neither a robot's file .* nor a motor; .* mean 'ak80-"):
+        find_source("AK80-8")
+    with pytest.raises(actuon.RobotFileError, match="does not exist"):
+        find_source("nowhere.xml")
+    with pytest.raises(actuon.RobotFileError, match="neither a robot's file"):
+        find_source("a" * 5000)
+    with pytest.raises(actuon.RobotFileError, match="cannot be read: File name too long"):
+        find_source("a" * 5000 + ".xml")
+
+
+def test_a_motor_is_found_beside_a_folder_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ak80-9").mkdir()
+    assert find_source("ak80-9").motor == "ak80-9"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((["elbow"], 0, "kp", 1.0), "no joint 'elbow' with an actuator; joints: motor"),
+        ((["motor"], 9, "kp", 1.0), "stage: got 9; must be a whole number from 0 to 2"),
+        ((["motor"], "0", "kp", 1.0), "stage: got '0'"),
+        ((["motor"], 0, "kq", 1.0), "stage 0: a PDControlConfig has no 'kq'; parameters: kp, kd"),
+    ],
+)
+def test_values_that_are_not_there_are_told(motor, arguments, said):
+    with pytest.raises(actuon.ParameterError, match=said):
+        motor.set_number(*arguments)
+
+
+def test_a_record_that_could_not_be_saved_is_refused_at_its_start(tmp_path, motor):
+    for path in (tmp_path / "run.txt", tmp_path):
+        with pytest.raises(actuon.SimulationError, match="record: got .*; must be a file that ends in .npz or .csv"):
+            motor.record(path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(actuon.RobotFileError, match="is a file; must be a folder"):
+        motor.record(tmp_path / "file" / "run.npz")
+    assert not motor.is_recording
+
+
+@pytest.mark.parametrize("port", [-1, 65536, "8017", 80.5])
+def test_a_port_that_cannot_be(port):
+    with pytest.raises(actuon.SimulationError, match="port: got .*; must be a whole number from 1 to 65535, or 0"):
+        make_server("127.0.0.1", port)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "work"
+    root.mkdir()
+    (tmp_path / "secret.csv").write_text("time,pos,cmd\n")
+    (root / "run.csv").write_text("time,pos,cmd\n")
+    (root / "link.csv").symlink_to(tmp_path / "secret.csv")
+    (root / "out").symlink_to(tmp_path, target_is_directory=True)
+    return Folder(root)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret.csv", "out/secret.csv", "link.csv", "a/../../secret.csv", "/etc/passwd.csv", ".", "", "a\0b.csv", None],
+)
+def test_a_page_reaches_no_file_outside_of_the_folder(folder, name):
+    for reach in (folder.to_read, folder.to_write):
+        with pytest.raises(actuon.RobotFileError, match="outside of|must be the name of a file"):
+            reach(name, (".csv",))
+
+
+def test_a_page_reads_and_writes_inside_of_the_folder(folder):
+    assert folder.files((".csv",)) == ["link.csv", "run.csv"]
+    assert folder.to_read("run.csv", (".csv",)) == folder.root / "run.csv"
+    assert folder.to_read(str(folder.root / "run.csv"), (".csv",)) == folder.root / "run.csv"
+    with pytest.raises(actuon.RobotFileError, match="has the format '.csv'; must be one of .yaml"):
+        folder.to_write("run.csv", (".yaml",))
+    with pytest.raises(actuon.RobotFileError, match="is there already"):
+        folder.to_write("run.csv", (".csv",))
+    assert folder.to_write("run.csv", (".csv",), replace=True) == folder.root / "run.csv"
+    assert folder.to_write("new.csv", (".csv",)) == folder.root / "new.csv"
+    with pytest.raises(actuon.RobotFileError, match="its folder does not exist"):
+        folder.to_write("a/b.csv", (".csv",))
+    for reach in (folder.to_read, folder.to_write):
+        with pytest.raises(actuon.RobotFileError, match="cannot be used: .*File name too long"):
+            reach("a" * 300 + ".csv", (".csv",))
+    (folder.root / "old.csv").mkdir()
+    with pytest.raises(actuon.RobotFileError, match="'old.csv' is a folder; must be a file"):
+        folder.to_write("old.csv", (".csv",), replace=True)
+    with pytest.raises(actuon.RobotFileError, match="is not a folder"):
+        Folder(folder.root / "run.csv")
+
+
+@pytest.fixture
+def recorded(tmp_path, motor):
+    """A log of the motor, recorded on the bench."""
+    motor.record(tmp_path / "run.csv")
+    motor.set_drive(Drive(SINE, (0,), amplitude=0.6, frequency=1.3, names=motor.dof_names))
+    motor.advance(1.5)
+    motor.stop_recording()
+    return tmp_path / "run.csv"
+
+
+def done(condition, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_a_log_is_replayed_with_the_values_as_they_are_and_fitted(motor, recorded):
+    work = LogWork(motor)
+    work.load(recorded)
+    done(lambda: work.log is not None or work.problem)
+    assert not work.problem
+    work.refresh()
+    done(lambda: work.found)
+    (joint,) = work.found
+    assert joint.error < 3e-3
+    motor.set_number(["motor"], 0, "kp", 90.0)
+    work.refresh()
+    done(lambda: work.version == motor.values_version)
+    assert work.found[0].error > 0.05
+    assert fittable(motor.real.configs["motor"])["controller.kp"]
+    work.fit(["controller.kp", "controller.kd"])
+    done(lambda: work.progress is None)
+    assert not work.problem
+    assert "mrad, " in work.said
+    assert motor.real.configs["motor"].controller.kp == pytest.approx(44.0, rel=0.1)
+    work.close()
+
+
+def test_the_commands_of_a_log_are_played(motor, recorded):
+    motor.reset()
+    motor.set_drive(Drive("recorded", command=command_of(read_log(recorded)), names=motor.dof_names))
+    motor.advance(1.0)
+    window = motor.history.window(0, 1.0, motor.real.dt)
+    assert np.ptp(window.target) == pytest.approx(1.2, rel=0.05)
+
+
+def test_a_log_of_other_joints_is_told(session, recorded):
+    with pytest.raises(actuon.LogError, match="the robot has no joint 'motor'; joints: FL_hip_joint"):
+        LogReplay(session.source, session.joints, read_log(recorded))
+
+
+def test_values_are_saved_as_yaml_and_into_usd(tmp_path, session):
+    joints = alike(session.real.configs, session.first_joint)
+    session.set_number(joints, place(session, joints[0], "kp"), "kp", 77.0)
+    save_yaml(tmp_path / "legs.yaml", session.real.configs)
+    entries = {entry.name: entry for entry in actuon.load_actuators(tmp_path / "legs.yaml")}
+    assert entries.keys() == {"joint", "calf_joint"}
+    assert entries["calf_joint"].joints == tuple(joints)
+    assert entries["calf_joint"].actuator.controller.kp == 77.0
+    save_usd(tmp_path / "legs.usda", session.source, session.real.configs)
+    stage = Usd.Stage.Open(str(tmp_path / "legs.usda"))
+    parsed = actuon.parse_actuators(stage.GetDefaultPrim())
+    gains = {each.target_path.rpartition("/")[2]: each.config.controller.kp for each in parsed}
+    assert {joint for joint, kp in gains.items() if kp == 77.0} == set(joints)
+
+
+def test_a_report_holds_pictures_and_values(tmp_path, motor):
+    motor.advance(0.2)
+    window = motor.history.window(0, 4.0, motor.real.dt)
+    pictures = draw_joint(window, None, Found(), motor.real.dt, ("rad", "N·m"))
+    picture = as_png(np.zeros((4, 4, 3), np.uint8))
+    save_report(tmp_path / "report.html", "ak80-9: motor", picture, "", pictures, motor.real.configs)
+    text = (tmp_path / "report.html").read_text()
+    assert "data:image/png;base64," in text
+    assert "<svg" in text
+    assert "torque_constant [N·m/A]" in text
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "is_local", "allowed"),
+    [
+        ("localhost:8017", None, True, True),
+        ("localhost:8017", "http://localhost:8017", True, True),
+        ("localhost:9000", "http://localhost:9000", True, True),
+        ("127.0.0.1:8017", "http://127.0.0.1:8017", True, True),
+        ("localhost:8017", "https://elsewhere.example", True, False),
+        ("localhost:8017", "null", True, False),
+        ("rebound.example:8017", "http://rebound.example:8017", True, False),
+        ("rebound.example:8017", None, True, False),
+        ("robot.lan:8017", "http://robot.lan:8017", False, True),
+        ("robot.lan:8017", "http://elsewhere.example", False, False),
+    ],
+)
+def test_only_the_own_page_may_use_the_bench(host, origin, is_local, allowed):
+    assert is_of_own_page(host, origin, is_local) is allowed
+
+
+def test_a_worker_answers_tells_and_says_what_went_wrong():
+    worker = Worker()
+    told = []
+    assert worker.call(worker_calls.count_up, 3, told=lambda value: told.append(value) or True) == 3
+    assert told == [0, 1, 2]
+    assert worker.call(worker_calls.count_up, 3, told=lambda value: value < 1) == 1
+    with pytest.raises(actuon.SimulationError, match="must be a number"):
+        worker.call(worker_calls.refuse, "a number")
+    with pytest.raises(actuon.SimulationError, match="ZeroDivisionError"):
+        worker.call(worker_calls.divide, 0)
+    with pytest.raises(actuon.SimulationError, match="has ended"):
+        worker.call(worker_calls.leave)
+    assert worker.call(worker_calls.count_up, 1) == 1
+    worker.close()
+    with pytest.raises(actuon.SimulationError, match="closed"):
+        worker.call(worker_calls.count_up, 1)
+
+
+def test_time_that_cannot_be_kept_is_given_up_and_told(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("actuon.bench.pace.time.perf_counter", lambda: clock[0])
+    pace = Pace()
+    for _ in range(800):  # steps of 4 ms that take 1 ms
+        clock[0] += 0.001
+        clock[0] += max(0.0, pace.took(0.004, 0.001, 0.1))
+    assert pace.real_time == pytest.approx(1.0, rel=0.01)
+    assert pace.load == pytest.approx(0.25)
+    assert pace.given_up == 0.0
+    for _ in range(600):  # that take 8 ms
+        clock[0] += 0.008
+        assert pace.took(0.004, 0.008, 0.1) <= 0.0
+    assert pace.real_time == pytest.approx(0.5, rel=0.01)
+    assert pace.load == pytest.approx(2.0)
+    assert pace.given_up > 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere.xml",), "'nowhere.xml' does not exist"),
+        (("ak80-99",), "nor a motor; motors: "),
+        (("ak80-9", "--record", "run.txt"), "--record: 'run.txt' has the format '.txt'; must be .npz or .csv"),
+        (("ak80-9", "--host", "256.1.1.1"), "cannot listen at '256.1.1.1'"),
+    ],
+)
+def test_the_command_says_what_is_wrong(complaint, arguments, said):
+    assert said in complaint("bench", *arguments)
+
+
+def test_units_are_those_of_a_joint_that_slides():
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 1.0), [actuon.MaxEffortClampingConfig(5.0)])
+    labels = [number.label for number in numbers_of(config, slides=True)]
+    assert labels == ["kp [N/m]", "kd [N·s/m]", "const_effort [N]", "max_effort [N]"]
+    assert numbers_of(config)[0].label == "kp [N·m/rad]"
+
+
+def test_a_robot_that_cannot_be_made_leaves_nothing_behind(tmp_path):
+    (tmp_path / "bare.xml").write_text(
+        '<mujoco><worldbody><body name="arm"><joint name="elbow"/><geom size="0.1"/></body></worldbody></mujoco>'
+    )
+    before = mujoco.get_mju_user_warning()
+    with pytest.raises(actuon.RobotFileError, match="has no actuators"):
+        Session(find_source(tmp_path / "bare.xml"))
+    assert mujoco.get_mju_user_warning() is before
+
+
+def test_robots_are_let_go_of_where_a_record_cannot_be_saved(tmp_path):
+    session = Session(find_source("ak80-9"))
+    session.record(tmp_path / "run.npz")
+    session.advance(0.01)
+    (tmp_path / "run.npz").mkdir()
+    with pytest.raises(actuon.RobotFileError, match="cannot be written: it is not a regular file"):
+        session.close()
+    assert session.real.simulation.is_closed
