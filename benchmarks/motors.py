@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 import actuon
-from actuon.kernel.staged import StagedRunner
 
 from .contenders import DEPTH, ActuonInPlace, Copy, Problem
 from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, one_thread
@@ -23,7 +21,7 @@ class WholeMotor(ActuonInPlace):
 
     label = "delay + PD + gear + DC motor + friction"
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, fused: bool = True):
         super().__init__(problem)
         rng = np.random.default_rng(1)
 
@@ -45,13 +43,13 @@ class WholeMotor(ActuonInPlace):
             clamping=[actuon.ClampingDCMotor(*self.motor)],
             effects=[friction],
             pos_indices=wp.array(problem.coords),
+            fused=fused,
         )
         self.current = self.other = self.actuator.state()
 
     def check(self, problem: Problem) -> None:
         """The one launch gives what the stages give one by one."""
-        staged: Any = WholeMotor(problem)
-        staged.actuator._runner = StagedRunner(staged.actuator._chain, False)
+        staged = WholeMotor(problem, fused=False)
         for step in range(8):
             signals = problem.gate_signals(step)
             if not np.allclose(self.efforts(signals), staged.efforts(signals), rtol=1e-5, atol=1e-5):

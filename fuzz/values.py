@@ -161,11 +161,13 @@ class Chain:
     ) -> actuon.Actuator:
         """The actuator of the chain, its parameters given in any way that they can be, or as numbers to copy."""
         parts: list[Any] = []
+        has_own_kernel = staged and rng.random() < 0.5
+        options["fused"] = has_own_kernel or not staged
         for name, values in self.owners:
             shared = name == "ClampingPositionBased"
             given = {k: as_given(v, rng, shared) if own_arrays else v.copy() for k, v in values.items()}
             given |= {"max_delay": self.depth} if name == "Delay" else {}
-            parts.append(component_class(name, staged and name.startswith("Controller"))(**given))
+            parts.append(component_class(name, has_own_kernel and name.startswith("Controller"))(**given))
         if not self.structure.is_usual or rng.random() < 0.3:
             return actuon.Actuator(indices, stages=parts, **options)
         by_kind: dict[str, list[Any]] = {kind: [] for kind in KINDS_IN_ORDER}
@@ -192,10 +194,10 @@ class Chain:
         return Chain(self.structure, len(chosen), owners, self.depth)
 
 
-def component_class(name: str, staged: bool) -> type:
+def component_class(name: str, has_own_kernel: bool) -> type:
     """The class of a component, or a subclass with a method of its own, whose chain then runs stage by stage."""
     cls = OWN.get(name) or getattr(actuon, name)
-    if not staged:
+    if not has_own_kernel:
         return cls
 
     def compute(self: Any, *arguments: Any, **keywords: Any) -> None:

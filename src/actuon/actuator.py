@@ -82,6 +82,8 @@ class Actuator(ActuatorStages):
             what it gives is held in between. All other stages run at every step.
         in_engine: An engine solves dry friction: friction stages leave the effort as it is, and offer ``dry_friction``
             and ``viscous_friction`` for the engine.
+        fused: Run the chain as one kernel where every component has a law. False launches the stages one by one: the
+            same results, slower; for comparing and debugging. There is no tangent then.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Actuator(ActuatorStages):
         drive: Controller | Config | NewtonPart | None = None,
         control_every: int = 1,
         in_engine: bool = False,
+        fused: bool = True,
     ):
         if drive is not None and controller is not None:
             raise StructureError("drive: got controller too, which means the same; give one of them")
@@ -158,7 +161,8 @@ class Actuator(ActuatorStages):
         self.control_feedforward_attr = control_feedforward_attr
         self.control_output_attr = control_output_attr
         self.control_computed_output_attr = control_computed_output_attr
-        why_not = why_no_slopes(self._stages, requires_grad)
+        self._fused = bool(fused) and all(component.is_fused() for component in self._stages)
+        why_not = self.why_no_slopes()
         if control_tangent_attrs and why_not:
             raise StructureError(f"control_tangent_attrs: the chain has no slopes: {why_not}")
         if callable(control_signal_attrs):
@@ -175,7 +179,6 @@ class Actuator(ActuatorStages):
 
         self._chain = self._compose()
         self._stateful = self._holding is not None or any(component.is_stateful() for component in self._stages)
-        self._fused = all(component.is_fused() for component in self._stages)
         self._runner = runner_of(self._chain, requires_grad, staged=not self._fused)
 
     def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
@@ -250,7 +253,8 @@ class Actuator(ActuatorStages):
 
     def why_no_slopes(self) -> str:
         """Why the effort has no slopes; empty where it has."""
-        return why_no_slopes(self._stages, self.requires_grad)
+        why_not = why_no_slopes(self._stages, self.requires_grad)
+        return why_not or ("" if self._fused else "its stages are launched one by one (fused=False)")
 
     @property
     def custom_inputs(self) -> tuple[str, ...]:
@@ -268,7 +272,8 @@ class Actuator(ActuatorStages):
         return all(component.is_graphable() for component in self._stages)
 
     def is_fused(self) -> bool:
-        """Whether a step is one kernel launch. False where a component brings kernels of its own."""
+        """Whether a step is one kernel launch. False where a component brings kernels of its own, or with
+        ``fused=False``."""
         return self._fused
 
     def state(self) -> ActuatorState | None:
@@ -381,7 +386,9 @@ class Actuator(ActuatorStages):
     def kernel_source(self) -> str:
         """The Python source of the kernel that a step with the controller launches. Only where `is_fused`."""
         if not self._fused:
-            raise StructureError("the chain is not fused: a component brings kernels of its own")
+            own = [type(component).__name__ for component in self._stages if not component.is_fused()]
+            why = f"{own[0]} brings kernels of its own" if own else "it was built with fused=False"
+            raise StructureError(f"the chain is not fused: {why}")
         flavour = Flavour.GRAD if self.requires_grad else Flavour.BLOCK if self.device.is_cpu else Flavour.SCALAR
         structure = self._chain.structure(flavour)
         return kernel_source(structure, arguments(structure))[0]

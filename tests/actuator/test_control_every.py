@@ -10,7 +10,6 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.held_control import runner_of
 from actuon.robot_files.usd.parse import export_actuators
 from tests.actuator.test_gradients import difference, in_double, tape_gradients, weights
 from tests.support.chains import SIGNALS, Values, random_signals, rollout, simulation
@@ -77,10 +76,8 @@ def test_a_network_at_its_own_rate(staged, rng, tmp_path):
     path = tmp_path / "net.safetensors"
     actuon.save_network(module, path, sample_dt=K * DT)
     steps = [random_signals(N, rng) for _ in range(11)]
-    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralLSTM(path), control_every=K)
-    assert actuator.is_fused()
-    if staged:
-        actuator._runner = runner_of(actuator._chain, False, staged=True)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralLSTM(path), control_every=K, fused=not staged)
+    assert actuator.is_fused() is not staged
     feeder = torch_networks.Feeder(module, N, "lstm", input_idx=(0,), rnn=(2, 5))
     expected = np.repeat(torch_networks.fed(feeder, steps[::K]), K, axis=0)[: len(steps)]
     for stepping in ("one", "two"):
@@ -180,10 +177,13 @@ class EffectAdded(actuon.Effect):
 @pytest.mark.parametrize("staged", [False, True])
 def test_signals_of_the_controller_are_held_with_its_effort(staged):
     actuator = actuon.Actuator(
-        range(2), ControllerCounting(), effects=[EffectAdded()], control_every=2, control_signal_attrs={"runs": "runs"}
+        range(2),
+        ControllerCounting(),
+        effects=[EffectAdded()],
+        control_every=2,
+        control_signal_attrs={"runs": "runs"},
+        fused=not staged,
     )
-    if staged:
-        actuator._runner = runner_of(actuator._chain, False, staged=True)
     states = actuator.state(), actuator.state()
     for t in range(5):
         sim = {name: wp.zeros(2) for name in (*SIGNALS, "joint_f", "runs")}

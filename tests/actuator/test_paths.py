@@ -239,6 +239,24 @@ def test_scalar_flavour_equals_blocks(rng):
     assert {plan._flavour for _, plan in state.plans.values()} == {Flavour.SCALAR}
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_step_that_is_not_fused_launches_each_stage(requires_grad, rng, monkeypatch):
+    values, (signals, *_), _ = make("pd-dc_max-late", 8, rng)
+    launched, launch_one = [], wp.launch
+    monkeypatch.setattr(wp, "launch", lambda *a, **k: launched.append(k.get("record_cmd")) or launch_one(*a, **k))
+    counts = {}
+    for staged in (False, True):
+        actuator = values.actuator(staged=staged, requires_grad=requires_grad)
+        assert actuator.is_fused() is not staged
+        assert ("staged" if staged else "fused") in repr(actuator)
+        launched.clear()
+        state, sim = actuator.state(), simulation(signals, requires_grad=requires_grad)
+        actuator.step(sim, sim, state, actuator.state(), dt=0.01)
+        counts[staged] = len(launched)
+    assert counts[False] == 1
+    assert counts[True] >= len(actuator.stages)
+
+
 @pytest.mark.parametrize("staged", [False, True])
 def test_computed_output_is_the_effort_before_clamping(staged, rng):
     n = 80

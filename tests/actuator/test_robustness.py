@@ -14,7 +14,6 @@ import warp as wp
 import actuon
 from actuon import StateError, StructureError
 from actuon.components import ring_state
-from actuon.kernel.staged import StagedRunner
 from tests.support.chains import SIGNALS, Values, random_signals, rollout, simulation
 
 
@@ -249,7 +248,7 @@ class PIDWithOwnMethod(actuon.ControllerPID):
 
 def test_a_staged_integral_keeps_its_gradient():
     actuator = actuon.Actuator([0], PIDWithOwnMethod(10.0, 2.0, 0.0, 50.0), requires_grad=True)
-    assert isinstance(actuator._runner, StagedRunner)
+    assert not actuator.is_fused()
     states = [actuator.state() for _ in range(4)]
     sims = [
         {name: wp.zeros(1, dtype=wp.float32, requires_grad=True) for name in (*SIGNALS, "joint_f")} for _ in range(3)
@@ -428,5 +427,7 @@ def test_the_kernel_can_be_read(rng):
     source = Values.random("pid-max-late", 3, rng).actuator().kernel_source()
     assert "pid_law(" in source
     assert "max_effort_law(" in source
-    with pytest.raises(StructureError, match="not fused"):
+    with pytest.raises(StructureError, match="not fused: PIDWithOwnMethod brings kernels of its own"):
         actuon.Actuator([0], PIDWithOwnMethod(1.0, 1.0, 1.0, 1.0)).kernel_source()
+    with pytest.raises(StructureError, match="not fused: it was built with fused=False"):
+        Values.random("pid-max-late", 3, rng).actuator(staged=True).kernel_source()

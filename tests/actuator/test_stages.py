@@ -11,7 +11,6 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.kernel.staged import StagedRunner
 from tests.support.chains import SIGNALS, random_signals
 
 N = 70
@@ -160,10 +159,7 @@ class Chain:
         }  # fmt: skip
 
     def actuator(self, staged=False, **options):
-        actuator = actuon.Actuator(range(self.n), **self.components(), **options)
-        if staged:
-            actuator._runner = StagedRunner(actuator._chain, actuator.requires_grad)
-        return actuator
+        return actuon.Actuator(range(self.n), **self.components(), fused=not staged, **options)
 
     def oracle(self, steps, masks=None, start=None):
         """Efforts and rises of each step, in float64."""

@@ -8,7 +8,6 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.kernel.staged import StagedRunner
 
 N = 70
 
@@ -25,10 +24,7 @@ class ControllerFollow(actuon.Controller):
 
 
 def make(part, staged=False, n=N):
-    actuator = actuon.Actuator(range(n), stages=[part, ControllerFollow()])
-    if staged:
-        actuator._runner = StagedRunner(actuator._chain, False)
-    return actuator
+    return actuon.Actuator(range(n), stages=[part, ControllerFollow()], fused=not staged)
 
 
 def run(actuator, targets, dt, positions=None, resets=()):

@@ -49,10 +49,8 @@ def cubic_oracle(steps, stiffness, blend, dt):
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_stateful_law_with_a_branch(staged, rng):
     steps = [random_signals(N, rng) for _ in range(6)]
-    actuator = actuon.Actuator(range(N), ControllerCubic(3.0))
-    if staged:
-        actuator._runner = actuon.kernel.staged.StagedRunner(actuator._chain, False)
-    assert actuator.is_fused()
+    actuator = actuon.Actuator(range(N), ControllerCubic(3.0), fused=not staged)
+    assert actuator.is_fused() is not staged
     assert actuator.is_stateful()
     expected = list(cubic_oracle(steps, 3.0, 0.5, 0.01))
     np.testing.assert_allclose(rollout(actuator, steps), expected, rtol=1e-4, atol=1e-4)

@@ -11,7 +11,6 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.kernel.staged import StagedRunner
 from tests.support import oracle
 from tests.support.robot_files import add, robot
 
@@ -84,8 +83,7 @@ def test_as_the_oracle_fused_and_staged(terms):
     values = draw(rng, n, terms)
     bench = Bench(actuon.EffectFriction(**values), n)
     assert bench.actuator.is_fused()
-    staged = Bench(actuon.EffectFriction(**values), n)
-    staged.actuator._runner = StagedRunner(staged.actuator._chain, False)
+    staged = Bench(actuon.EffectFriction(**values), n, fused=False)
     exact = {name: array.astype(np.float64) for name, array in values.items()}
     stuck = 0
     for dt in (0.001, 0.02):

@@ -8,7 +8,6 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.kernel.staged import StagedRunner
 from tests.support import motor_oracle
 from tests.support.chains import SIGNALS
 from tests.support.robot_files import add, robot
@@ -105,10 +104,7 @@ class Chain:
             getattr(actuon, kind)(**{p: wp.array(array) for p, array in values.items()})
             for kind, values in zip(CHAINS[self.name], self.values, strict=True)
         ]
-        actuator = actuon.Actuator(range(self.n), stages=parts, **options)
-        if staged:
-            actuator._runner = StagedRunner(actuator._chain, actuator.requires_grad)
-        return actuator
+        return actuon.Actuator(range(self.n), stages=parts, fused=not staged, **options)
 
     def oracle(self):
         return [

@@ -11,7 +11,6 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.kernel.staged import StagedRunner
 from tests.support.chains import SIGNALS, rollout
 from tests.support.paths import DATA
 from tests.support.torch_networks import (
@@ -175,9 +174,7 @@ def test_a_network_runs_at_the_rate_it_was_trained_at(tmp_path):
 def test_another_rate_that_is_not_refused_is_warned_of_once(fused, tmp_path):
     path = tmp_path / "net.safetensors"
     actuon.save_network(mlp(), path, sample_dt=0.005)
-    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path, check_sample_dt=False))
-    if not fused:
-        actuator._runner = StagedRunner(actuator._chain, False)
+    actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path, check_sample_dt=False), fused=fused)
     state = actuator.state()
     sim = {name: wp.array(array) for name, array in signals(N, 1)[0].items()} | {"joint_f": wp.zeros(N)}
     actuator.step(sim, sim, state, state, dt=0.005)
@@ -214,9 +211,7 @@ def test_fused_equals_staged_in_a_whole_chain(chain, stepping, rng):
     masks = {7: rng.random(N) < 0.4}
     fused = rollout(chain(), steps, masks=masks)
     np.testing.assert_array_equal(rollout(chain(), steps, masks=masks, stepping=stepping), fused)
-    staged = chain()
-    staged._runner = StagedRunner(staged._chain, False)
-    np.testing.assert_allclose(rollout(staged, steps, masks=masks), fused, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(rollout(chain(fused=False), steps, masks=masks), fused, rtol=1e-5, atol=1e-5)
 
 
 def test_captured_equals_eager(chain):

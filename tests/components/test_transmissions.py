@@ -10,7 +10,6 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.kernel.staged import StagedRunner
 from tests.support.chains import SIGNALS, random_signals
 from tests.support.oracle import gear, linkage
 from tests.support.robot_files import add, robot
@@ -61,10 +60,7 @@ class Geared:
         return [pd, *linkage, built(actuon.TransmissionGear), motor]
 
     def actuator(self, staged=False, **options):
-        actuator = actuon.Actuator(range(self.n), stages=self.stages(), **options)
-        if staged:
-            actuator._runner = StagedRunner(actuator._chain, actuator.requires_grad)
-        return actuator
+        return actuon.Actuator(range(self.n), stages=self.stages(), fused=not staged, **options)
 
     def oracle(self, signals):
         """Effort at the joint, and signals, each of shape (N,), in float64."""
@@ -416,9 +412,8 @@ def test_a_stage_before_the_transmission_closes_at_the_joint(rng, steps):
     controller, *others = chain.stages()
     stages = [controller, EffectJointPower(), *others]
     for staged in (False, True):
-        actuator = actuon.Actuator(range(N), stages=stages, control_signal_attrs={"joint_power": "joint_power"})
-        if staged:
-            actuator._runner = StagedRunner(actuator._chain, False)
+        offered = {"joint_power": "joint_power"}
+        actuator = actuon.Actuator(range(N), stages=stages, control_signal_attrs=offered, fused=not staged)
         for signals in steps:
             effort, offered = stepped(actuator, signals)
             np.testing.assert_array_equal(offered["joint_power"], effort * signals["joint_qd"])

@@ -237,6 +237,9 @@ def test_chains_without_slopes_say_why():
         )
     taped = actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), requires_grad=True)
     assert "requires_grad=True" in taped.why_no_slopes()
+    assert "fused=False" in actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), fused=False).why_no_slopes()
+    with pytest.raises(actuon.StructureError, match="has no slopes: its stages are launched one by one"):
+        actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0), fused=False, control_tangent_attrs={"effort_slope_q": "a"})
     assert actuon.Actuator([0], actuon.ControllerPD(1.0, 1.0)).why_no_slopes() == ""
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import warp as wp
 
 import actuon
-from actuon.held_control import runner_of
 from tests.support.oracle import Oracle
 
 CONTROLLERS = {
@@ -93,16 +92,14 @@ class Values:
         def build(name, values):
             return getattr(actuon, name)(**{parameter: wp.array(array) for parameter, array in values.items()})
 
-        actuator = actuon.Actuator(
+        return actuon.Actuator(
             np.arange(self.n) if indices is None else indices,
             build(self.controller, self.gains),
             delay=None if self.lags is None else actuon.Delay(wp.array(self.lags), self.depth),
             clamping=[build(*clamp) for clamp in self.clamps],
+            fused=not staged,
             **options,
         )
-        if staged:
-            actuator._runner = runner_of(actuator._chain, actuator.requires_grad, staged=True)
-        return actuator
 
 
 SIGNALS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")

@@ -20,6 +20,9 @@ from .names import joint_name
 _STRUCTURE = ("id", "adr", "num")
 """How fields end that say where things are, which a compiled model knows best."""
 
+_CHOSEN_SLEEP = 3
+"""The lowest ``tree_sleep_policy`` that a person chooses; those below follow from a tree's actuators."""
+
 _PLAIN = {
     "gear": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
     "ctrllimited": False,
@@ -176,7 +179,10 @@ def copy_values(source: Any, target: Any) -> None:
     for field in dir(source):
         is_structure = field.startswith(("name", "path", "_")) or field.endswith(_STRUCTURE)
         values = None if is_structure else getattr(source, field)
-        if isinstance(values, np.ndarray):
+        if field == "tree_sleep_policy":
+            chosen = values >= _CHOSEN_SLEEP
+            getattr(target, field)[chosen] = values[chosen]
+        elif isinstance(values, np.ndarray):
             _copy_common(values, getattr(target, field))
     for part in ("opt", "stat"):
         _copy_attributes(getattr(source, part), getattr(target, part))

@@ -4,27 +4,15 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-STATISTIC = "stat"
-"""The model's ``mjStatistic`` as a field: mean inertia, mass and size, extent, centre."""
-
 PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
 """Fields that are properties of DOFs, by the name of the property."""
 
-_DERIVED = (
-    "body_subtreemass",
-    "body_invweight0",
-    "dof_M0",
-    "dof_invweight0",
-    "tendon_invweight0",
-    "actuator_acc0",
-    STATISTIC,
-)
+_DERIVED = ("body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")
 """What ``mj_setConst`` makes of masses and armatures, and the constraint solver reads."""
 
 
@@ -46,7 +34,6 @@ class ModelFields:
         """Fields in which environments differ, by name, each of shape (N, ...)."""
         self.version = 0
         """Counts changes of the shared model and of which fields have rows. Values in rows may change at any time."""
-        self._stays = _given_statistics(model)
 
     def view(self, env: int) -> Any:
         """The model of an environment, as far as its fields are read and written as arrays."""
@@ -100,23 +87,17 @@ class ModelFields:
         mujoco = self._mujoco
         self.version += 1
         if not self.rows:
-            self._set_constants(self.model, mujoco.MjData(self.model))
+            mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
             return
         model = copy.copy(self.model)
         data = mujoco.MjData(model)
         self.make_rows(name for name in _DERIVED if hasattr(model, name))
         for env in envs:
             self.load(env, model)
-            self._set_constants(model, data)
+            mujoco.mj_setConst(model, data)
             for name in _DERIVED:
                 if name in self.rows:
                     self.rows[name][env] = field(model, name)
-
-    def _set_constants(self, model: Any, data: Any) -> None:
-        statistics = field(model, STATISTIC)
-        before = statistics.copy()
-        self._mujoco.mj_setConst(model, data)
-        statistics[self._stays] = before[self._stays]
 
     def load(self, env: int, model: Any) -> None:
         """Write the rows of an environment into a model."""
@@ -148,21 +129,6 @@ class _View:
         return getattr(self._fields.model, name) if rows is None else rows[self._env]
 
 
-def _given_statistics(model: Any) -> np.ndarray:
-    """Which of the statistics do not follow from masses and armatures, bool of shape (7,): those of the geometry, and
-    those that the model gives itself."""
-    stays = np.ones(7, dtype=bool)
-    if model.nv and model.nbody > 1:
-        follows = float(model.dof_M0.mean()), float(model.body_mass[1:].mean())
-        stays[:2] = ~np.isclose(field(model, STATISTIC)[:2], follows, rtol=1e-9)
-    return stays
-
-
 def field(model: Any, name: str) -> np.ndarray:
-    """A field of a model as an array to read and write."""
-    if name != STATISTIC:
-        return np.asarray(getattr(model, name))
-    before_center = 4 * ctypes.sizeof(ctypes.c_double)
-    values = np.ctypeslib.as_array((ctypes.c_double * 7).from_address(model.stat.center.ctypes.data - before_center))
-    assert values[[0, 3]].tolist() == [model.stat.meaninertia, model.stat.extent], "mjStatistic has another layout"
-    return values
+    """Return a field of a model as an array to read and write."""
+    return np.asarray(getattr(model, name))
