@@ -71,7 +71,7 @@ def test_against_the_oracle(name, staged, rng):
 
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_network_at_its_own_rate(staged, rng, tmp_path):
-    torch_networks = pytest.importorskip("torch_networks")
+    torch_networks = pytest.importorskip("tests.support.torch_networks")
     module = torch_networks.LSTM(layers=2, hidden=5).eval()
     path = tmp_path / "net.safetensors"
     actuon.save_network(module, path, sample_dt=K * DT)
@@ -105,7 +105,7 @@ def test_newtons_own_controller(rng):
 @pytest.mark.parametrize("staged", [False, True])
 def test_gradients_through_what_is_held(staged, rng, monkeypatch):
     """The integral of the first step acts in all others, through the steps in which it is only carried on."""
-    monkeypatch.setattr("test_gradients.STEPS", 5)
+    monkeypatch.setattr("tests.actuator.test_gradients.STEPS", 5)
     values = Values.random("pid-max-now", 3, rng)
     values.gains["integral_max"][:] = 10.0
     values.clamps[0][1]["max_effort"][:] = 1e4
