@@ -178,6 +178,7 @@ def test_an_mlp_of_newton(tmp_path):
     assert_close(run(actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path)), steps), expected)
 
 
+@pytest.mark.filterwarnings("ignore:Torch neural-drive checkpoints:DeprecationWarning")  # Newton reads them still
 @pytest.mark.parametrize("kind", ["mlp", "lstm"])
 def test_exported_files_of_newton(kind, tmp_path):
     path = tmp_path / "net.pt2"
@@ -191,6 +192,7 @@ def test_exported_files_of_newton(kind, tmp_path):
     assert_close(run(actuon.Actuator(range(N), ours(path)), steps), run(newton_actuator(theirs(str(path))), steps))
 
 
+@pytest.mark.filterwarnings("ignore:Torch neural-drive checkpoints:DeprecationWarning")  # Newton reads them still
 @pytest.mark.parametrize("kind", ["DriveNeuralMLP", "DriveNeuralLSTM", "DriveNeuralGRU"])
 def test_networks_of_newtons_own_drives_as_stages(kind, tmp_path):
     """In place too; their states are PyTorch's, or Warp's."""

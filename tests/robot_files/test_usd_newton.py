@@ -86,6 +86,7 @@ def test_newton_builds_what_we_write(name, tmp_path):
         assert actuator.delay.delay_steps.numpy().tolist() == [parsed.delay_steps]
 
 
+@pytest.mark.filterwarnings("ignore:allow_unsafe_torch_checkpoints is deprecated:DeprecationWarning")
 def test_newton_reads_a_network_that_we_write(tmp_path):
     torch = pytest.importorskip("torch")
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
