@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,14 +21,27 @@ settings.register_profile("actuon", deadline=None, derandomize=True, max_example
 settings.load_profile("actuon")
 
 
+OPTIMISED = ("actuator/test_paths.py", "fit/", "studio/", "cli/test_fit.py", "kernel/test_cuda.py", "outside/test_accuracy.py")
+"""Tests that step more than they compile, and those whose compiler has no -O0."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Begin with tests that name Newton, so that one process of two has them, and its kernels are compiled once."""
+    for item in items:
+        if str(item.path.relative_to(Path(__file__).parent)).startswith(OPTIMISED):
+            item.add_marker("optimised")
     items.sort(key=lambda item: "newton" not in item.nodeid.lower())
 
 
 def pytest_collection_finish(session):
-    """Let Newton's solvers be compiled once, for commands too, in a fraction of the time; and let the million objects
-    that modules have made be, of which each look for garbage would take most of a second."""
+    """Compile kernels without optimisation, unless all tests are marked ``optimised``, and freeze imported objects.
+
+    Compiling takes a third of the time then; `test_optimisation` compares the bits of both. Newton's solvers are
+    compiled without adjoints. Without the freeze, each collection of garbage would take most of a second.
+    """
+    if not all(item.get_closest_marker("optimised") for item in session.items):
+        wp.config.optimization_level = 0
     if "newton" in sys.modules:
         leave_out_adjoints()
     gc.freeze()

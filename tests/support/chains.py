@@ -102,6 +102,55 @@ class Values:
         )
 
 
+NAMED: dict[str, tuple] = {
+    "pd": (("ControllerPD", {"kp": 40.0, "kd": 1.0}),),
+    "pd_limit": (("ControllerPD", {"kp": 40.0, "kd": 1.0}), ("ClampingMaxEffort", {"max_effort": 20.0})),
+    "pid": (("ControllerPID", {"kp": 40.0, "ki": 5.0, "kd": 1.0, "integral_max": 0.1}),),
+    "late_pd": (("Delay", {"delay_steps": 2, "max_delay": 4}), ("ControllerPD", {"kp": 40.0, "kd": 1.0})),
+    "motor": (
+        ("ControllerPD", {"kp": 40.0, "kd": 1.0}),
+        ("ClampingDCMotor", {"saturation_effort": 30.0, "velocity_limit": 12.0, "max_motor_effort": 20.0}),
+    ),
+    "late_motor": (
+        ("Delay", {"delay_steps": 2, "max_delay": 4}),
+        ("ControllerPD", {"kp": 40.0, "kd": 1.0}),
+        ("ClampingDCMotor", {"saturation_effort": 30.0, "velocity_limit": 12.0, "max_motor_effort": 20.0}),
+        ("ClampingMaxEffort", {"max_effort": 18.0}),
+    ),
+    "friction": (
+        ("ControllerPD", {"kp": 40.0, "kd": 1.0}),
+        ("EffectFriction", {"dynamic": 0.3, "viscous": 0.05, "static": 0.5, "stribeck_velocity": 0.2, "inertia": 0.02}),
+    ),
+    "geared": (
+        ("ControllerPD", {"kp": 40.0, "kd": 1.0}),
+        ("TransmissionGear", {"ratio": 6.0, "efficiency": 0.9, "backdrive_efficiency": 0.8}),
+        ("ClampingDCMotor", {"saturation_effort": 5.0, "velocity_limit": 70.0, "max_motor_effort": 3.0}),
+    ),
+    "whole_motor": (
+        ("SensorEncoder", {"resolution": 1e-3}),
+        ("Delay", {"delay_steps": 2, "max_delay": 4}),
+        ("ControllerPD", {"kp": 40.0, "kd": 1.0}),
+        ("TransmissionGear", {"ratio": 6.0, "efficiency": 0.9, "backdrive_efficiency": 0.8}),
+        ("ClampingDCMotor", {"saturation_effort": 5.0, "velocity_limit": 70.0, "max_motor_effort": 3.0}),
+        ("EffectCurrentLoop", {"time_constant": 0.002}),
+        ("EffectFriction", {"dynamic": 0.3, "viscous": 0.05, "static": 0.5, "stribeck_velocity": 0.2, "inertia": 0.02}),
+    ),
+    "servo": (
+        (
+            "ControllerServoPWM",
+            {"kp": 0.8, "torque_constant": 1.2, "resistance": 2.5, "bus_voltage": 12.0, "kd": 0.005, "dead_band": 0.01},
+        ),
+    ),
+}
+"""Ten chains that tests share, each a structure that is compiled once: (class, parameters) of each stage, in order.
+Ask for one with `named` before making another."""
+
+
+def named(name):
+    """Return new stages of a chain of `NAMED`."""
+    return [getattr(actuon, kind)(**values) for kind, values in NAMED[name]]
+
+
 SIGNALS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")
 
 
