@@ -4,7 +4,8 @@
 Each row first checks that all agree on the efforts of several steps. Then all step in turns, round after round: in a
 loop, where other work of about 1 ms walks through 8 MB between two steps, and back to back.
 
-Run with ``make bench``, or ``python -m benchmarks --markdown`` for the README's tables.
+Run with ``make bench``, or ``python -m benchmarks --markdown`` for the README's tables. ``--check`` checks that all
+agree, at small sizes, and measures nothing.
 """
 
 from __future__ import annotations
@@ -12,39 +13,57 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import warp as wp
 
 from scripts.machine import machine
 
 from . import chains, environments, first_use, groups, motors, networks, robots, sizes, tangents
+from .gate import Disagreement, Gate
 from .runner import Table, use_avx2
 
-PARTS: dict[str, Callable[[float], Sequence[Table]]] = {
-    "groups": groups.measure_groups,
-    "chains": chains.measure_chains,
-    "sizes": sizes.measure_sizes,
-    "motors": motors.measure_motors,
-    "tangents": tangents.measure_tangents,
-    "networks": networks.measure_networks,
-    "robots": robots.measure_robots,
-    "environments": environments.measure_environments,
-    "first_use": first_use.measure_first_use,
+
+class Part(NamedTuple):
+    """The function that measures a part, and the gate that it passes first, if there is anything to agree on."""
+
+    measure: Callable[[float], Sequence[Table]]
+    gate: Gate[Any] | None = None
+
+
+PARTS = {
+    "groups": Part(groups.measure_groups, groups.GATE),
+    "chains": Part(chains.measure_chains, chains.GATE),
+    "sizes": Part(sizes.measure_sizes, sizes.GATE),
+    "motors": Part(motors.measure_motors, motors.GATE),
+    "tangents": Part(tangents.measure_tangents, tangents.GATE),
+    "networks": Part(networks.measure_networks, networks.GATE),
+    "robots": Part(robots.measure_robots, robots.GATE),
+    "environments": Part(environments.measure_environments, environments.GATE),
+    "first_use": Part(first_use.measure_first_use),
 }
+GATES = {name: part.gate for name, part in PARTS.items() if part.gate}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=12.0, help="time for the rows that are measured together")
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
     parser.add_argument("--avx2", action="store_true", help="compile for a CPU without AVX-512; leaves out first_use")
     parser.add_argument("--markdown", action="store_true", help="print tables for a README")
-    options = parser.parse_args()
+    parser.add_argument("--check", action="store_true", help="check that contenders agree, without measuring")
+    options = parser.parse_args(arguments)
     wp.config.log_level = wp.LOG_WARNING
     if options.avx2:
         use_avx2()
     parts = options.only or [part for part in PARTS if part != "first_use" or not options.avx2]
-    tables = [table for part in parts for table in PARTS[part](options.seconds)]
+    try:
+        if options.check:
+            _check([part for part in parts if part in GATES])
+            return
+        tables = [table for part in parts for table in PARTS[part].measure(options.seconds)]
+    except Disagreement as error:
+        sys.exit(f"{parser.prog}: {error}")
     print(
         f"\n{machine('warp-lang', 'newton', 'torch', 'numpy')}{'; compiled for AVX2' if options.avx2 else ''}",
         flush=True,
@@ -52,6 +71,12 @@ def main() -> None:
     for table in tables:
         table.print(options.markdown)
     sys.stdout.flush()
+
+
+def _check(parts: Sequence[str]) -> None:
+    for part in parts:
+        count = GATES[part].check()
+        print(f"{part}: {count} {'row agrees' if count == 1 else 'rows agree'}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from .contenders import ActuonInPlace, ActuonSwapped, Contender, Copy, NewtonActuators, Problem, check
-from .runner import Stepper, Table, Times, grouped, measure, micro, one_thread
+from .contenders import ActuonInPlace, ActuonSwapped, Copy, NewtonActuators, Problem, require_same_efforts
+from .gate import Gate
+from .runner import Stepper, Table, Times, grouped, measure, micro, one_thread, progress
 
 DOFS = 49_152
 
@@ -50,24 +50,30 @@ HEADER = (
 )
 
 
+def contenders(chain: Chain, dofs: int) -> list[Stepper]:
+    """Build Newton's actuators and Actuon's, which must agree, and a copy of the same bytes."""
+    problem = Problem(dofs, motor=chain.motor, lags=chain.lags)
+    classes = (NewtonActuators, ActuonInPlace, ActuonSwapped) if chain.lags else (NewtonActuators, ActuonInPlace)
+    made = [contender(problem) for contender in classes]
+    where = f"chains, {chain.name}" + (f", {chain.lags} lags" if chain.lags else "")
+    require_same_efforts(where, problem, made, tolerance=1e-4)
+    return [*made, Copy(problem)]
+
+
+GATE = Gate(CHAINS, contenders, smallest=12)
+
+
 def measure_chains(seconds: float) -> list[Table]:
     tables = []
     for threads, setting in THREADS.items():
-        print(f"  {DOFS} DOFs, chains, {threads} …", file=sys.stderr, flush=True)
+        progress(f"{DOFS} DOFs, chains, {threads}")
         with setting():
             tables.append(_table(threads, seconds))
     return tables
 
 
 def _table(threads: str, seconds: float) -> Table:
-    steppers: dict[tuple[Chain, type], Stepper] = {}
-    for chain in CHAINS:
-        problem = Problem(DOFS, motor=chain.motor, lags=chain.lags)
-        classes = (ActuonInPlace, ActuonSwapped) if chain.lags else (ActuonInPlace,)
-        contenders: list[Contender] = [contender(problem) for contender in (NewtonActuators, *classes)]
-        check(problem, contenders)
-        steppers |= {(chain, type(contender)): contender for contender in contenders}
-        steppers[chain, Copy] = Copy(problem)
+    steppers = {(chain, type(stepper)): stepper for chain in CHAINS for stepper in contenders(chain, DOFS)}
     measured = measure(list(steppers.values()), DOFS, seconds / 4 * len(CHAINS))
     times = dict(zip(steppers, measured, strict=True))
     rows = [_cells(chain, who, times) for chain, who in times if who not in PEERS]

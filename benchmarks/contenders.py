@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import warp as wp
 
 import actuon
+
+from .gate import require_agreement
 
 DEPTH = 5
 JOINTS = 12
@@ -23,7 +26,7 @@ RANGES = {
     "max_motor_effort": (5.0, 60.0),
     "max_effort": (5.0, 60.0),
 }
-"""What parameters are drawn from: two of the controller, three of the DC motor, the maximum."""
+"""Ranges that parameters are drawn from: two of the controller, three of the DC motor, the maximum."""
 
 
 class Problem:
@@ -65,7 +68,7 @@ class Problem:
         return {name: np.roll(array, step) for name, array in self.signals.items()}
 
     def floats_touched(self) -> int:
-        """Numbers per DOF that a step must read or write once.
+        """Return how many numbers per DOF a step must read or write once.
 
         Signals, parameters, the output twice; with a delay the lag, a row of three commands read and one written.
         """
@@ -73,7 +76,7 @@ class Problem:
 
 
 def _parts(problem: Problem) -> tuple[list[wp.array], list[wp.array], list[wp.array]]:
-    """Parameters of the controller, the DC motor and the maximum."""
+    """Return the parameters of the controller, the DC motor and the maximum effort."""
     arrays = [wp.array(array) for array in problem.parameters.values()]
     return arrays[:2], arrays[2:5], arrays[5:]
 
@@ -246,11 +249,9 @@ class Copy:
         np.copyto(self.target, self.source)
 
 
-def check(problem: Problem, contenders: list[Contender]) -> None:
-    """Stop unless all contenders give the same efforts."""
+def require_same_efforts(where: str, problem: Problem, contenders: Iterable[Contender], tolerance: float) -> None:
+    """Raise `Disagreement` unless all contenders give the same efforts over several steps."""
     for step in range(GATE_STEPS):
         signals = problem.gate_signals(step)
-        reference, *others = [contender.efforts(signals) for contender in contenders]
-        for contender, efforts in zip(contenders[1:], others, strict=True):
-            if not np.allclose(reference, efforts, rtol=1e-4, atol=1e-4):
-                raise SystemExit(f"{type(contender).__name__} disagrees at step {step} of {problem.n} DOFs: no times")
+        efforts = {contender.label: contender.efforts(signals) for contender in contenders}
+        require_agreement(f"{where}, {problem.n} DOFs, step {step}", efforts, rtol=tolerance, atol=tolerance)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ import numpy as np
 
 import actuon
 
+from .gate import Gate, require_agreement
 from .networks import softsign_mlp
-from .runner import Table, grouped
+from .runner import Table, grouped, progress
 
 SIZES = (256, 1024)
-KP, KD = 60.0, 1.5
+GAINS = {"quadruped": (60.0, 1.5)}
 """Gains of the model's own servos [N·m/rad, N·m·s/rad], which all but the real motors have here."""
 _GATE = 25
 """Steps over which all with the same gains must agree."""
@@ -47,22 +48,22 @@ class Walker:
         self._at += 1
 
 
-def with_pd_in_numpy(num_envs: int) -> Walker:
-    """A PD controller as one writes it by hand: before each step of physics, in NumPy."""
+def with_pd_in_numpy(num_envs: int, kp: float, kd: float) -> Walker:
+    """Build an environment with a PD controller as one writes it by hand: before each step of physics, in NumPy."""
     walker = Walker("PD written in NumPy", num_envs, "servo")
     robots, simulation = walker.env.robots, walker.env.simulation
     robots.set_dof_gains(0.0, 0.0)
 
     def push(simulation: Any, dt: float) -> None:
         error = robots.get_dof_position_targets().numpy() - robots.get_dof_positions().numpy()
-        robots.set_dof_efforts(KP * error - KD * robots.get_dof_velocities().numpy())
+        robots.set_dof_efforts(kp * error - kd * robots.get_dof_velocities().numpy())
 
     simulation.subscribe(actuon.Event.PRE_STEP, push)
     return walker
 
 
-def pd_network(path: Path) -> None:
-    """A network of the usual size that does as the PD does: a neuron hands its effort, made faint, on to the next."""
+def pd_network(path: Path, kp: float, kd: float) -> None:
+    """Save a network of the usual size that acts as the PD: one neuron per layer passes its effort on, scaled down."""
     import torch
 
     module = softsign_mlp()
@@ -70,42 +71,45 @@ def pd_network(path: Path) -> None:
     with torch.no_grad():
         for layer in linear:
             layer.weight[0], layer.bias[0] = 0.0, 0.0
-        linear[0].weight[0, 0], linear[0].weight[0, 3] = _FAINT * KP, -_FAINT * KD
+        linear[0].weight[0, 0], linear[0].weight[0, 3] = _FAINT * kp, -_FAINT * kd
         for layer in linear[1:]:
             layer.weight[0, 0] = 1.0
         linear[-1].weight[0, 0] = 1.0 / _FAINT
     actuon.save_network(module, path)
 
 
-def contenders(num_envs: int) -> list[Walker]:
-    """Build all, and check that those with the same gains move alike."""
+def contenders(robot: str, num_envs: int) -> list[Walker]:
+    """Build all, of which those with the same gains must move alike."""
+    kp, kd = GAINS[robot]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.safetensors"
-        pd_network(path)
+        pd_network(path, kp, kd)
         network = actuon.ActuatorConfig(actuon.NeuralControlConfig(str(path)))
         alike = [
             Walker("MuJoCo's own servos", num_envs, "servo"),
-            with_pd_in_numpy(num_envs),
-            Walker("ideal motors", num_envs, actuon.ActuatorConfig(actuon.PDControlConfig(KP, KD))),
+            with_pd_in_numpy(num_envs, kp, kd),
+            Walker("ideal motors", num_envs, actuon.ActuatorConfig(actuon.PDControlConfig(kp, kd))),
             Walker("a network, 6-32-32-32-1", num_envs, network),
         ]
     for _ in range(_GATE):
         for walker in alike:
             walker.step()
-    for walker in alike[1:]:
-        if not np.allclose(walker.observations, alike[0].observations, atol=1e-4):
-            raise SystemExit(f"{num_envs} robots with {walker.label} do not move as with {alike[0].label}: no times")
+    where = f"environments, {robot}, {num_envs} environments, observations after {_GATE} steps"
+    require_agreement(where, {walker.label: walker.observations for walker in alike}, rtol=1e-5, atol=1e-4)
     real = Walker("real motors", num_envs, "real")
     for _ in range(_GATE):
         real.step()
     return [*alike[:3], real, alike[3]]
 
 
+GATE = Gate(GAINS, contenders, smallest=2)
+
+
 def measure_environments(seconds: float) -> list[Table]:
     rows: list[tuple[str, ...]] = []
-    for num_envs in SIZES:
-        print(f"  {num_envs} robots in the Gymnasium environment …", file=sys.stderr, flush=True)
-        everyone = contenders(num_envs)
+    for robot, num_envs in product(GAINS, SIZES):
+        progress(f"{num_envs} robots in the Gymnasium environment")
+        everyone = contenders(robot, num_envs)
         times = _in_turns(everyone, 4 * seconds)
         servos = times[0]
         for walker, own in zip(everyone, times, strict=True):
@@ -119,7 +123,7 @@ def measure_environments(seconds: float) -> list[Table]:
 
 
 def _in_turns(walkers: Sequence[Walker], seconds: float) -> list[tuple[float, float]]:
-    """Medians of the time that a step takes [s], and of the time that CPUs work on it, whoever else they work for."""
+    """Return medians of wall time and of CPU time per step [s]."""
     taken: list[list[tuple[float, float]]] = [[] for _ in walkers]
     end = time.perf_counter() + seconds
     while not taken[-1] or time.perf_counter() < end:

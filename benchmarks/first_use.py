@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from .runner import Table
+from .runner import Table, progress
 
 ROUNDS = 3
 PROGRAMS = {
@@ -21,7 +21,7 @@ PROGRAMS = {
 
 def measure_first_use(seconds: float) -> list[Table]:
     """Best wall times of `ROUNDS` processes, from before the first import. They take as long as they take."""
-    print("  first use …", file=sys.stderr, flush=True)
+    progress("first use")
     best = dict.fromkeys(PROGRAMS, float("inf"))
     for _ in range(ROUNDS):
         for name, code in PROGRAMS.items():

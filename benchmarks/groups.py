@@ -3,18 +3,25 @@
 
 from __future__ import annotations
 
-import sys
+from itertools import product
 from typing import Any
 
-import numpy as np
+from .gate import Gate, require_agreement
+from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, progress, times_faster
 
-from .runner import TIMES_HEADER, Table, grouped, measure, times_faster
-
-SIZES = ((1, 12), (4096, 12))
-"""Environments and joints."""
-MOTOR: dict[str, float] = {"effort_limit": 30.0, "saturation_effort": 33.5, "velocity_limit": 21.0}
-GAINS = {"stiffness": 40.0, "damping": 1.0}
+SIZES = (1, 4096)
+"""Numbers of environments."""
+JOINTS = 12
 MAX_DELAY = 5
+GROUPS: dict[str, dict[str, float]] = {
+    "delayed PD through a DC motor": {
+        "stiffness": 40.0,
+        "damping": 1.0,
+        "effort_limit": 30.0,
+        "saturation_effort": 33.5,
+        "velocity_limit": 21.0,
+    }
+}
 
 
 class DelayBuffer:
@@ -42,12 +49,12 @@ class TorchDelayedPD:
 
     label = "PyTorch"
 
-    def __init__(self, signals: list[Any], lags: Any):
+    def __init__(self, group: dict[str, float], signals: list[Any], lags: Any):
         import torch
 
         self.torch = torch
         self.q, self.qd, *self.commands = signals
-        self.params = {name: torch.full_like(self.q, value) for name, value in {**GAINS, **MOTOR}.items()}
+        self.params = {name: torch.full_like(self.q, value) for name, value in group.items()}
         self.buffers = [DelayBuffer(tuple(self.q.shape), lags) for _ in self.commands]
         self.effort = self.q
 
@@ -70,8 +77,8 @@ class TorchLean(TorchDelayedPD):
 
     label = "PyTorch, lean"
 
-    def __init__(self, signals: list[Any], lags: Any):
-        super().__init__(signals, lags)
+    def __init__(self, group: dict[str, float], signals: list[Any], lags: Any):
+        super().__init__(group, signals, lags)
         self.lags, self.rings, self.count = lags.long(), [buffer.ring for buffer in self.buffers], 0
         self.envs = self.buffers[0].envs
 
@@ -91,10 +98,10 @@ class ActuonDelayedPD:
 
     label = "Actuon"
 
-    def __init__(self, signals: list[Any]):
+    def __init__(self, group: dict[str, float], signals: list[Any]):
         from actuon.lab import DelayedPDActuatorCfg
 
-        values: dict[str, Any] = {**GAINS, **MOTOR, "seed": 0}
+        values: dict[str, Any] = {**group, "seed": 0}
         cfg = DelayedPDActuatorCfg(joint_names_expr=[".*"], min_delay=0, max_delay=MAX_DELAY, **values)
         self.q, self.qd, *self.commands = signals
         envs, joints = self.q.shape
@@ -106,36 +113,37 @@ class ActuonDelayedPD:
         self.effort = self.model.compute(ArticulationActions(*self.commands), self.q, self.qd).joint_efforts
 
 
-def contenders(envs: int, joints: int) -> list[Any]:
-    """Build all and check that they agree over several steps."""
+def contenders(name: str, envs: int) -> list[Stepper]:
+    """Build all, which must agree over several steps."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
     scales = (1.0, 8.0, 1.0, 2.0, 3.0)
-    signals = [torch.randn(envs, joints, generator=generator) * scale for scale in scales]
-    ours = ActuonDelayedPD(signals)
-    peers = [TorchDelayedPD(signals, ours.model.time_lags), TorchLean(signals, ours.model.time_lags)]
+    signals = [torch.randn(envs, JOINTS, generator=generator) * scale for scale in scales]
+    ours = ActuonDelayedPD(GROUPS[name], signals)
+    peers = [kind(GROUPS[name], signals, ours.model.time_lags) for kind in (TorchDelayedPD, TorchLean)]
+    everyone: list[Any] = [*peers, ours]
     for step in range(2 * MAX_DELAY):
         for command in signals[2:]:
-            command += 0.1 * torch.randn(envs, joints, generator=generator)
-        ours.step()
-        for peer in peers:
-            peer.step()
-            if not np.allclose(ours.effort.numpy(), peer.effort.numpy(), rtol=1e-4, atol=1e-4):
-                raise SystemExit(
-                    f"the group disagrees with {peer.label} at step {step} of {envs} environments: no times"
-                )
-    return [*peers, ours]
+            command += 0.1 * torch.randn(envs, JOINTS, generator=generator)
+        for contender in everyone:
+            contender.step()
+        efforts = {contender.label: contender.effort.numpy() for contender in everyone}
+        require_agreement(f"groups, {name}, {envs} environments, step {step}", efforts, rtol=1e-4, atol=1e-4)
+    return everyone
+
+
+GATE = Gate(GROUPS, contenders, smallest=1)
 
 
 def measure_groups(seconds: float) -> list[Table]:
     rows: list[tuple[str, ...]] = []
-    for envs, joints in SIZES:
-        print(f"  {envs} × {joints} joints in groups …", file=sys.stderr, flush=True)
-        everyone = contenders(envs, joints)
-        times = measure(everyone, envs * joints, 2 * seconds)
+    for name, envs in product(GROUPS, SIZES):
+        progress(f"{envs} × {JOINTS} joints in groups")
+        everyone = contenders(name, envs)
+        times = measure(everyone, envs * JOINTS, 2 * seconds)
         for contender, own in zip(everyone, times, strict=True):
             faster = (times_faster(peer, own) for peer in times[:2])
-            rows.append((f"{grouped(envs)} × {joints}", contender.label, *own.cells(), *faster))
+            rows.append((f"{grouped(envs)} × {JOINTS}", contender.label, *own.cells(), *faster))
     header = ("environments × joints", "who", *TIMES_HEADER, "faster than PyTorch", "than lean")
     return [Table("DelayedPDActuator with the limits of a DC motor, through compute().", header, rows)]

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import warp as wp
 
 import actuon
 
-from .contenders import DEPTH, ActuonInPlace, Copy, Problem
-from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, one_thread
+from .contenders import DEPTH, ActuonInPlace, Copy, Problem, require_same_efforts
+from .gate import Gate
+from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, one_thread, progress
 
 DOFS = 49_152
+LAGS = ("equal",)
 
 
 class WholeMotor(ActuonInPlace):
@@ -47,26 +47,35 @@ class WholeMotor(ActuonInPlace):
         )
         self.current = self.other = self.actuator.state()
 
-    def check(self, problem: Problem) -> None:
-        """The one launch gives what the stages give one by one."""
-        staged = WholeMotor(problem, fused=False)
-        for step in range(8):
-            signals = problem.gate_signals(step)
-            if not np.allclose(self.efforts(signals), staged.efforts(signals), rtol=1e-5, atol=1e-5):
-                raise SystemExit("the motor in one launch disagrees with its stages: no times")
+
+class StagedMotor(WholeMotor):
+    """The same motor, its stages launched one by one."""
+
+    label = "stages one by one"
+
+    def __init__(self, problem: Problem):
+        super().__init__(problem, fused=False)
+
+
+def contenders(lags: str, dofs: int) -> list[Stepper]:
+    """Build a PD through a DC motor, a copy of its bytes, and the whole motor, which must agree with its stages."""
+    problem = Problem(dofs, motor=True, lags=lags)
+    whole = WholeMotor(problem)
+    require_same_efforts(f"motors, {lags} lags", problem, (StagedMotor(problem), whole), tolerance=1e-5)
+    return [Copy(problem), ActuonInPlace(problem), whole]
+
+
+GATE = Gate(LAGS, contenders, smallest=12)
 
 
 def measure_motors(seconds: float) -> list[Table]:
-    print(f"  {DOFS} DOFs, whole motors …", file=sys.stderr, flush=True)
+    labels = ("copying what the second touches", "delay + PD + DC motor + max effort", WholeMotor.label)
     rows: list[tuple[str, ...]] = []
-    with one_thread():
-        problem = Problem(DOFS, motor=True, lags="equal")
-        whole = WholeMotor(problem)
-        whole.check(problem)
-        everyone: list[Stepper] = [Copy(problem), ActuonInPlace(problem), whole]
-        times = measure(everyone, DOFS, seconds)
-    labels = ("copying what the second touches", "delay + PD + DC motor + max effort", whole.label)
-    for label, own in zip(labels, times, strict=True):
-        rows.append((label, *own.cells(), f"{own.loop / times[1].loop:.2f}"))
+    for lags in LAGS:
+        progress(f"{DOFS} DOFs, whole motors")
+        with one_thread():
+            times = measure(contenders(lags, DOFS), DOFS, seconds)
+        for label, own in zip(labels, times, strict=True):
+            rows.append((label, *own.cells(), f"{own.loop / times[1].loop:.2f}"))
     title = f"{grouped(DOFS)} DOFs, one thread, one launch each, in place."
     return [Table(title, ("chain", *TIMES_HEADER, "÷ without gear and friction"), rows)]

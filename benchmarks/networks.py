@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ import warp as wp
 
 import actuon
 
-from .runner import TIMES_HEADER, Table, grouped, measure, times_faster
+from .gate import Gate, require_agreement
+from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, progress, times_faster
 
 SIZES = (12, 49_152)
 
 
 def softsign_mlp() -> Any:
-    """6-32-32-32-1, softsign."""
+    """Return an MLP of 6-32-32-32-1 with softsign activations."""
     from torch import nn
 
     return nn.Sequential(
@@ -34,7 +34,7 @@ def softsign_mlp() -> Any:
 
 
 def small_lstm() -> Any:
-    """An LSTM of the size of the published ANYdrive network: 2 → 2 × 8 → 1."""
+    """Return an LSTM of the size of the published ANYdrive network: 2 → 2 × 8 → 1."""
     import torch
 
     class ActuatorLSTM(torch.nn.Module):
@@ -51,6 +51,14 @@ def small_lstm() -> Any:
 
 
 KINDS = {"MLP 6-32-32-32-1 softsign": ("mlp", softsign_mlp), "LSTM 2-8-8-1": ("lstm", small_lstm)}
+
+
+def controller(kind: str, module: Any) -> actuon.Controller:
+    """Return a PyTorch module as a controller."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "network.safetensors"
+        actuon.save_network(module, path)
+        return {"mlp": actuon.ControllerNeuralMLP, "lstm": actuon.ControllerNeuralLSTM}[kind](path)
 
 
 class TorchNetwork:
@@ -86,12 +94,8 @@ class ActuonNetwork:
     label = "Actuon, in place"
 
     def __init__(self, kind: str, module: Any, signals: dict[str, np.ndarray]):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "network.safetensors"
-            actuon.save_network(module, path)
-            controller = {"mlp": actuon.ControllerNeuralMLP, "lstm": actuon.ControllerNeuralLSTM}[kind](path)
         n = len(signals["joint_q"])
-        self.actuator = actuon.Actuator(range(n), controller)
+        self.actuator = actuon.Actuator(range(n), controller(kind, module))
         self.state = self.actuator.state()
         self.sim = {name: wp.array(array) for name, array in signals.items()}
         self.sim["joint_f"] = wp.zeros(n, dtype=wp.float32)
@@ -100,29 +104,32 @@ class ActuonNetwork:
         self.actuator.step(self.sim, self.sim, self.state, self.state)
 
 
-def contenders(n: int, name: str) -> list[Any]:
-    """Build both and check that they agree over several steps."""
+def contenders(name: str, dofs: int) -> list[Stepper]:
+    """Build both, which must agree over several steps."""
     kind, make = KINDS[name]
     rng = np.random.default_rng(2)
     names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")
-    signals = {key: rng.standard_normal(n).astype(np.float32) for key in names}
+    signals = {key: rng.standard_normal(dofs).astype(np.float32) for key in names}
     module = make()
     reference, ours = TorchNetwork(kind, module, signals), ActuonNetwork(kind, module, signals)
     for step in range(5):
         ours.sim["joint_f"].zero_()
         reference.step()
         ours.step()
-        if not np.allclose(ours.sim["joint_f"].numpy(), reference.effort.numpy(), rtol=1e-4, atol=1e-5):
-            raise SystemExit(f"{name} disagrees with PyTorch at step {step} of {n} DOFs: no times")
+        efforts = {reference.label: reference.effort.numpy(), ours.label: ours.sim["joint_f"].numpy()}
+        require_agreement(f"networks, {name}, {dofs} DOFs, step {step}", efforts, rtol=1e-4, atol=1e-5)
     return [reference, ours]
+
+
+GATE = Gate(KINDS, contenders, smallest=12)
 
 
 def measure_networks(seconds: float) -> list[Table]:
     rows: list[tuple[str, ...]] = []
     for n in SIZES:
         for name in KINDS:
-            print(f"  {n} DOFs, {name} …", file=sys.stderr, flush=True)
-            both = contenders(n, name)
+            progress(f"{n} DOFs, {name}")
+            both = contenders(name, n)
             times = measure(both, n, seconds)
             for contender, own in zip(both, times, strict=True):
                 cells = (grouped(n), name, contender.label, *own.cells(), f"{own.loop / n * 1e9:.1f}")

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import sys
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from actuon import assets
 from actuon.threads import available_threads
 
-from .runner import Table, Times, grouped, measure, micro
+from .gate import Gate, require_agreement
+from .runner import Stepper, Table, Times, grouped, measure, micro, progress
 
 SIZES = (1, 64, 256, 1024)
-ROBOT = assets.FOLDER / "quadruped.xml"
+ROBOTS = {"quadruped": assets.FOLDER / "quadruped.xml"}
 _GATE = 25
 """Steps over which all must agree."""
 
@@ -24,11 +26,11 @@ class BareLoop:
 
     label = "mj_step in a loop"
 
-    def __init__(self, num_envs: int, targets: np.ndarray):
+    def __init__(self, robot: Path, num_envs: int, targets: np.ndarray):
         import mujoco
 
         self._step = mujoco.mj_step
-        self._model = mujoco.MjModel.from_xml_path(str(ROBOT))
+        self._model = mujoco.MjModel.from_xml_path(str(robot))
         self.data = [mujoco.MjData(self._model) for _ in range(num_envs)]
         self._targets = targets
         for data in self.data:
@@ -49,12 +51,12 @@ class Rollout:
 
     label = "mujoco.rollout"
 
-    def __init__(self, num_envs: int, targets: np.ndarray):
+    def __init__(self, robot: Path, num_envs: int, targets: np.ndarray):
         import mujoco
         from mujoco.rollout import Rollout as Pool
 
         kinds = mujoco.mjtState
-        self._model = mujoco.MjModel.from_xml_path(str(ROBOT))
+        self._model = mujoco.MjModel.from_xml_path(str(robot))
         self._threads = available_threads()
         self._pool = Pool(nthread=self._threads)
         self._data = [mujoco.MjData(self._model) for _ in range(self._threads)]
@@ -91,12 +93,12 @@ class Rollout:
 class Actuon:
     """A simulation with the model's own servos, with actuators or with groups."""
 
-    def __init__(self, num_envs: int, targets: np.ndarray, drives: str):
+    def __init__(self, robot: Path, num_envs: int, targets: np.ndarray, drives: str):
         from actuon import Articulation, ArticulationActuators, MujocoSimulation
         from actuon.lab import ActuatorGroups, DCMotorCfg
 
         self.label = f"Actuon, {drives}"
-        self.simulation = MujocoSimulation(ROBOT, num_envs)
+        self.simulation = MujocoSimulation(robot, num_envs)
         self._robots = Articulation("base", simulation=self.simulation)
         self._targets = targets
         self._attached: Any = None
@@ -127,30 +129,33 @@ class StepAlone:
         self.step = of.simulation.step
 
 
-def contenders(num_envs: int) -> list[Any]:
-    """Build all, and check that those with the model's own servos move alike."""
+def contenders(name: str, num_envs: int) -> list[Stepper]:
+    """Build all, of which those with the model's own servos must move alike: Actuon's and mj_step to the last bit."""
     import mujoco
 
-    home = mujoco.MjModel.from_xml_path(str(ROBOT)).key_ctrl[0]
+    robot = ROBOTS[name]
+    home = mujoco.MjModel.from_xml_path(str(robot)).key_ctrl[0]
     targets = (home + np.random.default_rng(0).normal(0.0, 0.05, (num_envs, len(home)))).astype(np.float32)
-    bare, pool = BareLoop(num_envs, targets), Rollout(num_envs, targets)
-    servos, *others = (Actuon(num_envs, targets, drives) for drives in ("servos", "actuators", "groups"))
+    bare, pool = BareLoop(robot, num_envs, targets), Rollout(robot, num_envs, targets)
+    servos, *others = (Actuon(robot, num_envs, targets, drives) for drives in ("servos", "actuators", "groups"))
     for _ in range(_GATE):
         for stepper in (bare, pool, servos):
             stepper.step()
-    if not np.array_equal(servos.positions(), bare.positions()):
-        raise SystemExit(f"{num_envs} robots do not move as under mj_step, to the last bit: no times")
-    if not np.allclose(pool.positions(), bare.positions(), atol=1e-6):
-        raise SystemExit(f"{num_envs} robots do not move alike under mujoco.rollout: no times")
+    where = f"robots, {name}, {num_envs} environments, positions after {_GATE} steps"
+    require_agreement(where, {bare.label: bare.positions(), servos.label: servos.positions()})
+    require_agreement(where, {bare.label: bare.positions(), pool.label: pool.positions()}, rtol=1e-5, atol=1e-6)
     alone = [StepAlone(stepper) for stepper in others] if num_envs == 1 else []
     return [bare, pool, servos, *others, *alone]
 
 
+GATE = Gate(ROBOTS, contenders, smallest=1)
+
+
 def measure_robots(seconds: float) -> list[Table]:
     rows: list[tuple[str, ...]] = []
-    for num_envs in SIZES:
-        print(f"  {num_envs} robots in MuJoCo …", file=sys.stderr, flush=True)
-        everyone = contenders(num_envs)
+    for robot, num_envs in product(ROBOTS, SIZES):
+        progress(f"{num_envs} robots in MuJoCo")
+        everyone = contenders(robot, num_envs)
         times = measure(everyone, 20_000 if num_envs > 1 else 100, 2 * seconds)
         for stepper, own in zip(everyone, times, strict=True):
             rows.append((grouped(num_envs), stepper.label, *_cells(own, *times[:2])))

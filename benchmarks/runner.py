@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures whoever steps, in turns, and prints tables."""
+"""Measuring contenders in turns, and printing tables."""
 
 from __future__ import annotations
 
 import os
 import statistics
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ _WALKED = 8 * 2**20
 
 
 class Stepper(Protocol):
-    """Who is measured."""
+    """A contender that is measured."""
 
     label: str
 
@@ -46,30 +47,35 @@ class Times:
     loop_best: float
 
     def cells(self) -> tuple[str, str, str]:
-        """In the order of `TIMES_HEADER`."""
+        """Format the times in the order of `TIMES_HEADER`."""
         return micro(self.loop), micro(self.loop_best), micro(self.back_to_back)
 
 
 TIMES_HEADER = ("in a loop, median µs", "best µs", "back to back, best µs")
 
 
+def progress(text: str) -> None:
+    """Print on stderr what is measured next."""
+    print(f"  {text} …", file=sys.stderr, flush=True)
+
+
 def micro(seconds: float) -> str:
-    """A time, written in µs."""
+    """Format a time in µs."""
     return f"{seconds * 1e6:.1f}"
 
 
 def times_faster(peer: Times, own: Times) -> str:
-    """How many times faster than a peer, in a loop."""
+    """Format how many times faster than a peer a contender is in a loop."""
     return f"{peer.loop / own.loop:.1f} ×"
 
 
 def grouped(number: int) -> str:
-    """A whole number, its digits in threes."""
+    """Format a whole number, its digits in groups of three."""
     return f"{number:,}".replace(",", " ")
 
 
 def measure(steppers: Sequence[Stepper], n: int, seconds: float) -> list[Times]:
-    """Times of each, half of the seconds back to back and half with other work in between.
+    """Return the times of each, half of the seconds back to back and half with other work in between.
 
     All step in turns, round after round, so that other work on a shared machine hits all alike.
     """
@@ -132,7 +138,7 @@ class Table:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """What is built and stepped meanwhile uses one CPU thread."""
+    """Build and step on one CPU thread inside the context."""
     before = os.environ.get("ACTUON_NUM_THREADS")
     os.environ["ACTUON_NUM_THREADS"] = "1"
     try:

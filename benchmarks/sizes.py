@@ -3,36 +3,42 @@
 
 from __future__ import annotations
 
-import sys
-
 from .contenders import (
     ActuonCaptured,
     ActuonInPlace,
     ActuonSwapped,
-    Contender,
     Copy,
     NewtonActuators,
     Problem,
     TorchEager,
-    check,
+    require_same_efforts,
 )
-from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, times_faster
+from .gate import Gate
+from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, progress, times_faster
 
 SIZES = (12, 1_200, 49_152, 786_432)
 LAYOUTS = {"contiguous": "equal", "scattered": "mixed"}
 """Lags by layout."""
 
 
+def contenders(layout: str, dofs: int) -> list[Stepper]:
+    """Build Newton's actuators, PyTorch and Actuon's, which must agree, and a copy of the same bytes."""
+    problem = Problem(dofs, layout, lags=LAYOUTS[layout])
+    classes = (NewtonActuators, TorchEager, ActuonSwapped, ActuonInPlace, ActuonCaptured)
+    made = [contender(problem) for contender in classes]
+    require_same_efforts(f"sizes, {layout}", problem, made, tolerance=1e-4)
+    return [*made, Copy(problem)]
+
+
+GATE = Gate(LAYOUTS, contenders, smallest=12)
+
+
 def measure_sizes(seconds: float) -> list[Table]:
     rows: list[tuple[str, ...]] = []
     for n in SIZES:
-        for layout, lags in LAYOUTS.items():
-            print(f"  {n} DOFs, {layout} …", file=sys.stderr, flush=True)
-            problem = Problem(n, layout, lags=lags)
-            classes = (NewtonActuators, TorchEager, ActuonSwapped, ActuonInPlace, ActuonCaptured)
-            contenders: list[Contender] = [contender(problem) for contender in classes]
-            check(problem, contenders)
-            steppers: list[Stepper] = [*contenders, Copy(problem)]
+        for layout in LAYOUTS:
+            progress(f"{n} DOFs, {layout}")
+            steppers = contenders(layout, n)
             times = measure(steppers, n, seconds if n < 100_000 else 3 * seconds)
             for stepper, own in zip(steppers, times, strict=True):
                 faster = (times_faster(peer, own) for peer in times[:2])

@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +12,14 @@ import warp as wp
 import actuon
 from actuon.components.component import Component
 
-from .networks import KINDS
-from .runner import TIMES_HEADER, Table, grouped, measure, one_thread
+from .gate import Gate, require_agreement
+from .networks import KINDS, controller
+from .runner import TIMES_HEADER, Table, grouped, measure, one_thread, progress
 
 DOFS = 49_152
 SLOPES = {"effort_slope_q": "by_q", "effort_slope_qd": "by_qd"}
 BOUNDS = {"effort_min": "lowest", "effort_max": "highest"}
-ASKED: dict[str, dict[str, str]] = {
+EXTRA_OUTPUTS: dict[str, dict[str, str]] = {
     "effort alone": {},
     "with slopes": SLOPES,
     "with slopes and bounds": SLOPES | BOUNDS,
@@ -52,11 +50,7 @@ def _network(name: str) -> list[Component]:
 
     kind, make = KINDS[name]
     torch.manual_seed(0)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "network.safetensors"
-        actuon.save_network(make(), path)
-        controller = {"mlp": actuon.ControllerNeuralMLP, "lstm": actuon.ControllerNeuralLSTM}[kind](path)
-    return [controller, actuon.ClampingMaxEffort(14.0)]
+    return [controller(kind, make()), actuon.ClampingMaxEffort(14.0)]
 
 
 CHAINS: dict[str, Callable[[], list[Component]]] = {
@@ -72,7 +66,7 @@ class Tangent:
     def __init__(self, label: str, stages: list[Component], signals: dict[str, np.ndarray]):
         self.label = label
         n = len(signals["joint_q"])
-        attrs = ASKED[label]
+        attrs = EXTRA_OUTPUTS[label]
         self.actuator = actuon.Actuator(range(n), stages=stages, accumulate=False, control_tangent_attrs=attrs)
         self.state = self.actuator.state()
         self.sim: dict[str, Any] = {name: wp.array(array) for name, array in signals.items()}
@@ -82,7 +76,7 @@ class Tangent:
         self.actuator.step(self.sim, self.sim, self.state, self.state, 0.005)
 
     def first(self, moved: str = "", by: float = 0.0) -> dict[str, np.ndarray]:
-        """What the first step gives, with a signal moved."""
+        """Step once from the initial state, with a signal shifted, and return all arrays."""
         kept = {name: self.sim[name] for name in (moved,) if name}
         self.sim |= {name: wp.array(array.numpy() + np.float32(by)) for name, array in kept.items()}
         self.step()
@@ -92,29 +86,37 @@ class Tangent:
         return {name: array.numpy().astype(float) for name, array in self.sim.items()}
 
 
-def contenders(chain: str) -> list[Tangent]:
-    """Build all, and check that they give the same efforts, with slopes that are those of differences."""
+def contenders(chain: str, dofs: int) -> list[Tangent]:
+    """Build all, which must give the same efforts, and slopes that are those of finite differences."""
     rng = np.random.default_rng(3)
     names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act")
-    signals = {name: rng.normal(0.0, 0.3, DOFS).astype(np.float32) for name in names}
-    made = [Tangent(label, CHAINS[chain](), signals) for label in ASKED]
-    plain, found = made[0].first()["joint_f"], [tangent.first() for tangent in made[1:]]
+    signals = {name: rng.normal(0.0, 0.3, dofs).astype(np.float32) for name in names}
+    made = [Tangent(label, CHAINS[chain](), signals) for label in EXTRA_OUTPUTS]
+    where = f"tangents, {chain}, {dofs} DOFs"
+    found = {tangent.label: tangent.first() for tangent in made}
+    efforts = {label: numbers["joint_f"] for label, numbers in found.items()}
+    require_agreement(f"{where}, effort", efforts)
+    plain, *others = made
     for moved, slope in (("joint_q", "by_q"), ("joint_qd", "by_qd")):
-        up, down = (made[0].first(moved, by)["joint_f"] for by in (2e-3, -2e-3))
-        smooth = np.abs(up + down - 2.0 * plain) < 1e-4
-        for numbers in found:
-            same = np.array_equal(numbers["joint_f"], plain)
-            if not same or not np.allclose(numbers[slope][smooth], ((up - down) / 4e-3)[smooth], rtol=0.02, atol=0.05):
-                raise SystemExit(f"{chain}: the slopes are not those of differences: no times")
+        up, down = (plain.first(moved, by)["joint_f"] for by in (2e-3, -2e-3))
+        smooth = np.abs(up + down - 2.0 * efforts[plain.label]) < 1e-4
+        slopes = {"finite differences": (up - down) / 4e-3} | {
+            other.label: found[other.label][slope] for other in others
+        }
+        at_smooth = {label: numbers[smooth] for label, numbers in slopes.items()}
+        require_agreement(f"{where}, slope by {moved}", at_smooth, rtol=0.02, atol=0.05)
     return made
+
+
+GATE = Gate(CHAINS, contenders, smallest=12)
 
 
 def measure_tangents(seconds: float) -> list[Table]:
     rows: list[tuple[str, ...]] = []
     with one_thread():
         for chain in CHAINS:
-            print(f"  {DOFS} DOFs, tangent of {chain} …", file=sys.stderr, flush=True)
-            everyone = contenders(chain)
+            progress(f"{DOFS} DOFs, tangent of {chain}")
+            everyone = contenders(chain, DOFS)
             times = measure(everyone, DOFS, seconds)
             for contender, own in zip(everyone, times, strict=True):
                 rows.append((chain, contender.label, *own.cells(), f"{own.loop / times[0].loop:.2f}"))
