@@ -154,6 +154,8 @@ class _Model:
             times = f" × gear {gear:g}" if gear != 1.0 else ""
             if np.isclose(np.abs(model.actuator_forcerange[i]) * gear, value, rtol=1e-5).any():
                 return f"forcerange{times} of the {self._kind(i)} of {{}}{_asymmetric(model.actuator_forcerange[i])}"
+            if not model.actuator_ctrlnum[i]:
+                continue
             controls = model.actuator_ctrlrange[model.actuator_ctrladr[i]]
             if np.isclose(np.abs(controls) * gear * gain, value, rtol=1e-5).any():
                 times += f" × gain {gain:g}" if gain != 1.0 else ""

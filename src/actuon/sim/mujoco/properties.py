@@ -150,7 +150,7 @@ class ModelProperties(Simulation):
             at, ids = own[dofs], self._drives.ids(own[dofs])
             places = dict.fromkeys(PROPERTIES.values(), at) | dict.fromkeys((*ACTUATOR_FIELDS, *GAIN_FIELDS), ids)
             places |= dict.fromkeys(JOINT_FIELDS, model.dof_jntid[at])
-            places |= dict.fromkeys(CONTROL_FIELDS, model.actuator_ctrladr[ids])
+            places |= dict.fromkeys(CONTROL_FIELDS, model.actuator_ctrladr[ids][model.actuator_ctrlnum[ids] > 0])
             kept.append((robot.env, {name: (where, getattr(model, name)[where]) for name, where in places.items()}))
 
         def give_back() -> None:
