@@ -27,7 +27,7 @@ def threads(monkeypatch):
     """Two threads for a few thousand DOFs, however short the step."""
     monkeypatch.setenv("ACTUON_NUM_THREADS", "2")
     monkeypatch.setattr(launch, "DOFS_PER_THREAD", 1024)
-    monkeypatch.setattr(launch, "_WORTH_WAKING", 0.0)
+    monkeypatch.setattr(launch, "WORTH_WAKING", 0.0)
 
 
 def problem(n, seed):
@@ -137,9 +137,9 @@ SHARED = """
     import os, threading
     os.environ["ACTUON_NUM_THREADS"] = "2"
     from actuon.kernel import launch
-    launch.DOFS_PER_THREAD, launch._WORTH_WAKING = 1024, 0.0
+    launch.DOFS_PER_THREAD, launch.WORTH_WAKING = 1024, 0.0
     import numpy as np
-    import test_threads as t
+    from tests.actuator import test_threads as t
     actuator, sim = t.problem(t.N, 1)
     state = actuator.state()
     sim["joint_f"] = np.zeros(t.N, np.float32)

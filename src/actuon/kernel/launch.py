@@ -25,7 +25,7 @@ from .types import CELL, Flavour
 DOFS_PER_THREAD = 24576
 """Fewest DOFs worth a CPU thread of their own: less work than this is done before a second thread has woken."""
 
-_WORTH_WAKING = 6e-4
+WORTH_WAKING = 6e-4
 """Shortest step [s] that is shared with sleeping threads: waking one takes some 50 µs, on a virtual machine more."""
 
 
@@ -176,7 +176,7 @@ class BoundProgram:
         start = time.perf_counter()
         for shard in self._shards:
             shard.run()
-        self._slow_runs = self._slow_runs + 1 if time.perf_counter() - start > _WORTH_WAKING else 0
+        self._slow_runs = self._slow_runs + 1 if time.perf_counter() - start > WORTH_WAKING else 0
 
     def _run_in_pool(self) -> None:
         run_together([shard.run for shard in self._shards])

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
 import resource
 import subprocess
 import sys
 import textwrap
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -19,30 +21,47 @@ from actuon.sim.mujoco import batch as batches, loop, workers
 from tests.support.paths import ASSETS, ROBOTS, public_robot
 
 mujoco = pytest.importorskip("mujoco")
+from tests.support.states import plain_data, state_of, states_of  # noqa: E402 - needs MuJoCo
+
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
-WHOLE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 MANY = 2 * batches.FEW + 3
 
 
-def state_of(model, data):
-    state = np.zeros(mujoco.mj_stateSize(model, WHOLE))
-    mujoco.mj_getState(model, data, state, WHOLE)
-    return state
+@contextlib.contextmanager
+def traced_memory():
+    """Gives a list that holds by how much arrays and Python objects have grown [bytes] after the block."""
+    grown = []
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield grown
+        gc.collect()
+        grown.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
 
 
 def shaken(simulation, rng):
     """Environments that differ, and a plain ``MjData`` in the state of each."""
-    states = simulation._batch.states
-    start = simulation._batch.block("qvel")
-    start[:] = rng.normal(0.0, 0.5, start.shape)
-    control = simulation._batch.block("ctrl")
-    control[:] += rng.normal(0.0, 0.2, control.shape)
-    simulation._batch.take(np.arange(simulation.num_envs), states.copy())
-    plain = []
-    for env in range(simulation.num_envs):
-        plain.append(mujoco.MjData(simulation.models[env]))
-        mujoco.mj_setState(simulation.models[env], plain[-1], states[env], WHOLE)
+    saved, plain = simulation.save_state(), plain_data(simulation)
+    for env, data in enumerate(plain):
+        data.qvel[:] = rng.normal(0.0, 0.5, data.qvel.shape)
+        data.ctrl[:] += rng.normal(0.0, 0.2, data.ctrl.shape)
+        state = state_of(simulation.models[env], data)
+        saved.engine[env, : len(state)] = state
+    simulation.load_state(saved)
     return plain
+
+
+def check_states(simulation, plain):
+    """What actuators see, as the last step left it, and everything that the next one goes on from."""
+    shown = {"joint_q": "qpos", "joint_qd": "qvel", "joint_f": "qfrc_applied"}
+    for kind, name in shown.items():
+        rows = getattr(simulation.arrays, kind).numpy().reshape(len(plain), -1)
+        np.testing.assert_array_equal(rows, np.float32([getattr(data, name) for data in plain]), err_msg=kind)
+    states = states_of(simulation)
+    for env, data in enumerate(plain):
+        np.testing.assert_array_equal(state_of(simulation.models[env], data), states[env], err_msg=f"env {env}")
 
 
 def check_plain(simulation, plain, steps):
@@ -50,7 +69,7 @@ def check_plain(simulation, plain, steps):
         model = simulation.models[env]
         for _ in range(steps):
             mujoco.mj_step(model, data)
-        np.testing.assert_array_equal(state_of(model, data), simulation._batch.states[env], err_msg=f"env {env}")
+    check_states(simulation, plain)
 
 
 @pytest.mark.parametrize("name", ["quadruped", "arm", *ROBOTS])
@@ -69,13 +88,19 @@ def test_bits_of_plain_mj_step(name, rng):
 def test_all_ways_give_the_same_bits(how, rng, monkeypatch):
     if how == "guarded":
         monkeypatch.setattr(batches, "mujoco_functions", lambda: None)
-    monkeypatch.setattr(workers, "_WORTH_SHARING", 0.0 if "threads" in how else 1e9)
+    monkeypatch.setattr(workers, "WORTH_SHARING", 0.0 if "threads" in how else 1e9)
     monkeypatch.setenv("ACTUON_NUM_THREADS", "3")
+    together, single = [], []
+    share, mj_step = workers.run_together, mujoco.mj_step
     with MujocoSimulation(QUADRUPED, num_envs=batches.FEW if "few" in how else MANY) as simulation:
         plain = shaken(simulation, rng)
-        for steps in (4, 2, 4):
-            simulation.step(steps)
-        assert len(simulation._batch._runs) == {"threads": 3, "few in threads": 3, "guarded": 0}.get(how, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(workers, "run_together", lambda tasks: together.append(len(tasks)) or share(tasks))
+            patch.setattr(mujoco, "mj_step", lambda *given: single.append(1) or mj_step(*given))
+            for steps in (4, 2, 4):
+                simulation.step(steps)
+        assert set(together) == ({3} if "threads" in how else set())
+        assert len(single) == simulation.num_envs * (10 if how == "guarded" else 1)  # but for the first step, in C
         check_plain(simulation, plain, 10)
 
 
@@ -83,11 +108,12 @@ def test_an_environment_that_is_asked_for_keeps_its_data(rng):
     with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
         plain = shaken(simulation, rng)
         simulation.step(5)
+        before = states_of(simulation)[4]
         data = simulation.data[4]
         assert data is simulation.data[4]
         assert simulation.data[-1] is simulation.data[MANY - 1]
         assert len(simulation.data) == len(simulation.models) == MANY
-        np.testing.assert_array_equal(data.qpos, simulation._batch.block("qpos")[4])
+        np.testing.assert_array_equal(state_of(simulation.models[4], data), before)
         assert data.ncon > 0 or data.xpos[1, 2] > 0.0
         simulation.step(5)
         check_plain(simulation, plain, 10)
@@ -118,6 +144,7 @@ def test_what_is_written_into_data_counts(rng):
 def test_environments_that_differ_are_those_of_models_of_their_own(robot, rng):
     path = QUADRUPED if robot == "quadruped" else public_robot(robot)
     with MujocoSimulation(path, num_envs=MANY) as simulation:
+        shared = copy.copy(simulation.models[0])
         robots = Articulation([found.path for found in simulation.robots])
         ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
         before = simulation.dof_property("armature", ids)
@@ -128,12 +155,11 @@ def test_environments_that_differ_are_those_of_models_of_their_own(robot, rng):
         np.testing.assert_allclose(simulation.dof_property("armature", ids), before * factors, rtol=1e-6)
         plain = shaken(simulation, rng)
         for env in (0, 1, MANY - 1):  # as if each had been compiled so
-            model, shared = simulation.models[env], simulation._fields.model
-            own = copy.copy(shared)
+            model, own = simulation.models[env], copy.copy(shared)
             for name in ("dof_armature", "dof_frictionloss", "body_mass"):
                 getattr(own, name)[:] = getattr(model, name)
             mujoco.mj_setConst(own, mujoco.MjData(own))
-            names = [n for n in model._all_fields if not n.startswith(("cam_", "light_"))]
+            names = [name for name in dir(model) if not name.startswith(("_", "cam_", "light_"))]
             for name in (name for name in names if isinstance(getattr(model, name), np.ndarray)):
                 np.testing.assert_array_equal(getattr(model, name), getattr(own, name), err_msg=name)
             assert model.stat.meaninertia == own.stat.meaninertia
@@ -150,10 +176,11 @@ def test_environments_that_differ_take_little_memory(robot):
         ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
         values = np.random.default_rng(0).uniform(0.01, 0.02, (64, robots.num_dofs))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        simulation.set_dof_property("armature", ids, dofs, values)
+        with traced_memory() as grown_arrays:
+            simulation.set_dof_property("armature", ids, dofs, values)
         simulation.step(2)
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-        assert simulation._fields.nbytes < 64 * 20_000
+        assert 64 * robots.num_dofs * 8 < grown_arrays[0] < 64 * 20_000
         assert grown < 64 * 1_000_000
 
 
@@ -183,20 +210,20 @@ def test_rewinding_all_or_some(rng):
         for _ in range(2):
             robots.set_dof_position_targets(targets + 0.1)
             simulation.step(9)
-            trace.append(simulation._batch.states.copy())
+            trace.append(states_of(simulation))
             simulation.load_state(saved)
         np.testing.assert_array_equal(*trace)
         np.testing.assert_array_equal(robots.get_dof_position_targets().numpy(), targets)
 
         robots.set_dof_position_targets(targets + 0.1)
         simulation.step(4)
-        now = simulation._batch.states.copy()
+        now = states_of(simulation)
         simulation.load_state(saved, env_ids=[1, 5])
         others = np.setdiff1d(np.arange(MANY), [1, 5])
-        np.testing.assert_array_equal(simulation._batch.states[others], now[others])
+        np.testing.assert_array_equal(states_of(simulation)[others], now[others])
         robots.set_dof_position_targets(targets + 0.1)
         simulation.step(9)
-        np.testing.assert_array_equal(simulation._batch.states[[1, 5]], trace[0][[1, 5]])
+        np.testing.assert_array_equal(states_of(simulation)[[1, 5]], trace[0][[1, 5]])
         assert actuators.telemetry().applied_effort.any()
 
 
@@ -225,26 +252,34 @@ def test_friction_as_isaac_sim_has_it():
             robots.set_dof_friction_properties(0.5, 0.4)
 
 
-def test_nobody_is_called_between_steps_that_need_nobody():
+def calls_in(function, *arguments):
+    """How many functions in Python are called."""
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    try:
+        function(*arguments)
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+def test_nobody_is_called_between_steps_that_need_nobody(monkeypatch):
+    monkeypatch.setenv("ACTUON_NUM_THREADS", "1")
     with MujocoSimulation(ARM, num_envs=MANY) as simulation:
-        simulation.step(3)
-        runs = []
-        simulation._batch._run = (lambda run: lambda steps: (runs.append(steps), run(steps)))(simulation._batch._run)
-        simulation.step(6)
-        assert [steps for steps in runs if steps] == [6]
+        for _ in range(3):  # it times the first ones
+            simulation.step(2)
+        assert calls_in(simulation.step, 12) == calls_in(simulation.step, 6) == calls_in(simulation.step, 2)
         heard = []
         simulation.subscribe(Event.PRE_STEP, lambda *_: heard.append(simulation.time))
-        simulation.step(6)
-        assert len(heard) == 6
-        assert simulation.time == pytest.approx(15 * simulation.dt)
+        assert calls_in(simulation.step, 6) > calls_in(simulation.step, 2) + 4
+        assert len(heard) == 8
+        assert simulation.time == pytest.approx(34 * simulation.dt)
 
 
 def test_divergence_between_steps_is_told_at_its_time():
     with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
         simulation.step(3)
-        bad = simulation._batch.states.copy()[[4]]
-        simulation._batch.part(bad, "qvel")[:, 8] = 1e9
-        simulation._batch.take(np.array([4]), bad)
+        Articulation("base").set_dof_velocities(1e9, indices=[4], dof_indices=[2])
         with pytest.raises(SimulationError, match=r"env_4/base") as error:
             simulation.step(500)
         assert float(str(error.value).split()[2]) < 100 * simulation.dt
@@ -303,7 +338,7 @@ def test_a_callback_of_mujoco_may_raise():
         mujoco.set_mjcb_control(push)
         try:
             simulation.step(2)
-            assert (simulation._batch.block("qfrc_applied")[:, 0] == 1.0).all()
+            assert all(data.qfrc_applied[0] == 1.0 for data in plain_data(simulation))
             with pytest.raises(KeyError, match="mine"):
                 simulation.step(1000)
         finally:
@@ -335,10 +370,14 @@ def test_places_are_told_apart_and_forgotten(rng):
             targets = robots.get_dof_positions(dof_indices=columns).numpy() + 0.01
             robots.set_dof_position_targets(targets, dof_indices=columns)
             chosen = robots.get_dof_position_targets(dof_indices=columns).numpy()
-            np.testing.assert_allclose(simulation._batch.block("ctrl")[:, columns], chosen)
-        for _ in range(200):
-            robots.get_root_poses(rng.choice(MANY, 5, replace=False))
-        assert len(simulation._places) <= 64
+            np.testing.assert_allclose([data.ctrl[columns] for data in plain_data(simulation)], chosen)
+        subsets = [rng.choice(MANY, 5, replace=False) for _ in range(1300)]
+        for subset in subsets[:300]:
+            robots.get_root_poses(subset)
+        with traced_memory() as grown:
+            for subset in subsets[300:]:
+                robots.get_root_poses(subset)
+        assert grown[0] < 100_000
 
 
 def test_a_stop_on_one_side(rng):
@@ -427,8 +466,7 @@ def test_properties_that_change_at_every_step(num_envs, rng):
                 assert model.dof_frictionloss[dofs].tolist() == values.numpy()[env, dofs].tolist()
                 mujoco.mj_step(model, data)
             simulation.step()
-        for env, data in enumerate(plain):
-            np.testing.assert_array_equal(state_of(simulation.models[env], data), simulation._batch.states[env])
+        check_states(simulation, plain)
 
 
 def test_arrays_are_given_away_again_only_when_nobody_holds_them():

@@ -12,6 +12,7 @@ import pytest
 import warp as wp
 
 from actuon import (
+    Actuator,
     ActuatorConfig,
     Articulation,
     ArticulationActuators,
@@ -36,6 +37,8 @@ from actuon.sim.mujoco import batch as batches, workers
 from tests.support.paths import ASSETS, ROBOTS, public_robot
 
 mujoco = pytest.importorskip("mujoco")
+from tests.support.states import model_bytes, remembered, states_of  # noqa: E402 - needs MuJoCo
+
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
 FEW, SOME = batches.FEW + 3, CELL // 12 + 50
 """Robots in one group, and, with 12 joints, in a whole one and a part of another."""
@@ -58,15 +61,32 @@ class Pair:
             made = ArticulationActuators.from_actuators(robots.paths, pairs, simulation=simulation)
             self.actuators.append(made)
         self.simulations[1].subscribe(Event.POST_STEP, lambda simulation, dt: None)
-        self.together = 0
-        advance = self.simulations[0]._advance_with
+        self.together, self._single = 0, 0
+        """Steps of the first that were taken without a step of its actuators in Python, and with one."""
+        self._count_single(self.actuators[0].actuators[0])
+        self._count_together(self.simulations[0])
 
-        def counted(motors, n):
-            seen = advance(motors, n)
-            self.together += 0 if seen is None else len(seen[0])
-            return seen
+    def _count_single(self, actuator):
+        step = actuator.step
 
-        self.simulations[0]._advance_with = counted
+        def counted(*arguments):
+            self._single += 1
+            step(*arguments)
+
+        actuator.step = counted
+
+    def _count_together(self, simulation):
+        step = simulation.step
+
+        def counted(n=1):
+            start, single = simulation.time, self._single
+            try:
+                step(n)
+            finally:
+                taken = round((simulation.time - start) / simulation.dt)
+                self.together += max(0, taken - (self._single - single))  # one that failed took no time
+
+        simulation.step = counted
 
     def each(self, do):
         for actuators, robots, simulation in zip(self.actuators, self.robots, self.simulations, strict=True):
@@ -90,20 +110,19 @@ class Pair:
     def check_alike(self):
         ours, theirs = self.simulations
         assert ours.time == theirs.time
-        np.testing.assert_array_equal(ours._batch.states, theirs._batch.states)
-        for name, rows in ours._fields.rows.items():
-            np.testing.assert_array_equal(rows, theirs._fields.rows[name], err_msg=name)
-        for kind, rows in ours._rows.items():
-            np.testing.assert_array_equal(rows, theirs._rows[kind], err_msg=kind)
+        for kind, array in vars(ours.arrays).items():
+            np.testing.assert_array_equal(array.numpy(), getattr(theirs.arrays, kind).numpy(), err_msg=kind)
+        np.testing.assert_array_equal(states_of(ours), states_of(theirs))
+        assert model_bytes(ours) == model_bytes(theirs)
         told, other = (actuators.telemetry() for actuators in self.actuators)
         for name in ("velocity", "computed_effort", "applied_effort", "clipped", "limited_by"):
             np.testing.assert_array_equal(getattr(told, name), getattr(other, name), err_msg=name)
         for name, values in told.signals.items():
             np.testing.assert_array_equal(values, other.signals[name], err_msg=name)
-        for mine, its in zip(*(actuators._states for actuators in self.actuators), strict=True):
-            if mine is not None:
-                for name, values in mine.contents().items():
-                    np.testing.assert_array_equal(values, its.contents()[name], err_msg=name)
+        mine, its = (remembered(actuators) for actuators in self.actuators)
+        assert mine.keys() == its.keys()
+        for name, values in mine.items():
+            np.testing.assert_array_equal(values, its[name], err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +151,7 @@ def test_bits_of_steps_one_by_one(config, robots, rng):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_any_number_of_threads(threads, rng, monkeypatch):
     monkeypatch.setenv("ACTUON_NUM_THREADS", str(threads))
-    monkeypatch.setattr(workers, "_WORTH_SHARING", 0.0)
+    monkeypatch.setattr(workers, "WORTH_SHARING", 0.0)
     pair = Pair(SOME)
     for _ in range(4):
         pair.command(rng)
@@ -202,12 +221,12 @@ def test_what_is_set_between_steps_counts(rng):
     pair.check_alike()
     saved = [simulation.save_state() for simulation in pair.simulations]
     pair.step(5)
-    after = pair.simulations[0]._batch.states.copy()
+    after = states_of(pair.simulations[0])
     for simulation, state in zip(pair.simulations, saved, strict=True):
         simulation.load_state(state)
     pair.step(5)
     pair.check_alike()
-    np.testing.assert_array_equal(pair.simulations[0]._batch.states, after)
+    np.testing.assert_array_equal(states_of(pair.simulations[0]), after)
     assert pair.together >= 20
 
 
@@ -296,7 +315,7 @@ def test_an_interrupt_between_two_threads_leaves_all_as_before(rng, monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(workers, "run_together", interrupted)
-        patch.setattr(pair.simulations[0]._batch.workers, "_work", 1.0)
+        patch.setattr(workers, "WORTH_SHARING", -1.0)
         with pytest.raises(KeyboardInterrupt):
             pair.simulations[0].step(5)
     pair.check_alike()
@@ -340,8 +359,15 @@ def test_what_is_heard_at_each_step(rng):
     pair.check_alike()
 
 
+def count_arrays(*shape):
+    """How many Warp arrays of a shape, such as efforts of robots, are held by anybody."""
+    gc.collect()
+    return sum(isinstance(each, wp.array) and each.shape == shape for each in gc.get_objects())
+
+
 def test_one_of_two_sets_of_actuators_is_closed(rng):
     """The other is stepped in the loop then, and what was closed is let go."""
+    arrays = count_arrays(FEW, 12)
     pair = Pair(FEW, joints=slice(0, 6))
     others = [
         ArticulationActuators.from_actuators(
@@ -357,11 +383,12 @@ def test_one_of_two_sets_of_actuators_is_closed(rng):
     assert pair.together == 5
     pair.check_alike()
     del other, others
-    efforts = weakref.ref(pair.actuators[0]._effort)
+    held = weakref.ref(pair.actuators[0]), weakref.ref(pair.actuators[0].actuators[0])
+    assert count_arrays(FEW, 12) > arrays
     pair.each(lambda actuators, _, __: actuators.close())
     pair.actuators.clear()
-    gc.collect()
-    assert efforts() is None
+    assert count_arrays(FEW, 12) == arrays
+    assert [reference() for reference in held] == [None, None]
 
 
 def test_limits_that_are_changed_between_steps(rng):
@@ -383,12 +410,15 @@ def test_another_thread_steps_the_same_actuator_on_arrays_of_its_own(rng):
     pair.step(2)
     (actuator,) = pair.actuators[0].actuators
     state = {name: wp.zeros(SOME * 19, dtype=wp.float32) for name in ("joint_q", "joint_qd")}
-    control = {name: wp.zeros(SOME * 19, dtype=wp.float32) for name in pair.actuators[0]._control}
+    names = [actuator.control_target_pos_attr, actuator.control_target_vel_attr, actuator.control_feedforward_attr]
+    names += [actuator.control_output_attr, actuator.control_computed_output_attr]
+    names += actuator.control_signal_attrs.values()
+    control = {name: wp.zeros(SOME * 19, dtype=wp.float32) for name in names}
     ended = threading.Event()
 
     def step_too():
         while not ended.is_set():
-            actuator.step(state, control, dt=0.004)
+            Actuator.step(actuator, state, control, dt=0.004)  # not the one that is counted
 
     thread = threading.Thread(target=step_too)
     thread.start()
@@ -404,18 +434,22 @@ def test_actuators_that_are_closed_or_stepped_by_hand(rng):
     pair = Pair(FEW)
     pair.step(6)
     pair.each(lambda actuators, _, __: actuators.disable_auto_step_pre_physics())
+    before, efforts = remembered(pair.actuators[0]), pair.actuators[0].telemetry().applied_effort
+    pair.step(5)
+    pair.check_alike()
+    for name, values in remembered(pair.actuators[0]).items():
+        np.testing.assert_array_equal(values, before[name], err_msg=name)
+    np.testing.assert_array_equal(pair.actuators[0].telemetry().applied_effort, efforts)
+    pair.each(lambda actuators, _, __: actuators.enable_auto_step_pre_physics())
     together = pair.together
     pair.step(5)
-    assert pair.together == together
-    pair.check_alike()
-    pair.each(lambda actuators, _, __: actuators.enable_auto_step_pre_physics())
-    pair.step(5)
     assert pair.together == together + 5
+    assert any((values != before[name]).any() for name, values in remembered(pair.actuators[0]).items())
     pair.check_alike()
     pair.each(lambda actuators, _, __: actuators.close())
     pair.step(5)
-    assert pair.together == together + 5
-    np.testing.assert_array_equal(pair.simulations[0]._batch.states, pair.simulations[1]._batch.states)
+    assert not pair.robots[0].get_dof_efforts().numpy().any()
+    np.testing.assert_array_equal(*(states_of(simulation) for simulation in pair.simulations))
 
 
 def test_a_state_that_is_huge_is_refused_before_damping_makes_it_less(tmp_path):

@@ -13,7 +13,7 @@ from ...threads import available_threads, run_together
 from .fields import ModelFields, field
 from .loop import Field, Worker
 
-_WORTH_SHARING = 2.0e-4
+WORTH_SHARING = 2.0e-4
 """Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
 
 
@@ -68,7 +68,7 @@ class Workers:
 
     def count_for(self, steps: int) -> int:
         """How many threads are worth waking for so many steps."""
-        return min(available_threads(), self._fields.num_envs) if steps * self._work > _WORTH_SHARING else 1
+        return min(available_threads(), self._fields.num_envs) if steps * self._work > WORTH_SHARING else 1
 
     def run(self, runs: Sequence[Callable[[], Any]], steps: int) -> None:
         """Run what takes steps of all environments, side by side. Alone, see how long a step takes."""
