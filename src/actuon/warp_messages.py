@@ -21,12 +21,12 @@ def quiet() -> None:
     Warp does is the same.
     """
     wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
-    with _without_missing_driver():
+    with without_missing_driver():
         wp.init()
 
 
 @contextlib.contextmanager
-def _without_missing_driver() -> Iterator[None]:
+def without_missing_driver() -> Iterator[None]:
     """Hold back what native code writes to the standard error, and print it afterwards, without that line."""
     try:
         terminal = os.dup(2)

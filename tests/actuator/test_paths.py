@@ -9,8 +9,9 @@ import warp as wp
 
 import actuon
 from actuon.kernel import launch
-from actuon.kernel.types import LANES, Flavour
+from actuon.kernel.types import LANES
 from tests.support.chains import NAMES, Values, oracle_rollout, random_signals, rollout, simulation
+from tests.support.launches import record_launches
 
 STEPS = 12
 
@@ -217,17 +218,26 @@ def test_several_threads_equal_one(rng, monkeypatch):
 def test_repeated_efforts_stay_on_one_thread(rng, monkeypatch):
     monkeypatch.setenv("ACTUON_NUM_THREADS", "2")
     monkeypatch.setattr(launch, "DOFS_PER_THREAD", 256)
+    monkeypatch.setattr(launch, "WORTH_WAKING", 0.0)
+    shared, run_together = [], launch.run_together
+    monkeypatch.setattr(launch, "run_together", lambda tasks: shared.append(len(tasks)) or run_together(tasks))
     n = 2000
     values, steps, _ = make("pd-free-now", n, rng)
-    actuator = values.actuator(effort_indices=np.zeros(n, int))
-    sim = simulation(steps[0])
-    actuator.step(sim, sim)
-    assert len(actuator._runner._stateless._bound._shards) == 1
+    for indices, threads in ((np.arange(n), {2}), (np.zeros(n, int), set())):
+        actuator = values.actuator(effort_indices=indices)
+        sim = simulation(steps[0])
+        shared.clear()
+        launches = record_launches(monkeypatch)
+        for _ in range(5):  # the first ones show whether sharing is worth it
+            sim.joint_f.zero_()
+            actuator.step(sim, sim)
+        assert set(shared) == threads
+        assert len(launches) == len(threads) + 1
     single = rollout(values.actuator(), steps[:1])[0]
     np.testing.assert_allclose(sim.joint_f.numpy()[0], single.astype(np.float64).sum(), rtol=1e-3)
 
 
-def test_scalar_flavour_equals_blocks(rng):
+def test_scalar_flavour_equals_blocks(rng, monkeypatch):
     """The kernel that a GPU runs, here on the CPU."""
     values, steps, masks = make(CHAIN, 200, rng)
     expected = rollout(values.actuator(), steps, masks=masks)
@@ -235,24 +245,28 @@ def test_scalar_flavour_equals_blocks(rng):
     actuator.controller.kp = wp.array(np.repeat(values.gains["kp"], 2))[::2]
     np.testing.assert_array_equal(rollout(actuator, steps, masks=masks), expected)
     state, sim = actuator.state(), simulation(steps[0])
+    launches = record_launches(monkeypatch)
     actuator.step(sim, sim, state, state, dt=0.01)
-    assert {plan._flavour for _, plan in state.plans.values()} == {Flavour.SCALAR}
+    assert [dim for _, dim in launches] == [200]
+    launches.clear()
+    in_blocks = values.actuator()
+    state = in_blocks.state()
+    in_blocks.step(sim, sim, state, state, dt=0.01)
+    assert [np.prod(dim) for _, dim in launches] == [1]
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_a_step_that_is_not_fused_launches_each_stage(requires_grad, rng, monkeypatch):
     values, (signals, *_), _ = make("pd-dc_max-late", 8, rng)
-    launched, launch_one = [], wp.launch
-    monkeypatch.setattr(wp, "launch", lambda *a, **k: launched.append(k.get("record_cmd")) or launch_one(*a, **k))
-    counts = {}
+    launches, counts = record_launches(monkeypatch), {}
     for staged in (False, True):
         actuator = values.actuator(staged=staged, requires_grad=requires_grad)
         assert actuator.is_fused() is not staged
         assert ("staged" if staged else "fused") in repr(actuator)
-        launched.clear()
+        launches.clear()
         state, sim = actuator.state(), simulation(signals, requires_grad=requires_grad)
         actuator.step(sim, sim, state, actuator.state(), dt=0.01)
-        counts[staged] = len(launched)
+        counts[staged] = len(launches)
     assert counts[False] == 1
     assert counts[True] >= len(actuator.stages)
 

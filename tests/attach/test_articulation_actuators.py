@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import shutil
 import tracemalloc
@@ -18,6 +19,7 @@ from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, Re
 from actuon.lab import ActuatorGroups, DelayedPDActuatorCfg
 from actuon.sim import Articulation, Event
 from tests.support.oracle import Oracle
+from tests.support.remembered import remembered
 
 ASSETS = actuon.assets.FOLDER
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
@@ -269,7 +271,7 @@ def test_custom_inputs_of_a_network_reach_it_in_the_engine(tmp_path):
         with pytest.raises(ValueError, match="no actuator takes an input 'lode'; custom inputs: load. Did you mean"):
             actuators.set_dof_custom_inputs("lode", 1.0)
         actuators.load_state(tmp_path / "state.npz")
-        np.testing.assert_array_equal(actuators._kept()["custom_inputs/load"], load)
+        np.testing.assert_array_equal(remembered(actuators)["custom_inputs/load"], load)
 
 
 @pytest.mark.parametrize("engine", ["mujoco", "newton"])
@@ -523,32 +525,51 @@ def test_a_second_run_equals_the_first():
 
 
 def test_it_goes_away_with_its_last_reference():
+    called = []
+
+    def subscribe(simulation, event, callback):
+        def heard(*arguments):
+            called.append(event)
+            callback(*arguments)
+
+        return MujocoSimulation.subscribe(simulation, event, heard)
+
     with MujocoSimulation(ARM) as simulation:
+        simulation.subscribe = functools.partial(subscribe, simulation)
         before = simulation.models[0].actuator_gainprm.copy()
         actuators = ArticulationActuators("/link0")
         assert not simulation.models[0].actuator_gainprm.any()
+        simulation.step(3)
+        assert called.count(Event.PRE_STEP) == 3
         del actuators
         gc.collect()
         np.testing.assert_array_equal(simulation.models[0].actuator_gainprm, before)
+        called.clear()
         simulation.step(3)
-        assert not any(simulation._events._callbacks[Event.PRE_STEP])
+        simulation.reset()
+        assert called == []
 
 
 @pytest.mark.parametrize("kind", ["actuators", "groups"])
-def test_nothing_is_allocated_after_the_first_step(kind):
+def test_nothing_is_allocated_after_the_first_step(kind, monkeypatch):
+    arrays, make_array = [], wp.array.__init__
+
+    def counted(self, *arguments, **options):
+        arrays.append(type(self))
+        make_array(self, *arguments, **options)
+
     with MujocoSimulation(ARM, num_envs=8) as simulation:
         actuators = attached(kind, lag=2)
         simulation.step(5)
-        held = (actuators._effort, actuators._computed, actuators._applied, actuators._feedforward)
-        arrays = {id(a) for a in (*held, *actuators._control.values(), *vars(simulation.arrays).values())}
+        monkeypatch.setattr(wp.array, "__init__", counted)
         tracemalloc.start()
         simulation.step(20)
         before = tracemalloc.get_traced_memory()[0]
         simulation.step(200)
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        held = (actuators._effort, actuators._computed, actuators._applied, actuators._feedforward)
-        assert arrays == {id(a) for a in (*held, *actuators._control.values(), *vars(simulation.arrays).values())}
+        assert not arrays
+        assert actuators.telemetry().applied_effort.any()
     assert grown < 2000
 
 

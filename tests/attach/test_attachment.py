@@ -23,6 +23,7 @@ from actuon.lab import (
     ImplicitActuatorCfg,
 )
 from actuon.sim import Articulation
+from tests.support.remembered import remembered
 
 torch = pytest.importorskip("torch")
 QUADRUPED, ARM = actuon.assets.quadruped_mjcf, actuon.assets.arm_mjcf
@@ -326,10 +327,10 @@ def test_a_state_of_other_actuators_is_refused_by_name(kind, tmp_path):
                 other.load_state(path)
         with owner_of(kind) as other:
             simulation.step(3)
-            before = other._states[0].contents()
+            before = remembered(other)
             with np.load(path) as saved:
                 contents = dict(saved)
-            for key in contents:
+            for key in contents.keys() - {"__version__"}:  # old files have none
                 np.savez(tmp_path / "less.npz", **{k: v for k, v in contents.items() if k != key})
                 with pytest.raises(actuon.StateError, match="is missing|is not the state"):
                     other.load_state(tmp_path / "less.npz")
@@ -337,7 +338,7 @@ def test_a_state_of_other_actuators_is_refused_by_name(kind, tmp_path):
                 (tmp_path / "less.npz").write_bytes(damage)
                 with pytest.raises(actuon.StateError, match="cannot be read as the state of actuators on robots"):
                     other.load_state(tmp_path / "less.npz")
-            for key, values in other._states[0].contents().items():
+            for key, values in remembered(other).items():
                 np.testing.assert_array_equal(values, before[key])
         with pytest.raises(actuon.SimulationError, match="closed"):
             owner.save_state(path)

@@ -236,7 +236,7 @@ def test_plots_mark_phases_and_the_push():
     assert "push" in axis.get_legend_handles_labels()[1]
     np.testing.assert_array_equal(axis.lines[0].get_ydata(), run.heights[:, 0])
     joint = plots.pyplot().figure().subplots()
-    plots._tracking(joint, [run], 2)
+    plots.draw_tracking(joint, [run], 2)
     assert "push" in joint.get_legend_handles_labels()[1]
     assert [text.get_text() for text in joint.texts] == ["crouch", "hop", "crouch", "hop", "stand"]
     plots.pyplot().close("all")

@@ -47,8 +47,9 @@ class ClampingPlain(actuon.Clamping):
 
 
 @pytest.fixture(autouse=True)
-def clean_registry(monkeypatch):
-    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
+def clean_registry():
+    with registry.temporary_registrations():
+        yield
 
 
 ACTUATOR = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), [SoftLimitConfig(20.0)])

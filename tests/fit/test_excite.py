@@ -12,7 +12,7 @@ import pytest
 
 import actuon
 from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
-from actuon.fit.excitation import ExcitationOptions, Limits, _Bench, excite
+from actuon.fit.excitation import ExcitationOptions, Limits, SimulatedMotions, excite
 from actuon.fit.excitation_words import motion_of
 from actuon.fit.local import refine
 from actuon.fit.logs import save_log
@@ -74,7 +74,7 @@ def test_a_motion_stays_within_the_limits_of_the_joint(found):
 
 def test_a_motion_tells_more_than_a_usual_one_and_the_same_with_the_same_seed(found):
     shapes = Trajectories(LIMITS.low, LIMITS.high, 0.0, SHORT.seconds, SHORT.rate, 3)
-    bench = _Bench("knee", MODEL, START, LIMITS, BENCH, shapes, None, SHORT.seed)
+    bench = SimulatedMotions("knee", MODEL, START, LIMITS, BENCH, shapes, None, SHORT.seed)
     usual, excess = bench.within(shapes.command(shapes.usual())[None])
     assert excess[0] <= 0.0
     best, before = bench.costs(np.stack([found.command, usual[0]]))

@@ -13,7 +13,7 @@ import actuon
 from actuon.fit import KnownLoadPlant, SearchOptions, apply
 from actuon.fit.front import candidates_of
 from actuon.fit.logs import save_log
-from actuon.fit.network_fitting import _derivatives, _training_run, fit_network, network_model, save_trained
+from actuon.fit.network_fitting import derivatives, fit_network, network_model, save_trained, training_run
 from actuon.fit.network_modules import Rolled
 from actuon.fit.network_replay import network_step, residuals_of
 from actuon.fit.network_training import TrainingJob, run_training
@@ -36,7 +36,7 @@ def plant():
 
 def training_runs(plant, gain=1.0):
     (scales,) = plant.scales()
-    return tuple(_training_run(plant, i, scales, "kp", gain) for i in range(len(plant.runs))), scales
+    return tuple(training_run(plant, i, scales, "kp", gain) for i in range(len(plant.runs))), scales
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def job(plant):
 
 def test_velocities_and_accelerations_are_those_of_a_parabola():
     time = np.arange(60) * 0.01
-    velocity, acceleration = _derivatives(1.0 + 2.0 * time - 3.0 * time**2, 0.01)
+    velocity, acceleration = derivatives(1.0 + 2.0 * time - 3.0 * time**2, 0.01)
     np.testing.assert_allclose(velocity[4:-4], (2.0 - 6.0 * time)[4:-4], rtol=1e-9)
     np.testing.assert_allclose(acceleration[4:-4], -6.0, rtol=1e-9)
 
@@ -65,9 +65,10 @@ def test_a_network_moves_a_joint_in_training_as_its_file_does_in_a_replay(plant,
         scales=(trained.pos_scale, trained.vel_scale, trained.effort_scale), inertia=1.0, damping=1.0,
     )  # fmt: skip
     rolled.network.load_state_dict(trained.module().state_dict())
-    for name, tensor in rolled._logs.items():
-        tensor.data = torch.tensor(np.log(getattr(trained, name)), dtype=torch.float32)
-    rolled._bias.data = torch.tensor(trained.bias / 0.02, dtype=torch.float32)
+    for name, tensor in zip(rolled.found(), rolled.physical, strict=True):
+        value = getattr(trained, name)
+        tensor.data = torch.tensor(value / 0.02 if name == "bias" else np.log(value), dtype=torch.float32)
+        assert rolled.found()[name] == pytest.approx(value, rel=1e-5, abs=1e-9)
     steps = 150
     for run, log, residual in zip(job.runs, plant.runs, residuals, strict=True):
         run = dataclasses.replace(run, velocity=np.zeros(len(run.velocity)))  # the logs say that they begin at rest
@@ -110,7 +111,7 @@ def test_the_effort_that_is_logged_is_learned(plant):
         logs.append(dataclasses.replace(log, joints=(joint,)))
     known = KnownLoadPlant(logs, dt=DT)
     (scales,) = known.scales()
-    run = _training_run(known, 0, scales, "", 1.0)
+    run = training_run(known, 0, scales, "", 1.0)
     inside = run.enabled > 0.0
     np.testing.assert_allclose(run.effort[inside], 0.4 * (run.command - run.position)[inside], atol=0.02)
     np.testing.assert_array_equal(run.is_known, run.enabled)

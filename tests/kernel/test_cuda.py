@@ -19,8 +19,6 @@ from actuon.networks.code import NetworkCode, state_rows
 from actuon.networks.model import Activation
 from tests.support.chains import Values, random_signals, rollout
 
-CHAIN = (actuon.ControllerPID, actuon.ClampingPositionBased, actuon.ClampingDCMotor, actuon.ClampingMaxEffort)
-
 
 def compile_for_cuda(module, directory):
     wp.init()
@@ -34,7 +32,9 @@ def compile_for_cuda(module, directory):
 
 @pytest.mark.parametrize("flavour", [Flavour.SCALAR, Flavour.GRAD])
 def test_fused_kernel_compiles(flavour, tmp_path):
-    stages = (actuon.Delay(1, 2).stage(), *(component._declared_stage() for component in CHAIN))
+    actuator = Values.random("pid-table_dc_max-late", 3, np.random.default_rng(0)).actuator()
+    stages = tuple(component.stage() for component in actuator.stages)
+    assert len(stages) == 5
     compile_for_cuda(program(Structure(stages, (Write("effort", adds=True),), flavour)).kernel.module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 

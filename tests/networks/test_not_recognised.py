@@ -195,7 +195,7 @@ def test_a_state_in_two_arguments_is_checked_as_well(tmp_path, monkeypatch):
     together = Feeder(lambda x, s: (lambda r: (r[0], r[1:]))(module(x, *s)), N, "lstm", input_idx=(0,), rnn=(1, 8))
     assert_close(rollout(actuator, steps), fed(together, steps))
     # where the reader takes a flip for an arrangement of numbers, the comparison with the module notices
-    monkeypatch.setitem(torch_graphs._OURS, "flip", "same")
+    monkeypatch.setitem(torch_graphs.RENAMED, "flip", "same")
     network = torch_graphs.read_script(torch.jit.script(Apart(True).eval()))
     with pytest.raises(NotRecognised, match="compute something else"):
         torch_files.verify(Apart(True).eval(), network)

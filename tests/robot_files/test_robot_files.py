@@ -144,24 +144,31 @@ def test_entries_that_cannot_be_written_leave_a_bare_robot_bare():
         actuon.author_actuators("/Robot", entries("knee"), stage=stage)
 
 
-def test_an_interrupted_author_leaves_the_stage_as_it_was(monkeypatch):
-    from actuon.robot_files.usd import author
-
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupted_author_leaves_the_stage_as_it_was(when, monkeypatch):
+    """The interrupt comes around the copy of the second prim into the stage."""
     stage = robot()
-    before = stage.GetRootLayer().ExportToString()
-    written = []
-    original = author._write
+    layer, copy = stage.GetRootLayer(), Sdf.CopySpec
+    before = layer.ExportToString()
+    copied = []
 
     def interrupted(*arguments):
-        original(*arguments)
-        written.append(arguments)
-        if len(written) == 2:
+        copied.extend(arguments[2:] if arguments[2] == layer else ())
+        is_second = len(copied) == 4
+        if is_second and when == "before":
+            assert stage.GetPrimAtPath(copied[1])
             raise KeyboardInterrupt
+        done = copy(*arguments)
+        if is_second:
+            assert stage.GetPrimAtPath(copied[1])
+            assert stage.GetPrimAtPath(copied[3])
+            raise KeyboardInterrupt
+        return done
 
-    monkeypatch.setattr(author, "_write", interrupted)
+    monkeypatch.setattr(Sdf, "CopySpec", interrupted)
     with pytest.raises(KeyboardInterrupt):
         actuon.author_actuators("/Robot", entries(), stage=stage)
-    assert stage.GetRootLayer().ExportToString() == before
+    assert layer.ExportToString() == before
 
 
 def test_inside_a_change_block_nothing_is_written():

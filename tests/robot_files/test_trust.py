@@ -8,7 +8,7 @@ import pytest
 from pxr import Usd
 
 import actuon
-from actuon.declare import registry
+from actuon.declare.registry import temporary_registrations
 from actuon.graph import GraphRunner
 from actuon.robot_files.usd.transfer import author_file
 from tests.support.command_line import outcome
@@ -139,9 +139,15 @@ def test_graph_node(folder):
             assert runner.tick(), runner.errors
 
 
-def test_classes_registered_without_a_config(folder, monkeypatch):
+@pytest.fixture
+def clean_registry():
+    with temporary_registrations():
+        yield
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_classes_registered_without_a_config(folder):
     """No declaration says which of their parameters is a file, so that any text may be."""
-    monkeypatch.setattr(registry, "_registry", dict(registry._registry))
     actuon.register_actuator_component("MyAPI", actuon.ControllerNeuralMLP, actuon.ComponentKind.CONTROLLER)
     for kind, value in (("asset", "@./net.pt@"), ("string", f'"{folder}/net.pt"'), ("asset[]", "[@./net.pt@]")):
         (folder / "own.usda").write_text(f"""#usda 1.0

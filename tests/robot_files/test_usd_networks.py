@@ -177,8 +177,13 @@ def reads(monkeypatch):
     from actuon.networks import files
 
     found = []
-    original = files._load
-    monkeypatch.setattr(files, "_load", lambda path, metadata: found.append(path) or original(path, metadata))
+    for module, name in (
+        (files.safetensors_files, "read_tensors"),
+        (files.onnx_files, "load"),
+        (files.torch_files, "load_module"),
+    ):
+        original = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda path, read=original: found.append(path) or read(path))
     return found
 
 

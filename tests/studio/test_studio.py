@@ -223,7 +223,7 @@ def test_envelope_and_share_follow_the_values(session):
     for _ in range(600):
         if study.found.shares_version == 1:
             break
-        study._thread.join(0.05)
+        time.sleep(0.05)
     assert study.found.envelope.most.max() == pytest.approx(35.55, rel=1e-3)
     assert 0.0 < study.found.shares[joint] < 1.0
     study.close()

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that a simulation in MuJoCo, and actuators on its robots, go on from, as arrays to compare."""
+"""Everything that a simulation in MuJoCo goes on from, as arrays to compare."""
 
 from __future__ import annotations
-
-import tempfile
-from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -42,12 +39,3 @@ def model_bytes(simulation):
             mujoco.mj_saveModel(model, None, buffer)
             written[id(model)] = buffer.tobytes()
     return [written[id(model)] for model in models]
-
-
-def remembered(actuators):
-    """What actuators on robots remember, by the names that it has in a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state.npz"
-        actuators.save_state(path)
-        with np.load(path) as file:
-            return {name: file[name] for name in file.files}

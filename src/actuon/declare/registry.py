@@ -6,10 +6,11 @@ Nothing here knows a component: a class whose config names a ``schema`` register
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,6 +158,17 @@ def register_actuator_component(
     if before is not None and before != entry and not _is_defined_again(before.component_class, component_class):
         warnings.warn(f"schema '{schema_name}' was registered already; the new component replaces it", stacklevel=2)
     _registry[schema_name] = entry
+
+
+@contextlib.contextmanager
+def temporary_registrations() -> Iterator[None]:
+    """Undo, at the end of the block, what is registered inside it."""
+    before = dict(_registry)
+    try:
+        yield
+    finally:
+        _registry.clear()
+        _registry.update(before)
 
 
 def _is_defined_again(before: Any, after: Any) -> bool:

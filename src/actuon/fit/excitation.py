@@ -203,12 +203,12 @@ def excite(
     start = float(np.clip(0.0, limits.low, limits.high))
     segments = int(np.clip(round(options.seconds / 1.5), 3, 16))
     shapes = Trajectories(limits.low, limits.high, start, options.seconds, options.rate, segments)
-    bench = _Bench(joint, model, values, limits, settings, shapes, local, options.seed)
+    bench = SimulatedMotions(joint, model, values, limits, settings, shapes, local, options.seed)
     command = _search(bench, options, progress)
     return _described(bench, command)
 
 
-class _Bench:
+class SimulatedMotions:
     """Motions in simulation: what they tell, and whether they are within the limits."""
 
     def __init__(
@@ -298,7 +298,7 @@ class _Bench:
         return np.where(is_finite, -0.5 * more / len(self.values), np.inf)
 
 
-def _search(bench: _Bench, options: ExcitationOptions, progress: Progress | None) -> np.ndarray:
+def _search(bench: SimulatedMotions, options: ExcitationOptions, progress: Progress | None) -> np.ndarray:
     """The commands of the best motion: of random ones first, then by CMA-ES from the best of them."""
     shapes, rng = bench.shapes, np.random.default_rng(options.seed)
     best, best_cost, best_command = shapes.usual(), math.inf, None
@@ -349,7 +349,7 @@ def _recombined(rng: np.random.Generator, parents: Sequence[np.ndarray], shapes:
     return np.clip(child, 0.0, 1.0).ravel()
 
 
-def _described(bench: _Bench, command: np.ndarray) -> Excitation:
+def _described(bench: SimulatedMotions, command: np.ndarray) -> Excitation:
     positions, efforts = bench.motion(command[None])
     jacobian = bench.jacobians(command[None])[0, 0]
     model, count = bench.model, len(bench.values)
@@ -371,7 +371,7 @@ def _described(bench: _Bench, command: np.ndarray) -> Excitation:
     return Excitation(bench.joint, bench.shapes.time, command, positions[0], efforts[0], parameters, unclear)
 
 
-def _sentences(bench: _Bench, jacobian: np.ndarray) -> list[str]:
+def _sentences(bench: SimulatedMotions, jacobian: np.ndarray) -> list[str]:
     empty = np.zeros(len(bench.values))
     square = np.zeros((len(empty), len(empty)))
     return undetermined(bench.model.parameters, LocalResult(empty, empty, empty, jacobian, bench.noise, square))

@@ -150,7 +150,7 @@ def fit_network(
             "--network: needs logs with commands of the position, which the network's error is made of"
         )
     setting, gain = bench.setting_of_gain, bench.gain
-    runs = [_training_run(plant, i, scales, setting, gain) for i in range(len(plant.runs))]
+    runs = [training_run(plant, i, scales, setting, gain) for i in range(len(plant.runs))]
     groups = groups_of(plant.runs) if len(plant.runs) > 1 else []
     rest = [[i for i in range(len(runs)) if i not in group.runs] for group in groups]
     jobs = [
@@ -179,7 +179,7 @@ def fit_network(
     return NetworkResult(joint, trained, setting, gain, applied, tuple(compared), outside, options.seed)
 
 
-def _training_run(plant: KnownLoadPlant, index: int, scales: Scales, setting: str, gain: float) -> TrainingRun:
+def training_run(plant: KnownLoadPlant, index: int, scales: Scales, setting: str, gain: float) -> TrainingRun:
     """A run at the steps of the plant, with velocities and the effort that its load needs."""
     log, load = plant.runs[index], plant.loads[index]
     even = log.resampled(plant.dt)
@@ -187,7 +187,7 @@ def _training_run(plant: KnownLoadPlant, index: int, scales: Scales, setting: st
     if len(even) < _FEWEST:
         raise ParameterError(f"{log.path}: has {len(even)} steps of {plant.dt:g} s; a network needs {_FEWEST}")
     position = joint.position
-    velocity, acceleration = _derivatives(position, plant.dt)
+    velocity, acceleration = derivatives(position, plant.dt)
     enabled = np.ones(len(even)) if joint.enabled is None else joint.enabled.astype(float)
     if "effort" in joint.extra:
         effort, is_known = joint.extra["effort"], enabled
@@ -199,7 +199,7 @@ def _training_run(plant: KnownLoadPlant, index: int, scales: Scales, setting: st
     return TrainingRun(joint.command, position, velocity, enabled, effort, is_known, load.inertia, load.gravity, factor)
 
 
-def _derivatives(position: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
+def derivatives(position: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
     """Velocity [rad/s] and acceleration [rad/s²] of positions, of parabolas through a few neighbours."""
     half = max(1, min(round(0.5 * _SMOOTHED / dt), (len(position) - 1) // 2))
     at = dt * np.arange(-half, half + 1)

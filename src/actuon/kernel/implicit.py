@@ -88,7 +88,7 @@ class Solve:
     def finish(self, equation: Equation, velocity: wp.array, residual: wp.array, unconverged: wp.array) -> None:
         """Take the best speeds, and add the number of DOFs that are not solved to ``unconverged``."""
         given = {"velocity": velocity, "residual": residual, "unconverged": unconverged}
-        self._by_dof("finish", "finish", True, given | {"tolerance": equation.tolerance})
+        self.launch_by_dof("finish", "finish", True, given | {"tolerance": equation.tolerance})
 
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
         """Which inverse inertia is bad, and why."""
@@ -104,7 +104,7 @@ class Solve:
         """
         raise NotImplementedError
 
-    def _by_dof(self, key: str, name: str, in_lanes: bool, values: dict[str, Any]) -> None:
+    def launch_by_dof(self, key: str, name: str, in_lanes: bool, values: dict[str, Any]) -> None:
         in_lanes = in_lanes and self._device.is_cpu
         kernel = getattr(implicit_lanes if in_lanes else implicit_scalar, name)
         self._launch(key, kernel, -(-self._n // CELL) if in_lanes else self._n, values)
@@ -130,14 +130,14 @@ class DiagonalSolve(Solve):
         given = _given(equation)
         in_lanes = all(array is None or array.is_contiguous for array in given.values())
         given |= {"dt": equation.dt, "bad": self._scratch.bad}
-        self._by_dof("start" if in_lanes else "start by DOF", "start", in_lanes, given)
+        self.launch_by_dof("start" if in_lanes else "start by DOF", "start", in_lanes, given)
 
     def improve(self, equation: Equation, is_first: bool, count: bool) -> None:
         """Take in the efforts at the speeds that were tried, and make better ones."""
         scratch = self._scratch
         values = {"effort": scratch.effort, "slope": scratch.slope, "remaining": scratch.remaining if count else None}
         values |= {"tolerance": equation.tolerance, "is_first": is_first}
-        self._by_dof("first" if is_first else "improve", "improve", True, values)
+        self.launch_by_dof("first" if is_first else "improve", "improve", True, values)
 
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
         """Which inverse inertia is bad, and why."""

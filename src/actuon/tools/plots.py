@@ -44,7 +44,7 @@ def save_all(runs: list[Run], folder: Path) -> list[Path]:
     """
     plt = pyplot()
     paths = []
-    for name, draw in (("tracking", _tracking), ("effort", _effort), ("torque_speed", _torque_speed)):
+    for name, draw in (("tracking", draw_tracking), ("effort", draw_effort), ("torque_speed", draw_torque_speed)):
         joints = runs[0].joints
         columns = 3 if len(joints) % 3 == 0 else min(4, len(joints))
         rows = -(-len(joints) // columns)
@@ -141,7 +141,7 @@ def _view(runs: list[Run], name: str, dof: int) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _tracking(axis: Any, runs: list[Run], dof: int) -> None:
+def draw_tracking(axis: Any, runs: list[Run], dof: int) -> None:
     joint = runs[0].joints[dof]
     longest = max(runs, key=lambda run: len(run.data["time"]))
     if joint.has_targets:
@@ -159,7 +159,7 @@ def _tracking(axis: Any, runs: list[Run], dof: int) -> None:
     _label(axis, "time [s]", f"position [{joint.unit}]")
 
 
-def _effort(axis: Any, runs: list[Run], dof: int) -> None:
+def draw_effort(axis: Any, runs: list[Run], dof: int) -> None:
     for i, run in reversed(list(enumerate(runs))):
         axis.plot(run.data["time"], _series(run, "applied_effort", dof), color=f"C{i}", linewidth=1, label=run.title)
     if any(run.problem for run in runs):
@@ -168,7 +168,7 @@ def _effort(axis: Any, runs: list[Run], dof: int) -> None:
     _label(axis, "time [s]", f"effort [{runs[0].joints[dof].effort_unit}]")
 
 
-def _torque_speed(axis: Any, runs: list[Run], dof: int) -> None:
+def draw_torque_speed(axis: Any, runs: list[Run], dof: int) -> None:
     joint = runs[0].joints[dof]
     (slowest, fastest), (low, high) = (_view(runs, name, dof) for name in ("velocity", "applied_effort"))
     config = runs[0].actuators.get(joint.name)

@@ -35,9 +35,10 @@ from actuon import (
 from actuon.kernel.types import CELL
 from actuon.sim.mujoco import batch as batches, workers
 from tests.support.paths import ASSETS, ROBOTS, public_robot
+from tests.support.remembered import remembered
 
 mujoco = pytest.importorskip("mujoco")
-from tests.support.states import model_bytes, remembered, states_of  # noqa: E402 - needs MuJoCo
+from tests.support.states import model_bytes, states_of  # noqa: E402 - needs MuJoCo
 
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
 FEW, SOME = batches.FEW + 3, CELL // 12 + 50

@@ -14,7 +14,7 @@ from ..elementwise import OPERATIONS
 from ..model import Network, NotRecognised
 from ..recognise import Hidden, Op, Recogniser, Ref, Signal, State
 
-_OURS = {
+RENAMED = {
     "view": "reshape",
     "_unsafe_view": "reshape",
     "contiguous": "same",
@@ -224,8 +224,8 @@ def _aten(name: str, inputs: list[Any], outputs: list[str], keywords: dict[str, 
     if name in ("to", "_to_copy", "type_as"):
         keeps = all(_keeps_numbers(argument) for argument in [*inputs[1:], keywords.get("dtype")])
         return Op("same" if keeps else label, inputs[:1], outputs)
-    if name in _OURS:
-        ours = _OURS[name]
+    if name in RENAMED:
+        ours = RENAMED[name]
         return Op(ours, inputs[:1] if ours == "same" else inputs, outputs, keywords, label)
     if name in _AS_THEY_ARE:
         return Op(name, inputs, outputs, keywords, label)
