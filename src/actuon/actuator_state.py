@@ -19,7 +19,10 @@ from .typing import ArrayLike, PathLike
 
 STRUCTURE = "__structure__"
 """Name of the description of a chain among saved arrays."""
+VERSION = 1
+"""Version of the files. Those without one, from before there was any, are of the first."""
 
+_VERSION_NAME = "__version__"
 _CLOCK = "clock"
 _UNSAVED = ("tag", "spare", "origin")
 """Arrays of rings that tell states of one process apart, and are nothing to another."""
@@ -186,8 +189,8 @@ class ActuatorState:
 
 
 def write_arrays(path: PathLike, contents: Mapping[str, np.ndarray]) -> None:
-    """Write arrays to an ``.npz`` file, whole or not at all."""
-    arrays: dict[str, Any] = dict(contents)
+    """Write arrays and the version to an ``.npz`` file, whole or not at all."""
+    arrays: dict[str, Any] = {_VERSION_NAME: np.array(VERSION), **contents}
     with replacing(Path(path)) as partial, open(partial, "wb") as file:
         np.savez(file, **arrays)
 
@@ -196,13 +199,17 @@ def read_arrays(path: PathLike, what: str) -> dict[str, np.ndarray]:
     """Read what `write_arrays` wrote.
 
     Raises:
-        StateError: It cannot be read as ``what`` the file should be.
+        StateError: It cannot be read as ``what`` the file should be, or is of a later version.
     """
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+            arrays = {key: file[key] for key in file.files}
     except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, KeyError) as error:
         raise StateError(f"'{path}' cannot be read as {what}: {error}") from error
+    version = arrays.pop(_VERSION_NAME, np.array(1))
+    if version.shape or version.dtype.kind not in "iu" or not 1 <= version <= VERSION:
+        raise StateError(f"'{path}': got version {version}; this Actuon reads version {VERSION}")
+    return arrays
 
 
 def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list[str], said: str) -> None:
