@@ -238,5 +238,6 @@ def _actuators(attached: Any) -> dict[str, np.ndarray]:
     path = Path(_folder().name) / "state.npz"
     attached.save_state(path)
     with np.load(path, allow_pickle=False) as saved:
-        found |= {f"state/{key}": saved[key] for key in saved.files if saved[key].dtype.kind != "U"}
+        numbers = {key: saved[key] for key in saved.files if not key.startswith("__")}
+    found |= {f"state/{key}": values for key, values in numbers.items() if values.dtype.kind != "U"}
     return found
