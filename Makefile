@@ -1,26 +1,49 @@
-# Each target makes .venv, installs what it needs into it, and runs. A second run starts at once.
+# Each target makes its environment, installs what it needs into it, and runs. A second run starts at once.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := -m pip install --quiet --disable-pip-version-check
+PYTEST := -m pytest -n 2 --dist worksteal --ignore tests/studio/test_page.py --ignore tests/package/test_wheel.py
 
 MINUTES ?= 10
 
-.PHONY: demo test test-page test-ray test-mjlab fuzz lint docs bench figures accuracy format clean
+.PHONY: demo test test-page test-wheel test-ray test-mjlab test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
+        golden golden-check constraints format clean
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
 
+# Tests that compile more than they step do so without optimisation, in a third of the time; the others as users do.
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal --ignore tests/studio/test_page.py
+	$(BIN)/python $(PYTEST) -m 'not optimised'
+	$(BIN)/python $(PYTEST) -m optimised
 
 test-page: .venv/.dev
 	$(BIN)/python -m pytest tests/studio/test_page.py
+
+test-wheel: .venv/.dev
+	$(BIN)/python -m pytest tests/package/test_wheel.py
 
 test-ray: .venv/.dev .venv/.ray
 	$(BIN)/python -m pytest tests/fit/test_workers.py tests/fit/test_fleet.py
 
 test-mjlab: .venv-mjlab/.installed
 	.venv-mjlab/bin/python -m pytest -W ignore::DeprecationWarning \
-	  tests/attach/mjlab tests/docs/test_pages.py tests/package/test_wheel.py -k mjlab
+	  tests/attach/mjlab tests/docs/test_pages.py tests/package/test_signatures.py -k mjlab
+
+test-mujoco4: .venv-mujoco4/.installed
+	.venv-mujoco4/bin/python $(PYTEST) -m 'not optimised' tests/sim tests/attach tests/inspect tests/stability tests/gym tests/cli
+	.venv-mujoco4/bin/python $(PYTEST) -m optimised tests/fit tests/studio
+
+# What the registry has today, whatever the bounds in pyproject.toml say.
+test-latest:
+	rm -rf .venv-latest
+	$(PYTHON) -m venv .venv-latest
+	$(PYTHON) scripts/constraints.py newest dev > .venv-latest/requirements.txt
+	.venv-latest/bin/python $(PIP) torch==2.13.0
+	.venv-latest/bin/python $(PIP) -r .venv-latest/requirements.txt
+	.venv-latest/bin/python $(PIP) --no-deps --editable .
+	.venv-latest/bin/python $(PYTEST) -m 'not optimised'
+	.venv-latest/bin/python $(PYTEST) -m optimised
 
 fuzz: .venv/.dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)
@@ -42,26 +65,43 @@ figures: .venv/.dev
 accuracy: .venv/.dev
 	$(BIN)/python -m studies.accuracy $(if $(ONLY),--only $(ONLY))
 
+golden: .venv/.dev
+	$(BIN)/python -m scripts.golden write
+
+golden-check: .venv/.dev
+	$(BIN)/python -m scripts.golden check
+
+constraints:
+	$(PYTHON) scripts/constraints.py write constraints.txt --editable '.[dev,docs,ray]' torch==2.13.0
+	$(PYTHON) scripts/constraints.py write constraints-mujoco4.txt --editable '.[test]' torch==2.13.0 mujoco~=4.0.0
+	$(PYTHON) scripts/constraints.py write constraints-mjlab.txt torch==2.13.0 mjlab~=1.6.0 \
+	  --editable '.[yaml]' pytest hypothesis
+
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-mjlab .cache out site
+	rm -rf .venv .venv-* .cache out site
 
 .venv/.pip:
 	$(PYTHON) -c 'import sys; sys.exit("Actuon needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	touch $@
 
-.venv/.%: .venv/.pip pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+.venv/.%: .venv/.pip pyproject.toml constraints.txt
+	$(BIN)/python $(PIP) -c constraints.txt --editable '.[$*]'
 	touch $@
 
-# mjlab pins an older MuJoCo. PyTorch is pinned in both calls: what mjlab brings would replace it.
-.venv-mjlab/.installed: pyproject.toml
+# Newton 1.8 pins MuJoCo 3.17.
+.venv-mujoco4/.installed: pyproject.toml constraints-mujoco4.txt
+	$(PYTHON) -m venv .venv-mujoco4
+	.venv-mujoco4/bin/python $(PIP) -c constraints-mujoco4.txt --editable '.[test]'
+	touch $@
+
+# mjlab 1.6 pins MuJoCo 3.11. PyTorch comes first: what mjlab brings would replace it.
+.venv-mjlab/.installed: pyproject.toml constraints-mjlab.txt
 	$(PYTHON) -m venv .venv-mjlab
-	.venv-mjlab/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	.venv-mjlab/bin/python -m pip install --quiet --disable-pip-version-check \
-	  torch==2.13.0 'mjlab~=1.6.0' --editable '.[yaml]' pytest hypothesis
+	.venv-mjlab/bin/python $(PIP) -c constraints-mjlab.txt torch
+	.venv-mjlab/bin/python $(PIP) -c constraints-mjlab.txt torch mjlab --editable '.[yaml]' pytest hypothesis
 	touch $@

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -12,6 +13,7 @@ import pytest
 import warp as wp
 from hypothesis import settings
 
+import actuon
 from actuon.sim.newton.adjoints import leave_out_adjoints
 
 gc.disable()  # until tests begin
@@ -21,7 +23,14 @@ settings.register_profile("actuon", deadline=None, derandomize=True, max_example
 settings.load_profile("actuon")
 
 
-OPTIMISED = ("actuator/test_paths.py", "fit/", "studio/", "cli/test_fit.py", "kernel/test_cuda.py", "outside/test_accuracy.py")
+OPTIMISED = (
+    "actuator/test_paths.py",
+    "fit/",
+    "studio/",
+    "cli/test_fit.py",
+    "kernel/test_cuda.py",
+    "outside/test_accuracy.py",
+)
 """Tests that step more than they compile, and those whose compiler has no -O0."""
 
 
@@ -46,6 +55,16 @@ def pytest_collection_finish(session):
         leave_out_adjoints()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _no_simulation_is_left():
+    """Fail a test that leaves a simulation open: it would be the current one of those that follow."""
+    yield
+    with contextlib.suppress(actuon.SimulationError):
+        actuon.current_simulation()
+        gc.collect()  # it may be garbage in a cycle
+        pytest.fail(f"{actuon.current_simulation()!r} is still open")
 
 
 @pytest.fixture
