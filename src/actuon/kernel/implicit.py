@@ -105,6 +105,14 @@ class Solve:
         raise NotImplementedError
 
     def launch_by_dof(self, key: str, name: str, in_lanes: bool, values: dict[str, Any]) -> None:
+        """Launch a kernel over the DOFs.
+
+        Args:
+            key: What the launch is called, to be bound once.
+            name: Name of the kernel.
+            in_lanes: Take blocks of DOFs, on the CPU. Otherwise each DOF is a thread.
+            values: Arguments that may change, by name.
+        """
         in_lanes = in_lanes and self._device.is_cpu
         kernel = getattr(implicit_lanes if in_lanes else implicit_scalar, name)
         self._launch(key, kernel, -(-self._n // CELL) if in_lanes else self._n, values)
