@@ -12,7 +12,7 @@ import logging
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,9 @@ import warp as wp
 import actuon
 
 from . import chains, file, fits, implicit, networks, robots
-from .case import Case, Size, Unavailable
+from .case import Case, Scope, Unavailable
 
-PARTS: dict[str, Callable[[Size], Iterator[Case]]] = {
+PARTS: dict[str, Callable[[Scope], Iterator[Case]]] = {
     "chains": chains.cases,
     "networks": networks.cases,
     "implicit": implicit.cases,
@@ -35,7 +35,7 @@ PARTS: dict[str, Callable[[Size], Iterator[Case]]] = {
 class Run:
     """One pass over the cases of a part."""
 
-    def __init__(self, part: str, size: Size):
+    def __init__(self, part: str, scope: Scope):
         self.part = part
         self.arrays: file.Arrays = {}
         """What was computed, by entry."""
@@ -44,10 +44,11 @@ class Run:
         self.unavailable: dict[str, str] = {}
         """Cases that this machine cannot run, and why."""
         self._begin = self._told = time.monotonic()
-        for count, case in enumerate(PARTS[part](size), start=1):
+        cases = [case for case in PARTS[part](scope) if case.name.startswith(scope.prefix)]
+        for count, case in enumerate(cases, start=1):
             self._run(case)
             self._tell(count)
-        self._tell(count, final=True)
+        self._tell(len(cases), final=True)
 
     def _run(self, case: Case) -> None:
         try:
@@ -67,12 +68,12 @@ class Run:
             print(said, file=sys.stderr, flush=True)
 
 
-def write(folder: Path, parts: Sequence[str], size: Size) -> int:
+def write(folder: Path, parts: Sequence[str], scope: Scope) -> int:
     """Write the golden files of some parts. Returns the exit code: 1 where a case failed."""
     folder.mkdir(parents=True, exist_ok=True)
     described, failed = file.about(), 0
     for part in parts:
-        run = Run(part, size)
+        run = Run(part, scope)
         file.write(folder / f"{part}.npz", run.arrays, described)
         failed += len(run.failed)
         _print_cases(run)
@@ -80,7 +81,7 @@ def write(folder: Path, parts: Sequence[str], size: Size) -> int:
     return 1 if failed else 0
 
 
-def check(folder: Path, parts: Sequence[str], size: Size) -> int:
+def check(folder: Path, parts: Sequence[str], scope: Scope) -> int:
     """Compute some parts anew and compare. Returns the exit code: 1 where anything differs, failed or is missing."""
     equal = differ = 0
     told: set[str] = set()
@@ -92,11 +93,12 @@ def check(folder: Path, parts: Sequence[str], size: Size) -> int:
             differ += 1
             continue
         stored, before = file.read(path)
+        stored = {name: array for name, array in stored.items() if name.startswith(scope.prefix)}
         for line in _other_machine(before, here):
             if line not in told:
                 print(line)
                 told.add(line)
-        run = Run(part, size)
+        run = Run(part, scope)
         _print_cases(run)
         differ += len(run.failed)
         for name, array in run.arrays.items():
@@ -105,12 +107,17 @@ def check(folder: Path, parts: Sequence[str], size: Size) -> int:
             equal += not said
             if said:
                 print(f"{name}: {said}")
-        for name in stored.keys() - run.arrays.keys():
-            if not any(name.startswith(f"{case}/") for case in run.failed):
+        for name in sorted(stored.keys() - run.arrays.keys()):
+            if not _is_of(name, run.failed) and not _is_of(name, run.unavailable):
                 print(f"{name}: is missing")
                 differ += 1
+        differ += sum(_is_of(name, run.unavailable) for name in stored)
     print(f"{_count(equal, 'entries')} equal, {_count(differ, 'differ')}", flush=True)
     return 1 if differ else 0
+
+
+def _is_of(entry: str, cases: Iterable[str]) -> bool:
+    return any(entry.startswith(f"{case}/") for case in cases)
 
 
 def _print_cases(run: Run) -> None:
@@ -139,13 +146,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--folder", type=Path, default=Path("out/golden"), help="folder of the files, one for each part"
     )
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
+    parser.add_argument("--prefix", default="", help="run only cases whose names begin so, such as chains/drive")
     options = parser.parse_args(arguments)
     actuon.quiet()
     wp.config.optimization_level = None  # Warp's default, which users run
     warnings.simplefilter("ignore")
     logging.getLogger("actuon").setLevel(logging.ERROR)
     run = write if options.command == "write" else check
-    return run(options.folder, options.only or list(PARTS), Size())
+    return run(options.folder, options.only or list(PARTS), Scope(prefix=options.prefix))
 
 
 if __name__ == "__main__":

@@ -30,13 +30,15 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Size:
+class Scope:
     """How much of each part to run."""
 
     dofs: tuple[int, ...] = (1, 12, 65, 700)
     """Numbers of DOFs of each chain."""
     environments: tuple[int, ...] = (1, 3, 16)
     """Numbers of copies of each robot; MuJoCo's compiled loop steps the last."""
+    prefix: str = ""
+    """What names of cases begin with; the others are left out."""
 
 
 def seeded(name: str, *numbers: int) -> np.random.Generator:

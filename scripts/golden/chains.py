@@ -14,7 +14,7 @@ import warp as wp
 
 import actuon
 
-from .case import Case, Size, seeded
+from .case import Case, Scope, seeded
 from .rollout import DT, Named, cases_of, random_steps
 
 Draw = Callable[[np.random.Generator, int], Any]
@@ -315,14 +315,14 @@ LAYOUTS = ("pid-table_dc_max-late", "drive", "friction on both sides", "held")
 """Chains that are run on arrays of other layouts too."""
 
 
-def cases(size: Size) -> Iterator[Case]:
+def cases(scope: Scope) -> Iterator[Case]:
     """Return the cases of all chains."""
     for name, chain in CHAINS.items():
-        dofs = tuple(dict.fromkeys(-(-n // chain.step) * chain.step for n in size.dofs))
+        dofs = tuple(dict.fromkeys(-(-n // chain.step) * chain.step for n in scope.dofs))
         build = functools.partial(chain.build, name)
         yield from cases_of(f"chains/{name}", build, dofs, fusible=chain.fusible)
     for name, kind in itertools.product(LAYOUTS, ("scattered", "strided", "double")):
-        for n in size.dofs:
+        for n in scope.dofs:
             yield Case(f"layouts/{name}/{n}/{kind}", functools.partial(_laid_out, name, n, kind))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import actuon
 from actuon.fit import JointLog, KnownLoadPlant, Log, Model, Parameter, RobotPlant, SearchOptions, fit_logs
 
-from .case import Case, Size, leave_out_adjoints, seeded
+from .case import Case, Scope, leave_out_adjoints, seeded
 from .rollout import Named
 
 CANDIDATES = 4
@@ -140,7 +140,7 @@ MODELS: dict[str, Model] = {
 }
 
 
-def cases(size: Size) -> Iterator[Case]:
+def cases(scope: Scope) -> Iterator[Case]:
     """Return the cases of all plants and models, and of searches."""
     for plant in PLANTS:
         for model in MODELS:

@@ -14,7 +14,7 @@ import warp as wp
 
 import actuon
 
-from .case import Case, Size, seeded
+from .case import Case, Scope, seeded
 from .rollout import DT, Named, saved
 
 _STEPS = 6
@@ -59,11 +59,11 @@ CHAINS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
 """Stages and options, by name."""
 
 
-def cases(size: Size) -> Iterator[Case]:
+def cases(scope: Scope) -> Iterator[Case]:
     """Return the cases of all chains and responses."""
     for name, block in itertools.product(CHAINS, (0, *_ROBOTS)):
         shape = f"robots of {block}" if block else "diagonal"
-        counts = sorted({-(-n // (block or 1)) * (block or 1) for n in (*size.dofs, _N)})
+        counts = sorted({-(-n // (block or 1)) * (block or 1) for n in (*scope.dofs, _N)})
         for n in counts:
             yield Case(f"implicit/{name}/{n}/{shape}", functools.partial(_stepped, name, n, block))
     for block in (0, 2):

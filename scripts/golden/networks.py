@@ -13,7 +13,7 @@ import numpy as np
 
 import actuon
 
-from .case import DATA, Case, Size, Unavailable, seeded
+from .case import DATA, Case, Scope, Unavailable, seeded
 from .rollout import Named, cases_of
 
 FOLDER = DATA / "networks"
@@ -52,14 +52,14 @@ _CLASSES = {
 }
 
 
-def cases(size: Size) -> Iterator[Case]:
+def cases(scope: Scope) -> Iterator[Case]:
     """Return the cases of all networks."""
     kinds = dict.fromkeys(MLPS, "mlp") | {name: values[0] for name, values in RECURRENT.items()} | PUBLISHED
     for name, kind in kinds.items():
         if name in PUBLISHED and not (FOLDER / name).is_file():
             yield Case(f"networks/{name}", functools.partial(_absent, name))
             continue
-        yield from cases_of(f"networks/{name}", functools.partial(_build, name, kind), size.dofs)
+        yield from cases_of(f"networks/{name}", functools.partial(_build, name, kind), scope.dofs)
 
 
 def _absent(name: str) -> Named:

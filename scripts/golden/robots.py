@@ -15,7 +15,7 @@ import numpy as np
 import actuon
 from actuon import lab
 
-from .case import DATA, Case, Size, Unavailable, leave_out_adjoints, seeded
+from .case import DATA, Case, Scope, Unavailable, leave_out_adjoints, seeded
 from .rollout import Named
 
 FOLDER = DATA / "robots"
@@ -164,15 +164,15 @@ MORE_MODES: dict[str, Attach] = {
 """What drives the shipped robots besides."""
 
 
-def cases(size: Size) -> Iterator[Case]:
+def cases(scope: Scope) -> Iterator[Case]:
     """Return the cases of all robots."""
     for name in (*SHIPPED, *PUBLIC, *SMALL):
         for mode in MODES | (MORE_MODES if name in SHIPPED else {}):
-            for count in size.environments:
+            for count in scope.environments:
                 yield Case(f"mujoco/{name}/{mode}/{count}", functools.partial(_in_mujoco, name, mode, count))
     for name in SHIPPED_USD:
         for mode in (*MODES, "file", "friction"):
-            for count in size.environments:
+            for count in scope.environments:
                 yield Case(f"newton/{name}/{mode}/{count}", functools.partial(_in_newton, name, mode, count))
 
 
