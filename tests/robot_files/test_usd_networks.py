@@ -197,11 +197,16 @@ def test_a_network_is_read_once_for_all_joints_and_robots(tmp_path, reads):
     path = network(tmp_path / "net.safetensors")
     (tmp_path / "m.xml").write_text(MJCF)
     neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(path))
-    actuon.save_actuators(tmp_path / "m.actuon.yaml", [actuon.ActuatorEntry("all", ".*", neural)])
-    with actuon.MujocoSimulation(tmp_path / "m.xml", num_envs=4):
-        actuators = actuon.ArticulationActuators("robot")
-        assert len(actuators.actuators) == 1
-        assert reads == [path]
+    limited = actuon.ActuatorConfig(actuon.NeuralControlConfig(path), [actuon.MaxEffortClampingConfig(5.0)])
+    alike = [actuon.ActuatorEntry("all", ".*", neural)]
+    differing = [actuon.ActuatorEntry("one", "a", limited), actuon.ActuatorEntry("others", "b|c", neural)]
+    for count, entries in ((1, alike), (2, differing)):
+        actuon.save_actuators(tmp_path / "m.actuon.yaml", entries)
+        reads.clear()
+        with actuon.MujocoSimulation(tmp_path / "m.xml", num_envs=4):
+            actuators = actuon.ArticulationActuators("robot")
+            assert len(actuators.actuators) == count
+            assert reads == [path]
     builder = actuon.ActuatorBuilder()
     for i in range(6):
         builder.add(neural, i)
