@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network controllers of every kind, several sizes and all activations, and published ones where they are there."""
+"""Network controllers of every kind, several sizes and usual activations, and published ones where they are there."""
 
 from __future__ import annotations
 
@@ -18,27 +18,16 @@ from .rollout import Named, cases_of
 
 FOLDER = DATA / "networks"
 PUBLISHED = {"unitree_go1.pt": "mlp", "anydrive_v3_lstm.pt": "lstm"}
-ACTIVATIONS = (
-    "ReLU",
-    "LeakyReLU",
-    "ELU",
-    "SELU",
-    "GELU",
-    "SiLU",
-    "Tanh",
-    "Sigmoid",
-    "Softplus",
-    "Softsign",
-    "Identity",
-)
-MLPS = {
-    "mlp of 0": (4, (), "ELU", ".safetensors"),
-    "mlp of 1 of 4": (4, (4,), "ELU", ".safetensors"),
-    "mlp of 2 of 30": (6, (30, 30), "Softsign", ".pt"),
-    "mlp of 3 of 64": (6, (64, 64, 64), "ELU", ".onnx"),
-    **{f"mlp {activation}": (6, (8, 9), activation, ".safetensors") for activation in ACTIVATIONS},
+MLPS: dict[str, tuple[int, tuple[tuple[int, str], ...], str]] = {
+    "mlp of 0": (4, (), ".safetensors"),
+    "mlp of 1": (4, ((4, "ELU"),), ".safetensors"),
+    "mlp of 2": (6, ((30, "Softsign"),) * 2, ".pt"),
+    "mlp of 3": (6, ((64, "ELU"),) * 3, ".onnx"),
+    "mlp piecewise": (6, ((8, "ReLU"), (9, "LeakyReLU"), (7, "Identity")), ".safetensors"),
+    "mlp smooth": (6, ((8, "ELU"), (9, "SELU"), (7, "GELU"), (8, "SiLU")), ".safetensors"),
+    "mlp bounded": (6, ((8, "Tanh"), (9, "Sigmoid"), (7, "Softplus"), (8, "Softsign")), ".safetensors"),
 }
-"""By name: number of inputs, widths, activation and format."""
+"""By name: number of inputs, width and activation of each layer, and format."""
 RECURRENT = {
     f"{kind} of {layers} of {hidden}": (kind, layers, hidden, ending)
     for kind in ("lstm", "gru")
@@ -82,8 +71,8 @@ def _file(name: str) -> Path:
     if name in PUBLISHED:
         return FOLDER / name
     module = _mlp(name) if name in MLPS else _recurrent(name)
-    values = MLPS[name] if name in MLPS else RECURRENT[name]
-    path = Path(_folder().name) / f"{name}{values[-1]}"
+    ending = MLPS[name][-1] if name in MLPS else RECURRENT[name][-1]
+    path = Path(_folder().name) / f"{name}{ending}"
     actuon.save_network(_with_random_weights(module, name), path)
     return path
 
@@ -103,9 +92,9 @@ def _with_random_weights(module: Any, name: str) -> Any:
 def _mlp(name: str) -> Any:
     from torch import nn
 
-    inputs, widths, activation, _ = MLPS[name]
+    inputs, layers, _ = MLPS[name]
     parts: list[Any] = []
-    for width in widths:
+    for width, activation in layers:
         parts += [nn.Linear(inputs, width), getattr(nn, activation)()]
         inputs = width
     return nn.Sequential(*parts, nn.Linear(inputs, 1))

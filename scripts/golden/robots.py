@@ -56,6 +56,8 @@ SHIPPED_USD = {"quadruped": actuon.assets.quadruped_usd, "arm": actuon.assets.ar
 GAINS = {"quadruped": (60.0, 1.5), "arm": (300.0, 20.0)}
 """kp and kd of robots that need others than the usual ones."""
 USUAL_GAINS = (5.0, 0.2)
+LIMIT = 0.1
+"""Largest effort, as the share of kp that is an error in position [rad or m]; commands are up to three times as far."""
 WITHOUT_SERVOS = ("agility_cassie", "robotiq_2f85", "unitree_go2", "unitree_h1", "slider")
 """Robots with joints that no servo of the model holds. Without actuators they are pushed by efforts."""
 
@@ -79,23 +81,26 @@ def _servos(robots: actuon.Articulation, name: str) -> None:
 
 
 def _explicit(robots: actuon.Articulation, name: str) -> Any:
-    limits = [actuon.DCMotorClampingConfig(24.0, 30.0, 24.0), actuon.MaxEffortClampingConfig(20.0)]
+    most = LIMIT * GAINS.get(name, USUAL_GAINS)[0]
+    limits = [actuon.DCMotorClampingConfig(1.2 * most, 8.0, 1.1 * most), actuon.MaxEffortClampingConfig(most)]
     return _attached(robots, actuon.ActuatorConfig(_pd(name), limits, actuon.DelayConfig(1)))
 
 
 def _tangent(robots: actuon.Articulation, name: str) -> Any:
     stiff = actuon.PDControlConfig(*(4.0 * gain for gain in GAINS.get(name, USUAL_GAINS)))
-    limits = [actuon.DCMotorClampingConfig(60.0, 30.0, 60.0)]
+    most = LIMIT * stiff.kp
+    limits = [actuon.DCMotorClampingConfig(1.2 * most, 8.0, most)]
     return _attached(robots, actuon.ActuatorConfig(stiff, limits), "tangent")
 
 
 def _groups(robots: actuon.Articulation, name: str) -> Any:
     kp, kd = GAINS.get(name, USUAL_GAINS)
+    most = LIMIT * kp
     half = len(robots.dof_names) // 2 + 2  # which leaves joints of one tendon in one group
     first, second = (list(names) for names in (robots.dof_names[:half], robots.dof_names[half:]))
     groups: dict[str, Any] = {
         "late": lab.DelayedPDActuatorCfg(
-            joint_names_expr=first, stiffness=kp, damping=kd, effort_limit=20.0, min_delay=0, max_delay=3, seed=4
+            joint_names_expr=first, stiffness=kp, damping=kd, effort_limit=most, min_delay=0, max_delay=3, seed=4
         )
     }
     if second:
@@ -103,9 +108,9 @@ def _groups(robots: actuon.Articulation, name: str) -> Any:
             joint_names_expr=second,
             stiffness=kp,
             damping=kd,
-            saturation_effort=24.0,
-            velocity_limit=30.0,
-            effort_limit=20.0,
+            saturation_effort=1.2 * most,
+            velocity_limit=8.0,
+            effort_limit=most,
             seed=5,
         )
     return lab.ActuatorGroups(robots, groups)
@@ -113,7 +118,9 @@ def _groups(robots: actuon.Articulation, name: str) -> Any:
 
 def _implicit_group(robots: actuon.Articulation, name: str) -> Any:
     kp, kd = GAINS.get(name, USUAL_GAINS)
-    cfg = lab.ImplicitActuatorCfg(joint_names_expr=[".*"], stiffness=kp, damping=kd, effort_limit=20.0, armature=0.01)
+    cfg = lab.ImplicitActuatorCfg(
+        joint_names_expr=[".*"], stiffness=kp, damping=kd, effort_limit=20.0, armature=0.01, seed=6
+    )
     return lab.ActuatorGroups(robots, {"all": cfg})
 
 
@@ -214,9 +221,9 @@ def _driven(simulation: actuon.Simulation, name: str, mode: str) -> Named:
     found: dict[str, np.ndarray] = {}
     with attached if attached is not None else contextlib.nullcontext():
         for steps in BURSTS:
-            offsets = rng.uniform(-0.1, 0.1, start.shape).astype(np.float32)
+            offsets = rng.uniform(-0.3, 0.3, start.shape).astype(np.float32)
             if attached is None and name in WITHOUT_SERVOS:
-                robots.set_dof_efforts(5.0 * offsets)
+                robots.set_dof_efforts(2.0 * offsets)
             else:
                 robots.set_dof_position_targets(start + offsets)
             simulation.step(steps)
