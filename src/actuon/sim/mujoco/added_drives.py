@@ -178,7 +178,7 @@ def copy_values(source: Any, target: Any) -> None:
     """Give a model the values of another that has the same parts, but may have more or fewer actuators at the end."""
     for field in dir(source):
         is_structure = field.startswith(("name", "path", "_")) or field.endswith(_STRUCTURE)
-        values = None if is_structure else getattr(source, field)
+        values: Any = None if is_structure else getattr(source, field)
         if field == "tree_sleep_policy":
             chosen = values >= _CHOSEN_SLEEP
             getattr(target, field)[chosen] = values[chosen]
