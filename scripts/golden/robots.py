@@ -82,14 +82,14 @@ def _servos(robots: actuon.Articulation, name: str) -> None:
 
 def _explicit(robots: actuon.Articulation, name: str) -> Any:
     most = LIMIT * GAINS.get(name, USUAL_GAINS)[0]
-    limits = [actuon.DCMotorClampingConfig(1.2 * most, 8.0, 1.1 * most), actuon.MaxEffortClampingConfig(most)]
+    limits = [actuon.DCMotorClampingConfig(most, 4.0, most), actuon.MaxEffortClampingConfig(0.95 * most)]
     return _attached(robots, actuon.ActuatorConfig(_pd(name), limits, actuon.DelayConfig(1)))
 
 
 def _tangent(robots: actuon.Articulation, name: str) -> Any:
     stiff = actuon.PDControlConfig(*(4.0 * gain for gain in GAINS.get(name, USUAL_GAINS)))
     most = LIMIT * stiff.kp
-    limits = [actuon.DCMotorClampingConfig(1.2 * most, 8.0, most)]
+    limits = [actuon.DCMotorClampingConfig(most, 4.0, most)]
     return _attached(robots, actuon.ActuatorConfig(stiff, limits), "tangent")
 
 
@@ -108,9 +108,9 @@ def _groups(robots: actuon.Articulation, name: str) -> Any:
             joint_names_expr=second,
             stiffness=kp,
             damping=kd,
-            saturation_effort=1.2 * most,
-            velocity_limit=8.0,
-            effort_limit=most,
+            saturation_effort=most,
+            velocity_limit=4.0,
+            effort_limit=0.95 * most,
             seed=5,
         )
     return lab.ActuatorGroups(robots, groups)
