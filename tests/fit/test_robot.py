@@ -141,6 +141,15 @@ def test_a_joint_alone_has_the_armature_of_the_file_where_its_chain_brings_none(
     np.testing.assert_allclose(alone.errors(models, none), plant.errors(models, none), rtol=0.15)
 
 
+def test_a_plant_keeps_its_simulation_to_itself(arm: Path) -> None:
+    with actuon.MujocoSimulation(arm) as simulation:
+        plant = RobotPlant(arm, [recorded(1, 0.5)], dt=0.002)
+        plant.errors([Model(joint, chain(joint), ()) for joint in plant.joints], [np.zeros((1, 0))] * 2)
+        assert actuon.current_simulation() is simulation
+    with pytest.raises(actuon.SimulationError, match="there is no simulation"):
+        actuon.current_simulation()
+
+
 def test_errors_are_those_of_the_residuals(arm: Path) -> None:
     plant = RobotPlant(arm, [recorded(1, 2.0), recorded(2, 1.0), recorded(3, 0.9)], dt=0.002)
     models = [Model(joint, chain(joint, kp=10.0), ()) for joint in plant.joints]

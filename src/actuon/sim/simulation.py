@@ -286,12 +286,16 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         self.stop()
         self._closed = True
         self._events.clear()
-        _live[:] = [ref for ref in _live if ref() is not self]
+        self.hide()
 
     def check_open(self) -> None:
         """Refuse to use what is closed."""
         if self._closed:
             raise SimulationError("the simulation is closed")
+
+    def hide(self) -> None:
+        """Never be the `current_simulation`: for a simulation that a program keeps to itself."""
+        _live[:] = [ref for ref in _live if ref() is not self]
 
     def __enter__(self) -> Self:
         self.check_open()

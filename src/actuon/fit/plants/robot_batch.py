@@ -82,6 +82,7 @@ class RobotBatch:
             configs.append(config)
             self._delays.append(delay)
         self._simulation = MujocoSimulation(robot.model, max(self._trials, FEW + 1), dt)
+        self._simulation.hide()
         name = self._simulation.robots[0].name
         with _silent("actuon.actuators"):
             self._actuators = ArticulationActuators.from_actuators(
