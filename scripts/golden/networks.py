@@ -56,7 +56,7 @@ def _absent(name: str) -> Named:
 
 
 def _build(name: str, kind: str, n: int, **options: Any) -> actuon.Actuator:
-    stages = [_CLASSES[kind](_file(name)), actuon.ClampingMaxEffort(9.0)]
+    stages = [_CLASSES[kind](network_file(name)), actuon.ClampingMaxEffort(9.0)]
     return actuon.Actuator(range(n), stages=stages, **options)
 
 
@@ -66,7 +66,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @functools.cache
-def _file(name: str) -> Path:
+def network_file(name: str) -> Path:
     """Return the file of a network, which is written the first time."""
     if name in PUBLISHED:
         return FOLDER / name

@@ -16,6 +16,7 @@ import actuon
 from actuon import lab
 
 from .case import DATA, Case, Scope, Unavailable, leave_out_adjoints, seeded
+from .networks import network_file
 from .rollout import Named
 
 FOLDER = DATA / "robots"
@@ -93,6 +94,16 @@ def _tangent(robots: actuon.Articulation, name: str) -> Any:
     return _attached(robots, actuon.ActuatorConfig(stiff, limits), "tangent")
 
 
+def _auto(robots: actuon.Articulation, name: str) -> Any:
+    stiff = actuon.PDControlConfig(*(8.0 * gain for gain in GAINS.get(name, USUAL_GAINS)))
+    return _attached(robots, actuon.ActuatorConfig(stiff, [actuon.MaxEffortClampingConfig(LIMIT * stiff.kp)]), "auto")
+
+
+def _network(robots: actuon.Articulation, name: str) -> Any:
+    config = actuon.NeuralControlConfig(str(network_file("lstm of 1 of 4")))
+    return _attached(robots, actuon.ActuatorConfig(config, [actuon.MaxEffortClampingConfig(20.0)]))
+
+
 def _groups(robots: actuon.Articulation, name: str) -> Any:
     kp, kd = GAINS.get(name, USUAL_GAINS)
     most = LIMIT * kp
@@ -161,6 +172,8 @@ MODES: dict[str, Attach] = {"servos": _servos, "explicit": _explicit, "tangent":
 """What drives every robot."""
 MORE_MODES: dict[str, Attach] = {
     "file": _from_file,
+    "auto": _auto,
+    "network": _network,
     "implicit group": _implicit_group,
     "battery": _battery,
     "friction": _friction,
