@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.util
 import os
 import sys
 import warnings
@@ -55,6 +56,29 @@ def pytest_collection_finish(session):
         leave_out_adjoints()
     gc.freeze()
     gc.enable()
+
+
+@contextlib.contextmanager
+def _skipped_without_newton():
+    """Skip what needs Newton where it is not installed, as beside MuJoCo 4."""
+    try:
+        yield
+    except actuon.MissingExtraError as error:
+        if error.package != "newton" or importlib.util.find_spec("newton") is not None:
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    with _skipped_without_newton():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    with _skipped_without_newton():
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

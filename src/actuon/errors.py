@@ -83,6 +83,7 @@ class MissingExtraError(ActuonError, ImportError):
     """An optional dependency is needed and not installed."""
 
     def __init__(self, package: str, extra: str | None, purpose: str):
+        self.package = package
         how = f"'{package}'" if extra is None else f"'actuon[{extra}]', from a checkout '.[{extra}]'"
         super().__init__(f"{purpose} needs '{package}': install it with  pip install {how}")
 

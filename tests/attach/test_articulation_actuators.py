@@ -564,13 +564,14 @@ def test_nothing_is_allocated_after_the_first_step(kind, monkeypatch):
         monkeypatch.setattr(wp.array, "__init__", counted)
         tracemalloc.start()
         simulation.step(20)
-        before = tracemalloc.get_traced_memory()[0]
-        simulation.step(200)
-        grown = tracemalloc.get_traced_memory()[0] - before
+        held = [tracemalloc.get_traced_memory()[0]]
+        for _ in range(3):
+            simulation.step(200)
+            held.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
         assert not arrays
         assert actuators.telemetry().applied_effort.any()
-    assert grown < 2000
+    assert min(np.diff(held)) < 2000, "what steps keep, they keep in each round; other threads allocate once"
 
 
 def test_many_robots_cost_one_launch(monkeypatch):

@@ -16,7 +16,6 @@ import pytest
 from pxr import Sdf, Usd, UsdPhysics
 
 import actuon
-import actuon.newton
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, Recorder
 from actuon.attach.graph_node.OgnArticulationActuators import ActuatorsState
 from actuon.graph import GraphRunner

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import newton
 import numpy as np
 import pytest
 import warp as wp
 
 import actuon
-import actuon.newton
 from tests.support.robot_files import EXAMPLES, add, robot
+
+newton = pytest.importorskip("newton")
 
 ASSETS = actuon.assets.FOLDER
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import newton
 import numpy as np
 import pytest
 from pxr import Gf, UsdGeom, UsdPhysics
@@ -16,6 +15,8 @@ from actuon.lab import ActuatorGroups, IdealPDActuatorCfg
 from actuon.sim import Articulation
 from tests.support.command_line import command
 from tests.support.robot_files import robot, solid
+
+newton = pytest.importorskip("newton")
 
 ASSETS = actuon.assets.FOLDER
 NEWTON = Path(newton.__file__).parent / "examples" / "assets"

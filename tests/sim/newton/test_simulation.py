@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import mujoco
-import newton
 import numpy as np
 import pytest
 from pxr import UsdPhysics
@@ -15,6 +14,8 @@ import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
 from actuon.sim import Articulation
 from tests.support.robot_files import robot, solid
+
+newton = pytest.importorskip("newton")
 
 ASSETS = actuon.assets.FOLDER
 NEWTON = Path(newton.__file__).parent / "examples" / "assets"
