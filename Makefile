@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 PYTEST := -m pytest -n 2 --dist worksteal --ignore tests/studio/test_page.py --ignore tests/package/test_wheel.py
+WITH_MUJOCO := $(addprefix tests/,attach cli fit gym inspect sim stability studio)
 
 MINUTES ?= 10
 
@@ -31,8 +32,8 @@ test-mjlab: .venv-mjlab/.installed
 	  tests/attach/mjlab tests/docs/test_pages.py tests/package/test_signatures.py -k mjlab
 
 test-mujoco4: .venv-mujoco4/.installed
-	.venv-mujoco4/bin/python $(PYTEST) -m 'not optimised' tests/sim tests/attach tests/inspect tests/stability tests/gym tests/cli
-	.venv-mujoco4/bin/python $(PYTEST) -m optimised tests/fit tests/studio
+	.venv-mujoco4/bin/python $(PYTEST) -m 'not optimised' $(WITH_MUJOCO)
+	.venv-mujoco4/bin/python $(PYTEST) -m optimised $(WITH_MUJOCO)
 
 # What the registry has today, whatever the bounds in pyproject.toml say.
 test-latest:

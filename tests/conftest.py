@@ -26,20 +26,34 @@ settings.load_profile("actuon")
 
 OPTIMISED = (
     "actuator/test_paths.py",
+    "cli/",
     "fit/",
-    "studio/",
-    "cli/test_fit.py",
+    "inspect/test_reports.py",
     "kernel/test_cuda.py",
     "outside/test_accuracy.py",
+    "plot/",
+    "sim/mujoco/test_driven_loop.py",
+    "studio/",
 )
-"""Tests that step more than they compile, and those whose compiler has no -O0."""
+"""Tests that compile as users do, marked ``optimised``: every built-in chain, those that step more than they compile,
+and those for CUDA, whose compiler takes no -O0."""
 
 
-@pytest.hookimpl(tryfirst=True)
+def _is_optimised(path):
+    return path.relative_to(Path(__file__).parent).as_posix().startswith(OPTIMISED)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import only the files of the run: ``-m optimised`` or ``-m "not optimised"``."""
+    chosen = {"optimised": True, "not optimised": False}.get(config.getoption("markexpr"))
+    is_left_out = chosen is not None and collection_path.is_file() and _is_optimised(collection_path) != chosen
+    return is_left_out or None
+
+
 def pytest_collection_modifyitems(items):
     """Begin with tests that name Newton, so that one process of two has them, and its kernels are compiled once."""
     for item in items:
-        if str(item.path.relative_to(Path(__file__).parent)).startswith(OPTIMISED):
+        if _is_optimised(item.path):
             item.add_marker("optimised")
     items.sort(key=lambda item: "newton" not in item.nodeid.lower())
 
@@ -55,6 +69,7 @@ def pytest_collection_finish(session):
     if "newton" in sys.modules:
         leave_out_adjoints()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
 
@@ -81,9 +96,9 @@ def pytest_runtest_call():
         return (yield)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _no_simulation_is_left():
-    """Fail a test that leaves a simulation open: it would be the current one of those that follow."""
+    """Fail where tests leave a simulation open: it would be the current one of those that follow."""
     yield
     with contextlib.suppress(actuon.SimulationError):
         actuon.current_simulation()
