@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
-PYTEST := -m pytest -n 2 --dist worksteal --ignore tests/studio/test_page.py --ignore tests/package/test_wheel.py
+PYTEST := -m pytest -n 2 --dist worksteal
+ELSEWHERE := $(addprefix --ignore tests/,demo package/test_wheel.py plot studio/test_page.py)
 WITH_MUJOCO := $(addprefix tests/,attach cli fit gym inspect sim stability studio)
 
 MINUTES ?= 10
 
-.PHONY: demo test test-page test-wheel test-ray test-mjlab test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
+.PHONY: demo test test-demo test-page test-wheel test-ray test-mjlab test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
         golden golden-check constraints format clean
 
 demo: .venv/.demo
@@ -15,8 +16,11 @@ demo: .venv/.demo
 
 # Tests that compile more than they step do so without optimisation, in a third of the time; the others as users do.
 test: .venv/.dev
-	$(BIN)/python $(PYTEST) -m 'not optimised'
-	$(BIN)/python $(PYTEST) -m optimised
+	$(BIN)/python $(PYTEST) $(ELSEWHERE) -m 'not optimised'
+	$(BIN)/python $(PYTEST) $(ELSEWHERE) -m optimised
+
+test-demo: .venv/.dev
+	$(BIN)/python $(PYTEST) tests/demo tests/plot
 
 test-page: .venv/.dev
 	$(BIN)/python -m pytest tests/studio/test_page.py
@@ -32,8 +36,8 @@ test-mjlab: .venv-mjlab/.installed
 	  tests/attach/mjlab tests/docs/test_pages.py tests/package/test_signatures.py -k mjlab
 
 test-mujoco4: .venv-mujoco4/.installed
-	.venv-mujoco4/bin/python $(PYTEST) -m 'not optimised' $(WITH_MUJOCO)
-	.venv-mujoco4/bin/python $(PYTEST) -m optimised $(WITH_MUJOCO)
+	.venv-mujoco4/bin/python $(PYTEST) $(ELSEWHERE) -m 'not optimised' $(WITH_MUJOCO)
+	.venv-mujoco4/bin/python $(PYTEST) $(ELSEWHERE) -m optimised $(WITH_MUJOCO)
 
 # What the registry has today, whatever the bounds in pyproject.toml say.
 test-latest:
@@ -43,8 +47,9 @@ test-latest:
 	.venv-latest/bin/python $(PIP) torch==2.13.0
 	.venv-latest/bin/python $(PIP) -r .venv-latest/requirements.txt
 	.venv-latest/bin/python $(PIP) --no-deps --editable .
-	.venv-latest/bin/python $(PYTEST) -m 'not optimised'
-	.venv-latest/bin/python $(PYTEST) -m optimised
+	.venv-latest/bin/python $(PYTEST) $(ELSEWHERE) -m 'not optimised'
+	.venv-latest/bin/python $(PYTEST) $(ELSEWHERE) -m optimised
+	.venv-latest/bin/python $(PYTEST) tests/demo tests/plot
 
 fuzz: .venv/.dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)

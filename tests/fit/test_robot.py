@@ -388,21 +388,3 @@ def test_a_plant_that_was_sent_elsewhere_keeps_its_runs(arm: Path) -> None:
     assert [run.time[0] for run in sent.runs] == [run.time[0] for run in some.runs]
     np.testing.assert_array_equal(sent.log_of_run, [0, 1])
     np.testing.assert_array_equal(sent.zeros, some.zeros)
-
-
-def test_a_robot_in_usd_is_the_same_as_in_mjcf() -> None:
-    pytest.importorskip("newton")
-    time = np.arange(0.0, 0.4, 0.01)
-    wave = 0.2 * np.sin(6.0 * time)
-    at = {"joint2": 0.3, "joint4": -1.5}
-    joints = tuple(JointLog(name, where + wave, where + wave) for name, where in at.items())
-    log = Log("arm.csv", time, joints)
-    config = actuon.ActuatorConfig(actuon.PDControlConfig(400.0, 20.0))
-    models = [Model("pd", config, ()) for _ in joints]
-    found = []
-    for robot in (actuon.assets.arm_mjcf, actuon.assets.arm_usd):
-        plant = RobotPlant(robot, [log])
-        assert any("stand still" in finding for finding in plant.findings)
-        found.append(plant.residuals(models, [np.zeros((1, 0))] * 2)[0])
-    assert np.abs(found[0]).max() > 0.01
-    np.testing.assert_allclose(*found, atol=2e-3)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The actuon command, run in this process, which is quicker than in one of its own."""
+"""The actuon command, run in this process, which is quicker, or in one of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import warnings
 from unittest import mock
@@ -37,3 +38,19 @@ def outcome(*arguments):
         cli.main()
     printed, complaints = (stream.buffer.getvalue().decode() for stream in (out, error))
     return caught.value.code, printed, complaints
+
+
+def in_a_process(*arguments, code=0, cwd=None):
+    """What the command prints, to its standard output and error, run as users run it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "actuon.tools.cli", *map(str, arguments)],
+        env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert code or done.stderr == ""
+    return done.stdout, done.stderr

@@ -113,3 +113,15 @@ EXAMPLES = {
         actuon.DelayConfig(2),
     ),
 }
+
+
+def save_everything(path):
+    """Write a robot with a drive at the hip and every kind of stage at the knee, its delay the schema's default."""
+    stage = robot(Usd.Stage.CreateNew(str(path)))
+    drive = UsdPhysics.DriveAPI.Apply(stage.GetPrimAtPath("/Robot/joints/hip"), "angular")
+    drive.CreateStiffnessAttr(1.0)
+    prim = add(stage, EXAMPLES["everything"])
+    prim.AddAppliedSchema("NewtonActuatorDelayAPI")
+    prim.RemoveProperty("newton:delaySteps")
+    stage.GetRootLayer().Save()
+    return path
