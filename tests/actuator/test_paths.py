@@ -10,7 +10,7 @@ import warp as wp
 import actuon
 from actuon.kernel import launch
 from actuon.kernel.types import LANES
-from tests.support.chains import NAMES, Values, oracle_rollout, random_signals, rollout, simulation
+from tests.support.chains import NAMED, NAMES, Values, named, oracle_rollout, random_signals, rollout, simulation
 from tests.support.launches import record_launches
 
 STEPS = 12
@@ -32,6 +32,18 @@ def test_fused_equals_oracle_and_staged(name, rng):
     np.testing.assert_allclose(fused, expected, rtol=2e-4, atol=2e-4)
     staged = rollout(values.actuator(staged=True), steps, masks=masks)
     np.testing.assert_array_equal(fused, staged)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_chain_is_the_same_fused_and_staged_and_in_place(name, rng):
+    n = LANES + 7
+    steps = [random_signals(n, rng) for _ in range(STEPS)]
+    fused, staged = (actuon.Actuator(range(n), stages=named(name), fused=fused) for fused in (True, False))
+    expected = rollout(fused, steps)
+    assert np.isfinite(expected).all()
+    assert expected.any()
+    np.testing.assert_array_equal(rollout(fused, steps, stepping="one" if fused.state() else "two"), expected)
+    np.testing.assert_array_equal(rollout(staged, steps), expected)
 
 
 CHAIN = "pid-table_dc_max-late"
