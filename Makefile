@@ -3,13 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 PYTEST := -m pytest -n 2 --dist worksteal
-ELSEWHERE := $(addprefix --ignore tests/,demo package/test_wheel.py plot studio/test_page.py)
-WITH_MUJOCO := $(addprefix tests/,attach cli fit gym inspect sim stability studio)
+ELSEWHERE := $(addprefix --ignore tests/,demo kernel/test_optimisation.py package/test_wheel.py plot studio/test_page.py)
+WITH_MUJOCO := $(addprefix tests/,attach cli docs fit gym inspect robot_files sim stability studio actuator/test_control_every.py \
+  actuator/test_state_files.py components/test_delay_time.py components/test_one_file.py package/test_assets.py)
 
 MINUTES ?= 10
 
-.PHONY: demo test test-demo test-page test-wheel test-ray test-mjlab test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
-        golden golden-check constraints format clean
+.PHONY: demo test test-levels test-demo test-page test-wheel test-ray test-mjlab test-mujoco4 test-latest fuzz lint docs bench figures accuracy \
+        golden golden-check constraints format clean check-python
 
 demo: .venv/.demo
 	$(BIN)/actuon run src/actuon/assets/quadruped.xml
@@ -18,6 +19,9 @@ demo: .venv/.demo
 test: .venv/.dev
 	$(BIN)/python $(PYTEST) $(ELSEWHERE) -m 'not optimised'
 	$(BIN)/python $(PYTEST) $(ELSEWHERE) -m optimised
+
+test-levels: .venv/.dev
+	$(BIN)/python -m pytest tests/kernel/test_optimisation.py
 
 test-demo: .venv/.dev
 	$(BIN)/python $(PYTEST) tests/demo tests/plot
@@ -38,9 +42,10 @@ test-mjlab: .venv-mjlab/.installed
 test-mujoco4: .venv-mujoco4/.installed
 	.venv-mujoco4/bin/python $(PYTEST) $(ELSEWHERE) -m 'not optimised' $(WITH_MUJOCO)
 	.venv-mujoco4/bin/python $(PYTEST) $(ELSEWHERE) -m optimised $(WITH_MUJOCO)
+	.venv-mujoco4/bin/python $(PYTEST) tests/demo tests/plot
 
-# What the registry has today, whatever the bounds in pyproject.toml say.
-test-latest:
+# What the registry has today, whatever the upper bounds in pyproject.toml say; PyTorch stays, whose newest build is for CUDA.
+test-latest: check-python
 	rm -rf .venv-latest
 	$(PYTHON) -m venv .venv-latest
 	$(PYTHON) scripts/constraints.py newest dev > .venv-latest/requirements.txt
@@ -77,7 +82,7 @@ golden: .venv/.dev
 golden-check: .venv/.dev
 	$(BIN)/python -m scripts.golden check
 
-constraints:
+constraints: check-python
 	$(PYTHON) scripts/constraints.py write constraints.txt --editable '.[dev,docs,ray]' torch==2.13.0
 	$(PYTHON) scripts/constraints.py write constraints-mujoco4.txt --editable '.[test]' torch==2.13.0 mujoco~=4.0.0
 	$(PYTHON) scripts/constraints.py write constraints-mjlab.txt torch==2.13.0 mjlab~=1.6.0 \
@@ -90,8 +95,10 @@ format: .venv/.dev
 clean:
 	rm -rf .venv .venv-* .cache out site
 
-.venv/.pip:
-	$(PYTHON) -c 'import sys; sys.exit("Actuon needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+check-python:
+	@$(PYTHON) -c 'import sys; sys.exit("Actuon needs Python 3.11 or newer; set PYTHON=..." if sys.version_info < (3, 11) else 0)'
+
+.venv/.pip: | check-python
 	$(PYTHON) -m venv .venv
 	touch $@
 
@@ -100,13 +107,13 @@ clean:
 	touch $@
 
 # Newton 1.8 pins MuJoCo 3.17.
-.venv-mujoco4/.installed: pyproject.toml constraints-mujoco4.txt
+.venv-mujoco4/.installed: pyproject.toml constraints-mujoco4.txt | check-python
 	$(PYTHON) -m venv .venv-mujoco4
 	.venv-mujoco4/bin/python $(PIP) -c constraints-mujoco4.txt --editable '.[test]'
 	touch $@
 
 # mjlab 1.6 pins MuJoCo 3.11. PyTorch comes first: what mjlab brings would replace it.
-.venv-mjlab/.installed: pyproject.toml constraints-mjlab.txt
+.venv-mjlab/.installed: pyproject.toml constraints-mjlab.txt | check-python
 	$(PYTHON) -m venv .venv-mjlab
 	.venv-mjlab/bin/python $(PIP) -c constraints-mjlab.txt torch
 	.venv-mjlab/bin/python $(PIP) -c constraints-mjlab.txt torch mjlab --editable '.[yaml]' pytest hypothesis

@@ -20,7 +20,7 @@ from pathlib import Path
 
 HEADER = "# Exact versions that were tested together. `make constraints` writes this file.\n"
 _OWN = re.compile(r"actuon\[(.*)\]")
-_UPPER = re.compile(r"(?:<=?|~=)\s*[^,;]+")
+_UPPER = re.compile(r"<=?\s*[^,;]+")
 
 
 def write(path: Path, requirements: list[str]) -> None:
@@ -54,7 +54,8 @@ def newest(extra: str) -> list[str]:
 def _without_upper_bound(requirement: str) -> str:
     bare, *marker = requirement.split(";")
     name, bounds = re.fullmatch(r"([\w.\[\],-]+?)\s*([<>=~!].*)?", bare.strip()).groups()  # type: ignore[union-attr]
-    kept = ",".join(part for part in (bounds or "").split(",") if part and not _UPPER.fullmatch(part.strip()))
+    parts = (bounds or "").replace("~=", ">=").split(",")
+    kept = ",".join(part for part in parts if part and not _UPPER.fullmatch(part.strip()))
     return ";".join([name + kept, *marker])
 
 

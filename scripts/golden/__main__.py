@@ -113,7 +113,9 @@ def check(folder: Path, parts: Sequence[str], scope: Scope) -> int:
                 differ += 1
         differ += sum(_is_of(name, run.unavailable) for name in stored)
     print(f"{_count(equal, 'entries')} equal, {_count(differ, 'differ')}", flush=True)
-    return 1 if differ else 0
+    if not equal + differ:
+        print(f"nothing was compared: no case begins with '{scope.prefix}'")
+    return 1 if differ or not equal else 0
 
 
 def _is_of(entry: str, cases: Iterable[str]) -> bool:
@@ -142,18 +144,25 @@ def _count(number: int, what: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.golden", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("command", choices=("write", "check"))
-    parser.add_argument(
-        "--folder", type=Path, default=Path("out/golden"), help="folder of the files, one for each part"
-    )
+    parser.add_argument("--folder", type=Path, default=Path("golden"), help="folder of the files, one for each part")
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
-    parser.add_argument("--prefix", default="", help="run only cases whose names begin so, such as chains/drive")
+    parser.add_argument("--prefix", default="", help="check only cases whose names begin so, such as chains/drive")
+    parser.add_argument(
+        "--dofs", nargs="+", type=int, default=Scope.dofs, metavar="N", help="numbers of DOFs of chains"
+    )
+    parser.add_argument(
+        "--level", type=int, choices=range(4), help="optimisation of kernels; default: as users have it"
+    )
     options = parser.parse_args(arguments)
+    if options.prefix and options.command == "write":
+        parser.error("--prefix goes with check: a file holds its part whole")
     actuon.quiet()
-    wp.config.optimization_level = None  # Warp's default, which users run
+    wp.config.optimization_level = options.level
     warnings.simplefilter("ignore")
     logging.getLogger("actuon").setLevel(logging.ERROR)
     run = write if options.command == "write" else check
-    return run(options.folder, options.only or list(PARTS), Scope(prefix=options.prefix))
+    scope = Scope(dofs=tuple(options.dofs), prefix=options.prefix)
+    return run(options.folder, options.only or list(PARTS), scope)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def seeded(name: str, *numbers: int) -> np.random.Generator:
 
 @functools.cache
 def leave_out_adjoints() -> None:
-    """Compile Newton's kernels without their adjoints, in a fraction of the time. The one private name used here."""
+    """Compile Newton's kernels without their adjoints, in a fraction of the time."""
     from actuon.sim.newton.adjoints import leave_out_adjoints as leave_out
 
     leave_out()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -239,76 +240,88 @@ def _plain_chains() -> Iterator[tuple[str, Chain]]:
     yield "pd-polygon-late", Chain((_DELAY, controllers["pd"], _POLYGON))
 
 
-CHAINS: dict[str, Chain] = dict(_plain_chains()) | {
-    "drive": Chain((_ENCODER, _DIFFERENTIATED, _PD, _HEAT, _BATTERY, _VOLTAGE, _CURRENT_LOOP, _RIPPLE)),
-    "servo": Chain((_LOW_PASS, _BATTERY, _SERVO, _HEAT)),
-    "between": Chain((_PD, _SPRING, _BACKLASH)),
-    "one volt": Chain((_SERVO, _VOLTAGE)),
-    "friction coulomb": Chain((_NO_PD, _COULOMB)),
-    "friction stribeck": Chain((_NO_PD, _friction("dynamic", "viscous", "inertia", "static", "stribeck_velocity"))),
-    "friction everything": Chain((_PD, _friction())),
-    "friction in engine": Chain(
-        (_PD, _friction(*(name for name in _FRICTION if name != "inertia"))), {"in_engine": True}
-    ),
-    "friction on both sides": Chain((_PD, _COULOMB, _GEAR, _friction())),
-    "friction behind a spring": Chain((_PD, _SPRING, _GEAR, _COULOMB)),
-    "gear": Chain((_PD, _GEAR, _LOW_DC)),
-    "gear without back-driving": Chain((_PD, _PLAIN_GEAR, _LOW_DC)),
-    "linkage and gear": Chain((_PD, _LINKAGE, _GEAR, _LOW_DC)),
-    "linkage, gear and late": Chain((_PD, _LINKAGE, _GEAR, _LOW_DC, _DELAY)),
-    "coupled": Chain((_PD, _COUPLED, _MAX), fusible=False, step=2),
-    "delay in seconds": Chain((_LATE, _PD)),
-    "delay interpolated": Chain((_LATE_BETWEEN, _PD)),
-    "delay of feedback": Chain((_LATE_SENSOR, _LATE, _PD)),
-    "delay random": Chain(
-        (
-            _stage(
-                "DelayInterpolated",
-                delay=fixed(0.002),
-                spread=fixed(0.01),
-                jitter=fixed(0.003),
-                seed=fixed(5),
-                stream=whole(0, 6),
-            ),
-            _PD,
-        )
-    ),
-    "delay with losses": Chain(
-        (
-            _stage(
-                "DelayTime",
-                delay=fixed(0.003),
-                spread=fixed(0.01),
-                jitter=fixed(0.002),
-                dropout=fixed(0.2),
-                stream=lambda rng, n: np.arange(n, dtype=np.int32),
-            ),
-            _PD,
-        )
-    ),
-    "sensors": Chain((_ENCODER, _LOW_PASS, _LATE, _PD, _DC)),
-    "late feedback": Chain((_LATE_SENSOR, _PD, _TABLE)),
-    "late and differentiated": Chain((_LATE_SENSOR, _DIFFERENTIATED, _PD, _MAX)),
-    "late servo": Chain((_LATE_BETWEEN, _SERVO, _MAX)),
-    "remotised": Chain(
-        (
-            _PD,
-            _stage(
-                "ClampingRemotized",
-                lookup_positions=fixed([-2.0, 0.0, 2.0]),
-                lookup_ratios=fixed([1.0, 1.5, 1.2]),
-                lookup_efforts=fixed([8.0, 20.0, 12.0]),
-                motor_effort_limit=fixed(11.0),
-            ),
-        )
-    ),
-    "voltage and battery": Chain((_PD, _GEAR, _BATTERY, _VOLTAGE, _CURRENT_LOOP)),
-    "heat and friction": Chain((_PD, _HEAT, _friction())),
-    "spring": Chain((_PD, _SPRING, _DC)),
-    "backlash": Chain((_PD, _BACKLASH, _DC)),
-    "linkage, ripple and noise": Chain((_PD, _LINKAGE, _RIPPLE, _NOISE)),
-    "held": Chain((_LOW_PASS, _DELAY, _PD, _GEAR, _LOW_DC), {"control_every": 3}),
-}
+def _named_chains() -> Iterator[tuple[str, Chain]]:
+    """Return the chains that tests share."""
+    shared: dict[str, Any] = importlib.import_module("tests.support.chains").NAMED
+    for name, stages in shared.items():
+        made = (Stage(kind, {key: fixed(value) for key, value in values.items()}) for kind, values in stages)
+        yield f"named {name}", Chain(tuple(made))
+
+
+CHAINS: dict[str, Chain] = (
+    dict(_plain_chains())
+    | dict(_named_chains())
+    | {
+        "drive": Chain((_ENCODER, _DIFFERENTIATED, _PD, _HEAT, _BATTERY, _VOLTAGE, _CURRENT_LOOP, _RIPPLE)),
+        "servo": Chain((_LOW_PASS, _BATTERY, _SERVO, _HEAT)),
+        "between": Chain((_PD, _SPRING, _BACKLASH)),
+        "one volt": Chain((_SERVO, _VOLTAGE)),
+        "friction coulomb": Chain((_NO_PD, _COULOMB)),
+        "friction stribeck": Chain((_NO_PD, _friction("dynamic", "viscous", "inertia", "static", "stribeck_velocity"))),
+        "friction everything": Chain((_PD, _friction())),
+        "friction in engine": Chain(
+            (_PD, _friction(*(name for name in _FRICTION if name != "inertia"))), {"in_engine": True}
+        ),
+        "friction on both sides": Chain((_PD, _COULOMB, _GEAR, _friction())),
+        "friction behind a spring": Chain((_PD, _SPRING, _GEAR, _COULOMB)),
+        "gear": Chain((_PD, _GEAR, _LOW_DC)),
+        "gear without back-driving": Chain((_PD, _PLAIN_GEAR, _LOW_DC)),
+        "linkage and gear": Chain((_PD, _LINKAGE, _GEAR, _LOW_DC)),
+        "linkage, gear and late": Chain((_PD, _LINKAGE, _GEAR, _LOW_DC, _DELAY)),
+        "coupled": Chain((_PD, _COUPLED, _MAX), fusible=False, step=2),
+        "delay in seconds": Chain((_LATE, _PD)),
+        "delay interpolated": Chain((_LATE_BETWEEN, _PD)),
+        "delay of feedback": Chain((_LATE_SENSOR, _LATE, _PD)),
+        "delay random": Chain(
+            (
+                _stage(
+                    "DelayInterpolated",
+                    delay=fixed(0.002),
+                    spread=fixed(0.01),
+                    jitter=fixed(0.003),
+                    seed=fixed(5),
+                    stream=whole(0, 6),
+                ),
+                _PD,
+            )
+        ),
+        "delay with losses": Chain(
+            (
+                _stage(
+                    "DelayTime",
+                    delay=fixed(0.003),
+                    spread=fixed(0.01),
+                    jitter=fixed(0.002),
+                    dropout=fixed(0.2),
+                    stream=lambda rng, n: np.arange(n, dtype=np.int32),
+                ),
+                _PD,
+            )
+        ),
+        "sensors": Chain((_ENCODER, _LOW_PASS, _LATE, _PD, _DC)),
+        "late feedback": Chain((_LATE_SENSOR, _PD, _TABLE)),
+        "late and differentiated": Chain((_LATE_SENSOR, _DIFFERENTIATED, _PD, _MAX)),
+        "late servo": Chain((_LATE_BETWEEN, _SERVO, _MAX)),
+        "remotised": Chain(
+            (
+                _PD,
+                _stage(
+                    "ClampingRemotized",
+                    lookup_positions=fixed([-2.0, 0.0, 2.0]),
+                    lookup_ratios=fixed([1.0, 1.5, 1.2]),
+                    lookup_efforts=fixed([8.0, 20.0, 12.0]),
+                    motor_effort_limit=fixed(11.0),
+                ),
+            )
+        ),
+        "voltage and battery": Chain((_PD, _GEAR, _BATTERY, _VOLTAGE, _CURRENT_LOOP)),
+        "heat and friction": Chain((_PD, _HEAT, _friction())),
+        "spring": Chain((_PD, _SPRING, _DC)),
+        "backlash": Chain((_PD, _BACKLASH, _DC)),
+        "linkage, ripple and noise": Chain((_PD, _LINKAGE, _RIPPLE, _NOISE)),
+        "held": Chain((_LOW_PASS, _DELAY, _PD, _GEAR, _LOW_DC), {"control_every": 3}),
+    }
+)
 """By name. The plain ones are those of the tests, under the same names."""
 
 LAYOUTS = ("pid-table_dc_max-late", "drive", "friction on both sides", "held")

@@ -31,7 +31,7 @@ PARAMETERS = re.compile(r"<!-- parameters: (\w+) -->\n((?:\|.*\n)+)")
 @pytest.mark.parametrize("page", [p for p in PAGES if CODE.search(p.read_text())], ids=lambda p: p.stem)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     for module in NEEDS.findall(page.read_text()):
-        pytest.importorskip(module, reason=f"make test-{module} runs it")
+        pytest.importorskip(module, reason=f"{module} is not installed")
     monkeypatch.chdir(tmp_path)
     path = tmp_path / f"page_{page.stem}.py"
     path.write_text("\n".join(CODE.findall(page.read_text())))

@@ -8,7 +8,7 @@ import pytest
 
 from scripts.golden import __main__ as golden, chains, file, robots
 from scripts.golden.case import Case, Scope
-from tests.support.chains import NAMES
+from tests.support.chains import NAMED, NAMES
 from tests.support.paths import ROBOTS
 
 SMALL = Scope(dofs=(2,), prefix="chains/pd-max-late/")
@@ -81,5 +81,5 @@ def test_bits_count():
 
 
 def test_chains_and_robots_are_those_of_the_tests():
-    assert set(NAMES) <= set(chains.CHAINS)
+    assert {*NAMES, *(f"named {name}" for name in NAMED)} <= set(chains.CHAINS)
     assert robots.PUBLIC == ROBOTS

@@ -60,6 +60,17 @@ def test_exact_versions_lie_within_the_ranges(name):
             assert requirement.specifier.contains(version), f"{requirement} and {name} disagree: make constraints"
 
 
+def test_ranges_end_with_the_version_that_was_tried():
+    """A major version, or a minor one of what has not reached 1.0."""
+    main, four = pinned("constraints.txt"), pinned("constraints-mujoco4.txt")
+    for requirement in required("dev", "docs", "ray"):
+        if requirement.marker is None or requirement.marker.evaluate():
+            name = canonicalize_name(requirement.name)
+            major, minor, *_ = (*max(main[name], four.get(name, main[name])).release, 0)
+            beyond = f"{major + 1}" if major else f"0.{minor + 1}"
+            assert not requirement.specifier.contains(beyond), f"{requirement}: {beyond} was not tried"
+
+
 def test_engines_are_those_that_are_supported():
     main, four, mjlab = (pinned(name) for name in FILES)
     assert (main["newton"].release[:2], main["mujoco"].release[:2]) == ((1, 8), (3, 17))
@@ -72,3 +83,4 @@ def test_the_newest_have_no_upper_bound():
     found = [Requirement(text) for text in newest("dev")]
     assert {requirement.name for requirement in found} == {requirement.name for requirement in required("dev")}
     assert {part.operator for requirement in found for part in requirement.specifier} <= {">=", "=="}
+    assert all(len(requirement.specifier) == 1 for requirement in found), "lower bounds stay"

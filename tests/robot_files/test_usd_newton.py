@@ -159,7 +159,7 @@ def test_the_delay_default_differs_on_purpose():
 
 
 def test_a_delay_of_zero_differs():
-    """By the schema 0 switches the delay off. Newton 1.7.0 reads it, and cannot build it."""
+    """By the schema 0 switches the delay off. Newton 1.8 reads it, and cannot build it."""
     stage = robot()
     prim = actuon.add_actuator(
         "/Robot", "knee", "knee", actuon.PDControlConfig(1.0, 0.0), delay=actuon.DelayConfig(0), stage=stage

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times of actuators of mjlab's Go1, mjlab's own and ours, without physics.
 
-Run it where mjlab is, after `make test-mjlab`:  .venv-mjlab/bin/python tests/mjlab_times.py
+Run it where mjlab is, after `make test-mjlab`:  .venv-mjlab/bin/python -m tests.support.mjlab_times
 """
 
 from __future__ import annotations

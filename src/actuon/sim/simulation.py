@@ -294,7 +294,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             raise SimulationError("the simulation is closed")
 
     def hide(self) -> None:
-        """Never be the `current_simulation`: for a simulation that a program keeps to itself."""
+        """Do not be the `current_simulation`, unless entered by ``with``: for one that a program keeps to itself."""
         _live[:] = [ref for ref in _live if ref() is not self]
 
     def __enter__(self) -> Self:

@@ -142,6 +142,7 @@ def _view(runs: list[Run], name: str, dof: int) -> tuple[float, float]:
 
 
 def draw_tracking(axis: Any, runs: list[Run], dof: int) -> None:
+    """Draw the position of a joint over time, and its target."""
     joint = runs[0].joints[dof]
     longest = max(runs, key=lambda run: len(run.data["time"]))
     if joint.has_targets:
@@ -160,6 +161,7 @@ def draw_tracking(axis: Any, runs: list[Run], dof: int) -> None:
 
 
 def draw_effort(axis: Any, runs: list[Run], dof: int) -> None:
+    """Draw the effort at a joint over time."""
     for i, run in reversed(list(enumerate(runs))):
         axis.plot(run.data["time"], _series(run, "applied_effort", dof), color=f"C{i}", linewidth=1, label=run.title)
     if any(run.problem for run in runs):
@@ -169,6 +171,7 @@ def draw_effort(axis: Any, runs: list[Run], dof: int) -> None:
 
 
 def draw_torque_speed(axis: Any, runs: list[Run], dof: int) -> None:
+    """Draw effort over speed of a joint, within the envelope of its motor."""
     joint = runs[0].joints[dof]
     (slowest, fastest), (low, high) = (_view(runs, name, dof) for name in ("velocity", "applied_effort"))
     config = runs[0].actuators.get(joint.name)

@@ -393,16 +393,24 @@ def test_a_stop_on_one_side(rng):
         np.testing.assert_array_equal(found, upper)
 
 
+@pytest.mark.parametrize("given", ["", 'meaninertia="0.3" extent="2" center="1 2 3"', 'meanmass="7" meansize="0.5"'])
 @pytest.mark.parametrize("num_envs", [1, MANY])
-def test_statistics_stay_where_masses_change(num_envs, rng):
+@pytest.mark.filterwarnings("ignore:statistic attribute .* is deprecated:UserWarning")
+def test_statistics_stay_where_masses_change(num_envs, given, rng):
     """They place the camera and scale what a viewer draws; MuJoCo's physics does not read them."""
-    names = ("meaninertia", "meanmass", "meansize", "extent")
-    with MujocoSimulation(QUADRUPED, num_envs=num_envs) as simulation:
-        robots, before = Articulation("base"), [getattr(simulation.models[0].stat, name) for name in names]
-        robots.set_dof_armatures(rng.uniform(1.0, 2.0, (num_envs, 12)))
-        robots.set_link_masses(rng.uniform(1.0, 2.0, (num_envs, 13)))
+    xml = f"""<mujoco><statistic {given}/><worldbody><body name="r"><joint armature=".1"/><geom size=".1"/></body>
+    </worldbody></mujoco>"""
+
+    def statistics(model):
+        return [np.array(getattr(model.stat, name)).tolist() for name in dir(model.stat) if not name.startswith("_")]
+
+    with MujocoSimulation(mujoco.MjSpec.from_string(xml), num_envs=num_envs) as simulation:
+        robots, before = Articulation("r"), statistics(simulation.models[0])
+        robots.set_dof_armatures(rng.uniform(1.0, 2.0, (num_envs, 1)))
+        robots.set_link_masses(rng.uniform(1.0, 2.0, (num_envs, 1)))
+        assert len(before) == 5
         for model in (simulation.models[0], simulation.models[num_envs - 1]):
-            assert [getattr(model.stat, name) for name in names] == before
+            assert statistics(model) == before
 
 
 def test_environments_are_asked_for_by_whole_numbers():

@@ -112,11 +112,6 @@ class ModelFields:
         self.load(env, model)
         return model
 
-    @property
-    def nbytes(self) -> int:
-        """Memory of all rows."""
-        return sum(rows.nbytes for rows in self.rows.values())
-
 
 class _View:
     """A model whose fields are the rows of an environment, or else those of the shared model."""
