@@ -68,6 +68,16 @@ def test_a_case_that_raises_leaves_the_others_compared(tmp_path, check, monkeypa
     assert golden.write(tmp_path, ["few"], Scope()) == 1
 
 
+def test_a_check_that_compares_nothing_fails(tmp_path, check, capsys):
+    assert golden.write(tmp_path, ["chains"], SMALL) == 0
+    code, lines = check(scope=Scope(dofs=(2,), prefix="chains/pd-may-late/"))
+    assert code == 1
+    assert lines[-1] == "nothing was compared: no case begins with 'chains/pd-may-late/'"
+    with pytest.raises(SystemExit):
+        golden.main(["write", "--folder", str(tmp_path), "--prefix", "chains/pd"])
+    assert "--prefix goes with check" in capsys.readouterr().err
+
+
 def test_bits_count():
     one = np.array([0.0, np.nan, 1.0], np.float32)
     assert file.difference(one, one.copy()) == ""
