@@ -41,7 +41,7 @@ class SavedState:
     time: float
     """Simulated time [s]."""
     engine: np.ndarray
-    """What the engine and the targets were, shape (environments, ...). In MuJoCo each row begins with the environment's
+    """State of the engine and targets, shape (environments, ...). In MuJoCo each row begins with the environment's
     ``mjSTATE_INTEGRATION``."""
     memories: dict[Any, Any] = field(default_factory=dict)
     """What actuators on the robots remembered, by what they call themselves."""
