@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the constraints files, or list what the newest environment installs.
 
-``python scripts/constraints.py write constraints.txt .[dev,docs,ray] torch==2.13.0`` installs into a fresh environment
-what the registry has today, within the bounds of ``pyproject.toml``, and writes the exact versions.
+``python scripts/constraints.py write constraints.txt --editable '.[dev]'`` installs into a fresh environment what the
+registry has today, within the bounds of ``pyproject.toml``, and writes the exact versions.
 ``python scripts/constraints.py newest dev`` prints the requirements of an extra without upper bounds.
 
 Uses the standard library alone: ``make`` runs it before anything is installed.

@@ -23,7 +23,6 @@ wp.config.log_level = wp.LOG_WARNING
 settings.register_profile("actuon", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("actuon")
 
-
 HERE = Path(__file__).parent
 OPTIMISED = (
     "actuator/test_paths.py",
@@ -37,7 +36,6 @@ OPTIMISED = (
 )
 """Tests that compile as users do, marked ``optimised``: controllers with every clamping on every path, those that step
 more than they compile, and those for CUDA, whose compiler takes no -O0."""
-
 
 COMPILE_NEWTON = ("fit/test_usd_robot.py",)
 """Tests among them that would compile Newton's kernels a second time."""
