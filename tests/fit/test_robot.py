@@ -141,6 +141,16 @@ def test_a_joint_alone_has_the_armature_of_the_file_where_its_chain_brings_none(
     np.testing.assert_allclose(alone.errors(models, none), plant.errors(models, none), rtol=0.15)
 
 
+def test_inertia_and_damping_of_the_files_actuators_are_those_of_its_joints(tmp_path: Path) -> None:
+    own, drives = tmp_path / "own.xml", tmp_path / "drives.xml"
+    own.write_text(ARM.replace('armature="0.02"', 'armature="0.32" damping="0.4"'))
+    motors = "".join(f'<motor joint="{name}" gear="2" armature="0.075" damping="0.1"/>' for name in TRUTH)
+    drives.write_text(ARM.replace("<actuator>", f"<actuator>{motors}"))
+    models = [Model("pd", actuon.ActuatorConfig(actuon.PDControlConfig(30.0, 0.0)), ())] * 2
+    errors = [RobotPlant(path, [recorded(1, 0.5)]).errors(models, [np.zeros((1, 0))] * 2) for path in (own, drives)]
+    np.testing.assert_allclose(errors[0], errors[1], rtol=1e-4)
+
+
 def test_a_plant_keeps_its_simulation_to_itself(arm: Path) -> None:
     with actuon.MujocoSimulation(arm) as simulation:
         plant = RobotPlant(arm, [recorded(1, 0.5)], dt=0.002)

@@ -19,6 +19,13 @@ _log = logging.getLogger("actuon.actuators")
 _PROPERTIES = {"dry_friction": ("friction", "N·m"), "viscous_friction": ("viscous_friction", "N·m·s/rad")}
 """By the signal of stages, what engines call the property, and its unit."""
 
+_OF_ASSETS = (
+    *_PROPERTIES.values(),
+    ("quadratic_friction", "N·m·s²/rad²"),
+    ("cubic_friction", "N·m·s³/rad³"),
+)
+"""Friction that an asset may have, as engines call it, and its unit."""
+
 
 def solves_friction(articulation: Articulation) -> bool:
     """Whether the engine solves dry friction of joints."""
@@ -85,15 +92,16 @@ def _replace(articulation: Articulation, columns: np.ndarray) -> None:
     """Take the asset's own friction off these DOFs, and say so."""
     simulation, robots = articulation.simulation, articulation.robot_ids
     said: dict[str, list[str]] = {}
-    for name, unit in _PROPERTIES.values():
+    for name, unit in _OF_ASSETS:
         held = simulation.dof_property(name, robots)
         if held is None:
             continue
         for column in columns:
-            most = float(held[:, column].max())
-            if most > 0.0:
+            most = float(held[np.abs(held[:, column]).argmax(), column])
+            if most != 0.0:
                 said.setdefault(articulation.dof_names[column], []).append(f"{most:g} {unit}")
-        simulation.set_dof_property(name, robots, columns, np.zeros((len(robots), len(columns)), np.float32))
+        if held[:, columns].any():
+            simulation.set_dof_property(name, robots, columns, np.zeros((len(robots), len(columns)), np.float32))
     if said:
         own = ", ".join(f"{joint} ({' and '.join(values)})" for joint, values in said.items())
         _log.warning("the asset's own friction is replaced by that of the actuators, until close(): %s", own)

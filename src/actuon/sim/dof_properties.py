@@ -33,15 +33,21 @@ class DofProperties(Selection):
             self.simulation.set_dof_limits(self.robot_ids[robots], dofs, low, high)
 
     def get_dof_armatures(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
-        """Inertia that is added to joints [kg·m² or kg], such as that of rotors."""
+        """Return the inertia that is added to joints [kg·m² or kg], such as that of rotors.
+
+        With what the engine's own actuators add.
+        """
         return self._property("armature", indices, dof_indices)
 
     def set_dof_armatures(self, armatures: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
-        """Set them, in the engine. Robots may differ."""
+        """Set them, in the engine. Robots may differ. The engine's own actuators then add nothing."""
         self._set_property("armature", armatures, indices, dof_indices)
 
     def get_dof_friction(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
-        """Dry friction [N·m or N] and viscous friction [N·m·s/rad or N·s/m] that the engine applies at joints."""
+        """Return dry [N·m or N] and viscous friction [N·m·s/rad or N·s/m] that the engine applies at joints.
+
+        With what its own actuators add. MuJoCo's terms of higher order in the speed are not in it.
+        """
         names = ("friction", "viscous_friction")
         dry, viscous = (self._property(name, indices, dof_indices) for name in names)
         return dry, viscous

@@ -378,8 +378,12 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
 
     @abc.abstractmethod
     def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
-        """``"armature"`` [kg·m²], ``"friction"`` [N·m], ``"viscous_friction"`` [N·m·s/rad], ``"effort_limit"`` [N·m] or
-        ``"velocity_limit"`` [rad/s] of joints, as the engine holds them, shape (n, D). None where it holds none."""
+        """Return a property of joints as the engine holds it, shape (n, D). None where it makes no use of it.
+
+        ``"armature"`` [kg·m²], ``"friction"`` [N·m], ``"viscous_friction"`` [N·m·s/rad], ``"quadratic_friction"``
+        [N·m·s²/rad²], ``"cubic_friction"`` [N·m·s³/rad³], ``"effort_limit"`` [N·m] or ``"velocity_limit"`` [rad/s],
+        with what the engine's own actuators add to inertia and friction.
+        """
 
     @abc.abstractmethod
     def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
@@ -387,7 +391,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
 
     @abc.abstractmethod
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
-        """Set such a property, for values of shape (n, d)."""
+        """Set such a property, for values of shape (n, d). The engine's own actuators then add nothing to it."""
 
     def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
         """Return what hands ``values``, float32 of shape (n, D), to the engine at each call, for these DOFs only.

@@ -44,6 +44,7 @@ class _Model:
         mujoco.mju_sparse2dense(
             moment, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
         )
+        self._moment = moment
         self._on: dict[int, list[int]] = {}
         """Actuators on each joint."""
         self._through: dict[int, np.ndarray] = {}
@@ -168,7 +169,8 @@ class _Model:
         model = self._model
         inertia = np.zeros((model.nv, model.nv))
         self._mujoco.mj_fullM(model, self._data, inertia)
-        inertia += 0.5 * self._simulation.dt * np.diag(model.dof_damping)
+        damping = model.dof_damping + model.actuator_damping @ self._moment**2
+        inertia += 0.5 * self._simulation.dt * np.diag(damping)
         return 1.0 / np.diag(np.linalg.inv(inertia))
 
 

@@ -133,7 +133,7 @@ class RobotModel:
         import copy
 
         model = copy.copy(self.model)
-        for name in ("dof_armature", "dof_damping", "dof_frictionloss"):
+        for name in ("dof_armature", "dof_damping", "dof_dampingpoly", "dof_frictionloss"):
             getattr(model, name)[self.columns] = 0.0
         model.jnt_limited[model.dof_jntid[self.columns]] = False
         return model
@@ -151,6 +151,11 @@ def _keep_joints(mujoco: Any, spec: Any, path: Path, log: Log) -> list[str]:
                 f"{log.path}: joint '{name}' is not one of '{path}'; {listed(name, known, 'joints')} Columns of a log "
                 "are given other names with --columns"
             )
+    for drive in spec.actuators:  # whose inertia and damping stay on the joint
+        joint = known.get(drive.target) if drive.trntype == mujoco.mjtTrn.mjTRN_JOINT else None
+        if joint is not None:
+            joint.armature += drive.gear[0] ** 2 * drive.armature
+            joint.damping = joint.damping + drive.gear[0] ** 2 * drive.damping
     for part in [*spec.actuators, *spec.sensors, *spec.keys]:
         spec.delete(part)
     held = [name for name in known if name not in log.joint_names]

@@ -374,7 +374,7 @@ class Batch:
 
     def property_rows(self, name: str) -> np.ndarray:
         """A property of all DOFs in which environments differ, shape (N, nv)."""
-        return self._fields.all_rows(PROPERTIES[name])
+        return self._fields.all_rows(PROPERTIES[name].of_dof)
 
     def _run(self, steps: int, again: bool = False) -> None:
         """Run the compiled loop: with no steps, read what is in the ``MjData`` of environments that have one."""

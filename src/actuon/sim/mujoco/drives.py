@@ -11,7 +11,7 @@ import numpy as np
 
 from .names import joint_name
 from .servos import Servo, is_active, keep, put_back, read_servo, silence
-from .tendons import TendonDrive, bodies_dofs, read_tendon_drives, tendon_dofs
+from .tendons import TendonDrive, bodies_dofs, fixed_coefficients, read_tendon_drives, tendon_dofs
 
 
 class Slope(enum.Enum):
@@ -164,6 +164,27 @@ class Drives:
                 own_kd = servo.gains(model)[1] if keeps_damping else float(kd) * takes_damping
                 servo.set_gains(self._mujoco, model, own_kp, own_kd)
 
+    def at_joints(self, model: Any, values: np.ndarray, dofs: np.ndarray) -> np.ndarray:
+        """Return the sum of inertias or dampings of actuators at each DOF, shape (d,).
+
+        Each counts times the square of its ratio to the joint. An actuator whose ratio depends on the pose is left out.
+
+        Args:
+            model: The model.
+            values: Of each actuator, shape (actuators,).
+            dofs: DOFs of the model, shape (d,).
+        """
+        total = np.zeros(model.nv)
+        for i in np.flatnonzero(values).tolist():
+            ratios: np.ndarray | None = self.moves[i].astype(float)
+            if model.actuator_trntype[i] == int(self._mujoco.mjtTrn.mjTRN_TENDON):
+                ratios = fixed_coefficients(self._mujoco, model, int(model.actuator_trnid[i, 0]))
+            elif self._joint_dof(model, i) is None:
+                ratios = None
+            if ratios is not None:
+                total += values[i] * (model.actuator_gear[i, 0] * ratios) ** 2
+        return np.asarray(total[dofs])
+
     def controls(self, targets: np.ndarray, places: np.ndarray) -> np.ndarray:
         """``ctrl`` at ``places`` for targets [rad or m, or per second]."""
         return targets * self.scale[places] + self.offset[places]
@@ -206,8 +227,8 @@ class Drives:
         active = [i for i in np.flatnonzero(self.moves[:, dof]).tolist() if is_active(model, i)]
         return self.what_moves(model, active[0]) if active else "nothing pushes on it"
 
-    def what_moves(self, model: Any, actuator: int) -> str:
-        """Which joints an actuator moves together."""
+    def what_moves(self, model: Any, actuator: int, do: str = "drive") -> str:
+        """Which joints an actuator moves together, and what to do with all of them."""
         names = [joint_name(model, int(model.dof_jntid[dof])) for dof in np.flatnonzero(self.moves[actuator])]
         name = model.actuator(actuator).name or actuator
-        return f"actuator '{name}' moves {', '.join(names)} together: drive all or none of them"
+        return f"actuator '{name}' moves {', '.join(names)} together: {do} all or none of them"

@@ -5,12 +5,42 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-PROPERTIES = {"armature": "dof_armature", "friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
-"""Fields that are properties of DOFs, by the name of the property."""
+
+@dataclass(frozen=True)
+class Property:
+    """Where a model holds a property of its DOFs."""
+
+    of_dof: str
+    """Field of the DOFs."""
+    of_actuator: str = ""
+    """Field of actuators that the engine adds to it, times the square of their ratio to the joint."""
+    term: int | None = None
+    """Column of both fields, where these are polynomials."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of both fields."""
+        return (self.of_dof, self.of_actuator) if self.of_actuator else (self.of_dof,)
+
+    def values(self, model: Any, name: str) -> np.ndarray:
+        """Return one of the fields, shape (DOFs,) or (actuators,), to read and write."""
+        values = field(model, name)
+        return values if self.term is None else values[:, self.term]
+
+
+PROPERTIES = {
+    "armature": Property("dof_armature", "actuator_armature"),
+    "friction": Property("dof_frictionloss"),
+    "viscous_friction": Property("dof_damping", "actuator_damping"),
+    "quadratic_friction": Property("dof_dampingpoly", "actuator_dampingpoly", 0),
+    "cubic_friction": Property("dof_dampingpoly", "actuator_dampingpoly", 1),
+}
+"""Properties of DOFs, by name."""
 
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")
 """What ``mj_setConst`` makes of masses and armatures, and the constraint solver reads."""

@@ -56,24 +56,52 @@ class ModelProperties(Simulation):
             return None
         if name == "effort_limit":
             return np.abs(self.drive_effort_range(robots)).max(axis=0).astype(np.float32)
-        rows = [getattr(model, PROPERTIES[name])[dofs] for model, _, dofs in self._with_models(robots)]
+        place = PROPERTIES[name]
+        rows = [place.values(model, place.of_dof)[dofs] for model, _, dofs in self._with_models(robots)]
+        if self._actuators_add(name):
+            for row, (model, _, dofs) in enumerate(self._with_models(robots)):
+                own = place.values(model, place.of_actuator)
+                rows[row] = rows[row] + self._drives.at_joints(model, own, dofs)
         return np.array(rows, np.float32)
+
+    def _actuators_add(self, name: str) -> bool:
+        """Return True if an actuator of the model adds to a property of joints."""
+        field, fields = PROPERTIES[name].of_actuator, self._fields
+        return bool(field) and bool(
+            np.any(fields.rows[field] if field in fields.rows else getattr(fields.model, field))
+        )
 
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if name == "velocity_limit":
             raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
         self.limits_version += name == "effort_limit"
-        names = LIMITS if name == "effort_limit" else (PROPERTIES[name],)
-        for row, model, at in self._to_change(names, robots, dofs, _alike(values)):
-            if name == "effort_limit":
+        if name == "effort_limit":
+            for row, model, at in self._to_change(LIMITS, robots, dofs, _alike(values)):
                 self._limits.set_effort_limits(model, at, values[row])
-            else:
-                getattr(model, PROPERTIES[name])[at] = values[row]
+            return
+        place, adds = PROPERTIES[name], self._actuators_add(name)
+        if adds:
+            self._check_not_shared(name, robots, dofs)
+        for row, model, at in self._to_change(place.fields if adds else (place.of_dof,), robots, dofs, _alike(values)):
+            place.values(model, place.of_dof)[at] = values[row]
+            if adds:
+                place.values(model, place.of_actuator)[self._drives.ids(at)] = 0.0
         if name == "armature":
             self._settle(robots)
 
+    def _check_not_shared(self, name: str, robots: np.ndarray, dofs: np.ndarray) -> None:
+        """Refuse to set what an actuator adds to a property of these DOFs and of others."""
+        place = PROPERTIES[name]
+        for model, robot, own in self._with_models(robots):
+            at = own[dofs]
+            adds = place.values(model, place.of_actuator) != 0.0
+            shared = np.setdiff1d(np.flatnonzero(self._drives.moves[:, at].any(axis=1) & adds), self._drives.ids(at))
+            if shared.size:
+                why = self._drives.what_moves(model, int(shared[0]), "set")
+                raise SimulationError(f"'{robot.path}': {name} of joints cannot be set: {why}")
+
     def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
-        field = PROPERTIES[name]
+        field = PROPERTIES[name].of_dof
         nv = self._fields.model.nv
         chosen = [self.robots[i] for i in robots]
         envs = np.array([robot.env for robot in chosen])[:, None]
@@ -148,7 +176,9 @@ class ModelProperties(Simulation):
         kept = []
         for model, robot, own in self._with_models(robots):
             at, ids = own[dofs], self._drives.ids(own[dofs])
-            places = dict.fromkeys(PROPERTIES.values(), at) | dict.fromkeys((*ACTUATOR_FIELDS, *GAIN_FIELDS), ids)
+            places = {place.of_dof: at for place in PROPERTIES.values()}
+            places |= {place.of_actuator: ids for place in PROPERTIES.values() if place.of_actuator}
+            places |= dict.fromkeys((*ACTUATOR_FIELDS, *GAIN_FIELDS), ids)
             places |= dict.fromkeys(JOINT_FIELDS, model.dof_jntid[at])
             places |= dict.fromkeys(CONTROL_FIELDS, model.actuator_ctrladr[ids][model.actuator_ctrlnum[ids] > 0])
             kept.append((robot.env, {name: (where, getattr(model, name)[where]) for name, where in places.items()}))
@@ -160,7 +190,7 @@ class ModelProperties(Simulation):
                 model = self._fields.view(env)
                 for name, (where, before) in values.items():
                     now = getattr(model, name)
-                    is_other |= name == PROPERTIES["armature"] and bool((now[where] != before).any())
+                    is_other |= name in PROPERTIES["armature"].fields and bool((now[where] != before).any())
                     now[where] = before
             self._fields.version += 1
             if is_other:

@@ -293,13 +293,17 @@ class NewtonSimulation(SlopeHolder):
         """None for what the solver makes no use of."""
         if name not in self._physics.honours and name != _ONLY_TOLD:
             return None
-        return getattr(self.model, _PROPERTIES[name]).numpy()[self._dofs(robots)]
+        at = self._dofs(robots)
+        own = getattr(self.model, _PROPERTIES[name]).numpy()[at] if name in _PROPERTIES else np.float32(0.0)
+        return np.asarray(own + self._physics.of_actuators(name)[at])
 
     def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
         at = self._dofs(robots, dofs)
         kept = {name: getattr(self.model, name).numpy()[at] for name in _PROPERTIES.values()}
+        give_actuators_back = self._physics.keep_of_actuators(at.ravel())
 
         def give_back() -> None:
+            give_actuators_back()
             for name, values in kept.items():
                 self._set_model(name, at, values)
             self._tell_of_joints()
@@ -309,7 +313,12 @@ class NewtonSimulation(SlopeHolder):
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if self.dof_property(name, robots) is None:
             raise SimulationError(f"{type(self.solver).__name__} makes no use of the {name} of joints")
-        self._set_model(_PROPERTIES[name], self._dofs(robots, dofs), values)
+        at = self._dofs(robots, dofs)
+        if name not in _PROPERTIES and np.any(values):
+            raise SimulationError(f"Newton's models hold no {name} of joints")
+        self._physics.clear_of_actuators(name, at.ravel())
+        if name in _PROPERTIES:
+            self._set_model(_PROPERTIES[name], at, values)
         self._tell_of_joints()
 
     def _set_model(self, name: str, at: np.ndarray, values: np.ndarray) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from ...errors import SimulationError
+from ..mujoco.fields import PROPERTIES
 from ..mujoco.friction import SOFTNESS
 from ..robot import Robot
 from ..step_map import StepMaps
@@ -113,6 +114,21 @@ class Physics:
         """Silence what else than the gains pushes on these DOFs. Returns what gives it back."""
         return lambda: None
 
+    def of_actuators(self, name: str) -> np.ndarray:
+        """Return what the solver's own actuators add to a property of joints, for each DOF of the model."""
+        return np.zeros(self.model.joint_dof_count, np.float32)
+
+    def clear_of_actuators(self, name: str, dofs: np.ndarray) -> None:
+        """Let actuators add nothing to a property of these DOFs of the model.
+
+        Raises:
+            SimulationError: The solver cannot be told so.
+        """
+
+    def keep_of_actuators(self, dofs: np.ndarray) -> Callable[[], None]:
+        """Return what gives actuators back what they add to properties of these DOFs now."""
+        return lambda: None
+
 
 class FeatherstonePhysics(Physics):
     """Serves a solver whose state is that of the joints."""
@@ -152,7 +168,7 @@ class XpbdPhysics(MaximalPhysics):
 class MujocoPhysics(Physics):
     """Serves MuJoCo, and MuJoCo Warp, which keep a model of their own."""
 
-    honours = frozenset({"armature", "friction", "viscous_friction", "effort_limit"})
+    honours = frozenset({*PROPERTIES, "effort_limit"})
 
     def __init__(self, newton: Any, solver: Any):
         super().__init__(newton, solver)
@@ -290,6 +306,43 @@ class MujocoPhysics(Physics):
         kept = [numbers[at].copy() for numbers in self._parameters()]
         self._set_parameters(at, [np.zeros_like(values) for values in kept])
         return lambda: self._set_parameters(at, kept)
+
+    def of_actuators(self, name: str) -> np.ndarray:
+        """MuJoCo Warp ignores inertia of actuators, and Newton warns of it."""
+        total = np.zeros(self._width, np.float32)
+        place, held = PROPERTIES.get(name), self.solver.mj_model
+        if place is not None and place.of_actuator and (self.solver.use_mujoco_cpu or name != "armature"):
+            values = place.values(held, place.of_actuator)
+            for i, dof in (self._driven | self._direct).items():
+                total[dof] += values[i] * held.actuator_gear[i, 0] ** 2
+        return np.tile(total, self._worlds)
+
+    def clear_of_actuators(self, name: str, dofs: np.ndarray) -> None:
+        added = self.of_actuators(name)[dofs]
+        if not added.any():
+            return
+        if not self.solver.use_mujoco_cpu:
+            raise SimulationError(
+                f"{name} of joints cannot be set: the robot's own actuators add {added.max():g} to it, which MuJoCo "
+                "Warp cannot drop; take damping off the <actuator> in the file, or step one environment on the CPU"
+            )
+        place = PROPERTIES[name]
+        place.values(self.solver.mj_model, place.of_actuator)[self._actuators_of(dofs)] = 0.0
+
+    def _actuators_of(self, dofs: np.ndarray) -> list[int]:
+        """MuJoCo's actuators on these DOFs of the model."""
+        return [i for i, dof in (self._driven | self._direct).items() if dof in dofs % self._width]
+
+    def keep_of_actuators(self, dofs: np.ndarray) -> Callable[[], None]:
+        held, at = self.solver.mj_model, self._actuators_of(dofs)
+        names = {place.of_actuator for place in PROPERTIES.values() if place.of_actuator}
+        kept = {name: getattr(held, name)[at].copy() for name in names}
+
+        def give_back() -> None:
+            for name, values in kept.items():
+                getattr(held, name)[at] = values
+
+        return give_back
 
     def _set_parameters(self, at: Any, values: list[np.ndarray]) -> None:
         for name, numbers, new in zip(("gain", "bias"), self._parameters(), values, strict=True):

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an engine adds at joints of its own, beside chains on them: inertia, friction, gravity compensation, flags."""
+
+from __future__ import annotations
+
+import logging
+
+import mujoco
+import numpy as np
+import pytest
+
+import actuon
+from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
+from actuon.sim import Articulation
+
+DT = 0.002
+MODEL = """
+<mujoco>
+  <option timestep="0.002" integrator="implicitfast" gravity="0 0 {gravity}" {option}>
+    <flag contact="disable" {flags}/>
+  </option>
+  <worldbody>
+    <body name="arm" {body}>
+      <joint name="hinge" type="hinge" axis="0 1 0" {joint}/>
+      <geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.02" mass="1"/>
+      <body name="tip" pos="0.3 0 0" {body}>
+        <joint name="wrist" type="hinge" axis="0 1 0" armature="0.01"/>
+        <geom type="capsule" fromto="0 0 0 0.1 0 0" size="0.02" mass="0.1"/>
+      </body>
+    </body>
+  </worldbody>
+  {tendon}
+  <actuator>{actuator}</actuator>
+</mujoco>
+"""
+FIELDS = (
+    "dof_armature",
+    "dof_damping",
+    "dof_dampingpoly",
+    "actuator_armature",
+    "actuator_damping",
+    "actuator_dampingpoly",
+)
+MOTOR = '<motor name="drive" joint="hinge" gear="2" armature="0.0125" damping="0.25 0.1 0.05"/>'
+TENDON = '<tendon><fixed name="both"><joint joint="hinge" coef="2"/><joint joint="wrist" coef="1"/></fixed></tendon>'
+LIMP = actuon.PDControlConfig(0.0, 0.0)
+ENGINES = [(MujocoSimulation, 1), (MujocoSimulation, 3), (NewtonSimulation, 1)]
+
+
+@pytest.fixture
+def robot(tmp_path):
+    """Write the robot with attributes of its own."""
+
+    def write(actuator="", gravity=-9.81, **parts):
+        given = dict.fromkeys(("option", "flags", "body", "joint", "tendon"), "") | parts
+        path = tmp_path / "robot.xml"
+        path.write_text(MODEL.format(actuator=actuator, gravity=gravity, **given))
+        return path
+
+    return write
+
+
+def everyone(simulation):
+    return [robot.path for robot in simulation.robots]
+
+
+def attach(simulation, config, joints=("hinge",)):
+    pairs = [(config, name) for name in joints]
+    return ArticulationActuators.from_actuators(everyone(simulation), pairs, simulation=simulation)
+
+
+def held(simulation):
+    """What the engine itself holds, of its last environment."""
+    model = simulation.models[-1] if isinstance(simulation, MujocoSimulation) else simulation.solver.mj_model
+    return {name: np.array(getattr(model, name)) for name in FIELDS}
+
+
+def rolled(path, steps, speed=0.0, effort=0.0, **fields):
+    """Velocities after plain steps of MuJoCo, with other values in fields of the first DOF and without actuators'."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    for name in ("actuator_armature", "actuator_damping", "actuator_dampingpoly"):
+        getattr(model, name)[:] = 0.0
+    for name, value in fields.items():
+        getattr(model, name)[0] = value
+    data = mujoco.MjData(model)
+    data.qvel[0], data.qfrc_applied[0] = speed, effort
+    mujoco.mj_step(model, data, steps)
+    return data.qvel.copy()
+
+
+def test_the_reference_knows_what_an_actuator_adds(robot):
+    """MuJoCo adds gear² times armature and damping of an actuator at its joint."""
+    path = robot(MOTOR)
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    data.qvel[0], data.qfrc_applied[0] = 4.0, 0.3
+    mujoco.mj_step(model, data, 50)
+    same = rolled(path, 50, 4.0, 0.3, dof_armature=0.05, dof_damping=1.0, dof_dampingpoly=(0.4, 0.2))
+    np.testing.assert_allclose(data.qvel, same, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("engine", "num_envs"), ENGINES)
+def test_inertia_of_a_rotor_replaces_that_of_the_robots_actuator(engine, num_envs, robot, caplog):
+    path = robot('<motor name="drive" joint="hinge" gear="2" armature="0.0125"/>')
+    gear = actuon.GearTransmissionConfig(5.0, rotor_inertia=0.004)
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0, const_effort=0.3), transmission=gear)
+    with engine(path, num_envs=num_envs) as simulation:
+        before, robots = held(simulation), Articulation(everyone(simulation))
+        np.testing.assert_allclose(robots.get_dof_armatures().numpy()[:, 0], 0.05, rtol=1e-6)
+        with caplog.at_level(logging.WARNING, "actuon.actuators"):
+            actuators = attach(simulation, config)
+        assert "armature of 0.05 kg·m² is replaced by 0.1 kg·m²" in caplog.text
+        np.testing.assert_allclose(robots.get_dof_armatures().numpy()[:, 0], 0.1, rtol=1e-6)
+        simulation.step(20)
+        expected = rolled(path, 20, effort=0.3, dof_armature=0.1)
+        np.testing.assert_allclose(robots.get_dof_velocities().numpy()[:, 0], expected[0], rtol=1e-4)
+        actuators.close()
+        for name, values in held(simulation).items():
+            np.testing.assert_array_equal(values, before[name], err_msg=name)
+        np.testing.assert_allclose(robots.get_dof_armatures().numpy()[:, 0], 0.05, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("engine", "num_envs", "of"),
+    [*((*engine, "actuator") for engine in ENGINES), *((*engine, "joint") for engine in ENGINES[:2])],
+)
+def test_friction_of_a_chain_replaces_all_damping_of_the_robot(engine, num_envs, of, robot, caplog):
+    """Also what grows with the square and the cube of the speed. Newton reads none of these of a joint."""
+    if of == "joint":
+        path = robot('<motor joint="hinge"/>', joint='damping="1 0.4 0.2"')
+    else:
+        path = robot(MOTOR.replace('armature="0.0125"', ""))
+    config = actuon.ActuatorConfig(LIMP, effects=[actuon.FrictionEffectConfig(viscous=0.02)])
+    with engine(path, num_envs=num_envs) as simulation:
+        before, robots = held(simulation), Articulation(everyone(simulation))
+        np.testing.assert_allclose(robots.get_dof_friction()[1].numpy()[:, 0], 1.0, rtol=1e-6)
+        with caplog.at_level(logging.WARNING, "actuon.actuators"):
+            actuators = attach(simulation, config)
+        assert "hinge (1 N·m·s/rad and 0.4 N·m·s²/rad² and 0.2 N·m·s³/rad³)" in caplog.text
+        robots.set_dof_velocities(np.tile(np.float32([4.0, 0.0]), (num_envs, 1)))
+        simulation.step(250)
+        expected = rolled(path, 250, 4.0, dof_damping=0.02, dof_dampingpoly=(0.0, 0.0))
+        np.testing.assert_allclose(robots.get_dof_velocities().numpy()[:, 0], expected[0], rtol=1e-3)
+        actuators.close()
+        for name, values in held(simulation).items():
+            np.testing.assert_array_equal(values, before[name], err_msg=name)
+
+
+def test_a_randomised_share_of_what_actuators_add_is_a_share_of_all(robot):
+    """Getter and setter speak of the same: reading and writing back, times a factor, is that factor in the motion."""
+    path = robot(MOTOR)
+    with MujocoSimulation(path, num_envs=2) as simulation:
+        robots = Articulation(everyone(simulation))
+        factors = np.float32([[1.0, 1.0], [1.5, 1.0]])
+        robots.set_dof_armatures(robots.get_dof_armatures().numpy() * factors)
+        np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.05, 0.01], [0.075, 0.01]], rtol=1e-6)
+        robots.set_dof_friction(viscous=robots.get_dof_friction()[1].numpy() * factors)
+        np.testing.assert_allclose(robots.get_dof_friction()[1].numpy(), [[1.0, 0.0], [1.5, 0.0]], rtol=1e-6)
+        robots.set_dof_velocities(np.tile(np.float32([4.0, 0.0]), (2, 1)))
+        simulation.step(20)
+        for row, factor in enumerate((1.0, 1.5)):
+            own = {"dof_armature": 0.05 * factor, "dof_damping": factor, "dof_dampingpoly": (0.4, 0.2)}
+            np.testing.assert_allclose(
+                robots.get_dof_velocities().numpy()[row], rolled(path, 20, 4.0, **own), rtol=1e-4
+            )
+
+
+def test_what_an_actuator_adds_through_a_tendon_goes_with_all_of_its_joints(robot):
+    path = robot('<motor name="drive" tendon="both" gear="2" armature="0.0125" damping="0.25"/>', tendon=TENDON)
+    gear = actuon.GearTransmissionConfig(5.0, rotor_inertia=0.004)
+    config = actuon.ActuatorConfig(LIMP, transmission=gear, effects=[actuon.FrictionEffectConfig(viscous=0.02)])
+    with MujocoSimulation(path) as simulation:
+        before, robots = held(simulation), Articulation(everyone(simulation))
+        np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.2, 0.06]], rtol=1e-6)
+        with pytest.raises(
+            actuon.SimulationError, match="actuator 'drive' moves hinge, wrist together: set all or none"
+        ):
+            robots.set_dof_armatures([[0.1]], dof_indices=[0])
+        assert all((held(simulation)[name] == before[name]).all() for name in FIELDS)
+        actuators = attach(simulation, config, ("hinge", "wrist"))
+        assert not held(simulation)["actuator_armature"].any()
+        assert not held(simulation)["actuator_damping"].any()
+        np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.1, 0.1]], rtol=1e-6)
+        actuators.close()
+        for name, values in held(simulation).items():
+            np.testing.assert_array_equal(values, before[name], err_msg=name)
+
+
+def test_several_environments_of_newton_refuse_what_they_cannot_replace(robot):
+    """MuJoCo Warp folds damping of actuators into that of joints."""
+    config = actuon.ActuatorConfig(LIMP, effects=[actuon.FrictionEffectConfig(viscous=0.02)])
+    with NewtonSimulation(robot(MOTOR.replace('armature="0.0125"', "")), num_envs=2) as simulation:
+        np.testing.assert_allclose(Articulation(everyone(simulation)).get_dof_friction()[1].numpy()[:, 0], 1.0)
+        before = simulation.solver.mjw_model.dof_damping.numpy().copy()
+        with pytest.raises(actuon.SimulationError, match=r"own actuators add 1 to it, which MuJoCo Warp cannot drop"):
+            attach(simulation, config)
+        np.testing.assert_array_equal(simulation.solver.mjw_model.dof_damping.numpy(), before)
