@@ -195,3 +195,22 @@ def test_several_environments_of_newton_refuse_what_they_cannot_replace(robot):
         with pytest.raises(actuon.SimulationError, match=r"own actuators add 1 to it, which MuJoCo Warp cannot drop"):
             attach(simulation, config)
         np.testing.assert_array_equal(simulation.solver.mjw_model.dof_damping.numpy(), before)
+
+
+@pytest.mark.parametrize(
+    ("solver", "armature", "viscous"), [("xpbd", 0.0, 0.0), ("semi_implicit", 0.0, 0.2), ("featherstone", 0.1, 0.2)]
+)
+def test_what_a_solver_of_newton_makes_no_use_of_is_zero(solver, armature, viscous, robot):
+    path = robot(joint='armature="0.1" damping="0.2" frictionloss="0.3"')
+    with NewtonSimulation(path, solver=solver) as simulation:
+        robots = Articulation(everyone(simulation))
+        dry, damping = (values.numpy()[0, 0] for values in robots.get_dof_friction())
+        np.testing.assert_allclose([robots.get_dof_armatures().numpy()[0, 0], dry, damping], [armature, 0.0, viscous])
+        assert np.isinf(robots.get_dof_max_efforts().numpy()).all()
+
+
+def test_an_armature_has_no_upper_limit(robot):
+    with NewtonSimulation(robot()) as simulation:
+        robots = Articulation(everyone(simulation))
+        robots.set_dof_armatures([2.0e6, 1.0])
+        np.testing.assert_array_equal(robots.get_dof_armatures().numpy(), [[2.0e6, 1.0]])

@@ -11,6 +11,9 @@ from ..typing import ArrayLike, IdsLike
 from .ids import ids_to_write, read_ids
 from .selection import Selection
 
+_LIMITS = ("effort_limit", "velocity_limit")
+"""Properties that are infinite where an engine has none; the others are zero."""
+
 
 class DofProperties(Selection):
     """The part of an articulation that reads and writes what the engine holds."""
@@ -35,7 +38,7 @@ class DofProperties(Selection):
     def get_dof_armatures(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Return the inertia that is added to joints [kg·m² or kg], such as that of rotors.
 
-        With what the engine's own actuators add.
+        With what the engine's own actuators add. Zero where the engine makes no use of an armature.
         """
         return self._property("armature", indices, dof_indices)
 
@@ -46,7 +49,8 @@ class DofProperties(Selection):
     def get_dof_friction(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Return dry [N·m or N] and viscous friction [N·m·s/rad or N·s/m] that the engine applies at joints.
 
-        With what its own actuators add. MuJoCo's terms of higher order in the speed are not in it.
+        With what its own actuators add. Zero where the engine makes no use of it. MuJoCo's terms of higher order in the
+        speed are not in it.
         """
         names = ("friction", "viscous_friction")
         dry, viscous = (self._property(name, indices, dof_indices) for name in names)
@@ -115,19 +119,22 @@ class DofProperties(Selection):
     def _property(self, name: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
         self.simulation.check_open()
         values = self.simulation.dof_property(name, self.robot_ids)
+        is_limit = name in _LIMITS
         if values is None:
-            values = np.full((len(self), self.num_dofs), np.inf)
-        return self._chosen(np.where(values >= self.simulation.no_limit, np.inf, values), indices, dof_indices)
+            values = np.full((len(self), self.num_dofs), np.inf if is_limit else 0.0)
+        elif is_limit:
+            values = np.where(values >= self.simulation.no_limit, np.inf, values)
+        return self._chosen(values, indices, dof_indices)
 
     def _set_property(self, name: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         self.simulation.check_open()
         robots, dofs = self.places_to_write(indices, dof_indices)
-        may_be_infinite = name in ("effort_limit", "velocity_limit")
-        numbers = self.numbers(name, values, (len(robots), len(dofs)), finite=not may_be_infinite)
+        is_limit = name in _LIMITS
+        numbers = self.numbers(name, values, (len(robots), len(dofs)), finite=not is_limit)
         if not (numbers >= 0.0).all():
             raise SimulationError(f"{name}: got {numbers.min()}; must be ≥ 0")
         if numbers.size:
-            numbers = np.minimum(numbers, self.simulation.no_limit)
+            numbers = np.minimum(numbers, self.simulation.no_limit) if is_limit else numbers
             self.simulation.set_dof_property(name, self.robot_ids[robots], dofs, numbers)
 
     def get_dof_gains(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
