@@ -214,3 +214,37 @@ def test_an_armature_has_no_upper_limit(robot):
         robots = Articulation(everyone(simulation))
         robots.set_dof_armatures([2.0e6, 1.0])
         np.testing.assert_array_equal(robots.get_dof_armatures().numpy(), [[2.0e6, 1.0]])
+
+
+@pytest.mark.parametrize(("engine", "num_envs"), ENGINES)
+@pytest.mark.parametrize("flag", ["frictionloss", "constraint", "damper"])
+def test_friction_that_the_engine_leaves_out_is_done_by_the_chain_or_refused(flag, engine, num_envs, robot):
+    """The weight of the arm is held by dry friction, whatever the model switches off."""
+    path = robot(flags=f'{flag}="disable"')
+    friction = {"dynamic": 5.0, "viscous": 0.1}
+    with engine(path, num_envs=num_envs) as simulation:
+        before = held(simulation)
+        with pytest.raises(actuon.StructureError, match="needs inertia"):
+            attach(simulation, actuon.ActuatorConfig(LIMP, effects=[actuon.FrictionEffectConfig(**friction)]))
+        for name, values in held(simulation).items():
+            np.testing.assert_array_equal(values, before[name], err_msg=name)
+        config = actuon.ActuatorConfig(LIMP, effects=[actuon.FrictionEffectConfig(**friction, inertia=0.03)])
+        with attach(simulation, config):
+            simulation.step(200)
+            assert np.abs(Articulation(everyone(simulation)).get_dof_positions().numpy()[:, 0]).max() < 0.02
+
+
+def test_flags_that_are_switched_off_under_friction_are_refused_at_the_next_step(robot):
+    flag = int(mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS)
+    with MujocoSimulation(robot()) as simulation:
+        config = actuon.ActuatorConfig(LIMP, effects=[actuon.FrictionEffectConfig(dynamic=5.0)])
+        with attach(simulation, config):
+            simulation.step(10)
+            simulation.models[0].opt.disableflags |= flag
+            with pytest.raises(actuon.SimulationError, match="has frictionloss switched off in its <option>"):
+                simulation.step(1)
+            assert simulation.time == pytest.approx(10 * DT)
+            simulation.models[0].opt.disableflags &= ~flag
+            simulation.step(1)
+        simulation.models[0].opt.disableflags |= flag
+        simulation.step(1)

@@ -28,8 +28,9 @@ _OF_ASSETS = (
 
 
 def solves_friction(articulation: Articulation) -> bool:
-    """Whether the engine solves dry friction of joints."""
-    return articulation.simulation.dof_property("friction", articulation.robot_ids) is not None
+    """Return True if the engine solves dry and viscous friction of joints."""
+    simulation, robots = articulation.simulation, articulation.robot_ids
+    return all(simulation.dof_property(name, robots) is not None for name, _ in _PROPERTIES.values())
 
 
 class EngineFriction:

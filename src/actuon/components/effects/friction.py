@@ -394,7 +394,7 @@ class EffectFriction(Effect):
         if not self.in_engine and self._values["inertia"] is None:
             which = "on the motor's side of the spring or coupling" if self.is_apart else "that moves with the joint"
             raise StructureError(
-                f"EffectFriction: needs inertia [kg·m²], of all {which}, since no engine solves friction here: "
-                "friction takes at most what stops it within a step"
+                f"EffectFriction: needs inertia [kg·m²], of all {which}, since no engine solves friction here, or its "
+                "options switch that off: friction takes at most what stops it within a step"
             )
         super().finalize(device, num_actuators)

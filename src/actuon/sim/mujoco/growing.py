@@ -23,8 +23,6 @@ _log = logging.getLogger("actuon.sim")
 class GrowingModel(ModelProperties):
     """The part of a MuJoCo simulation that adds actuators to its model, and takes them away."""
 
-    _where: str
-    """What to call the model."""
     _spec: Callable[[], Any] | None
     """What reads the `MjSpec` that the model was compiled from; None where there is none."""
     _bare: tuple[Any, Drives] | None = None

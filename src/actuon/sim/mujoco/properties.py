@@ -15,7 +15,7 @@ from ..simulation import Simulation
 from .batch import Batch
 from .drives import Drives
 from .fields import PROPERTIES, ModelFields
-from .friction import SEARCHES, SOFTNESS, external_loads, is_free
+from .friction import SEARCHES, SOFTNESS, external_loads, is_free, switched_off
 from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
 from .servos import GAIN_FIELDS
@@ -30,6 +30,10 @@ class ModelProperties(Simulation):
     """The part of a MuJoCo simulation that reads and writes models."""
 
     _mujoco: Any
+    _where: str
+    """What to call the model."""
+    _relied_on: list[Callable[[], None]]
+    """Checks that options of the model, which anyone may write, still let it do what it was handed."""
     _fields: ModelFields
     _drives: Drives
     _limits: Limits
@@ -52,7 +56,7 @@ class ModelProperties(Simulation):
 
     def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
         """The effort limit is the larger bound of `Limits.effort_range`; MuJoCo has no limit of the speed."""
-        if name == "velocity_limit":
+        if name == "velocity_limit" or self._switched_off(name):
             return None
         if name == "effort_limit":
             return np.abs(self.drive_effort_range(robots)).max(axis=0).astype(np.float32)
@@ -64,6 +68,22 @@ class ModelProperties(Simulation):
                 rows[row] = rows[row] + self._drives.at_joints(model, own, dofs)
         return np.array(rows, np.float32)
 
+    def _switched_off(self, name: str) -> str:
+        return switched_off(self._mujoco, self._fields.model, name)
+
+    def _check_switched_on(self, name: str) -> None:
+        flag = self._switched_off(name)
+        if flag:
+            raise SimulationError(
+                f"{self._where} has {flag} switched off in its <option>, so MuJoCo makes no use of the {name} of "
+                "joints; switch it on"
+            )
+
+    def _rely_on(self, check: Callable[[], None]) -> Callable[[], None]:
+        """Let ``check`` be called before steps, which refuses what they would leave out. Returns what ends that."""
+        self._relied_on.append(check)
+        return lambda: self._relied_on.remove(check)
+
     def _actuators_add(self, name: str) -> bool:
         """Return True if an actuator of the model adds to a property of joints."""
         field, fields = PROPERTIES[name].of_actuator, self._fields
@@ -74,6 +94,7 @@ class ModelProperties(Simulation):
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if name == "velocity_limit":
             raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
+        self._check_switched_on(name)
         self.limits_version += name == "effort_limit"
         if name == "effort_limit":
             for row, model, at in self._to_change(LIMITS, robots, dofs, _alike(values)):
@@ -126,7 +147,14 @@ class ModelProperties(Simulation):
             for name, firm in SOFTNESS.items():
                 getattr(model, name)[at] = firm(self.dt)
 
+        def check() -> None:
+            for name in ("friction", "viscous_friction"):
+                self._check_switched_on(name)
+
+        release = self._rely_on(check)
+
         def give_back() -> None:
+            release()
             for env, at, values in kept:
                 for name, before in values.items():
                     getattr(self._fields.view(env), name)[at] = before

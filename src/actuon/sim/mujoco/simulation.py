@@ -74,7 +74,7 @@ class MujocoSimulation(SlopeHolder):
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
         self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
-        self._lifted, self._correctors = Counter(), []
+        self._lifted, self._correctors, self._relied_on = Counter(), [], []
         self._limits = Limits(self._mujoco, self._drives, self._lifted)
         widths = {"joint_q": model.nq} | dict.fromkeys(
             ("joint_qd", "joint_target_q", "joint_target_qd", "joint_f"), model.nv
@@ -155,6 +155,17 @@ class MujocoSimulation(SlopeHolder):
         self._batch.refresh()
 
     refresh_targets = refresh
+
+    def step(self, n: int = 1) -> None:
+        """Advance by ``n`` time steps, or until a callback stops the simulation.
+
+        Raises:
+            SimulationError: A position or velocity is NaN, infinite or beyond 1e10: nothing is stepped or written from
+                then on. Or options of the model were changed, so that it ignores what actuators hand over.
+        """
+        for check in self._relied_on:
+            check()
+        super().step(n)
 
     def _advance(self, steps: int) -> int:
         before = self._batch.block("time").copy() if steps > 1 else None

@@ -12,7 +12,7 @@ import warp as wp
 
 from ...errors import SimulationError
 from ..mujoco.fields import PROPERTIES
-from ..mujoco.friction import SOFTNESS
+from ..mujoco.friction import SOFTNESS, switched_off
 from ..robot import Robot
 from ..step_map import StepMaps
 from .loads import load_reader
@@ -178,6 +178,7 @@ class MujocoPhysics(Physics):
         self._joint_kind = int(mujoco.mjtTrn.mjTRN_JOINT)
         # A state that diverged must be seen, not silently replaced by the first one. MuJoCo Warp does not do that.
         solver.mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
+        self.honours = frozenset(name for name in self.honours if not switched_off(mujoco, solver.mj_model, name))
         self._driven, self._direct = self._actuators()
         stops = np.zeros(self._width, dtype=bool)
         dof_of_joint = self.solver.mjc_jnt_to_newton_dof.numpy()[0]
