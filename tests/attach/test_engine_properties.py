@@ -11,6 +11,7 @@ import pytest
 
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
+from actuon.lab import ActuatorGroups, ImplicitActuatorCfg
 from actuon.sim import Articulation
 
 DT = 0.002
@@ -247,4 +248,68 @@ def test_flags_that_are_switched_off_under_friction_are_refused_at_the_next_step
             simulation.models[0].opt.disableflags &= ~flag
             simulation.step(1)
         simulation.models[0].opt.disableflags |= flag
+        simulation.step(1)
+
+
+def implicit(simulation, **gains):
+    robots = Articulation(everyone(simulation))
+    given = {"stiffness": 40.0, "damping": 2.0} | gains
+    return ActuatorGroups(robots, {"all": ImplicitActuatorCfg(["hinge"], **given)})
+
+
+SERVO = '<position name="servo" joint="hinge" kp="30" kv="1" group="2"/>'
+OFF = {
+    "all": ({"flags": 'actuation="disable"'}, "has actuation switched off in its (<option>|options)"),
+    "group": ({"option": 'actuatorgroupdisable="2"'}, "has group 2 of actuators switched off .* that of 'servo'"),
+}
+
+
+@pytest.mark.parametrize(
+    ("engine", "num_envs", "off"), [*((*engine, "all") for engine in ENGINES), (MujocoSimulation, 1, "group")]
+)
+def test_an_implicit_group_whose_drive_is_switched_off_is_refused(engine, num_envs, off, robot):
+    parts, message = OFF[off]
+    with engine(robot(SERVO, **parts), num_envs=num_envs) as simulation:
+        robots = Articulation(everyone(simulation))
+        gains = [values.numpy() for values in robots.get_dof_gains()]
+        with pytest.raises(actuon.SimulationError, match=message):
+            implicit(simulation)
+        for values, before in zip(robots.get_dof_gains(), gains, strict=True):
+            np.testing.assert_array_equal(values.numpy(), before)
+        with implicit(simulation, stiffness=0.0, damping=0.0):
+            simulation.step(1)
+
+
+def test_an_added_drive_is_in_a_group_that_is_switched_on(robot):
+    """Also where the model's default class has its actuators in another one."""
+    path = robot('<motor joint="wrist"/>', option='actuatorgroupdisable="0"')
+    path.write_text(path.read_text().replace("<worldbody>", '<default><general group="0"/></default><worldbody>', 1))
+    with MujocoSimulation(path) as simulation, implicit(simulation, stiffness=400.0, damping=20.0):
+        simulation.step(500)
+        assert abs(simulation.data[0].qpos[0]) < 0.01
+        model = simulation.models[0]
+        assert model.actuator_group[model.actuator("hinge_drive").id] == 1
+
+
+@pytest.mark.parametrize("kind", ["implicit", "tangent"])
+@pytest.mark.parametrize("off", ["flag", "group"])
+def test_actuators_that_are_switched_off_while_they_are_counted_on_are_refused(off, kind, robot):
+    with MujocoSimulation(robot(SERVO)) as simulation:
+        pairs = [(actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 2.0), effort_mode="tangent"), "hinge")]
+        made = (
+            implicit(simulation)
+            if kind == "implicit"
+            else ArticulationActuators.from_actuators("/arm", pairs, simulation=simulation)
+        )
+        with made:
+            simulation.step(2)
+            option = simulation.models[0].opt
+            field, value = ("disableflags", int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)), ("disableactuator", 5)
+            name, bits = field if off == "flag" else value
+            setattr(option, name, getattr(option, name) | bits)
+            with pytest.raises(actuon.SimulationError, match="switched off"):
+                simulation.step(1)
+            setattr(option, name, getattr(option, name) & ~bits)
+            simulation.step(1)
+        simulation.models[0].opt.disableactuator = 5
         simulation.step(1)

@@ -93,6 +93,9 @@ class EngineDrives:
 
         Returns:
             What takes them away.
+
+        Raises:
+            SimulationError: Options of the engine switch the drives off.
         """
         return lambda: None
 

@@ -49,7 +49,7 @@ class NewActuator:
     """Which slope of an effort it holds. None: it is a drive."""
 
 
-def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.inf) -> NewActuator:
+def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.inf, group: int = 0) -> NewActuator:
     """A drive that follows target position and velocity, with ``kp·(q* − q) + kd·(q̇* − q̇)``, and both gains zero.
 
     Args:
@@ -57,6 +57,7 @@ def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.i
         dof: The DOF.
         lower: Lowest effort [N·m or N].
         upper: Highest effort [N·m or N]. An infinite bound means no limit; MuJoCo takes both or none.
+        group: A group of actuators that is not switched off.
     """
     inputs = int(mujoco.mjtCtrlInput.mjINPUT_POS) | int(mujoco.mjtCtrlInput.mjINPUT_VEL)
     fields: dict[str, Any] = {
@@ -66,6 +67,7 @@ def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.i
         "ctrlspec": inputs,
         "gainprm": np.zeros(mujoco.mjNGAIN),
         "biasprm": np.zeros(mujoco.mjNBIAS),
+        "group": group,
     }
     limited, bounds = force_range(lower, upper)
     if limited:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from .drives import Drives
 from .limits import ACTUATOR_FIELDS
 from .properties import LIMITS, ModelProperties
 from .servos import GAIN_FIELDS, is_active
+
+_GROUPS = 31
+"""Groups of actuators that can be switched off."""
 
 _log = logging.getLogger("actuon.sim")
 
@@ -39,9 +42,28 @@ class GrowingModel(ModelProperties):
     def add_drives(
         self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
     ) -> Callable[[], None]:
+        wanted = self._with_gains(robots, dofs, stiffness, damping)
         needed = self._needed(robots, dofs, stiffness, damping)
-        if not needed:
-            return lambda: None
+        self._check_drives({dof: name for dof, name in wanted.items() if dof not in needed})
+        release = self._rely_on(lambda: self._check_drives(wanted))
+        try:
+            take_away = self._add_drives(robots, needed) if needed else lambda: None
+        except SimulationError:
+            release()
+            raise
+
+        def give_back() -> None:
+            release()
+            take_away()
+
+        return give_back
+
+    def _add_drives(self, robots: np.ndarray, needed: dict[int, str]) -> Callable[[], None]:
+        """Add drives for these DOFs of the model where they have none yet, and silence what else drives them.
+
+        Returns:
+            What takes them away.
+        """
         path, lacking = self.robots[robots[0]].path, sorted(set(needed) - set(self._drives.added_dofs))
         if lacking and self._spec is None:
             raise SimulationError(
@@ -65,6 +87,46 @@ class GrowingModel(ModelProperties):
 
         return take_away
 
+    def _with_gains(
+        self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
+    ) -> dict[int, str]:
+        """DOFs of the model that are to have gains other than zero, with the names of their joints."""
+        has = (stiffness != 0.0) | (damping != 0.0)
+        found: dict[int, str] = {}
+        for row, (_, robot, own) in enumerate(self._with_models(robots)):
+            found |= {int(own[dof]): robot.dof_names[dof] for dof in dofs[has[row]].tolist()}
+        return found
+
+    def _check_drives(self, dofs: dict[int, str]) -> None:
+        """Refuse drives of DOFs of the model, with the names of their joints, that its options switch off."""
+        for dof, name in dofs.items():
+            why = self._why_ignored([servo.actuator for servo in self._drives.servos.get(dof, [])])
+            if why:
+                raise SimulationError(
+                    f"{self._where} {why}, so MuJoCo ignores the drive of joint '{name}'; switch it on, or drive the "
+                    "joint with an explicit model"
+                )
+
+    def _why_ignored(self, actuators: Iterable[int] = ()) -> str:
+        """Return why MuJoCo ignores one of these actuators, or any; empty where it does not."""
+        model, option = self._fields.model, self._fields.model.opt
+        if option.disableflags & int(self._mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+            return "has actuation switched off in its <option>"
+        off = int(option.disableactuator)
+        if off == 2**_GROUPS - 1:
+            return "has all groups of actuators switched off"
+        for i in actuators if off else ():
+            group = int(model.actuator_group[i])
+            if 0 <= group < _GROUPS and off >> group & 1:
+                name = model.actuator(i).name or i
+                return f"has group {group} of actuators switched off in its <option>, that of '{name}'"
+        return ""
+
+    def _free_group(self) -> int:
+        """Return a group of actuators that is not switched off. There is one."""
+        off = int(self._fields.model.opt.disableactuator)
+        return next(group for group in range(_GROUPS) if not off >> group & 1)
+
     def _needed(
         self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
     ) -> dict[int, str]:
@@ -83,7 +145,8 @@ class GrowingModel(ModelProperties):
         envs = range(self.num_envs if any(name in self._fields.rows for name in LIMITS) else 0)
         own = [self._limits.effort_range(self._fields.view(env), np.array(dofs)) for env in envs]
         lower, upper, _ = self._limits.effort_range(model, np.array(dofs))
-        self._grow([new_drive(self._mujoco, *place) for place in zip(dofs, lower, upper, strict=True)])
+        group = self._free_group()
+        self._grow([new_drive(self._mujoco, *place, group=group) for place in zip(dofs, lower, upper, strict=True)])
         if own:
             self._limit_each(self._fields.model.nactuator - len(dofs), own)
 

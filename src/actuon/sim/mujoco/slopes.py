@@ -30,9 +30,6 @@ from .places import grid
 LONGEST_FAST = 0.010
 """Longest time step [s] for which ``implicitfast`` is chosen; for longer ones it is ``discrete``."""
 
-_GROUPS = 31
-"""Groups of actuators that can be switched off."""
-
 _ORDER = (Slope.BY_VELOCITY, Slope.BY_POSITION)
 
 INTEGRATOR_CHANGED = "%s: %s ignores slopes of efforts; it is %s until close()"
@@ -83,7 +80,10 @@ class SlopeHolder(GrowingModel):
             self._give_integrator_back()
             raise
 
+        release = self._rely_on(lambda: self._check_slopes(own))
+
         def give_back() -> None:
+            release()
             self._level(*self._at("joint_f", robots, dofs))
             give_limits_back()
             self._give_integrator_back()
@@ -92,23 +92,22 @@ class SlopeHolder(GrowingModel):
         return give_back
 
     def _check_actuation(self) -> None:
-        flags = self._fields.model.opt.disableflags
-        if flags & int(self._mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+        why = self._why_ignored()
+        if why:
             raise SimulationError(
-                f"effort_mode: {self._where} has actuation switched off in its <option>, so MuJoCo ignores slopes of "
-                "efforts; switch it on, or use 'explicit'"
+                f"effort_mode: {self._where} {why}, so MuJoCo ignores slopes of efforts; switch it on, or use "
+                "'explicit'"
             )
-        self._free_group()
 
-    def _free_group(self) -> int:
-        """A group of actuators that is not switched off."""
-        off = int(self._fields.model.opt.disableactuator)
-        for group in range(_GROUPS):
-            if not off >> group & 1:
-                return group
-        raise SimulationError(
-            f"effort_mode: {self._where} has all groups of actuators switched off, so MuJoCo ignores slopes of efforts"
-        )
+    def _check_slopes(self, dofs: list[int]) -> None:
+        """Refuse slopes of these DOFs of the model that its options switch off."""
+        inputs = [places[dofs] for places in self._drives.slopes.values()]
+        owners = np.isin(self._fields.model.actuator_ctrladr, np.concatenate(inputs))
+        why = self._why_ignored(np.flatnonzero(owners).tolist())
+        if why:
+            raise SimulationError(
+                f"{self._where} {why}, while actuators with effort_mode 'tangent' count on it; close() them first"
+            )
 
     @property
     def integrator(self) -> str:

@@ -375,6 +375,15 @@ class NewtonSimulation(SlopeHolder):
         self._set_model("joint_target_kd", at, damping)
         self._tell_of_joints()
 
+    def add_drives(
+        self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray
+    ) -> Callable[[], None]:
+        """Newton's models cannot grow: drives that their options switch off are refused."""
+        why = self._physics.why_drives_rest()
+        if why and (np.any(stiffness) or np.any(damping)):
+            raise SimulationError(f"{type(self.solver).__name__} {why}; drive the joints with an explicit model")
+        return super().add_drives(robots, dofs, stiffness, damping)
+
     def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
         stiffness, damping = (values[:, dofs] for values in self.gains(robots))
         self.set_gains(robots, dofs, np.zeros_like(stiffness), np.zeros_like(damping))

@@ -85,6 +85,10 @@ class Physics:
         """Why the solver takes no slopes of efforts into its solve; empty where it does."""
         return "computes damping from the state before the step, so slopes of efforts would have no effect"
 
+    def why_drives_rest(self) -> str:
+        """Return why the solver ignores its own drives; empty where it does not."""
+        return ""
+
     def damping_writer(self, write: Callable[[wp.array, wp.array], None]) -> Callable[[], None]:
         """Return what lets ``write`` change the damping of joints in the solver's own model, at each call.
 
@@ -233,6 +237,11 @@ class MujocoPhysics(Physics):
                 f"{', '.join(_TAKE_SLOPES)}"
             )
         return ""
+
+    def why_drives_rest(self) -> str:
+        mujoco, _ = self.solver.import_mujoco()
+        off = int(self.solver.mj_model.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
+        return "has actuation switched off in its options, so its own drives have no effect" if off else ""
 
     def damping_writer(self, write: Callable[[wp.array, wp.array], None]) -> Callable[[], None]:
         of_newton = self.solver.mjc_dof_to_newton_dof
