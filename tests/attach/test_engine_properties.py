@@ -11,7 +11,7 @@ import pytest
 
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
-from actuon.lab import ActuatorGroups, ImplicitActuatorCfg
+from actuon.lab import ActuatorGroups, IdealPDActuatorCfg, ImplicitActuatorCfg
 from actuon.sim import Articulation
 
 DT = 0.002
@@ -313,3 +313,56 @@ def test_actuators_that_are_switched_off_while_they_are_counted_on_are_refused(o
             simulation.step(1)
         simulation.models[0].opt.disableactuator = 5
         simulation.step(1)
+
+
+GAIN = 60.0
+COMPENSATED = 'actuatorgravcomp="true" actuatorfrcrange="-4 4" damping="0.1"'
+
+
+def own_servo(path, target, steps):
+    """Positions of the robot with its own servo, stepped by MuJoCo alone."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    data.ctrl[0] = target
+    seen = []
+    for _ in range(steps):
+        mujoco.mj_step(model, data)
+        seen.append(data.qpos[0])
+    return np.array(seen)
+
+
+@pytest.mark.parametrize("mode", ["explicit", "tangent"])
+@pytest.mark.parametrize("gravcomp", [2, 3])
+def test_compensation_and_motor_are_limited_together(gravcomp, mode, robot):
+    """MuJoCo clips the sum of what an actuator and gravity compensation push: also where the latter is beyond it."""
+    path = robot(f'<position joint="hinge" kp="{GAIN}"/>', joint=COMPENSATED, body=f'gravcomp="{gravcomp}"')
+    targets = np.float32([-0.5, 0.5, 0.02])
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(GAIN, 0.0), effort_mode=mode)
+    with MujocoSimulation(path, num_envs=3) as simulation:
+        robots = Articulation(everyone(simulation))
+        before = simulation.models[0].jnt_actfrclimited.copy()
+        with attach(simulation, config):
+            robots.set_dof_position_targets(targets[:, None], dof_indices=[0])
+            seen = []
+            for _ in range(150):
+                simulation.step(1)
+                seen.append(robots.get_dof_positions().numpy()[:, 0])
+        expected = np.stack([own_servo(path, target, 150) for target in targets], axis=1)
+        np.testing.assert_allclose(seen, expected, atol=2e-4)
+        np.testing.assert_array_equal(simulation.models[0].jnt_actfrclimited, before)
+
+
+def test_groups_keep_motor_and_compensation_within_the_limit_of_the_joint(robot):
+    path = robot(f'<position joint="hinge" kp="{GAIN}"/>', joint=COMPENSATED, body='gravcomp="2"')
+    with MujocoSimulation(path) as simulation:
+        robots = Articulation(everyone(simulation))
+        cfg = IdealPDActuatorCfg(["hinge"], stiffness=GAIN, damping=0.0)
+        with ActuatorGroups(robots, {"all": cfg}):
+            robots.set_dof_position_targets([[-0.5]], dof_indices=[0])
+            seen = []
+            for _ in range(20):
+                simulation.step(1)
+                seen.append(robots.get_dof_positions().numpy()[0, 0])
+                data = simulation.data[0]
+                assert -4.0001 < data.qfrc_actuator[0] + data.qfrc_applied[0] < 4.0001
+        np.testing.assert_allclose(seen, own_servo(path, -0.5, 20), atol=2e-4)

@@ -139,6 +139,9 @@ class Attachment(Remembering, Bounded, Uncopyable):
             given = self._signals, self._custom_inputs
             self._friction = EngineFriction(self.articulation, self.actuators, *given, undo)
             self._hand_over_efforts(columns, undo)
+            explicit = np.setdiff1d(columns if followed is None else followed, self._tangent_columns)
+            if explicit.size:
+                undo.callback(simulation.lift_limits(robots, explicit))
             self._subscriptions = subscribe_weakly(
                 simulation,
                 self,

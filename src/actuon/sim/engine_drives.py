@@ -78,8 +78,19 @@ class EngineDrives:
 
     def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, D). The engine
-        clips its own drives to it, and not efforts from outside. None where it holds no such limits."""
+        clips its own drives to it, and not efforts from outside. None where it holds no such limits.
+
+        Where the engine adds gravity compensation within the limit, it is what that leaves, in the present state.
+        """
         return None
+
+    def lift_limits(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        """Let the engine not clip a part of the effort of joints alone, where actuators keep the sum to its limits.
+
+        Returns:
+            What makes it clip again.
+        """
+        return lambda: None
 
     def drive_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Lowest and highest effort [N·m or N] of the drives that the robot came with, each of shape (n, D). None where

@@ -193,9 +193,10 @@ class ActuatorGroups(Attachment):
             if model.is_implicit_model:
                 for side, bounds in enumerate(self._drive_bounds[name]):
                     bounds.assign(ranges[side][at] if own is None else own[side][at].astype(np.float32))
-            elif model.cfg.effort_limit_sim is None and (own or joints) is not None:
-                for side, bounds in enumerate(own or joints or ()):
-                    ranges[side][at] = bounds[at]
+            elif model.cfg.effort_limit_sim is None:
+                for lower, upper in filter(None, (own, joints)):
+                    ranges[0][at] = np.maximum(ranges[0][at], lower[at])
+                    ranges[1][at] = np.minimum(ranges[1][at], upper[at])
         return (ranges[0], ranges[1]) if np.isfinite(ranges).any() else None
 
     def _hand_over(self, undo: contextlib.ExitStack) -> None:

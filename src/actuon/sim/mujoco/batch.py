@@ -233,6 +233,22 @@ class Batch:
             self.forward(range(self.num_envs))
         return self.loads
 
+    def compensation(self, envs: Iterable[int]) -> dict[int, np.ndarray]:
+        """Return the gravity compensation that MuJoCo counts among the efforts of actuators, in the present state.
+
+        Returns:
+            [N·m or N], by environment, each of shape (nv,).
+        """
+        found = {}
+        for env in envs:
+            model, data = self.workers.ready(1)[0]
+            self._fields.load(env, model)
+            self._mujoco.mj_setState(model, data, self.states[env], self._signature)
+            for compute in (self._mujoco.mj_kinematics, self._mujoco.mj_comPos, self._mujoco.mj_passive):
+                compute(model, data)
+            found[env] = np.where(model.jnt_actgravcomp[model.dof_jntid], data.qfrc_gravcomp, 0.0)
+        return found
+
     def refresh(self) -> None:
         """Read environments that have an ``MjData``, which anyone may have written into."""
         if not self.own:

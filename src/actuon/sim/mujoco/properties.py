@@ -34,6 +34,8 @@ class ModelProperties(Simulation):
     """What to call the model."""
     _relied_on: list[Callable[[], None]]
     """Checks that options of the model, which anyone may write, still let it do what it was handed."""
+    _compensates: bool
+    """Whether MuJoCo counts gravity compensation among the efforts of actuators of a joint."""
     _fields: ModelFields
     _drives: Drives
     _limits: Limits
@@ -177,7 +179,14 @@ class ModelProperties(Simulation):
         return read
 
     def joint_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._per_robot(self._limits.joint_range, robots, LIMITS)
+        """MuJoCo clips the sum of actuators and gravity compensation where a joint has ``actuatorgravcomp``."""
+        lower, upper = self._per_robot(self._limits.joint_range, robots, LIMITS)
+        if self._compensates and np.isfinite([lower, upper]).any():
+            given = self._batch.compensation(sorted({self.robots[i].env for i in robots}))
+            for row, (_, robot, dofs) in enumerate(self._with_models(robots)):
+                lower[row] -= given[robot.env][dofs]
+                upper[row] -= given[robot.env][dofs]
+        return lower, upper
 
     def drive_effort_range(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._per_robot(self._limits.effort_range, robots, LIMITS)

@@ -75,6 +75,7 @@ class MujocoSimulation(SlopeHolder):
         self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
         self._lifted, self._correctors, self._relied_on = Counter(), [], []
+        self._compensates = bool(model.jnt_actgravcomp.any())
         self._limits = Limits(self._mujoco, self._drives, self._lifted)
         widths = {"joint_q": model.nq} | dict.fromkeys(
             ("joint_qd", "joint_target_q", "joint_target_qd", "joint_f"), model.nv
@@ -153,6 +154,8 @@ class MujocoSimulation(SlopeHolder):
 
     def refresh(self) -> None:
         self._batch.refresh()
+        if self._compensates:
+            self.limits_version += 1
 
     refresh_targets = refresh
 
@@ -178,7 +181,7 @@ class MujocoSimulation(SlopeHolder):
         return steps if before is None or self._is_sound() else self._steps_since(before)
 
     def _begin_loop(self) -> bool:
-        return self._batch.begin_loop()
+        return not self._compensates and self._batch.begin_loop()
 
     def _advance_with(self, motors: Motors, n: int) -> tuple[np.ndarray, np.ndarray] | None:
         return self._batch.advance_with(motors, n)

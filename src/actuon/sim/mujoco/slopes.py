@@ -154,6 +154,13 @@ class SlopeHolder(GrowingModel):
         is_discrete = int(self._fields.model.opt.integrator) == int(self._mujoco.mjtIntegrator.mjINT_DISCRETE)
         return (Slope.BY_VELOCITY, Slope.BY_POSITION) if is_discrete else (Slope.BY_VELOCITY,)
 
+    def lift_limits(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+        """Where a joint has ``actuatorgravcomp``, its compensation is the only part that MuJoCo would clip."""
+        model = self._fields.model
+        joints = model.dof_jntid[np.stack([own[dofs] for _, _, own in self._with_models(robots)])]
+        compensated = dofs[model.jnt_actgravcomp[joints].any(axis=0)]
+        return self._lift_limits(robots, compensated) if compensated.size else super().lift_limits(robots, dofs)
+
     def _lift_limits(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
         """Let MuJoCo not clip what actuators push on joints, which is only a part of the effort; actuators are told
         these limits, and keep to them. Returns what makes it clip again."""
