@@ -366,3 +366,47 @@ def test_groups_keep_motor_and_compensation_within_the_limit_of_the_joint(robot)
                 data = simulation.data[0]
                 assert -4.0001 < data.qfrc_actuator[0] + data.qfrc_applied[0] < 4.0001
         np.testing.assert_allclose(seen, own_servo(path, -0.5, 20), atol=2e-4)
+
+
+@pytest.mark.parametrize(("engine", "num_envs"), [*ENGINES, (MujocoSimulation, 12)])
+def test_a_gear_that_is_assigned_live_changes_the_armature_of_the_engine(engine, num_envs, robot):
+    """From the next step on; without inertia of its own, the joint has that of the asset again."""
+    path = robot(joint='armature="0.03"')
+    gear = actuon.GearTransmissionConfig(5.0, rotor_inertia=0.004)
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 0.0, const_effort=0.3), transmission=gear)
+    with engine(path, num_envs=num_envs) as simulation:
+        before, robots = held(simulation), Articulation(everyone(simulation))
+        actuators = attach(simulation, config)
+        (transmission,) = [stage for stage in actuators.actuators[0].stages if hasattr(stage, "ratio")]
+        simulation.step(20)
+        for change, armature in (
+            ({"ratio": 10.0}, 0.4),
+            ({"rotor_inertia": np.full(num_envs, 0.002, np.float32)}, 0.2),
+            ({"rotor_inertia": 0.0}, 0.03),
+            ({"reflected_inertia": 0.07}, 0.07),
+        ):
+            simulation.reset()
+            for name, value in change.items():
+                setattr(transmission, name, value)
+            simulation.step(20)
+            np.testing.assert_allclose(robots.get_dof_armatures().numpy()[:, 0], armature, rtol=1e-6)
+            expected = rolled(path, 20, effort=0.3, dof_armature=armature)
+            np.testing.assert_allclose(robots.get_dof_velocities().numpy()[:, 0], expected[0], rtol=1e-4)
+        actuators.close()
+        transmission.ratio = 20.0
+        simulation.step(1)
+        for name, values in held(simulation).items():
+            np.testing.assert_array_equal(values, before[name], err_msg=name)
+
+
+def test_inertia_that_a_gear_gets_later_is_taken_off_again(robot):
+    with MujocoSimulation(robot(joint='armature="0.03"'), num_envs=2) as simulation:
+        config = actuon.ActuatorConfig(LIMP, transmission=actuon.GearTransmissionConfig(5.0))
+        actuators = attach(simulation, config, ("hinge", "wrist"))
+        (gear,) = [stage for stage in actuators.actuators[0].stages if hasattr(stage, "ratio")]
+        gear.rotor_inertia = np.float32([0.01, 0.0, 0.0, 0.02])  # of hinge and wrist, robot by robot
+        simulation.step(1)
+        robots = Articulation(everyone(simulation))
+        np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.25, 0.01], [0.03, 0.5]], rtol=1e-6)
+        actuators.close()
+        np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.03, 0.01]] * 2, rtol=1e-6)

@@ -22,7 +22,6 @@ from ..typing import DeviceLike, IdsLike, PathLike
 from .attachment import Attachment, signal_attr
 from .auto_mode import install_with_auto
 from .engine_friction import solves_friction
-from .engine_inertia import inertia_may_change
 from .fan_out import actuators_of_all
 from .fitted_motors import DrawnMotors
 from .random_motors import randomize_from_fit
@@ -185,9 +184,9 @@ class ArticulationActuators(Attachment):
         """
         self._check_open()
         rows = ids_to_reset("env_ids", env_ids, len(self.articulation))
-        with inertia_may_change(self.articulation, self.actuators, self._undo):
-            names, dt = list(self.articulation.dof_names), self.articulation.simulation.dt
-            drawn = randomize_from_fit(names, dt, self.actuators, list(self.configs), from_fit, joints, rows, seed)
+        names, dt = list(self.articulation.dof_names), self.articulation.simulation.dt
+        drawn = randomize_from_fit(names, dt, self.actuators, list(self.configs), from_fit, joints, rows, seed)
+        self._inertia.update(self._undo)
         if 0 in rows:
             self._sources |= sources_of(drawn, self.configs)
         return drawn

@@ -24,7 +24,7 @@ from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
 from .bounded import Bounded
 from .engine_friction import EngineFriction
-from .engine_inertia import hand_over_inertia
+from .engine_inertia import EngineInertia
 from .in_engine_loop import InEngineLoop
 from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
 from .remembering import Remembering, to_change
@@ -58,6 +58,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
     _auto_step = True
     _write: Callable[[], None]
     _friction: EngineFriction
+    _inertia: EngineInertia
     _subscriptions: list[Subscription]
     _undo: contextlib.ExitStack
     _other_states: list[ActuatorState | None]
@@ -135,7 +136,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
         with contextlib.ExitStack() as undo:
             undo.callback(simulation.release, owner)
             self._hand_over(undo)
-            hand_over_inertia(self.articulation, self.actuators, undo)
+            self._inertia = EngineInertia(self.articulation, self.actuators, undo)
             given = self._signals, self._custom_inputs
             self._friction = EngineFriction(self.articulation, self.actuators, *given, undo)
             self._hand_over_efforts(columns, undo)
@@ -214,6 +215,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
             self._velocity = self.articulation.values("joint_qd")
         else:
             wp.copy(self._velocity_there, arrays.joint_qd)
+        self._renew_inertia()
         self._friction.read_loads()
         for i, actuator in enumerate(self.actuators):
             actuator.step(arrays, control, self._states[i], self._other_states[i], dt)
@@ -229,6 +231,11 @@ class Attachment(Remembering, Bounded, Uncopyable):
         if self._tangent is not None:
             self._tangent.hand_over(dt, self._bounds)
         self._friction.hand_over()
+
+    def _renew_inertia(self) -> None:
+        """Hand over the inertia of rotors again where a parameter was assigned."""
+        if self._inertia.is_stale:
+            self._inertia.update(self._undo)
 
     def _settle(self) -> None:
         """Make what the engine gets, and what is shown, out of what the actuators gave, where that is not the same."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..actuator import Actuator
+from ..components.component import Component
 from ..components.transmissions.transmission import Transmission
 from ..errors import SimulationError
 from ..sim import Articulation
@@ -17,57 +18,81 @@ from ..sim import Articulation
 _log = logging.getLogger("actuon.actuators")
 
 
-def hand_over_inertia(articulation: Articulation, actuators: Sequence[Actuator], undo: contextlib.ExitStack) -> None:
-    """Make what stages bring of inertia the armature of their joints, in the place of the asset's, and read it back.
+class EngineInertia:
+    """Makes what stages bring of inertia the armature of their joints, in the place of the asset's.
 
     Args:
         articulation: The robots.
         actuators: Whose ``effort_indices`` count through robots and DOFs.
         undo: Gets what gives the armature back.
     """
-    wanted = _inertia(articulation, actuators)
-    columns = np.flatnonzero(wanted.any(axis=0))
-    if not columns.size:
-        return
-    robots, simulation = articulation.robot_ids, articulation.simulation
-    held = simulation.dof_property("armature", robots)
-    if held is None:
-        _log.warning("%s holds no armature: the inertia of motors is left out", type(simulation).__name__)
-        return
-    before = held[:, columns].copy()
-    values = np.where(wanted[:, columns] > 0.0, wanted[:, columns], before)
-    for i, column in enumerate(columns):
-        other = (before[:, i] != 0.0) & ~np.isclose(before[:, i], values[:, i], rtol=1e-5)
-        if other.any():
-            robot = int(np.argmax(other))
-            _log.warning(
-                "joint '%s': the asset's armature of %g kg·m² is replaced by %g kg·m², the inertia of the rotor at "
-                "the joint",
-                articulation.dof_names[column],
-                before[robot, i],
-                values[robot, i],
-            )
-    undo.callback(simulation.keep_properties(robots, columns))
-    _write(articulation, columns, values)
 
+    def __init__(self, articulation: Articulation, actuators: Sequence[Actuator], undo: contextlib.ExitStack):
+        self._articulation, self._actuators = articulation, actuators
+        self.is_stale = False
+        """Whether a parameter was assigned since the engine got the inertia."""
+        self._wanted = _inertia(articulation, actuators)
+        for stage in dict.fromkeys(stage for actuator in actuators for stage in actuator.stages):
+            if isinstance(stage, Transmission) or type(stage).engine_armature is not Component.engine_armature:
+                undo.callback(stage.on_write(self._on_write))
+        robots, simulation = articulation.robot_ids, articulation.simulation
+        held = simulation.dof_property("armature", robots)
+        self._own = None if held is None else held.copy()
+        columns = np.flatnonzero(self._wanted.any(axis=0))
+        if not columns.size:
+            return
+        if self._own is None:
+            _log.warning("%s holds no armature: the inertia of motors is left out", type(simulation).__name__)
+            return
+        self._say(columns, self._own)
+        undo.callback(simulation.keep_properties(robots, columns))
+        _write(articulation, columns, self._values(columns, self._own))
 
-@contextlib.contextmanager
-def inertia_may_change(
-    articulation: Articulation, actuators: Sequence[Actuator], undo: contextlib.ExitStack
-) -> Iterator[None]:
-    """Hand it over again where parameters have changed."""
-    before = _inertia(articulation, actuators)
-    yield
-    wanted = _inertia(articulation, actuators)
-    robots, simulation = articulation.robot_ids, articulation.simulation
-    held = simulation.dof_property("armature", robots)
-    columns = np.flatnonzero((wanted != before).any(axis=0))
-    if not columns.size or held is None:
-        return
-    first = columns[~before[:, columns].any(axis=0)]
-    if first.size:
-        undo.callback(simulation.keep_properties(robots, first))
-    _write(articulation, columns, np.where(wanted[:, columns] > 0.0, wanted[:, columns], held[:, columns]))
+    def _on_write(self) -> None:
+        self.is_stale = True
+
+    def _values(self, columns: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Armature that DOFs are to have [kg·m²], shape (N, d): the asset's where stages bring none."""
+        wanted = self._wanted[:, columns]
+        return np.where(wanted > 0.0, wanted, own[:, columns])
+
+    def _say(self, columns: np.ndarray, own: np.ndarray) -> None:
+        """Warn of armatures of the asset that are replaced."""
+        for column, values in zip(columns, self._values(columns, own).T, strict=True):
+            before = own[:, column]
+            other = (before != 0.0) & ~np.isclose(before, values, rtol=1e-5)
+            if other.any():
+                robot = int(np.argmax(other))
+                _log.warning(
+                    "joint '%s': the asset's armature of %g kg·m² is replaced by %g kg·m², the inertia of the rotor at "
+                    "the joint",
+                    self._articulation.dof_names[column],
+                    before[robot],
+                    values[robot],
+                )
+
+    def update(self, undo: contextlib.ExitStack) -> None:
+        """Hand over inertia again where parameters have changed it.
+
+        Args:
+            undo: Gets what gives the armature back to joints whose stages brought none before.
+        """
+        self.is_stale = False
+        before, self._wanted = self._wanted, _inertia(self._articulation, self._actuators)
+        columns = np.flatnonzero((self._wanted != before).any(axis=0))
+        if not columns.size or self._own is None:
+            return
+        robots, simulation = self._articulation.robot_ids, self._articulation.simulation
+        held = simulation.dof_property("armature", robots)
+        assert held is not None
+        first = columns[~before[:, columns].any(axis=0)]
+        self._own[:, first] = held[:, first]
+        values = self._values(columns, self._own)
+        if np.array_equal(held[:, columns], values):
+            return
+        if first.size:
+            undo.callback(simulation.keep_properties(robots, first))
+        _write(self._articulation, columns, values)
 
 
 def _inertia(articulation: Articulation, actuators: Sequence[Actuator]) -> np.ndarray:

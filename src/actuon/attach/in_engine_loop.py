@@ -69,6 +69,7 @@ class InEngineLoop:
         owner = self._owner()
         if owner is None or owner.is_closed or not owner._auto_step:
             return None
+        owner._renew_inertia()
         owner._renew_bounds()
         bounds = owner._bounds
         groups = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -87,6 +87,8 @@ class Component:
     _num_actuators: int | None = None
     _revision: int = 0
     """Counts rebinding of parameter arrays, so that an actuator notices."""
+    _listeners: tuple[Callable[[], None], ...] = ()
+    """What is called when a parameter was assigned."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -156,6 +158,18 @@ class Component:
         self._values[name] = value
         self._owned = self._owned | {name} if is_plain else self._owned - {name}
         self._revision += 1
+
+    def on_write(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call ``listener`` whenever a parameter was assigned. Returns what ends that.
+
+        Numbers that are written into a parameter's array in place are not noticed.
+        """
+        self._listeners = (*self._listeners, listener)
+
+        def end() -> None:
+            self._listeners = tuple(each for each in self._listeners if each != listener)
+
+        return end
 
     def _place(self, name: str, declared: Field, value: Any, device: wp.Device, num_actuators: int) -> Any:
         """Bring a checked value onto the device, with one entry per DOF unless it is shared."""
