@@ -195,6 +195,8 @@ def test_several_environments_of_newton_refuse_what_they_cannot_replace(robot):
         before = simulation.solver.mjw_model.dof_damping.numpy().copy()
         with pytest.raises(actuon.SimulationError, match=r"own actuators add 1 to it, which MuJoCo Warp cannot drop"):
             attach(simulation, config)
+        with pytest.raises(actuon.SimulationError, match="folds damping of the robot's own actuators"):
+            attach(simulation, actuon.ActuatorConfig(LIMP, effort_mode="tangent"))
         np.testing.assert_array_equal(simulation.solver.mjw_model.dof_damping.numpy(), before)
 
 

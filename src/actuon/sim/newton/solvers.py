@@ -236,6 +236,11 @@ class MujocoPhysics(Physics):
                 f"ignores slopes of efforts with the integrator '{self.integrator()}'; it must be one of "
                 f"{', '.join(_TAKE_SLOPES)}"
             )
+        if not self.solver.use_mujoco_cpu and self.of_actuators("viscous_friction").any():
+            return (
+                "folds damping of the robot's own actuators into that of joints, which slopes would replace; take "
+                "it off the <actuator> in the file"
+            )
         return ""
 
     def why_drives_rest(self) -> str:

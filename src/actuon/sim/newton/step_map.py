@@ -38,6 +38,7 @@ def mujoco_step_maps(solver: Any, robot: Robot, joint_q: np.ndarray, dt: float) 
     if not solver.use_mujoco_cpu:
         for name in _CHANGED:
             getattr(model, name)[:] = getattr(solver.mjw_model, name).numpy()[0]
+        model.actuator_armature[:] = 0.0  # which MuJoCo Warp ignores
     has = of_newton >= 0
     model.dof_damping[has] = solver.model.joint_damping.numpy()[of_newton[has]]  # without slopes that are held there
     qpos = model.qpos0.copy()
