@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import shutil
+from pathlib import Path
 
 import pytest
+import typer
 from pxr import Usd
 
 import actuon
 from actuon.tools import cli
+from actuon.tools.commands import app
 from tests.support.command_line import command, in_a_process
 from tests.support.robot_files import EXAMPLES, add, robot, save_everything, save_robot
 
@@ -271,3 +276,29 @@ def test_version_and_help():
     for name in ("init", "inspect", "check", "plot", "author", "export", "run"):
         assert name in text
     assert "Print Actuon's version, and exit." in text
+
+
+def commands_of(command, *names):
+    """A command with its sub-commands: names, and the command itself."""
+    yield names, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands_of(inner, *names, name)
+
+
+def units_in_help():
+    """Text in brackets in help of the sources, with the name of the file."""
+    for path in Path(cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.keyword) and node.arg in ("help", "epilog"):
+                texts = [n.value for n in ast.walk(node.value) if isinstance(n, ast.Constant)]
+                yield from (unit for text in texts for unit in re.findall(r"\S*\s*\[[^\]]*\]", str(text)))
+
+
+def test_help_shows_units():
+    shown = []
+    for names, _ in commands_of(typer.main.get_command(app)):
+        text = command(*names, "--help")
+        shown.append(" ".join(text.replace("│", " ").split()))
+    units = list(units_in_help())
+    assert "length [m]" in units
+    assert [unit for unit in units if not any(unit in text for text in shown)] == []

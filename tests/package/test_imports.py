@@ -57,7 +57,12 @@ ORDER = [
 ]
 ORDER += ["__init__", "tools"]
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
-ROOMS_OF |= {"fit_commands": ("typer",), "fit_tables": ("rich",), "fit_fleet": ("rich",), "fit_excite": ("rich",)}
+ROOMS_OF |= {
+    "fit_commands": ("typer", "rich"),
+    "fit_tables": ("rich",),
+    "fit_fleet": ("rich",),
+    "fit_excite": ("rich",),
+}
 ROOMS_OF |= {"bench_command": ("typer",), "options": ("typer",)}
 ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",), "gym": ("gymnasium",)}
 ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch")}

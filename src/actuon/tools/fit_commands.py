@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from typer.core import TyperGroup
 
 import actuon
@@ -41,7 +42,7 @@ Columns = Annotated[
 ]
 Load = Annotated[
     list[str] | None,
-    typer.Option(help="Of the joint, NAME=NUMBER: mass [kg] and length [m] of a pendulum, or inertia [kg·m²]."),
+    typer.Option(help=escape("Of the joint, NAME=NUMBER: mass [kg] and length [m] of a pendulum, or inertia [kg·m²].")),
 ]
 Robot = Annotated[
     Path | None, typer.Option(help="Robot whose joints the logs name: an MJCF, URDF or USD file.", readable=False)
@@ -97,7 +98,7 @@ def fit(
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(help="For --excite: position=LOW:HIGH [rad], speed=MOST [rad/s], effort=MOST [N·m]."),
+        typer.Option(help=escape("For --excite: position=LOW:HIGH [rad], speed=MOST [rad/s], effort=MOST [N·m].")),
     ] = None,
     seconds: Annotated[float, typer.Option(help="For --excite: length of the motion.")] = 15.0,
     actuators: Annotated[

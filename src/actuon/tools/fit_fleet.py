@@ -82,7 +82,7 @@ def _print(result: FleetResult) -> None:
         console.print(f"only {len(result.robots)} robots were fitted: too few to compare", highlight=False)
         return
     fleet = fleet_of(result.robots, [""] * len(result.robots))
-    errors = Table("robot", "joint", "model", "fitted [mrad]", "held out [mrad]")
+    errors = Table("robot", "joint", "model", escape("fitted [mrad]"), escape("held out [mrad]"))
     for column in errors.columns[3:]:
         column.justify = "right"
     for i, (name, own) in enumerate(result.robots.items()):
@@ -93,7 +93,7 @@ def _print(result: FleetResult) -> None:
     for joint in fleet.joints:
         console.print(_spread(joint))
         for sentence in _related(joint):
-            console.print(sentence, highlight=False)
+            console.print(escape(sentence), highlight=False)
 
 
 def _spread(joint: FleetJoint) -> Table:
