@@ -137,6 +137,6 @@ class HeldControlRunner:
                 "replays would run the controller at other steps; capture a multiple"
             )
         raise StateError(
-            f"the controller runs at every {self._every}th step, and this would be captured as the step {clock} after: "
-            "a graph must begin with a step in which it runs; reset the state before"
+            f"the controller runs at one of every {self._every} steps, and this would be captured as the step {clock} "
+            "after: a graph must begin with a step in which it runs; reset the state before"
         )

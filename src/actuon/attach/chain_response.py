@@ -121,7 +121,7 @@ class _Bench:
         self.phases = math.lcm(*(actuator.control_every for actuator in self._actuators))
         if self.phases > _MOST_PHASES:
             raise SimulationError(
-                f"controllers run at every {self.phases}th step together; stability is looked at for up to "
+                f"controllers run together at one of every {self.phases} steps; stability is looked at for up to "
                 f"{_MOST_PHASES}"
             )
         self._is_stateful = any(actuator.is_stateful() for actuator in self._actuators)
