@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Actuon: the actuator layer of robot simulation."""
 
+import types as _types
 import typing as _typing
 
 from .actuator import Actuator as Actuator
@@ -235,6 +236,9 @@ if _typing.TYPE_CHECKING:
         use_stage as use_stage,
     )
 else:
+    # Not for type checkers, which take `name as name` for public and could not read this.
+    __all__ = [name for name, it in globals().items() if name[0] != "_" and not isinstance(it, _types.ModuleType)]
+    __all__ += [name for names in _LAZY.values() for name in names]
 
     def __getattr__(name):
         import importlib
@@ -246,7 +250,5 @@ else:
                 return importlib.import_module(f".{module}", __name__)
         raise AttributeError(f"module 'actuon' has no attribute {name!r}")
 
-
-def __dir__() -> list[str]:
-    modules = (module for module in _LAZY if "." not in module)
-    return sorted([*globals(), *modules, *(name for names in _LAZY.values() for name in names)])
+    def __dir__():
+        return sorted([*__all__, "__version__", *(module for module in _LAZY if "." not in module)])

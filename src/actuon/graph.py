@@ -4,3 +4,9 @@
 from .attach.graph_node.node_types import NODE_TYPES as NODE_TYPES
 from .attach.graph_node.OgnArticulationActuators import OgnArticulationActuators as OgnArticulationActuators
 from .attach.graph_node.runner import GraphRunner as GraphRunner
+
+__all__ = [
+    "NODE_TYPES",
+    "GraphRunner",
+    "OgnArticulationActuators",
+]

@@ -15,3 +15,12 @@ from .attach.mjlab.events import (
     randomize_motors as randomize_motors,
     solve_friction as solve_friction,
 )
+
+__all__ = [
+    "ActuonActuator",
+    "ActuonActuatorCfg",
+    "EnvironmentChains",
+    "randomize",
+    "randomize_motors",
+    "solve_friction",
+]

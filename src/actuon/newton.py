@@ -30,3 +30,28 @@ from .newton_names import (
     DrivePID as DrivePID,
 )
 from .robot_files.actuator_parsed import ActuatorParsed as ActuatorParsed
+
+__all__ = [
+    "Actuator",
+    "ActuatorParsed",
+    "Clamping",
+    "ClampingBase",
+    "ClampingDCMotor",
+    "ClampingMaxEffort",
+    "ClampingPositionBased",
+    "ComponentKind",
+    "Controller",
+    "ControllerNeuralLSTM",
+    "ControllerNeuralMLP",
+    "ControllerPD",
+    "ControllerPID",
+    "Delay",
+    "DriveBase",
+    "DriveNeuralGRU",
+    "DriveNeuralLSTM",
+    "DriveNeuralMLP",
+    "DrivePD",
+    "DrivePID",
+    "ModelBuilder",
+    "register_actuator_component",
+]

@@ -26,6 +26,15 @@ try:
 except ImportError as error:
     raise MissingExtraError("torch", "torch", "actuon.torch") from error
 
+__all__ = [
+    "Memory",
+    "step",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 @dataclass(frozen=True)
 class Memory:

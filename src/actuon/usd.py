@@ -9,3 +9,16 @@ from .robot_files.usd.parse import (
 )
 from .robot_files.usd.report import Report as Report, inspect_actuators as inspect_actuators
 from .robot_files.usd.stage import current_stage as current_stage, open_stage as open_stage, use_stage as use_stage
+
+__all__ = [
+    "Report",
+    "add_actuator",
+    "author_actuators",
+    "current_stage",
+    "export_actuators",
+    "inspect_actuators",
+    "open_stage",
+    "parse_actuator_prim",
+    "parse_actuators",
+    "use_stage",
+]

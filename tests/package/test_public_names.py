@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import textwrap
 from pathlib import Path
 
 import pytest
 
+import actuon
 from tests.support.paths import ROOT
 
 FOLDERS = ("tests", "fuzz", "benchmarks")
@@ -122,3 +125,31 @@ def test_private_names_are_found(code):
 )
 def test_what_is_not_private_is_not_found(code):
     assert not list(private_names(ast.parse(code)))
+
+
+MODULES = ("assets", "bench", "fit", "graph", "gym", "lab", "mjlab", "newton", "sim", "torch", "usd")
+
+
+def test_names_of_the_package():
+    public = [name for name in dir(actuon) if not name.startswith("_")]
+    assert set(public) - set(actuon.__all__) == set(MODULES) - {"mjlab"}
+    assert not [name for name in actuon.__all__ if inspect.ismodule(getattr(actuon, name))]
+    assert {"Actuator", "ControllerPD", "MujocoSimulation", "Recorder", "add_actuator"} <= set(actuon.__all__)
+    assert len(set(actuon.__all__)) == len(actuon.__all__)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_names_of_public_modules(module):
+    if module == "mjlab":
+        pytest.importorskip("mjlab", reason="make test-mjlab runs it")
+    module = importlib.import_module(f"actuon.{module}")
+    assert sorted(name for name in dir(module) if not name.startswith("_")) == sorted(module.__all__)
+    exported = {
+        alias.asname
+        for node in ast.parse(Path(module.__file__).read_text()).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert exported - {None} - {name for name in exported if name and name.startswith("_")} <= set(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name) is not None

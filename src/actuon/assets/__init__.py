@@ -24,3 +24,18 @@ arm_usd = FOLDER / "arm.usda"
 """The same robot for Newton, with its actuators."""
 arm_yaml = FOLDER / "arm.actuon.yaml"
 """The actuators of the arm."""
+
+__all__ = [
+    "FOLDER",
+    "arm_mjcf",
+    "arm_usd",
+    "arm_yaml",
+    "quadruped_graph_usd",
+    "quadruped_mjcf",
+    "quadruped_usd",
+    "quadruped_yaml",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

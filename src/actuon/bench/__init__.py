@@ -9,3 +9,14 @@ from .source import find_source as find_source
 
 open = Bench
 """``actuon.bench.open("robot.xml")`` opens a page and returns at once, as in a notebook; see `Bench`."""
+
+__all__ = [
+    "Bench",
+    "Session",
+    "find_source",
+    "open",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

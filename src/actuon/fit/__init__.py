@@ -16,3 +16,32 @@ from .plants.robot import RobotPlant as RobotPlant
 from .presets import PRESETS as PRESETS
 from .result import FitResult as FitResult
 from .search import SearchOptions as SearchOptions
+
+__all__ = [
+    "PRESETS",
+    "Applied",
+    "FitResult",
+    "Fleet",
+    "FleetJoint",
+    "FleetParameter",
+    "JointLog",
+    "KnownLoadPlant",
+    "Log",
+    "Model",
+    "Parameter",
+    "Plant",
+    "RobotPlant",
+    "SearchOptions",
+    "apply",
+    "fit_fleet",
+    "fit_logs",
+    "load_fleet",
+    "load_plant",
+    "read_log",
+    "read_logs",
+    "save_fleet",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

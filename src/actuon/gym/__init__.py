@@ -13,3 +13,13 @@ from .quadruped import QuadrupedEnv as QuadrupedEnv
 from .rewards import REWARDS as REWARDS
 
 gymnasium.register("actuon/Quadruped-v0", vector_entry_point="actuon.gym:QuadrupedEnv")
+
+__all__ = [
+    "REWARDS",
+    "MotorsLike",
+    "QuadrupedEnv",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,3 +7,18 @@ from .mujoco.simulation import MujocoSimulation as MujocoSimulation
 from .newton.simulation import NewtonSimulation as NewtonSimulation
 from .robot import Robot as Robot
 from .simulation import Simulation as Simulation, current_simulation as current_simulation
+
+__all__ = [
+    "Articulation",
+    "Event",
+    "MujocoSimulation",
+    "NewtonSimulation",
+    "Robot",
+    "Simulation",
+    "Subscription",
+    "current_simulation",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
