@@ -8,6 +8,8 @@ import gzip
 import json
 import re
 import sys
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -532,6 +534,52 @@ def test_texts_that_are_too_long_are_refused(tmp_path, monkeypatch):
     path.write_bytes(gzip.compress(b"time,pos,cmd\n" + b"0,0,0\n" * 1_000_000))
     with pytest.raises(actuon.LogError, match="has more than 1 MiB of text; cut it, or write it as .npz or .parquet"):
         read_log(path)
+
+
+def test_files_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("actuon.fit.logs.formats.content.LARGEST", 1 << 20)
+    columns = {name: np.zeros(200_000) for name in ("time", "pos", "cmd")}
+    bombs = [tmp_path / name for name in ("log.npz", "bytes.npz", "empty.npz", "log.parquet", "log.json.gz")]
+    np.savez_compressed(bombs[0], **columns)
+    np.savez_compressed(bombs[1], **{name: values.astype(np.int8) for name, values in columns.items()})
+    np.savez_compressed(bombs[2], **{name: np.full(200_000, "", "U0") for name in columns})
+    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow.parquet.write_table(pyarrow.table(columns | {"note": ["x" * 10_000] * 200_000}), bombs[3])
+    bombs[4].write_bytes(gzip.compress(json.dumps([{}] * 2_000 + [{f"q{i}": 0 for i in range(2_000)}]).encode()))
+    for path in bombs:
+        assert path.stat().st_size < 200_000
+        with pytest.raises(actuon.LogError, match=f"{path.name}' unpacks to more than 1 MiB; cut it into several logs"):
+            read_log(path)
+
+
+def test_what_a_npz_has_beside_arrays_is_not_used(tmp_path):
+    path = tmp_path / "log.npz"
+    np.savez(path, **motion())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("readme.txt", "of the left knee")
+    assert found(read_log(path), "arrays that are not used") == "arrays that are not used: readme.txt"
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])
+def test_a_long_cell_does_not_make_all_cells_long(tmp_path, monkeypatch, ending):
+    monkeypatch.setattr("actuon.fit.logs.formats.content.LARGEST", 1 << 22)
+    columns = motion() | {"note": ["x" * 100_000, *["y"] * 399]}
+    path = tmp_path / f"log{ending}"
+    if ending == ".csv":
+        write_csv(path, columns)
+    elif ending == ".json":
+        path.write_text(
+            json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+        )
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    tracemalloc.start()
+    log = read_log(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(log) == 400
+    assert most < 400 * 100_000
 
 
 class TestMapping:

@@ -7,14 +7,19 @@ import gzip
 import json
 import math
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeGuard
+
+import numpy as np
 
 from ....errors import LogError
 from ....files import where_not_utf8
 
 LARGEST = 1 << 30
-"""Bytes of a file of text, decompressed."""
+"""Bytes of a file, decompressed; of its numbers, 8 each."""
+_LONGEST = 100
+"""Characters of a cell that is not a number."""
 
 
 def read_content(path: Path) -> str:
@@ -40,6 +45,25 @@ def read_content(path: Path) -> str:
         return data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise LogError(f"'{path}' is not UTF-8 text: {where_not_utf8(data)}; save it as UTF-8") from error
+
+
+def check_size(path: Path, size: int) -> None:
+    """Refuse a file that unpacks to more than `LARGEST`.
+
+    Args:
+        path: Of the file.
+        size: What it unpacks to, or the part that is known so far [bytes].
+
+    Raises:
+        LogError: It is more.
+    """
+    if size > LARGEST:
+        raise LogError(f"'{path}' unpacks to more than {LARGEST >> 20} MiB; cut it into several logs")
+
+
+def text_column(cells: Iterable[str]) -> np.ndarray:
+    """Cells as an array of text. Long ones are cut, since the longest decides the size of all."""
+    return np.array([cell[:_LONGEST] for cell in cells])
 
 
 def setting(text: str) -> float | str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....errors import LogError, shown
 from ..table import Table
-from .content import read_content, setting
+from .content import read_content, setting, text_column
 
 _DELIMITERS = ",;\t"
 _BOOLEANS = {"true": "1", "false": "0"}
@@ -142,4 +142,4 @@ def _column(cells: list[str]) -> np.ndarray:
     try:
         return np.array([_BOOLEANS.get(cell.lower(), cell) or "nan" for cell in written], dtype=np.float64)
     except ValueError:
-        return np.array(written)
+        return text_column(written)

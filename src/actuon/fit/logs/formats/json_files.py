@@ -13,7 +13,7 @@ import numpy as np
 
 from ....errors import LogError, listed, shown
 from ..table import Table
-from .content import is_setting, read_content
+from .content import check_size, is_setting, read_content, text_column
 
 ENTRIES = "entries"
 
@@ -54,6 +54,7 @@ def _columns(path: Path, entries: list[Any]) -> dict[str, np.ndarray]:
         if not isinstance(entry, dict):
             raise LogError(f"'{path}', entry {i + 1}: got {shown(entry)}; must be an object of values by name")
     names = dict.fromkeys(name for entry in entries for name in entry)
+    check_size(path, 8 * len(names) * len(entries))
     return {name: _column([entry.get(name) for entry in entries]) for name in names}
 
 
@@ -61,4 +62,4 @@ def _column(values: list[Any]) -> np.ndarray:
     if all(value is None or isinstance(value, (int, float)) for value in values):
         with contextlib.suppress(OverflowError):  # a whole number that float64 does not reach
             return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
-    return np.array([str(value) for value in values])
+    return text_column(str(value) for value in values)

@@ -15,7 +15,7 @@ import numpy as np
 from ....errors import LogError, shown
 from ..columns import recognise
 from ..table import Table
-from .content import is_setting
+from .content import check_size, is_setting
 
 NAMES = ("dof_names", "joint_names", "names", "joints")
 """Arrays that hold the names of joints, in the order of columns of other arrays."""
@@ -32,14 +32,19 @@ def read_npz(path: Path) -> Table:
         LogError: It cannot be read, is cut off, or its arrays do not belong together.
     """
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as contents:
-            arrays = {name: contents[name] for name in contents.files}
+        with path.open("rb") as stream:
+            check_size(path, sum(member.file_size for member in zipfile.ZipFile(stream).infolist()))
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as contents:
+                members = {name: contents[name] for name in contents.files}
     except FileNotFoundError as error:
         raise LogError(f"'{path}' does not exist") from error
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise LogError(f"'{path}' is cut off, or not a valid .npz file: {error}") from error
-    except (OSError, ValueError, KeyError, AttributeError, NotImplementedError) as error:
+    except (OSError, ValueError, KeyError, MemoryError, NotImplementedError) as error:
         raise LogError(f"'{path}' is not a valid .npz file: {' '.join(str(error).split())[:200]}") from error
+    arrays = {name: member for name, member in members.items() if isinstance(member, np.ndarray)}
+    check_size(path, sum(max(array.nbytes, 8 * array.size) for array in arrays.values()))
     settings: dict[str, float | str] = {}
     names: list[str] = []
     series: dict[str, np.ndarray] = {}
@@ -54,7 +59,7 @@ def read_npz(path: Path) -> Table:
             series[name] = array
     count = _samples(path, series)
     columns: dict[str, np.ndarray] = {}
-    unused = []
+    unused = [name for name in members if name not in arrays]
     for name, array in series.items():
         if len(array) == count and array.ndim <= 3:
             columns |= {column: _plain(values) for column, values in _columns(path, name, array, names)}

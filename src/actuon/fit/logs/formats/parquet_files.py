@@ -11,8 +11,11 @@ import numpy as np
 
 from ....errors import LogError, MissingExtraError
 from ..table import Table
-from .content import is_setting
+from .content import check_size, is_setting, text_column
 from .npz_files import SETTINGS
+
+_ROWS = 1024
+"""Rows that are unpacked at once."""
 
 
 def parquet() -> Any:
@@ -37,12 +40,14 @@ def read_parquet(path: Path) -> Table:
     reader = parquet()
     try:
         with path.open("rb") as stream:
-            found = reader.read_table(stream)
+            found = _read(path, reader.ParquetFile(stream))
         names = found.column_names
         columns = {name: _plain(column) for name, column in zip(names, found.columns, strict=True)}
         settings = json.loads((found.schema.metadata or {}).get(SETTINGS.encode(), b"{}"))
     except FileNotFoundError as error:
         raise LogError(f"'{path}' does not exist") from error
+    except LogError:
+        raise
     except Exception as error:  # pyarrow has a tree of its own
         raise LogError(f"'{path}' is not a valid Parquet file: {' '.join(str(error).split())[:200]}") from error
     for i, name in enumerate(names):
@@ -55,6 +60,19 @@ def read_parquet(path: Path) -> Table:
     return Table(str(path), columns, "row", range(1, found.num_rows + 1), said)
 
 
+def _read(path: Path, file: Any) -> Any:
+    """The table of a file, of which no more is unpacked than may be: a few bytes can stand for any number of rows."""
+    import pyarrow as pa
+
+    check_size(path, 8 * file.metadata.num_rows * file.metadata.num_columns)
+    batches, size = [], 0
+    for batch in file.iter_batches(_ROWS):
+        size += batch.nbytes
+        check_size(path, size)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, file.schema_arrow)
+
+
 def _plain(column: Any) -> np.ndarray:
     """Numbers, and dates as whole nanoseconds, as float64; others as text."""
     import pyarrow as pa
@@ -64,4 +82,4 @@ def _plain(column: Any) -> np.ndarray:
         return column.to_numpy().astype("int64").astype(np.float64)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
-    return np.array(["" if value is None else str(value) for value in column.to_pylist()])
+    return text_column("" if value is None else str(value) for value in column.to_pylist())
