@@ -17,6 +17,7 @@ SOURCE = Path(actuon.__file__).parent
 ORDER = [
     "version",
     "errors",
+    "patterns",
     "assets",
     "typing",
     "threads",

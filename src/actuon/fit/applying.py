@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 
 from ..bounded_yaml import read_yaml
 from ..errors import RobotFileError, shown
-from ..robot_files.yaml_files import FIT, ActuatorEntry, load_actuators, match_joints
+from ..robot_files.yaml_files import FIT, ActuatorEntry, load_actuators, match_joints, matching_joints
 from ..typing import PathLike
 from .models import Model
 from .network_replay import OUTSIDE, outside_of, residuals_of
@@ -126,7 +125,7 @@ def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoi
 
 def _only(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorEntry | None:
     """The entry without patterns that match no joint of the logs: a file may hold more than was logged."""
-    kept = tuple(p for p in entry.joints if any(p == joint or re.fullmatch(p, joint) for joint in joints))
+    kept = tuple(p for p in entry.joints if matching_joints(f"{entry.name}: joints", p, joints))
     return ActuatorEntry(entry.name, kept, entry.actuator) if kept else None
 
 

@@ -19,6 +19,7 @@ from ..declare.registry import ComponentKind, Registered, by_config, by_type
 from ..errors import ActuonError, RobotFileError, listed, shown
 from ..files import replacing
 from ..motors.catalogue import motor_of
+from ..patterns import compile_pattern
 from .actuator_parsed import carried
 from .trust import check_trusted
 
@@ -99,7 +100,11 @@ def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list
     for entry in entries:
         found: dict[str, None] = {}
         for pattern in entry.joints:
-            found |= dict.fromkeys(_matches(f"{entry.name}: joints", pattern, names))
+            where = f"{entry.name}: joints"
+            matching = matching_joints(where, pattern, names)
+            if not matching:
+                raise RobotFileError(f"{where}: '{pattern}' matches no joint; {listed(pattern, names, 'joints')}")
+            found |= dict.fromkeys(matching)
         for name in found:
             if name in owner:
                 raise RobotFileError(f"joint '{name}' is in '{owner[name]}' and in '{entry.name}'; must be in one")
@@ -110,24 +115,31 @@ def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list
 
 def _is_match(pattern: str, joint: str) -> bool:
     try:
-        return pattern == joint or re.fullmatch(pattern, joint) is not None
-    except (re.error, OverflowError, RecursionError):
+        return pattern == joint or compile_pattern(pattern, [joint]).fullmatch(joint) is not None
+    except re.error:
         return False
 
 
-def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
+def matching_joints(where: str, pattern: str, names: Sequence[str]) -> list[str]:
+    """The joints that a name or regular expression means, perhaps none.
+
+    Args:
+        where: Start of the message of an error.
+        pattern: The name or regular expression.
+        names: Of the joints.
+
+    Raises:
+        RobotFileError: It is neither.
+    """
     if pattern in names:
         return [pattern]
     try:
-        regex = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
+        regex = compile_pattern(pattern, names)
+    except re.error as error:
         raise RobotFileError(
             f"{where}: '{pattern}' is neither a joint nor a valid regular expression: {error}"
         ) from error
-    found = [name for name in names if regex.fullmatch(name)]
-    if not found:
-        raise RobotFileError(f"{where}: '{pattern}' matches no joint; {listed(pattern, names, 'joints')}")
-    return found
+    return [name for name in names if regex.fullmatch(name)]
 
 
 def yaml_beside(robot: Path | None) -> Path | None:

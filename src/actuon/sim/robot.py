@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import SimulationError, listed
+from ..patterns import compile_pattern
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,7 @@ def find_robots(robots: Sequence[Robot], paths: str | Sequence[str]) -> list[int
 
 def _matching(robots: Sequence[Robot], pattern: str) -> list[int]:
     try:
-        regex = re.compile(pattern)
+        regex = compile_pattern(pattern, [name for robot in robots for name in robot.names])
     except re.error as error:
         known = [robot.path for robot in robots]
         raise SimulationError(

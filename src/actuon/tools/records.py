@@ -14,6 +14,7 @@ import numpy as np
 from actuon.attach.recorder import FORMATS as FORMATS
 from actuon.errors import RobotFileError
 from actuon.files import check_readable
+from actuon.patterns import compile_pattern
 
 NEEDED = ("time", "velocity", "applied_effort")
 
@@ -72,7 +73,7 @@ class Record:
 
 def _matches(pattern: str, name: str) -> bool:
     try:
-        return pattern == name or re.fullmatch(pattern, name) is not None
+        return pattern == name or compile_pattern(pattern, [name]).fullmatch(name) is not None
     except re.error:
         return False
 

@@ -11,6 +11,7 @@ from typing import Any
 from actuon.bounded_yaml import read_yaml
 from actuon.declare.registry import class_of
 from actuon.errors import ActuonError
+from actuon.patterns import compile_pattern
 from actuon.robot_files.actuator_parsed import carried
 from actuon.robot_files.usd.attributes import AUTHORED
 from actuon.robot_files.usd.report import Part, part_of, with_settings
@@ -82,7 +83,7 @@ def _bad_patterns(entry: ActuatorEntry) -> list[str]:
     problems = []
     for pattern in entry.joints:
         try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError) as error:
+            compile_pattern(pattern)
+        except re.error as error:
             problems.append(f"actuators.{entry.name}.joints: '{pattern}' is not a valid regular expression: {error}")
     return problems

@@ -14,6 +14,7 @@ import numpy as np
 from ...arrays import refuse_autograd
 from ...declare.parameter import Field
 from ...errors import ParameterError, listed
+from ...patterns import compile_pattern
 
 PARAMETERS: Mapping[str, Field] = {
     "stiffness": Field(unit="N·m/rad", doc="Position gain.", minimum=0.0),
@@ -105,7 +106,7 @@ def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared
 def matching(where: str, pattern: Any, names: Sequence[str]) -> list[str]:
     """Names that a regex matches whole; at least one."""
     try:
-        regex = re.compile(pattern)
+        regex = compile_pattern(pattern, names)
     except (re.error, TypeError) as error:
         raise ParameterError(f"{where}: {pattern!r} is not a valid regex: {error}") from error
     found = [name for name in names if regex.fullmatch(name)]
