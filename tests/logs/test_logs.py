@@ -314,6 +314,11 @@ class TestClocks:
         columns["time"] += np.random.default_rng(1).uniform(0.0, 0.006, 400)
         found(read_log(csv_of(columns)), "time: uneven steps")
 
+    def test_a_low_rate(self, csv_of):
+        slow = found(read_log(csv_of(motion(dt=0.1))), "per second")
+        assert slow.startswith("time: only 10 samples per second: a fit cannot see what happens within 100 ms")
+        assert read_log(csv_of(motion(dt=0.02))).findings == ()
+
     def test_a_rate_instead_of_a_column(self, csv_of):
         columns = motion()
         del columns["time"]
@@ -389,6 +394,33 @@ class TestSamples:
         columns["pos_knee"][40] += 2.0
         text = found(read_log(csv_of(columns)), "far from")
         assert re.fullmatch(r"knee: 1 position far from those around, by up to [\d.]+ rad \(line 42\)", text)
+
+    def test_a_time_without_readings(self, csv_of, arm):
+        columns = motion()
+        columns["pos_knee"][120:220] = columns["pos_knee"][120]
+        assert found(read_log(csv_of(columns)), "the same from") == (
+            "knee: the position is the same from 1.2 s to 2.19 s (line 122), and not where the joint must be: it was "
+            "not read, or the joint was blocked; leave that part out"
+        )
+        arm = {name: values.copy() for name, values in arm.items()}
+        arm["pos_gripper"][400:450] = arm["pos_gripper"][400]
+        text = found(read_log(csv_of(arm)), "gripper: the position is the same from ")
+        assert "to 9.007 s" in text  # and from where it rested before
+
+    def test_swapped_joints(self, csv_of, arm):
+        columns = motion(joints=("hip", "knee", "foot"))
+        columns["pos_hip"], columns["pos_knee"] = columns["pos_knee"], columns["pos_hip"]
+        log = read_log(csv_of(columns))
+        assert [text.split(" (")[0] for text in log.findings] == [
+            "hip: the position follows the command of knee",
+            "knee: the position follows the command of hip",
+        ]
+        assert "are columns swapped? State what they are in a mapping" in log.findings[0]
+        names = ("pos_shoulder_pan", "pos_elbow_flex", "vel_shoulder_pan", "vel_elbow_flex")
+        pan, flex, pan_speed, flex_speed = (arm[name] for name in names)
+        swapped = arm | dict(zip(names, (flex, pan, flex_speed, pan_speed), strict=True))
+        log = read_log(csv_of(swapped))
+        assert [text.split(":")[0] for text in log.findings if "swapped" in text] == ["shoulder_pan", "elbow_flex"]
 
     def test_joints_that_do_not_move(self, csv_of):
         columns = motion(joints=("hip", "knee"))
@@ -679,6 +711,31 @@ settings: {mass: 0.5, motor: big}
         assert recognise("time_us").unit == "us"
         assert recognise("torque_knee_Nm").unit == "N·m"
         assert recognise("pos_s").joint == "s"
+
+    def test_a_column_belongs_to_the_name_that_says_most_of_it(self, csv_of):
+        columns = motion(joints=("shoulder", "elbow"))
+        path = csv_of(
+            {"time": columns["time"]}
+            | {f"{joint}_deg": np.degrees(columns[f"pos_{joint}"]) for joint in ("shoulder", "elbow")}
+            | {f"{joint}_des_deg": np.degrees(columns[f"cmd_{joint}"]) for joint in ("shoulder", "elbow")}
+        )
+        angle = {"quantity": "position", "unit": "deg"}
+        wanted = {"quantity": "command", "unit": "deg"}
+        for names in (["{joint}_deg", "{joint}_des_deg"], ["{joint}_des_deg", "{joint}_deg"]):
+            meant = {name: wanted if "des" in name else angle for name in names}
+            log = read_log(path, {"columns": {"time": "time", **meant}})
+            assert set(log.joint_names) == {"shoulder", "elbow"}
+            for joint in log.joints:
+                np.testing.assert_allclose(joint.command, columns[f"cmd_{joint.name}"], atol=1e-8)
+                np.testing.assert_allclose(joint.position, columns[f"pos_{joint.name}"], atol=1e-8)
+        meant = {"{joint}_deg": angle, "elbow_des_deg": wanted | {"joint": "elbow"}}
+        log = read_log(path, {"columns": {"time": "time", **meant}})
+        assert log.joint_names == ("shoulder", "elbow")
+        assert log.joint("shoulder").command is None
+        assert found(log, "left out") == (
+            "shoulder_des_deg is left out of '{joint}_deg': by its name it is the command of 'shoulder'; give it a "
+            "line of its own in the mapping"
+        )
 
     def test_one_measurement_for_all_joints(self, csv_of):
         log = read_log(csv_of(motion(joints=("a", "b")) | {"vin": np.full(400, 12.0), "load": np.ones(400)}))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,13 @@ _UNEVEN = 0.1
 """Of the usual step; more is said."""
 _STALE = 0.1
 """Share of samples that repeat the one before while the joint moves; more is said."""
+_SLOW = 30.0
+"""Samples per second; fewer are said."""
+_FROZEN = 0.25
+"""Positions that stay the same for less may do so [s]."""
+_RELATED, _BETTER = 0.9, 4.0
+"""Correlation of a position with the command of another joint from which on they may be swapped, and how many times as
+far from 1 that with its own is then."""
 _FURTHEST = 2.0
 """Lags of positions behind commands that are looked for [s]."""
 
@@ -37,6 +44,11 @@ def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[str]:
             f"time: {len(missing)} gap{'s' if len(missing) > 1 else ''}, the longest of {steps[worst]:.3g} s after "
             f"{time[worst]:.4g} s ({row(worst)})"
         )
+    if usual * _SLOW > 1.0:
+        yield (
+            f"time: only {1.0 / usual:.3g} samples per second: a fit cannot see what happens within {1e3 * usual:.3g} "
+            "ms, such as delays and steps; record at 100 Hz or more"
+        )
     low, high = np.quantile(steps, (0.01, 0.99))
     if high - low > _UNEVEN * usual:
         yield f"time: uneven steps, {1e3 * low:.3g} to {1e3 * high:.3g} ms, mostly {1e3 * usual:.3g} ms"
@@ -54,6 +66,7 @@ def look_at(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterator[st
         yield f"{joint.name}: does not move, the position is {joint.position[0]:.4g} in all samples"
         return
     yield from _spikes(joint, row)
+    yield from _frozen(log.time, joint, row)
     if joint.velocity is not None:
         change = _smooth(np.gradient(joint.position, log.time))
         if _correlation(change, _smooth(joint.velocity)) < -0.8:
@@ -79,6 +92,47 @@ def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
             f"{joint.name}: {len(found)} position{'s' if len(found) > 1 else ''} far from those around, by up to "
             f"{abs(before[worst]):.3g} rad ({row(worst + 1)})"
         )
+
+
+def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
+    """Times in which the position is not read: it stays the same, and the command goes away from it as nowhere else, or
+    the position jumps after it."""
+    change = np.abs(np.diff(joint.position))
+    if len(change) < 20 or not change.any():
+        return
+    usual = float(np.quantile(change[change > 0.0], 0.95))
+    found = []
+    for start, end in _constant(change):
+        if end - start < 10 or time[end] - time[start] < _FROZEN or end + 1 >= len(change):
+            continue
+        # A joint that starts to move gets faster; one that is read again is somewhere else at once.
+        jumps = change[end] > 3.0 * usual and change[end] > 3.0 * change[end + 1]
+        if jumps or _is_left_behind(joint, start, end):
+            found.append((start, end))
+    if found:
+        start, end = max(found, key=lambda each: time[each[1]] - time[each[0]])
+        yield (
+            f"{joint.name}: the position is the same from {time[start]:.4g} s to {time[end]:.4g} s ({row(start)}), and "
+            f"not where the joint must be{f'; {len(found) - 1} times more' if len(found) > 1 else ''}: it was not "
+            "read, or the joint was blocked; leave that part out"
+        )
+
+
+def _constant(change: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First and last sample of each time in which a signal stays the same, by its changes."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[1], change > 0.0, [1]]).astype(int)))
+    yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
+
+
+def _is_left_behind(joint: JointLog, start: int, end: int) -> bool:
+    """Whether the command is much further away between two samples than at others."""
+    if joint.command is None or not (joint.enabled is None or joint.enabled[start : end + 1].all()):
+        return False
+    off = joint.position - joint.command
+    rest = np.concatenate([off[:start], off[end + 1 :]])
+    middle = float(np.median(rest))
+    most = float(np.quantile(np.abs(rest - middle), 0.98))
+    return bool(np.abs(off[start : end + 1] - middle).max() > 2.0 * most + 0.05 * np.ptp(joint.position))
 
 
 def _is_stale(joint: JointLog) -> bool:
@@ -126,6 +180,10 @@ def together(log: Log) -> Iterator[str]:
             f"{opposite[0].at_once:.2f}); state the 'sign' of one in a mapping"
         )
         return
+    swapped = list(_swapped(log, found))
+    if swapped:
+        yield from swapped
+        return
     step = float(np.median(np.diff(log.time)))
     lags = [each.lag for each in found if math.isfinite(each.lag)]
     if lags and min(lags) < -max(2.5 * step, 0.01):
@@ -142,6 +200,27 @@ def together(log: Log) -> Iterator[str]:
             f"positions follow commands {abs(np.median(drifts)):.3g} s {when} in the second half than in the first: "
             "the two are on clocks of different speed"
         )
+
+
+def _swapped(log: Log, found: Sequence[_Following]) -> Iterator[str]:
+    """Joints whose positions follow the command of another joint, which does not follow it itself."""
+    lost = [each.joint for each in found if each.alike < 1.0 - (1.0 - _RELATED) / _BETTER]
+    alike = {name: {other: _alike(log.joint(name), log.joint(other), log.time) for other in lost} for name in lost}
+    follows = {name: max(own, key=own.__getitem__) for name, own in alike.items()}
+    for name, other in follows.items():
+        best, own = alike[name][other], alike[name][name]
+        if follows[other] != other and best > _RELATED and 1.0 - own > _BETTER * (1.0 - best):
+            yield (
+                f"{name}: the position follows the command of {other} (correlation {best:.2f}), not its own "
+                f"({own:.2f}): are columns swapped? State what they are in a mapping"
+            )
+
+
+def _alike(joint: JointLog, other: JointLog, time: np.ndarray) -> float:
+    """Correlation of a joint's position with the command of another, at the best lag."""
+    assert other.command is not None
+    rows = _longest_enabled(joint)
+    return _lag(time[rows], other.command[rows], joint.position[rows])[1]
 
 
 def _follow(log: Log, joint: JointLog) -> _Following | None:

@@ -91,7 +91,7 @@ class ColumnMapping:
             LogError: The log lacks a column, or two that are needed mean the same.
         """
         if self.columns:
-            found = [column for name, column in self.columns.items() for column in _found(name, column, table)]
+            found = _stated(self.columns, table, findings)
         else:
             found = [column for name in table.columns if (column := recognise(name))]
         meant: dict[tuple[str, str], Column] = {}
@@ -115,8 +115,38 @@ class ColumnMapping:
         return dataclasses.replace(column, joint=joint, unit=column.unit or self.units.get(column.quantity))
 
 
+def _stated(columns: Mapping[str, Column], table: Table, findings: list[str]) -> list[Column]:
+    """The columns of the log that the names of a mapping mean, in their order.
+
+    A column that several names mean belongs to the one that says most of its name: ``knee_des_deg`` to
+    ``{joint}_des_deg``, not to ``{joint}_deg``.
+    """
+    found = {name: _found(name, column, table) for name, column in columns.items()}
+    owner = {own.name: name for name in sorted(columns, key=_specificity) for own in found[name]}
+    kept = []
+    for name, own in found.items():
+        joints = {column.joint for column in own}
+        for column in own:
+            other = recognise(column.joint) if _JOINT in name else None
+            if owner[column.name] != name:
+                continue
+            if other and other.joint in joints - {"", column.joint}:
+                findings.append(
+                    f"{column.name} is left out of '{name}': by its name it is the {other.quantity} of "
+                    f"'{other.joint}'; give it a line of its own in the mapping"
+                )
+                continue
+            kept.append(column)
+    return kept
+
+
+def _specificity(name: str) -> tuple[bool, int]:
+    """Sorts names of a mapping: patterns before names of one column, long ones last."""
+    return _JOINT not in name, len(name)
+
+
 def _found(name: str, column: Column, table: Table) -> list[Column]:
-    """The columns of the log that a name of the mapping means."""
+    """The columns of the log that a name of the mapping can mean."""
     if _JOINT not in name:
         if name not in table.columns:
             raise LogError(f"'{table.path}' has no column '{name}'; {listed(name, table.columns, 'columns')}")
