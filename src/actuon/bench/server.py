@@ -19,6 +19,10 @@ from ..errors import MissingExtraError, SimulationError, shown
 LOCALHOST = "127.0.0.1"
 _FORBIDDEN = 403
 _LAST_PORT = 65535
+_LONGEST_TEXT = 1000
+"""Characters that a page may send."""
+_ROUNDING = 1e-6
+"""Share of a slider's range by which its ends may be exceeded."""
 
 
 def make_server(host: str, port: int) -> Any:
@@ -35,7 +39,51 @@ def make_server(host: str, port: int) -> Any:
     with quietly(), _for_own_page(is_loopback(host)):
         server = viser.ViserServer(host=host, port=port, verbose=False)
     server.request_share_url = lambda verbose=True: None
+    _check_messages(server.gui)
     return server
+
+
+def _check_messages(gui: Any) -> None:
+    """Have what a page sends checked before a control takes it, and hands it on to all other pages.
+
+    viser itself sets any attribute of any control to any value, and an upload makes any control one for files.
+    """
+    from viser._messages import FileTransferPart, FileTransferStartUpload, GuiUpdateMessage
+
+    take, messages = gui._handle_gui_updates, gui._websock_interface
+
+    async def checked(client: int, message: GuiUpdateMessage) -> None:
+        handle = gui._gui_input_handle_from_uuid.get(message.uuid)
+        if handle is not None and is_allowed(handle, message.updates):
+            await take(client, message)
+
+    messages.unregister_handler(GuiUpdateMessage, take)
+    messages.register_handler(GuiUpdateMessage, checked)
+    for upload in (FileTransferStartUpload, FileTransferPart):
+        messages.unregister_handler(upload)
+
+
+def is_allowed(handle: Any, updates: Any) -> bool:
+    """Whether a page may change a control so.
+
+    Args:
+        handle: Of the control.
+        updates: What the page sent: attributes of the control and their values.
+    """
+    import viser
+
+    if not isinstance(updates, dict) or updates.keys() != {"value"} or handle.disabled:
+        return False
+    value = updates["value"]
+    if isinstance(handle, viser.GuiDropdownHandle):
+        return isinstance(value, str) and value in handle.options
+    if isinstance(handle, viser.GuiSliderHandle):
+        slack = _ROUNDING * (handle.max - handle.min)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return is_number and handle.min - slack <= value <= handle.max + slack
+    if isinstance(handle, viser.GuiTextHandle):
+        return isinstance(value, str) and len(value) <= _LONGEST_TEXT
+    return isinstance(handle, (viser.GuiCheckboxHandle, viser.GuiButtonHandle)) and isinstance(value, bool)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What clients of the page send: no message of one may change what others see, but for values that are allowed."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+import actuon
+
+viser = pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[bench]'")
+msgspec = pytest.importorskip("msgspec")
+zstandard = pytest.importorskip("zstandard")
+client = pytest.importorskip("websockets.sync.client")
+
+
+CAMERA = {"type": "ViewerCameraMessage", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (2.0, 0.0, 0.0), "fov": 1.0}
+CAMERA |= {"near": 0.1, "far": 100.0, "image_height": 100, "image_width": 100}
+CAMERA |= {"look_at": (0.0, 0.0, 0.0), "up_direction": (0.0, 0.0, 1.0)}
+"""What a page says first; it counts as open from then on."""
+
+
+class Client:
+    """A page that is a program: it knows the controls by label, and sends what it is told to."""
+
+    def __init__(self, url):
+        protocol = f"viser-v{viser.__version__}"
+        self.socket = client.connect(url.replace("http", "ws"), subprotocols=[protocol], max_size=None)
+        self.controls, self.contents = {}, {}
+        self.socket.send(msgspec.msgpack.encode(CAMERA))
+
+    def read(self, condition, seconds=60.0):
+        """Read what the server sends, until something holds of it."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "it did not happen"
+            for message in self.messages():
+                if "props" in message and "label" in message["props"]:
+                    self.controls.setdefault(message["props"]["label"], message)
+                if message["type"] == "GuiUpdateMessage":
+                    self.contents.setdefault(message["uuid"], []).append(message["updates"])
+
+    def messages(self):
+        try:
+            frame = self.socket.recv(timeout=0.2)
+        except TimeoutError:
+            return []
+        size = int.from_bytes(frame[8:16], "little")
+        return msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(frame[16 : 16 + size]))["messages"]
+
+    def send(self, label, **updates):
+        message = {"type": "GuiUpdateMessage", "uuid": self.controls[label]["uuid"], "updates": updates}
+        self.socket.send(msgspec.msgpack.encode(message))
+
+    def values(self, label):
+        """Values of a control that other clients were told."""
+        return [each["value"] for each in self.contents.get(self.controls[label]["uuid"], []) if "value" in each]
+
+    def pictures(self):
+        """How often plots were drawn."""
+        return sum("<svg" in str(update.get("content")) for own in self.contents.values() for update in own)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    with actuon.bench.open(actuon.assets.arm_mjcf, port=8217, folder=tmp_path_factory.mktemp("work")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def clients(bench):
+    made = [Client(bench.url), Client(bench.url)]
+    for each in made:
+        each.read(lambda each=each: {"Joint", "Push", "Amplitude [rad]", "Command", "Values"} <= each.controls.keys())
+    yield made
+    for each in made:
+        each.socket.close()
+
+
+BAD = [
+    ("Joint", {"value": "no_such_joint"}),
+    ("Joint", {"value": 3}),
+    ("Joint", {"value": ["joint1"]}),
+    ("Joint", {"removed": True}),
+    ("Joint", {"update_cb": []}),
+    ("Joint", {"value": "joint2", "removed": True}),
+    ("Command", {"value": "dance"}),
+    ("Amplitude [rad]", {"value": math.nan}),
+    ("Amplitude [rad]", {"value": math.inf}),
+    ("Amplitude [rad]", {"value": 1e300}),
+    ("Amplitude [rad]", {"value": "0.5"}),
+    ("Amplitude [rad]", {"value": True}),
+    ("Amplitude [rad]", {"value": None}),
+    ("Frequency [Hz]", {"value": 10**18}),
+    ("Replace files", {"value": "yes"}),
+    ("Values", {"value": "x" * 100_000}),
+    ("Values", {"value": {}}),
+    ("Push", {"value": 1}),
+]
+
+
+def test_no_client_stops_the_plots_of_all(clients, bench):
+    bad, other = clients
+    for label, updates in BAD:
+        bad.send(label, **updates)
+    upload = {"type": "FileTransferStartUpload", "source_component_uuid": bad.controls["Joint"]["uuid"]}
+    upload |= {"transfer_uuid": "a", "filename": "a", "mime_type": "a", "part_count": 0, "size_bytes": 0}
+    bad.socket.send(msgspec.msgpack.encode(upload))
+    bad.send("Joint", value="joint3")
+    other.read(lambda: other.values("Joint") == ["joint3"])
+    before = other.pictures()
+    other.read(lambda: other.pictures() > before + 3)
+    for label in ("Command", "Amplitude [rad]", "Frequency [Hz]", "Replace files", "Values"):
+        assert other.values(label) == []
+    assert bench.session.message == bench.session.problem == ""
+
+
+def test_values_that_are_allowed_reach_the_robot(clients, bench):
+    one, other = clients
+    one.send("Amplitude [rad]", value=1)
+    one.send("Command", value="step")
+    other.read(lambda: bench.session.drive.kind == "step" and bench.session.drive.amplitude == 1.0)
+    assert other.values("Amplitude [rad]")[-1] == 1.0
+    one.send("Pause", value=True)
+    other.read(lambda: bench.session.is_paused)
