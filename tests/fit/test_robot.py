@@ -201,6 +201,28 @@ def test_a_joint_that_the_robot_has_not(arm: Path) -> None:
         RobotPlant(arm, [renamed])
 
 
+def test_lengths_of_a_joint_that_turns_and_angles_of_one_that_slides_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "axes.xml"
+    body = '<body pos="0 0 {}"><joint name="{}" type="{}"/><geom size=".1"/></body>'
+    bodies = body.format(0, "lift", "slide") + body.format(1, "knee", "hinge")
+    path.write_text(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+    time = np.arange(0.0, 1.0, 0.01)
+
+    def log(lift: str, knee: str, size: float = 0.3) -> Log:
+        units = (("lift", lift), ("knee", knee))
+        joints = (JointLog(n, size * np.sin(time), np.sin(time), units={"position": unit}) for n, unit in units)
+        return Log("run.csv", time, tuple(joints))
+
+    for lift in ("m", "mm", "rad"):
+        assert RobotPlant(path, [log(lift, "deg")]).joints == ("lift", "knee")
+    with pytest.raises(actuon.LogError, match=r"'lift' of 'axes.xml' slides, .* read as deg; state .* m or mm"):
+        RobotPlant(path, [log("deg", "rad")])
+    with pytest.raises(actuon.LogError, match=r"'lift' of 'axes.xml' slides, .* up to 334, are read as rad"):
+        RobotPlant(path, [log("rad", "rad", 400.0)])
+    with pytest.raises(actuon.LogError, match=r"'knee' of 'axes.xml' turns, .* read as mm; state .* rad or deg"):
+        RobotPlant(path, [log("m", "mm")])
+
+
 def test_a_position_beyond_a_stop_switches_it_off_and_says_so(arm: Path) -> None:
     log = recorded(1, 0.5)
     beyond = dataclasses.replace(log.joints[1], position=log.joints[1].position + 1.2)

@@ -194,6 +194,39 @@ class TestUnits:
         named = csv_of({"time": t, "cmd_knee [deg]": columns["cmd_knee"], "pos_knee_deg": columns["pos_knee"]})
         assert read_log(named).joints[0].units["position"] == "deg"
 
+    @pytest.mark.parametrize("name", ["vel_knee", "vel_knee [rad/s]", "vel_knee [rpm]"])
+    def test_a_velocity_tells_radians_from_degrees_or_they_are_asked_for(self, csv_of, name):
+        t = np.arange(2000) * 0.002
+        one = {"vel_knee [rpm]": 2 * np.pi / 60}.get(name, 1.0)
+        turns = {"time": t, "cmd_knee": 44 * np.sin(3.3 * t), "pos_knee": 44 * np.sin(3.3 * t - 0.2)}
+        path = csv_of(turns | {name: 44 * 3.3 * np.cos(3.3 * t - 0.2) / one})
+        if name == "vel_knee":
+            with pytest.raises(
+                actuon.LogError, match=r"positions of 'knee' reach 44, which may be degrees, or radians"
+            ):
+                read_log(path)
+            log = read_log(path, {"units": {"position": "rad", "command": "rad"}})
+        else:
+            log = read_log(path)
+        (joint,) = log.joints
+        np.testing.assert_allclose(joint.position, turns["pos_knee"], atol=1e-6)
+        np.testing.assert_allclose(joint.command, turns["cmd_knee"], atol=1e-6)
+        np.testing.assert_allclose(joint.velocity, 44 * 3.3 * np.cos(3.3 * t - 0.2), atol=1e-5)
+        in_degrees = csv_of(turns | {"vel_knee [rad/s]": np.radians(44 * 3.3 * np.cos(3.3 * t - 0.2))})
+        np.testing.assert_allclose(read_log(in_degrees).joints[0].position, np.radians(turns["pos_knee"]), atol=1e-6)
+
+    def test_lengths_are_not_angles(self, csv_of):
+        t = np.arange(500) * 0.01
+        way = 200 + 150 * np.sin(3 * t)
+        with pytest.raises(
+            actuon.LogError, match=r"'slide', which slides by its name, reach 350; state their unit, .*mm"
+        ):
+            read_log(csv_of({"time": t, "cmd_slide": way + 0.5, "pos_slide": way}))
+        for names in (("cmd_slide_mm", "pos_slide_mm"), ("cmd_slide [mm]", "pos_slide [mm]")):
+            (joint,) = read_log(csv_of({"time": t} | dict.fromkeys(names, way))).joints
+            np.testing.assert_allclose(joint.position, 1e-3 * way, rtol=1e-6)
+            assert (joint.name, joint.units["position"]) == ("slide", "mm")
+
     def test_counts_are_asked_for(self, csv_of):
         columns = motion()
         columns["pos_knee"] = np.round(columns["pos_knee"] * 4096 / (2 * np.pi)) + 2048

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,6 +22,10 @@ _LARGEST = 720.0
 """Positions beyond this are not degrees of a joint that follows positions."""
 _FAST = 30.0
 """Joints that follow a position are not faster [rad/s]."""
+_FAR = 2.0
+"""Joints that slide do not go further [m]; beyond, they are in mm."""
+_SLIDING = re.compile(r"slid|prismatic|linear|carriage|rail", re.IGNORECASE)
+"""Names of joints that slide."""
 _GRIDS = (2**8, 2**10, 2**12, 2**12 - 1, 360 / 0.088, 2**13, 2**14, 2**15, 2**16, 1024 * 360 / 300, 360 / 0.29)
 """Counts per turn of encoders and servos, and of what their manuals make of 4096 and of 1024 in 300°."""
 _DEGREES = math.degrees(1.0)
@@ -40,6 +45,7 @@ def find_angles(path: str, time: np.ndarray, joints: Mapping[str, Joint], findin
     Raises:
         LogError: It is ambiguous; says what to state.
     """
+    _refuse_sliding(path, joints)
     reasons = {unit: _reason(joints, time, unit) for unit in ("deg", "rad")}
     unknown = [joint for joint in joints.values() if joint["position"].unit is None]
     if unknown and reasons["deg"] and reasons["rad"]:
@@ -69,6 +75,13 @@ def _reason(joints: Mapping[str, Joint], time: np.ndarray, unit: str) -> str:
             counts = None if signal is None or signal.unit else _grid(signal.values, turn)
             if signal and counts:
                 return f"'{signal.column.name}' has steps of {steps}/{counts:.5g}"
+    for joint in joints.values():
+        position, velocity = joint["position"], joint.get("velocity")
+        if position.unit or velocity is None or velocity.unit is None:
+            continue
+        slope = abs(_slope(time, position.values, factor("velocity", velocity.unit) * velocity.values))
+        if _is_close(slope, factor("position", unit)):
+            return f"'{position.column.name}' changes so by '{velocity.column.name}', which is in {velocity.unit}"
     if unit == "rad":
         return ""
     for joint in joints.values():
@@ -78,15 +91,34 @@ def _reason(joints: Mapping[str, Joint], time: np.ndarray, unit: str) -> str:
         if command.unit is None and _is_close(_ratio(command.values, position.values), 1.0 / _DEGREES):
             return f"'{position.column.name}' moves 57 times as far as '{command.column.name}'"
         speed = _speed(time, position.values)
-        if _LARGE < _largest(joint) <= _LARGEST and speed > _FAST and np.any(position.values % 1.0):
+        is_fast = _LARGE < _largest(joint) <= _LARGEST and speed > _FAST
+        if is_fast and np.any(position.values % 1.0) and not _has_own_speed(time, joint):
             return f"'{position.column.name}' reaches {_largest(joint):.3g}, at up to {speed:.3g} per second"
     for joint in joints.values():
         position, velocity = joint["position"], joint.get("velocity")
-        if position.unit or velocity is None or velocity.unit not in (None, "rad/s"):
+        if position.unit or velocity is None or velocity.unit:
             continue
         if _is_close(abs(_slope(time, position.values, velocity.values)), 1.0 / _DEGREES):
             return f"'{position.column.name}' changes 57 times as fast as '{velocity.column.name}'"
     return ""
+
+
+def _has_own_speed(time: np.ndarray, joint: Joint) -> bool:
+    """Whether a velocity speaks for the position: in a stated unit, or in that of the position, whichever that is."""
+    velocity = joint.get("velocity")
+    slope = math.nan if velocity is None else abs(_slope(time, joint["position"].values, velocity.values))
+    return velocity is not None and (math.isfinite(slope) if velocity.unit else _is_close(slope, 1.0))
+
+
+def _refuse_sliding(path: str, joints: Mapping[str, Joint]) -> None:
+    for name, joint in joints.items():
+        signal = joint["position"]
+        if signal.unit is None and _SLIDING.search(name) and _largest(joint) > _FAR:
+            raise LogError(
+                f"'{path}', column '{signal.column.name}': positions of '{name}', which slides by its name, reach "
+                f"{_largest(joint):.3g}; state their unit, with 'units: {{position: mm, command: mm}}' in a mapping or "
+                f"a name such as '{signal.column.name} [mm]'"
+            )
 
 
 def _refuse_large(path: str, joints: Mapping[str, Joint]) -> None:

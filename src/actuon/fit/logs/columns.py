@@ -71,7 +71,8 @@ _LONGEST = max(map(len, _MEANING))
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _BRACKETED_UNIT = re.compile(r"\s*[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
 _TRAILING_UNIT = re.compile(
-    r"[_ .](deg|degrees?|rad|radians?|ms|us|ns|s|sec|seconds?|rpm|dps|rad_?ps|rad_s|deg_s|nm|ma|mv|counts?/\d+)$",
+    r"[_ .](deg|degrees?|m?rad|radians?|mm|ms|us|ns|s|sec|seconds?|rpm|dps|rad_?ps|rad_s|deg_s|mm?_s|nm|ma|mv|"
+    r"counts?/\d+)$",
     re.IGNORECASE,
 )
 _BETWEEN = "_/.-: []"

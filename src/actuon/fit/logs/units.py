@@ -72,6 +72,8 @@ _OTHER_SPELLINGS = {
     "rad_ps": "rad/s",
     "rad_s": "rad/s",
     "deg_s": "deg/s",
+    "m_s": "m/s",
+    "mm_s": "mm/s",
     "rev/s": "turn/s",
     "nm": "N·m",
     "n m": "N·m",

@@ -14,11 +14,14 @@ from ...files import check_readable
 from ...sim.mujoco.friction import is_free
 from ...sim.mujoco.load import links_of, read_spec
 from ..logs import Log
+from ..logs.units import default, held_in
 from .usd_robot import USD_FORMATS, spec_of_usd
 
 FORMATS = (".xml", ".urdf", *USD_FORMATS)
 _MARGIN = 1e-6
 """By how much a position may be outside of the range of its joint [rad or m]."""
+_LONGEST = 10.0
+"""Way of a joint that slides [m]; more is in another unit."""
 _FAR = 0.05
 """Distance [rad or m] from which on a stop is out of reach."""
 
@@ -55,6 +58,7 @@ class RobotModel:
         self.joints = logs[0].joint_names
         self.columns = np.array([int(self.model.joint(name).dofadr[0]) for name in self.joints])
         """DOF of each joint in the model, shape (J,)."""
+        _check_units(path, self.model, logs)
         self._coordinates = self.model.jnt_qposadr[self.model.dof_jntid[self.columns]]
         self._open_stops(logs)
         if is_free(mujoco, self.model):  # then the fastest solver finds dry friction, which is all that is left
@@ -162,6 +166,26 @@ def _keep_joints(mujoco: Any, spec: Any, path: Path, log: Log) -> list[str]:
     for name in held:
         spec.delete(known[name])
     return held
+
+
+def _check_units(path: Path, model: Any, logs: Sequence[Log]) -> None:
+    """Refuse angles of joints that slide, and lengths of joints that turn."""
+    slide = import_mujoco().mjtJoint.mjJNT_SLIDE
+    for log in logs:
+        for joint in log.joints:
+            unit, most = joint.units.get("position", ""), float(np.abs(joint.position).max())
+            is_length = bool(unit) and held_in("position", unit) == "m"
+            if model.joint(joint.name).type[0] != slide:
+                is_right, what, units = not is_length, "turns", "rad or deg"
+            else:  # metres without a unit are read as radians, with the same numbers
+                is_right = is_length or (unit in ("", default("position")) and most < _LONGEST)
+                what, units = "slides", "m or mm"
+            if not is_right:
+                raise LogError(
+                    f"{log.path}: '{joint.name}' of '{path.name}' {what}, and its positions, up to {most:.3g}, are "
+                    f"read as {unit or default('position')}; state 'units: {{position: …, command: …}}', {units}, in a "
+                    "mapping (--columns)"
+                )
 
 
 def import_mujoco() -> Any:
