@@ -93,6 +93,85 @@ def test_fit_prints_json_and_keeps_what_is_fixed(logs, tmp_path):
     assert not found["converged"]
 
 
+@pytest.fixture(scope="module")
+def swing():
+    """Time, command, and position of a joint with a PD drive, 6 s long, with the noise of an encoder of 12 bits."""
+    time = np.arange(1200) * 0.005
+    wanted = swinging_command(time, seed=0)
+    position = simulate(
+        time, wanted, np.ones(1200, bool), (0.0, 0.0), dt=0.005, mass=0.5, length=0.1, friction={"dynamic": 0.03},
+        law=lambda target, q, v: 2.0 * (target - q) - 0.05 * v, viscous=0.005, armature=0.002,
+    )  # fmt: skip
+    return time, wanted, np.round(position * 4096 / (2 * np.pi)) * 2 * np.pi / 4096
+
+
+DAMAGES = {
+    "none": (lambda q, c: (q, c), "", ""),
+    "sign": (
+        lambda q, c: (q, -c),
+        "position and command have opposite signs; state the 'sign' of one in a mapping (--columns)",
+        "joint: position and command have opposite signs (correlation -0.9",
+    ),
+    "late commands": (
+        lambda q, c: (q, np.concatenate([np.full(92, c[0]), c[:-92]])),
+        "positions come 0.41 s before their commands: the two are on different clocks",
+        "positions come 0.4",
+    ),
+    "late positions": (
+        lambda q, c: (np.concatenate([np.full(92, q[0]), q[:-92]]), c),
+        "positions come 0.49 s after their commands",
+        "positions follow commands 0.",
+    ),
+    "another motion": (lambda q, c: (q, swinging_command(np.arange(1200) * 0.005, seed=3)), "where '", ""),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_fit_that_is_of_no_use_says_so_first_with_its_cause(swing, tmp_path, damage):
+    change, cause, finding = DAMAGES[damage]
+    time, wanted, position = swing
+    position, wanted = change(position, wanted)
+    table = np.column_stack([time, position, wanted])
+    path = tmp_path / "run.csv"
+    np.savetxt(path, table, delimiter=",", header="# mass: 0.5\n# length: 0.1\ntime,pos,cmd", comments="")
+    options = ["fit", path, "--model", "pd_coulomb", "--generations", "12", "--starts", "1"]
+    code, is_useless = (0, False) if damage == "none" else (1, True)
+    printed = command(*options, "-o", tmp_path / "joint.yaml", code=code)
+    first = " ".join(printed.split("warning: the fit did not")[0].split())
+    found = json.loads(command(*options, "--json", code=code))
+    verdict = found["verdict"]["joint"]
+    assert verdict["useless"] is is_useless
+    assert verdict["error_mrad"] == pytest.approx(found["mae_mrad"]["train"])
+    assert verdict["as_command_mrad"] == pytest.approx(1e3 * np.abs(position - wanted).mean())
+    assert 0.2 < verdict["noise_mrad"] < 0.8  # a quarter of a step of the encoder is 0.38
+    assert first.startswith("warning: joint: the fit is of no use: it is off by ") is is_useless
+    assert cause in first
+    assert finding in " ".join(printed.split())
+    assert [text for text in found["findings"] if finding in text] or not finding
+    assert f"wrote {tmp_path / 'joint.yaml'}" in printed
+    if is_useless:
+        assert "the fit is of no use" in (tmp_path / "joint.yaml").read_text()
+        assert verdict["error_mrad"] > 100.0
+    else:
+        assert "joint: the fit is off by" in printed
+        assert "times the noise of the logs" in printed
+        assert "'position = command' by" in printed
+        applied = command("fit", "apply", tmp_path / "joint.yaml", path)
+        assert "found:" not in applied
+
+
+def test_what_was_found_in_logs_is_printed(logs, tmp_path):
+    options = ["--model", "servo_m1", "--generations", "3", "--dt", DT]
+    printed = " ".join(command("fit", *logs, *options, "-o", tmp_path / "servo.yaml").split())
+    told = [text for log in read_logs(logs) for text in log.findings]
+    assert told
+    for text in told:
+        assert text in printed
+        assert text in " ".join(command("fit", "apply", tmp_path / "servo.yaml", *logs, "--dt", DT).split())
+    found = json.loads(command("fit", "apply", tmp_path / "servo.yaml", *logs, "--dt", DT, "--json"))
+    assert found["findings"] == [f"{log.path}: {text}" for log in read_logs(logs) for text in log.findings]
+
+
 def test_fit_writes_its_actuators_into_a_robot(logs, tmp_path, complaint):
     robot, names = save_robot(tmp_path / "robot.usda"), tmp_path / "columns.yaml"
     before = robot.read_text()

@@ -61,7 +61,7 @@ ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer"
 ROOMS_OF |= {
     "fit_commands": ("typer", "rich"),
     "fit_tables": ("rich",),
-    "fit_fleet": ("rich",),
+    "fit_fleet": ("typer", "rich"),
     "fit_excite": ("rich",),
 }
 ROOMS_OF |= {"bench_command": ("typer",), "options": ("typer",)}

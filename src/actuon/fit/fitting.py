@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .plants.plant import Coupled, Plant
 from .plants.robot import RobotPlant
 from .result import FitResult, FittedJoint, FittedParameter, RunError
 from .search import Progress, SearchOptions, SearchResult
+from .verdict import judge
 from .zeros import zeros_by_name
 
 _AT_BOUND = 1e-3
@@ -75,9 +76,16 @@ def fit_models(
         evaluations=found.evaluations,
         seed=options.seed,
         seconds=time.monotonic() - begin,
-        findings=tuple(f"{run.path}: {finding}" for run in plant.runs for finding in run.findings),
+        findings=tuple(findings_of(plant)),
+        verdicts=judge(plant.runs, plant.joints, errors),
         zeros=zeros_by_name(plant, plant.zeros) if isinstance(plant, RobotPlant) and plant.has_own_zeros else {},
     )
+
+
+def findings_of(plant: Plant) -> Iterator[str]:
+    """What was noticed in the logs of a plant, and changed of its robot, each once."""
+    own = plant.findings if isinstance(plant, RobotPlant) else ()
+    yield from dict.fromkeys([*own, *(f"{run.path}: {finding}" for run in plant.runs for finding in run.findings)])
 
 
 def options_for(options: SearchOptions, is_one: bool) -> SearchOptions:

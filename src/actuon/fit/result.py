@@ -22,6 +22,7 @@ from .local import CONFIDENCE
 from .models import Model
 from .parameters import place_of
 from .problem import MOST_ZERO
+from .verdict import Verdict, useless
 
 if TYPE_CHECKING:
     from .selection import Compared
@@ -103,6 +104,8 @@ class FitResult:
     seconds: float
     findings: tuple[str, ...] = ()
     """What was noticed in the logs."""
+    verdicts: tuple[Verdict, ...] = ()
+    """How good the fit of each joint is."""
     compared: tuple[Compared, ...] = ()
     """Models that were compared, where one was selected."""
     cautions: tuple[str, ...] = ()
@@ -126,7 +129,13 @@ class FitResult:
         """What is to be known before the result is used."""
         return tuple(self._warnings())
 
+    @property
+    def is_useless(self) -> bool:
+        """Whether the fit of some joint is of no use. `warnings` then begins with the reason."""
+        return any(verdict.is_useless for verdict in self.verdicts)
+
     def _warnings(self) -> Iterator[str]:
+        yield from useless(self.verdicts)
         if self.interrupted:
             yield f"the fit was interrupted after {self.generations} generations: this is the best until then"
         elif not self.converged:
@@ -168,6 +177,7 @@ class FitResult:
         """All numbers, as JSON can hold them; errors in mrad."""
         return {
             "mae_mrad": {"train": self.error * MILLI, "held_out": _milli(self.held_out)},
+            "verdict": {verdict.joint: verdict.as_dict() for verdict in self.verdicts},
             "warnings": list(self.warnings),
             "converged": self.converged,
             "interrupted": self.interrupted,

@@ -123,7 +123,8 @@ def fit(
     """Fit an actuator to logs: what a motor is, from what it did.
 
     Commands of the logs go in, positions are compared. Ctrl-C gives the best so far. A folder with a folder of logs for
-    each robot gives an actuator for each, and how they differ.
+    each robot gives an actuator for each, and how they differ. The exit code is 1 where a fit is of no use: far above
+    the noise of the logs, and above 'position = command'.
     """
     from actuon.fit import SearchOptions, fit_logs
     from actuon.fit.fleet_fitting import robot_folders
@@ -206,6 +207,8 @@ def fit(
         print_fit(result)
         for path in written:
             print(f"wrote {path}")
+    if result.is_useless:
+        raise typer.Exit(1)
 
 
 @fit_app.command()
@@ -223,17 +226,19 @@ def apply(
 ) -> None:
     """Replay actuators on logs, and print how far their positions are off: the same simulation as in a fit."""
     from actuon.fit import apply as applied
+    from actuon.fit.fitting import findings_of
     from actuon.fit.network_replay import network_step
 
     from .fit_tables import print_applied
 
     actuon.quiet()
     step = dt if dt is not None else network_step(actuators, allow_torch)
-    found = applied(actuators, _plant(logs, columns, load, window, step, robot, plant), allow_torch)
+    moved = _plant(logs, columns, load, window, step, robot, plant)
+    found, findings = applied(actuators, moved, allow_torch), list(findings_of(moved))
     if as_json:
-        print(json.dumps(found.as_dict(), indent=2))
+        print(json.dumps({**found.as_dict(), "findings": findings}, indent=2))
     else:
-        print_applied(actuators, found)
+        print_applied(actuators, found, findings)
 
 
 def workers_on(on: str | None) -> AbstractContextManager[Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from rich.markup import escape
 from rich.table import Table
 
@@ -20,7 +21,7 @@ from actuon.fit.fleet_fitting import FleetResult, robots_folder
 from actuon.fit.parameters import LOG
 from actuon.robot_files.fleet import FEWEST
 
-from .fit_tables import FitProgress
+from .fit_tables import FitProgress, print_findings
 from .tables import make_console
 
 MILLI = 1e3
@@ -64,6 +65,8 @@ def fit_folders(
         _print(result)
         for path in written:
             print(f"wrote {path}")
+    if any(own.is_useless for own in result.robots.values()):
+        raise typer.Exit(1)
 
 
 def _as_dict(result: FleetResult) -> dict[str, Any]:
@@ -78,6 +81,7 @@ def _print(result: FleetResult) -> None:
     console = make_console()
     for warning in result.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
+    print_findings(console, (finding for own in result.robots.values() for finding in own.findings))
     if len(result.robots) < FEWEST:
         console.print(f"only {len(result.robots)} robots were fitted: too few to compare", highlight=False)
         return

@@ -15,12 +15,13 @@ from actuon.errors import ParameterError, RobotFileError
 from actuon.files import check_folder
 from actuon.fit import KnownLoadPlant, Plant
 from actuon.fit.extras import need
+from actuon.fit.fitting import findings_of
 from actuon.fit.front import candidates_of
 from actuon.fit.network_fitting import NetworkResult, fit_network
 from actuon.fit.network_training import check_kind
 from actuon.fit.search import SearchOptions
 
-from .fit_tables import FitProgress, models_table
+from .fit_tables import FitProgress, models_table, print_findings
 from .tables import make_console
 
 MILLI = 1e3
@@ -71,18 +72,20 @@ def train(
             plant, kind, candidates, options=search, share=share, progress=progress.search, workers=workers
         )
     written = [] if output is None else [output, result.save(output)]
+    findings = list(findings_of(plant))
     if as_json:
-        print(json.dumps(result.as_dict(), indent=2))
+        print(json.dumps({**result.as_dict(), "findings": findings}, indent=2))
     else:
-        _print(result)
+        _print(result, findings)
         for path in written:
             print(f"wrote {path}")
 
 
-def _print(result: NetworkResult) -> None:
+def _print(result: NetworkResult, findings: Sequence[str]) -> None:
     console = make_console()
     for warning in result.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
+    print_findings(console, findings)
     if result.compared:
         console.print(models_table(result.compared))
     trained = result.trained

@@ -56,7 +56,13 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
     yield f"Mean absolute error of positions, closed loop: **{MILLI * result.error:.2f} mrad** in the runs fitted to."
     if result.held_out is not None:
         yield f"In runs that the model was not fitted to: **{MILLI * result.held_out:.2f} mrad**."
+    for verdict in result.verdicts:
+        yield f"{verdict.sentence()}."
     yield f"{result.evaluations} candidates in {result.seconds:.0f} s, seed {result.seed}.\n"
+    if result.findings:
+        yield "## Found in the logs\n"
+        yield from (f"- {finding}" for finding in result.findings)
+        yield ""
     if result.compared:
         yield "## Models\n"
         yield from _model_table(result)

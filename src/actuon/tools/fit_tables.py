@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +24,7 @@ from actuon.fit.selection import Compared
 from .tables import make_console
 
 MILLI = 1e3
+_MOST_FINDINGS = 20
 
 
 class FitProgress:
@@ -66,6 +67,10 @@ def print_fit(result: FitResult) -> None:
     console = make_console()
     for warning in result.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
+    for verdict in result.verdicts:
+        if not verdict.is_useless:
+            console.print(escape(verdict.sentence()), highlight=False)
+    print_findings(console, result.findings)
     if result.compared:
         console.print(models_table(result.compared))
     for joint in result.joints:
@@ -87,6 +92,15 @@ def print_fit(result: FitResult) -> None:
     console.print(f"mean absolute error {_mrad(result.error)} in all runs, {seconds}", highlight=False)
     if result.held_out is not None:
         console.print(f"in runs that the model was not fitted to: {_mrad(result.held_out)}", highlight=False)
+
+
+def print_findings(console: Console, findings: Iterable[str]) -> None:
+    """Print what was noticed while logs were read."""
+    found = list(findings)
+    for finding in found[:_MOST_FINDINGS]:
+        console.print(f"found: {escape(finding)}", highlight=False)
+    if len(found) > _MOST_FINDINGS:
+        console.print(f"found: {len(found) - _MOST_FINDINGS} things more, which --json shows", highlight=False)
 
 
 def _mrad(error: float | None) -> str:
@@ -131,11 +145,12 @@ def _zeros(zeros: Mapping[str, Mapping[str, float]]) -> str:
     return f"zeros of the encoders in each log [mrad]: {'; '.join(logs)}"
 
 
-def print_applied(actuators: Path, found: Applied) -> None:
-    """Print how far actuators are off, by log and joint."""
+def print_applied(actuators: Path, found: Applied, findings: Iterable[str]) -> None:
+    """Print how far actuators are off, by log and joint, and what was noticed in the logs."""
     console = make_console()
     for warning in found.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
+    print_findings(console, findings)
     errors = found.as_dict()["mae_mrad"]
     table = Table("log", escape("mean absolute error [mrad]"))
     table.columns[1].justify = "right"

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Verdict`: the error of a fit beside the noise of its logs, and beside predictors that know nothing of motors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .logs import JointLog, Log
+
+_NOISE = 5.0
+"""How many times the noise of a log an error may be without a question."""
+_USUAL_LAG, _LONGEST_LAG = 0.25, 2.0
+"""By how much positions come after commands where nothing is wrong, and the most that is looked for [s]."""
+_LAGS = 81
+_SAMPLES = 2000
+"""Samples of a run that predictors are compared with."""
+_CLEARLY = 0.5
+"""Share of the error of one predictor below which another one explains the log better."""
+_AS_IT_IS, _OPPOSITE, _SHIFTED, _STILL = (
+    "position = command",
+    "position = −command",
+    "the command, shifted",
+    "no motion",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How good the fit of one joint is. Errors are mean absolute errors of the position [rad or m]."""
+
+    joint: str
+    error: float
+    """Of the fit."""
+    noise: float
+    """Of the positions that were measured: the steps of the encoder, and what changes from sample to sample."""
+    as_command: float | None
+    """Of "position = command"; None where no positions were commanded."""
+    simplest: float
+    """Of the best predictor that knows nothing of the motor."""
+    simplest_name: str
+    cause: str = ""
+    """Why the logs cannot be fitted, where that can be seen: signs and clocks."""
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether the error is far above the noise, and not below that of a predictor that knows nothing."""
+        share = _CLEARLY if self.simplest_name == _STILL else 1.0
+        return not self.error <= max(_NOISE * self.noise, share * self.simplest)
+
+    def sentence(self) -> str:
+        """Return the verdict in words."""
+        error, noise, simplest = (f"{1e3 * value:.3g} mrad" for value in (self.error, self.noise, self.simplest))
+        times = f"{_rounded(self.error / self.noise)} times " if self.noise > 0.0 else ""
+        if self.is_useless:
+            cause = f": {self.cause}" if self.cause else "; see what was found in the logs, and try another model"
+            return (
+                f"{self.joint}: the fit is of no use: it is off by {error}, {times}the noise of the logs ({noise}), "
+                f"where '{self.simplest_name}' is off by {simplest}{cause}"
+            )
+        trivial = f", '{self.simplest_name}' by {simplest}"
+        if self.as_command is not None and self.simplest_name != _AS_IT_IS:
+            trivial = f", '{_AS_IT_IS}' by {1e3 * self.as_command:.3g} mrad{trivial}"
+        text = f"{self.joint}: the fit is off by {error}, {times}the noise of the logs ({noise}){trivial}"
+        return f"{text}. {self.cause}" if self.cause else text
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it, in mrad."""
+        return {
+            "useless": self.is_useless,
+            "error_mrad": 1e3 * self.error if np.isfinite(self.error) else None,
+            "noise_mrad": 1e3 * self.noise,
+            "as_command_mrad": None if self.as_command is None else 1e3 * self.as_command,
+            "simplest_mrad": 1e3 * self.simplest,
+            "simplest": self.simplest_name,
+            "cause": self.cause,
+        }
+
+
+def judge(runs: Sequence[Log], joints: Sequence[str], errors: np.ndarray) -> tuple[Verdict, ...]:
+    """Compare the errors of a fit with the noise of its runs and with simple predictors.
+
+    Args:
+        runs: What was fitted to.
+        joints: Names of the joints.
+        errors: Of the fit, by run and joint [rad or m], shape (R, J).
+    """
+    return tuple(_judge(runs, name, float(errors[:, j].mean())) for j, name in enumerate(joints))
+
+
+def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
+    noise = float(np.mean([noise_of(run.joint(name).position) for run in runs]))
+    found = [_Predictors.of(run.time, run.joint(name)) for run in runs]
+    still = float(np.mean([each.still for each in found]))
+    if any(each.as_command is None for each in found):
+        return Verdict(name, error, noise, None, still, _STILL)
+    as_command = float(np.mean([each.as_command for each in found]))
+    followed = float(np.mean([each.followed for each in found]))
+    opposite = float(np.mean([each.opposite for each in found]))
+    shifted = float(np.mean([each.shifted for each in found]))
+    simple = min(as_command, followed)
+    cause = ""
+    if opposite < _CLEARLY * simple and opposite < shifted:
+        cause = "position and command have opposite signs; state the 'sign' of one in a mapping (--columns)"
+    elif shifted < _CLEARLY * simple:
+        lag = float(np.median([each.lag for each in found]))
+        where = f"{-lag:.2g} s before" if lag < 0.0 else f"{lag:.2g} s after"
+        cause = f"positions come {where} their commands: the two are on different clocks, or logged in different rows"
+    if cause:
+        best, least = min((opposite, _OPPOSITE), (shifted, _SHIFTED))[::-1]
+    else:
+        best, least = (_STILL, still) if _CLEARLY * still < as_command else (_AS_IT_IS, as_command)
+    return Verdict(name, error, noise, as_command, least, best, cause)
+
+
+@dataclass(frozen=True)
+class _Predictors:
+    """Errors of simple predictors in one run."""
+
+    still: float
+    """Of one that does not move."""
+    as_command: float | None = None
+    followed: float = np.inf
+    """Of the command a little later, with an offset."""
+    opposite: float = np.inf
+    """Of that with the other sign."""
+    shifted: float = np.inf
+    """Of the command much later, or earlier."""
+    lag: float = 0.0
+    """By how much, then [s]."""
+
+    @classmethod
+    def of(cls, time: np.ndarray, joint: JointLog) -> _Predictors:
+        still = float(np.abs(joint.position - np.median(joint.position)).mean())
+        on = slice(None) if joint.enabled is None else joint.enabled
+        if joint.command is None or len(time[on]) < 2:
+            return cls(still)
+        as_command = float(np.abs(joint.position - joint.command)[on].mean())
+        rows = np.flatnonzero(np.ones(len(time), bool) if joint.enabled is None else joint.enabled)
+        rows = rows[:: max(1, len(rows) // _SAMPLES)]
+        most = min(_LONGEST_LAG, 0.25 * float(time[-1] - time[0]))
+        lags = np.linspace(-most, most, _LAGS)
+        errors = {lag: _errors(time, joint, rows, lag) for lag in lags}
+        usual = [lag for lag in lags if -1e-9 <= lag <= max(_USUAL_LAG, lags[1] - lags[0])]
+        others = [lag for lag in lags if lag not in usual]
+        lag = min(others, key=lambda each: errors[each][0])
+        followed, opposite = (min(errors[each][sign] for each in usual) for sign in (0, 1))
+        return cls(still, as_command, followed, opposite, errors[lag][0], float(lag))
+
+
+def _errors(time: np.ndarray, joint: JointLog, rows: np.ndarray, lag: float) -> tuple[float, float]:
+    """Errors of the command after a lag [s], with an offset, and of its opposite."""
+    assert joint.command is not None
+    inside = rows[(time[rows] - lag >= time[0]) & (time[rows] - lag <= time[-1])]
+    command, position = np.interp(time[inside] - lag, time, joint.command), joint.position[inside]
+
+    def error(off: np.ndarray) -> float:
+        return float(np.abs(off - np.median(off)).mean()) if len(off) else np.inf
+
+    return error(position - command), error(position + command)
+
+
+def noise_of(position: np.ndarray) -> float:
+    """Estimate the mean absolute error of measured positions [rad or m]: half a step of the encoder at most, or what
+    remains of changes that a joint cannot make from sample to sample."""
+    steps = np.abs(np.diff(position))
+    if not steps.any() or len(position) < 8:
+        return 0.0
+    resolution = float(np.quantile(steps[steps > 0.0], 0.01)) / 4.0
+    third = np.abs(np.diff(position, 3))
+    return max(resolution, 0.8 * float(np.median(third)) / (0.6745 * np.sqrt(20.0)))
+
+
+def _rounded(times: float) -> str:
+    return f"{times:.0f}" if times >= 10.0 else f"{times:.1f}"
+
+
+def useless(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Verdicts on fits that are of no use, in sentences."""
+    return (verdict.sentence() for verdict in verdicts if verdict.is_useless)
