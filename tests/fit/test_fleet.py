@@ -128,6 +128,7 @@ def test_a_folder_of_robots_gives_a_file_for_each_and_one_of_how_they_differ(fol
     options = ["--model", "pd_coulomb", "--dt", DT, "--generations", "90", "--report", tmp_path / "report"]
     printed = command("fit", folder, "-o", output, *options)
     assert "pd_coulomb on 2 robots" in printed
+    assert "fitted [mrad]" in printed
     assert f"wrote {output}" in printed
     fleet = load_fleet(output)
     (joint,) = fleet.joints

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 
 from ..bounded_yaml import read_yaml
 from ..errors import RobotFileError, shown
-from ..robot_files.yaml_files import FIT, ActuatorEntry, load_actuators, match_joints, matching_joints
+from ..patterns import compile_pattern
+from ..robot_files.yaml_files import FIT, ActuatorEntry, load_actuators, match_joints
 from ..typing import PathLike
 from .models import Model
 from .network_replay import OUTSIDE, outside_of, residuals_of
@@ -125,8 +127,22 @@ def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoi
 
 def _only(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorEntry | None:
     """The entry without patterns that match no joint of the logs: a file may hold more than was logged."""
-    kept = tuple(p for p in entry.joints if matching_joints(f"{entry.name}: joints", p, joints))
+    kept = tuple(pattern for pattern in entry.joints if _has_match(entry, pattern, joints))
     return ActuatorEntry(entry.name, kept, entry.actuator) if kept else None
+
+
+def _has_match(entry: ActuatorEntry, pattern: str, joints: Sequence[str]) -> bool:
+    """Whether a name or regular expression of an entry means one of the joints.
+
+    Raises:
+        RobotFileError: It is neither.
+    """
+    try:
+        return pattern in joints or any(map(compile_pattern(pattern, joints).fullmatch, joints))
+    except re.error as error:
+        raise RobotFileError(
+            f"{entry.name}: joints: '{pattern}' is neither a joint nor a valid regular expression: {error}"
+        ) from error
 
 
 def _scaled(path: Path) -> dict[str, tuple[dict[str, str], dict[str, float]]]:

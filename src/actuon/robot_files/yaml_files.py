@@ -100,11 +100,7 @@ def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list
     for entry in entries:
         found: dict[str, None] = {}
         for pattern in entry.joints:
-            where = f"{entry.name}: joints"
-            matching = matching_joints(where, pattern, names)
-            if not matching:
-                raise RobotFileError(f"{where}: '{pattern}' matches no joint; {listed(pattern, names, 'joints')}")
-            found |= dict.fromkeys(matching)
+            found |= dict.fromkeys(_matches(f"{entry.name}: joints", pattern, names))
         for name in found:
             if name in owner:
                 raise RobotFileError(f"joint '{name}' is in '{owner[name]}' and in '{entry.name}'; must be in one")
@@ -120,17 +116,7 @@ def _is_match(pattern: str, joint: str) -> bool:
         return False
 
 
-def matching_joints(where: str, pattern: str, names: Sequence[str]) -> list[str]:
-    """The joints that a name or regular expression means, perhaps none.
-
-    Args:
-        where: Start of the message of an error.
-        pattern: The name or regular expression.
-        names: Of the joints.
-
-    Raises:
-        RobotFileError: It is neither.
-    """
+def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
     if pattern in names:
         return [pattern]
     try:
@@ -139,7 +125,10 @@ def matching_joints(where: str, pattern: str, names: Sequence[str]) -> list[str]
         raise RobotFileError(
             f"{where}: '{pattern}' is neither a joint nor a valid regular expression: {error}"
         ) from error
-    return [name for name in names if regex.fullmatch(name)]
+    found = [name for name in names if regex.fullmatch(name)]
+    if not found:
+        raise RobotFileError(f"{where}: '{pattern}' matches no joint; {listed(pattern, names, 'joints')}")
+    return found
 
 
 def yaml_beside(robot: Path | None) -> Path | None:

@@ -18,10 +18,10 @@ from ..logs.units import default, held_in
 from .usd_robot import USD_FORMATS, spec_of_usd
 
 FORMATS = (".xml", ".urdf", *USD_FORMATS)
-_MARGIN = 1e-6
-"""By how much a position may be outside of the range of its joint [rad or m]."""
 _LONGEST = 10.0
 """Way of a joint that slides [m]; more is in another unit."""
+_MARGIN = 1e-6
+"""By how much a position may be outside of the range of its joint [rad or m]."""
 _FAR = 0.05
 """Distance [rad or m] from which on a stop is out of reach."""
 
