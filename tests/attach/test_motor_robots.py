@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 
+import mujoco
 import numpy as np
 import pytest
 import warp as wp
@@ -166,6 +167,83 @@ def test_every_joint_of_every_robot_has_noise_of_its_own(simulation):
     robots.reset()
     simulation.step()
     np.testing.assert_array_equal(robots.telemetry().applied_effort, first)
+
+
+PAIR = """<mujoco><option gravity="0 0 0" timestep="0.002"/><worldbody>
+  <body name="left"><joint name="joint" axis="0 1 0"/><geom size="0.1" mass="1"/></body>
+  <body name="right" pos="0 3 0"><joint name="other" axis="0 1 0"/><geom size="0.1" mass="1"/></body>
+</worldbody></mujoco>"""
+
+
+@pytest.fixture
+def pair():
+    """Two robots in each environment."""
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PAIR), num_envs=ENVS) as simulation:
+        yield simulation
+
+
+def noisy_efforts(simulation, paths, chain):
+    """Efforts of attachments side by side, one for each path, over some steps, each of shape (steps, N)."""
+    joints = {"left": "joint", "right": "other"}
+    simulation.start()
+    simulation.reset()
+    attached = [
+        actuon.ArticulationActuators.from_actuators(
+            path, [(chain, joints[path.rpartition("/")[2]])], simulation=simulation
+        )
+        for path in paths
+    ]
+    seen = []
+    for step in range(20):
+        for actuators in attached:
+            actuators.articulation.set_dof_position_targets(0.01 * step)
+        simulation.step()
+        seen.append([actuators.telemetry().applied_effort[:, 0].copy() for actuators in attached])
+    for actuators in attached:
+        actuators.close()
+    return [np.array(efforts) for efforts in zip(*seen, strict=True)]
+
+
+LATE = {"delay": 0.002, "spread": 0.02, "jitter": 0.01, "dropout": 0.1, "shortest_dt": 0.002}
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        actuon.ActuatorConfig(
+            actuon.PDControlConfig(0.0, 0.0), effects=[actuon.NoiseEffectConfig(noise=0.3, bias=1.0)]
+        ),
+        actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.0), delay=actuon.TimeDelayConfig(**LATE, seed=5)),
+    ],
+    ids=["noise", "lags"],
+)
+def test_robots_of_several_attachments_have_random_numbers_of_their_own(pair, chain):
+    """Which repeat, and do not change when another robot gets actuators too."""
+    left, right = noisy_efforts(pair, ["left", "right"], chain)
+    everyone = np.hstack([left, right])
+    assert len(np.unique(everyone.T, axis=0)) == 2 * ENVS
+    for path, expected in (("left", left), ("right", right)):
+        np.testing.assert_array_equal(noisy_efforts(pair, [path], chain)[0], expected)
+    one_by_one = noisy_efforts(pair, [f"/World/envs/env_{env}/left" for env in range(ENVS)], chain)
+    np.testing.assert_array_equal(np.hstack(one_by_one), left)
+    alone = PAIR[: PAIR.index('<body name="right"')] + "</worldbody></mujoco>"
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(alone), num_envs=ENVS) as simulation:
+        np.testing.assert_array_equal(noisy_efforts(simulation, ["left"], chain)[0], left)
+
+
+def test_groups_of_several_robots_draw_from_one_seed_what_differs(pair):
+    cfg = actuon.lab.DelayedPDActuatorCfg([".*"], stiffness=10.0, damping=0.0, effort_limit=9.0, max_delay=1000, seed=4)
+    groups = [actuon.lab.ActuatorGroups(actuon.Articulation(name), {"all": cfg}) for name in ("left", "right")]
+    models = [group["all"] for group in groups]
+    assert [model.cfg.seed for model in models] == [4, 4]
+    for model in models:
+        model.randomize("stiffness", actuon.lab.Uniform(0.5, 1.5))
+    drawn = [np.hstack([np.ravel(model.time_lags), np.ravel(model.stiffness)]) for model in models]
+    assert (drawn[0] != drawn[1]).all()
+    rng = np.random.default_rng(4)  # the first robot draws as it does alone
+    np.testing.assert_array_equal(drawn[0][:ENVS], rng.integers(0, 1001, (ENVS, 1)).ravel())
+    for group in groups:
+        group.close()
 
 
 HEAT = actuon.HeatClampingConfig(

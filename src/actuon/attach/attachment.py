@@ -26,13 +26,10 @@ from .bounded import Bounded
 from .engine_friction import EngineFriction
 from .engine_inertia import EngineInertia
 from .in_engine_loop import InEngineLoop
-from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs
+from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs, robot_numbers
 from .remembering import Remembering, to_change
 from .tangent_mode import COMPUTED, EndingChains, TangentHandOver, mode_text, nothing
 from .telemetry import Telemetry, make_telemetry
-
-STREAM = "stream"
-"""The parameter of stages with random numbers that tells robots apart: the same on all joints of a robot."""
 
 _serial = itertools.count()
 
@@ -99,18 +96,17 @@ class Attachment(Remembering, Bounded, Uncopyable):
     def _take_actuators(self, actuators: Sequence[Actuator]) -> None:
         """Step these, which write their efforts and signals to DOFs of the arrays of shape (N, D)."""
         self.actuators = list(actuators)
-        number_dofs(actuators)
+        width = self.articulation.num_dofs
+        places = [np.divmod(actuator.effort_indices.numpy().astype(np.int64), width) for actuator in actuators]
+        self._robot_of = [robots for robots, _ in places]
+        numbers, first_dofs = robot_numbers(self.articulation)
+        dofs = [first_dofs[robots] + columns for robots, columns in places]
+        number_dofs(actuators, [numbers[robots] for robots in self._robot_of], dofs)
         self._states = [actuator.state() for actuator in actuators]
         self._other_states = [
             state if {*TANGENT}.isdisjoint(actuator.control_signal_attrs) else actuator.state()
             for actuator, state in zip(actuators, self._states, strict=True)
         ]
-        width = self.articulation.num_dofs
-        self._robot_of = [actuator.effort_indices.numpy() // width for actuator in actuators]
-        for actuator, robots in zip(actuators, self._robot_of, strict=True):
-            for stage in actuator.stages:
-                if STREAM in stage.parameters() and not stage.parameters()[STREAM].numpy().any():
-                    setattr(stage, STREAM, robots)
         for actuator in actuators:
             for name, attr in actuator.control_signal_attrs.items():
                 if name not in self._signals:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the motors of a robot have in common: its battery. And what must be said of them: that one has tripped."""
+"""What the motors of a robot have in common: its battery, and a number that tells it from other robots. And what must be
+said of them: that one has tripped."""
 
 from __future__ import annotations
 
@@ -22,12 +23,41 @@ TRIPPED = "tripped"
 _log = logging.getLogger("actuon.actuators")
 
 
-def number_dofs(actuators: Sequence[Actuator]) -> None:
-    """Give each DOF of each robot noise of its own, whichever actuator it belongs to."""
-    for actuator in actuators:
+STREAM = "stream"
+"""The parameter of stages with random numbers that tells robots apart: the same on all joints of a robot."""
+
+
+def robot_numbers(articulation: Articulation) -> tuple[np.ndarray, np.ndarray]:
+    """Number robots and DOFs such that all robots of a simulation differ.
+
+    Robots are counted through the environments, one kind after the other, so that the first kind has the numbers that
+    it has alone.
+
+    Returns:
+        Number of each robot, and of its first DOF, each of shape (N,).
+    """
+    simulation = articulation.simulation
+    order = np.arange(len(simulation.robots)).reshape(simulation.num_envs, -1).T.ravel()
+    widths = np.array([len(simulation.robots[i].dofs) for i in order])
+    numbers, first_dofs = np.empty_like(order), np.empty_like(order)
+    numbers[order], first_dofs[order] = np.arange(len(order)), np.cumsum(widths) - widths
+    return numbers[articulation.robot_ids], first_dofs[articulation.robot_ids]
+
+
+def number_dofs(actuators: Sequence[Actuator], robots: Sequence[np.ndarray], dofs: Sequence[np.ndarray]) -> None:
+    """Give each robot lags of its own, and each DOF of each robot noise of its own, whichever actuator it belongs to.
+
+    Args:
+        actuators: All actuators of the robots.
+        robots: For each of them, the number of the robot of each DOF, shape (n,).
+        dofs: For each of them, numbers of the DOFs, shape (n,).
+    """
+    for actuator, own_robots, own_dofs in zip(actuators, robots, dofs, strict=True):
         for stage in actuator.stages:
             if isinstance(stage, EffectNoise):
-                stage.number_dofs(actuator.effort_indices.numpy())
+                stage.number_dofs(own_dofs)
+            elif STREAM in stage.parameters() and not stage.parameters()[STREAM].numpy().any():
+                setattr(stage, STREAM, own_robots)
 
 
 class RobotBatteries:

@@ -56,7 +56,8 @@ class ActuatorBaseCfg:
     joint_velocity_limit: Value = None
     """``velocity_limit_sim``, as Isaac Lab 3 calls it."""
     seed: int | None = None
-    """Of lags and randomisation. None: different each time."""
+    """Of lags and randomisation; each robot of a simulation draws numbers of its own from it. None: different each
+    time."""
     effort_mode: str = EXPLICIT
     """How efforts of an explicit model reach the engine: ``"explicit"``, ``"tangent"`` or ``"auto"``."""
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -19,6 +21,7 @@ from ...sim import Articulation
 from ..attachment import Attachment, signal_attr
 from ..auto_mode import install_with_auto
 from ..engine_friction import solves_friction
+from ..motor_supply import robot_numbers
 from ..tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
 from ..telemetry import Telemetry
 from .cfg import ActuatorBaseCfg
@@ -113,9 +116,12 @@ class ActuatorGroups(Attachment):
                 assets[ours.removesuffix("_sim")] = held[:, columns]
         names = [robots.dof_names[i] for i in columns]
         try:
-            model: ActuatorBase = cfg.class_type(cfg, names, columns, len(robots), simulation.device, **assets)
+            model: ActuatorBase = cfg.class_type(
+                self._seeded(cfg), names, columns, len(robots), simulation.device, **assets
+            )
         except ActuonError as error:
             raise type(error)(f"group '{name}': {error}") from error
+        model.cfg.seed = cfg.seed
         places = simulation.effort_sources(int(robots.robot_ids[0]))
         if places:
             chosen = [places[column] for column in columns]
@@ -126,6 +132,14 @@ class ActuatorGroups(Attachment):
                 "make_stages()"
             )
         return model
+
+    def _seeded(self, cfg: ActuatorBaseCfg) -> Any:
+        """A config whose seed draws other numbers for these robots than for others of the simulation."""
+        own: Any = copy.copy(cfg)
+        first = int(robot_numbers(self.articulation)[0][0])
+        if first and isinstance(cfg.seed, (int, np.integer)):
+            own.seed = (cfg.seed, first)
+        return own
 
     def _mode_of(self, name: str, given: str | None) -> str:
         """How the efforts of a group reach the engine; of an implicit one they are the engine's own."""

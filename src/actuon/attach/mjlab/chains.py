@@ -21,7 +21,7 @@ from ...components.transmissions.transmission import Transmission
 from ...errors import ActuonError, ArrayError, ArrayTypeError, ParameterError, StructureError, listed
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...typing import IdsLike, PathLike
-from ..attachment import STREAM, signal_attr
+from ..attachment import signal_attr
 from ..engine_inertia import inertia_at_joints
 from ..fitted_motors import DrawnMotors
 from ..motor_supply import RobotBatteries, number_dofs
@@ -95,13 +95,9 @@ class EnvironmentChains:
         self._dt = dt
         self.actuators = self._build(configs, in_engine)
         """As few as there are kinds of chains; each DOF is an environment's joint."""
-        number_dofs(self.actuators)
         width = self.shape[1]
         places = [actuator.effort_indices.numpy().astype(np.int64) for actuator in self.actuators]
-        for actuator, at in zip(self.actuators, places, strict=True):
-            for stage in actuator.stages:
-                if STREAM in stage.parameters() and not stage.parameters()[STREAM].numpy().any():
-                    setattr(stage, STREAM, at // width)
+        number_dofs(self.actuators, [at // width for at in places], places)
         self._columns = [np.unique(at % width) for at in places]
         self._batteries = RobotBatteries(self.actuators, [at // width for at in places])
         self._before = [actuator.state() for actuator in self.actuators]
