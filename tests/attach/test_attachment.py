@@ -21,6 +21,7 @@ from actuon.lab import (
     IdealPDActuator,
     IdealPDActuatorCfg,
     ImplicitActuatorCfg,
+    Uniform,
 )
 from actuon.sim import Articulation
 from tests.support.remembered import remembered
@@ -292,6 +293,77 @@ def test_a_saved_run_goes_on_bit_for_bit(kind, tmp_path):
     for series, wanted in ((going, expected), (again, afterwards)):
         for name in wanted.keys() - {"time"}:
             np.testing.assert_array_equal(series[name], wanted[name], err_msg=name)
+
+
+def randomised_groups():
+    cfg = warm(["joint2", "joint6"], LAG, LAG)
+    wrist = ImplicitActuatorCfg(["joint7"], stiffness=100.0, damping=5.0)
+    return ActuatorGroups(Articulation("link0"), {"two": cfg, "wrist": wrist})
+
+
+def randomise_groups(groups, seed=3):
+    for name, group in (("stiffness", "two"), ("armature", "two"), ("friction", "wrist"), ("stiffness", "wrist")):
+        draw = Uniform(0.05, 0.2, "set") if name in ("armature", "friction") else Uniform(0.5, 1.5)
+        groups[group].randomize(name, draw, seed=seed)
+    groups["two"].damping[:] = 0.2 * seed
+    groups["two"].stages[-1].loss = [0.0, 0.02, 0.01, 0.03]
+
+
+def randomised_actuators():
+    gear = actuon.GearTransmissionConfig(ratio=3.0, rotor_inertia=0.01)
+    motor = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.5), transmission=gear)
+    return ArticulationActuators.from_actuators("link0", [(motor, "joint2"), (motor, "joint6")])
+
+
+def randomise_actuators(actuators, seed=3):
+    (actuator,) = actuators.actuators
+    actuator.controller.kp = [20.0, 30.0, 50.0, 20.0 * seed]
+    actuator.transmission.efficiency = [0.9, 0.8, 0.7, 0.6]
+
+
+@pytest.mark.parametrize(
+    ("make", "randomise"),
+    [(randomised_groups, randomise_groups), (randomised_actuators, randomise_actuators)],
+    ids=["groups", "actuators"],
+)
+def test_a_saved_run_goes_on_with_the_parameters_it_had(make, randomise, tmp_path):
+    """In a simulation whose actuators are as they were built, engine's own parameters included."""
+    path = tmp_path / "state.npz"
+    with MujocoSimulation(ARM, 2) as simulation:
+        first = make()
+        randomise(first)
+        drive(first, 5)
+        first.save_state(path)
+        engine, expected = engine_state(simulation), drive(first, 10, seed=1)
+        properties = [model.dof_armature.tolist() + model.dof_frictionloss.tolist() for model in simulation.models]
+        saved = remembered(first)
+    for change in (lambda owner: None, lambda owner: randomise(owner, 4)):
+        with MujocoSimulation(ARM, 2) as simulation:
+            other = make()
+            change(other)
+            engine_state(simulation, engine)
+            other.load_state(path)
+            going = drive(other, 10, seed=1)
+            now = [model.dof_armature.tolist() + model.dof_frictionloss.tolist() for model in simulation.models]
+            assert now == properties
+            for name in expected.keys() - {"time"}:
+                np.testing.assert_array_equal(going[name], expected[name], err_msg=name)
+            if make is randomised_groups:
+                assert "saved state" in other["two"].table_text()
+            other.close()
+
+    without = {key: values for key, values in saved.items() if not key.startswith("parameters/")}
+    np.savez(tmp_path / "earlier.npz", **without)
+    key = next(key for key in saved if key.endswith(("/stiffness", ".kp")))
+    np.savez(tmp_path / "damaged.npz", **saved | {key: np.full_like(saved[key], -1.0)})
+    with MujocoSimulation(ARM, 2) as simulation:
+        other = make()
+        before = remembered(other)[key]
+        with pytest.raises(actuon.StateError, match=r"damaged.npz.*-1"):
+            other.load_state(tmp_path / "damaged.npz")
+        np.testing.assert_array_equal(remembered(other)[key], before)
+        other.load_state(tmp_path / "earlier.npz")  # which held no parameters: they stay as they are
+        np.testing.assert_array_equal(remembered(other)[key], before)
 
 
 def test_the_feedforward_is_saved_too(tmp_path):

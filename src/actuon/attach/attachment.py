@@ -23,6 +23,7 @@ from ..sim.ids import ids_to_reset
 from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
 from .bounded import Bounded
+from .changed_parameters import Changed, write_changed
 from .engine_friction import EngineFriction
 from .engine_inertia import EngineInertia
 from .in_engine_loop import InEngineLoop
@@ -300,6 +301,10 @@ class Attachment(Remembering, Bounded, Uncopyable):
             assert self._in_loop is not None
             return self._in_loop.velocities
         return self._velocity.copy()
+
+    def _take_parameters(self, own: Mapping[str, np.ndarray], changed: Changed) -> None:
+        write_changed(changed)
+        self._inertia.update(self._undo)
 
     def _on_reset(self, env_ids: np.ndarray) -> None:
         self.reset(self._rows_of(env_ids))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the motors of a robot have in common: its battery, and a number that tells it from other robots. And what must be
-said of them: that one has tripped."""
+"""What the motors of a robot have in common: its battery, and a number that tells it from other robots. And what must
+be said of them: that one has tripped."""
 
 from __future__ import annotations
 

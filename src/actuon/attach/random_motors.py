@@ -16,6 +16,7 @@ from ..components.delay_time import DelayTime
 from ..errors import ParameterError
 from ..robot_files.parameter_paths import Place, place_in
 from ..typing import PathLike
+from .changed_parameters import check_changed, write_changed
 from .fitted_motors import DrawnMotors, FittedMotors
 from .groups.randomisation import generator
 
@@ -67,9 +68,8 @@ def randomize_from_fit(
                 _prepare(chain, fitted, name, values, dt, new)
             except ParameterError as error:
                 raise ParameterError(f"'{path}': joint '{fitted.of[name].name}': {error}") from error
-    _check(new)
-    for (_, name), (stage, numbers) in new.items():
-        stage.parameters()[name].assign(numbers)
+    check_changed(new)
+    write_changed(new)
     told = fitted.drawn(rows, {name: motors for name, (motors, _) in drawn.items()})
     for parameter, count in told.clipped.items():
         _log.warning("%s: %d of %d values of %s are clipped", told.file, count, told.motors.size, parameter)
@@ -134,15 +134,3 @@ def _room(stage: Component, name: str, dt: float) -> np.ndarray | None:
     if isinstance(stage, Delay):
         return np.full(len(stage.delay_steps), stage.buf_depth)
     return None
-
-
-def _check(new: Mapping[tuple[int, str], tuple[Component, np.ndarray]]) -> None:
-    """Refuse values that are not allowed, each or together."""
-    for stage in {id(stage): stage for stage, _ in new.values()}.values():
-        held = {name: array.numpy() for name, array in stage.parameters().items()}
-        changed = {name: numbers for (of, name), (_, numbers) in new.items() if of == id(stage)}
-        assert stage.config is not None
-        for name, numbers in changed.items():
-            stage.config.declared()[name].check(f"{type(stage).__name__}.{name}", numbers)
-        left_out = dict.fromkeys(stage.config.declared())
-        stage.config.check_together(type(stage).__name__, left_out | held | changed)

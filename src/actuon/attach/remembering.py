@@ -14,9 +14,15 @@ import warp as wp
 
 from ..actuator import Actuator
 from ..actuator_state import STRUCTURE, ActuatorState, check_like, check_structure, read_arrays, write_arrays
-from ..errors import SimulationError
+from ..components.component import Component
+from ..declare.parameter import Field
+from ..errors import ParameterError, SimulationError, StateError
 from ..sim import Articulation
 from ..typing import PathLike
+from .changed_parameters import Changed, check_changed
+
+PARAMETERS = "parameters"
+"""What names of parameters begin with in a file."""
 
 _FEEDFORWARD = "feedforward"
 
@@ -42,15 +48,18 @@ class Remembering(abc.ABC):
     def _check_open(self) -> None: ...
 
     def save_state(self, path: PathLike) -> None:
-        """Write what the actuators remember to a file: delayed commands, integrals, hidden states, and the feedforward.
+        """Write what the actuators remember to a file: delayed commands, integrals, hidden states, and the feedforward;
+        and their parameters, as they were drawn or written.
 
-        With the state of the engine, `load_state` lets a run go on bit for bit. Parameters are not in it.
+        With the state of the engine, `load_state` lets a run go on bit for bit.
 
         Args:
             path: An ``.npz`` file. It is written whole, or not at all.
         """
         self._check_open()
         contents = {STRUCTURE: np.array(self._structure()), **self._kept()}
+        contents |= {key: values for key, (_, values) in self._own_parameters().items()}
+        contents |= {key: stage.parameters()[name].numpy() for key, stage, name in self._stage_parameters()}
         for name, state in self._named_states().items():
             contents |= {f"{name}/{key}": array for key, array in state.contents().items()}
         write_arrays(path, contents)
@@ -59,7 +68,8 @@ class Remembering(abc.ABC):
         """Take over what `save_state` wrote. A simulation that is not running is started, since a start forgets all.
 
         Args:
-            path: A file that was written by the same actuators, on as many robots.
+            path: A file that was written by the same actuators, on as many robots. Their parameters become those of the
+                file; what a file of an earlier version does not hold stays as it is.
 
         Raises:
             StateError: The file cannot be read, or is that of other actuators or robots; says how they differ.
@@ -75,10 +85,56 @@ class Remembering(abc.ABC):
             prefix = f"{name}/"
             parts[name] = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
             state.check(f"{where}: {name}", parts[name])
+        own, changed = self._checked_parameters(where, contents)
         self.articulation.simulation.start()
         self._take_kept(where, contents)
+        self._take_parameters(own, changed)
         for name, state in self._named_states().items():
             state.take(parts[name])
+
+    def _own_parameters(self) -> dict[str, tuple[Field, np.ndarray]]:
+        """Parameters beside those of stages, by their name in a file: how they are declared, and values."""
+        return {}
+
+    def _stage_parameters(self) -> Iterator[tuple[str, Component, str]]:
+        """Parameters of stages: what they are called in a file, the stage, and their name there."""
+        for actuator_name, actuator in zip(self._actuator_names(), self.actuators, strict=True):
+            for position, stage in enumerate(actuator.stages):
+                for name in stage.parameters() if stage.config is not None else ():
+                    yield f"{PARAMETERS}/{actuator_name}/{position}.{name}", stage, name
+
+    def _checked_parameters(
+        self, where: str, contents: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], Changed]:
+        """Parameters that a file has: those of `_own_parameters`, and those of stages. A file of an earlier version has
+        none.
+
+        Raises:
+            StateError: One is missing, or too many, or its values are not allowed.
+        """
+        found = {key for key in contents if key.startswith(f"{PARAMETERS}/")}
+        if not found:
+            return {}, {}
+        own = self._own_parameters()
+        places = {key: (stage, name) for key, stage, name in self._stage_parameters()}
+        like = {key: values for key, (_, values) in own.items()}
+        like |= {key: stage.parameters()[name].numpy() for key, (stage, name) in places.items()}
+        for key, values in like.items():
+            check_like(where, key, contents.get(key), values)
+        for key in sorted(found - like.keys()):
+            raise StateError(f"{where}: '{key}' is a parameter that these actuators leave out; give it a value first")
+        changed = {(id(stage), name): (stage, contents[key]) for key, (stage, name) in places.items()}
+        try:
+            for key, (declared, _) in own.items():
+                declared.check(key.removeprefix(f"{PARAMETERS}/"), contents[key])
+            check_changed(changed)
+        except ParameterError as error:
+            raise StateError(f"{where}: {error}") from error
+        return {key: contents[key] for key in own}, changed
+
+    @abc.abstractmethod
+    def _take_parameters(self, own: Mapping[str, np.ndarray], changed: Changed) -> None:
+        """Take over parameters that were checked."""
 
     def _structure(self) -> list[str]:
         """What must be the same for a state to fit."""

@@ -16,12 +16,15 @@ import warp as wp
 
 from ...actuator import Actuator
 from ...declare.effort_mode import AUTO, EXPLICIT, TANGENT, checked_effort_mode
+from ...declare.parameter import Field
 from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
 from ...sim import Articulation
 from ..attachment import Attachment, signal_attr
 from ..auto_mode import install_with_auto
+from ..changed_parameters import Changed
 from ..engine_friction import solves_friction
 from ..motor_supply import robot_numbers
+from ..remembering import PARAMETERS
 from ..tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
 from ..telemetry import Telemetry
 from .cfg import ActuatorBaseCfg
@@ -29,7 +32,7 @@ from .engine_side import explicit_settler, implicit_settler, tangent_settler
 from .group_model import ActuatorBase
 from .models import ImplicitActuator
 from .randomisation import STREAM
-from .resolution import matching
+from .resolution import PARAMETERS as GROUP_PARAMETERS, matching
 
 _log = logging.getLogger("actuon.lab")
 
@@ -333,6 +336,19 @@ class ActuatorGroups(Attachment):
         super()._take_kept(where, contents)
         for name, model in self.groups.items():
             model.redraw({key: contents[f"group '{name}'/{key}"] for key in model.drawn()})
+
+    def _own_parameters(self) -> dict[str, tuple[Field, np.ndarray]]:
+        return {
+            f"{PARAMETERS}/group '{name}'/{key}": (GROUP_PARAMETERS[key], values)
+            for name, model in self.groups.items()
+            for key, values in model.all_numbers().items()
+        }
+
+    def _take_parameters(self, own: Mapping[str, np.ndarray], changed: Changed) -> None:
+        for name, model in self.groups.items():
+            prefix = f"{PARAMETERS}/group '{name}'/"
+            model.take({key.removeprefix(prefix): values for key, values in own.items() if key.startswith(prefix)})
+        super()._take_parameters(own, changed)
 
     def __getitem__(self, name: str) -> ActuatorBase:
         if name not in self.groups:

@@ -192,6 +192,16 @@ class RandomParameters:
                 self._values[name].assign(numbers.ravel())
             raise
 
+    def all_numbers(self) -> dict[str, np.ndarray]:
+        """All parameters, by name, each of shape (environments, joints)."""
+        return {name: self._numbers_of(name) for name in self._values}
+
+    def take(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take over parameters of a saved state, by name, and hand to the engine those of them that are its own."""
+        new = {name: numbers for name, numbers in values.items() if not np.array_equal(numbers, self._numbers_of(name))}
+        self._change(new, np.arange(self.shape[0]))
+        self._sources |= {name: ["saved state"] * self.shape[1] for name in new}
+
     def drawn(self) -> dict[str, np.ndarray]:
         """What chance has made of the model beside its parameters, a row for each environment, and where its generator
         stands: for `redraw`."""
