@@ -41,11 +41,10 @@ class StateWatch:
         robots: All robots, environment by environment.
         num_envs: Number of environments.
         arrays: ``joint_q``, ``joint_qd`` and ``joint_f`` of all robots, flat Warp arrays on the CPU.
-        dt: Time step [s].
     """
 
-    def __init__(self, robots: list[Robot], num_envs: int, arrays: SimpleNamespace, dt: float):
-        self._robots, self._num_envs, self._dt = robots, num_envs, dt
+    def __init__(self, robots: list[Robot], num_envs: int, arrays: SimpleNamespace):
+        self._robots, self._num_envs, self._dt = robots, num_envs, 0.0
         self._position, self._velocity, self._effort = (
             getattr(arrays, kind).numpy() for kind in ("joint_q", "joint_qd", "joint_f")
         )
@@ -64,13 +63,14 @@ class StateWatch:
         """Whether no position or velocity is NaN, infinite or huge."""
         return _is_sound(self._position) and _is_sound(self._velocity)
 
-    def check(self, time: float, sound: bool) -> None:
-        """Remember the state at ``time`` [s].
+    def check(self, time: float, dt: float, sound: bool) -> None:
+        """Remember the state at ``time`` [s], after a step of ``dt`` [s].
 
         Raises:
             SimulationError: It is not sound; says which joint diverged.
         """
         if not sound:
+            self._dt = dt
             what, joint = self._what_diverged()
             error = SimulationError(f"t = {time:.6g} s: {what}")
             error.joint = joint

@@ -85,7 +85,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             where = f"'{self.source}'" if self.source else "the model"
             raise RobotFileError(f"{where} holds no robot: no articulation with a revolute or prismatic joint")
         if self.device.is_cpu:
-            self._watch = StateWatch(self.robots, self.num_envs, self.arrays, self.dt)
+            self._watch = StateWatch(self.robots, self.num_envs, self.arrays)
         _live.append(weakref.ref(self))
 
     @staticmethod
@@ -194,7 +194,8 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         driver = None if only is None else only.driver
         if driver is None or self._events.has_any(Event.POST_STEP) or not self._begin_loop():
             return 0
-        motors = driver.motors(self.dt)
+        dt = self.dt
+        motors = driver.motors(dt)
         if motors is None:
             return 0
         before = later = self._time
@@ -203,7 +204,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             seen = self._advance_with(motors, n)
             if seen is not None and driver.end_loop():
                 for velocity, effort in zip(*seen, strict=True):
-                    later += self.dt
+                    later += dt
                     if self._watch is not None:
                         self._watch.remember(later, velocity, effort)
                 self._time = later
@@ -307,7 +308,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
 
     def _check_state(self) -> None:
         if self._watch is not None:
-            self._watch.check(self._time, self._is_sound())
+            self._watch.check(self._time, self._dt, self._is_sound())
 
     def _is_sound(self) -> bool:
         """Whether no position or velocity is NaN, infinite or huge. To be overridden by an engine that knows."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,9 @@ class ModelFields:
         """Fields in which environments differ, by name, each of shape (N, ...)."""
         self.version = 0
         """Counts changes of the shared model and of which fields have rows. Values in rows may change at any time."""
+        self.is_shown = False
+        """Whether somebody has the shared model, and may write into its options."""
+        self._options: list[Any] = []
 
     def view(self, env: int) -> Any:
         """The model of an environment, as far as its fields are read and written as arrays."""
@@ -108,6 +112,15 @@ class ModelFields:
         self.model = model
         self.version += 1
 
+    def follow_options(self) -> None:
+        """Count a change of options that somebody wrote, where threads have copies of the model."""
+        if self.rows and self.is_shown:
+            options = self.model.opt
+            now = [getattr(options, name) for name in _option_names(type(options))]
+            now = [value.tolist() if isinstance(value, np.ndarray) else value for value in now]
+            self.version += now != self._options
+            self._options = now
+
     def all_rows(self, name: str) -> np.ndarray:
         """A field of all environments, to write into at any time, shape (N, ...). It has rows, or N is one."""
         return self.rows[name] if name in self.rows else field(self.model, name)[None]
@@ -141,6 +154,12 @@ class ModelFields:
         model = copy.copy(self.model)
         self.load(env, model)
         return model
+
+
+@functools.cache
+def _option_names(options: type) -> list[str]:
+    """Names of the options of a model."""
+    return [name for name in dir(options) if not name.startswith("_")]
 
 
 class _View:

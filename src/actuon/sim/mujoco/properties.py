@@ -40,6 +40,8 @@ class ModelProperties(Simulation):
     _drives: Drives
     _limits: Limits
     _batch: Batch
+    _sharpened: list[tuple[np.ndarray, np.ndarray]]
+    """Robots and DOFs whose dry friction is firm."""
 
     def _with_models(self, robots: np.ndarray) -> Iterator[tuple[Any, Robot, np.ndarray]]:
         """Model, robot, and its DOFs in the model."""
@@ -145,9 +147,9 @@ class ModelProperties(Simulation):
         for model, robot, own in self._with_models(robots):
             at = own[dofs]
             kept.append((robot.env, at, {name: getattr(model, name)[at] for name in SOFTNESS}))
-        for _, model, at in self._to_change(tuple(SOFTNESS), robots, dofs, alike=True):
-            for name, firm in SOFTNESS.items():
-                getattr(model, name)[at] = firm(self.dt)
+        self._make_firm(robots, dofs)
+        place = robots, dofs
+        self._sharpened.append(place)
 
         def check() -> None:
             for name in ("friction", "viscous_friction"):
@@ -157,6 +159,7 @@ class ModelProperties(Simulation):
 
         def give_back() -> None:
             release()
+            self._sharpened[:] = [other for other in self._sharpened if other is not place]
             for env, at, values in kept:
                 for name, before in values.items():
                     getattr(self._fields.view(env), name)[at] = before
@@ -164,6 +167,16 @@ class ModelProperties(Simulation):
             self._fields.version += 1
 
         return give_back
+
+    def _make_firm(self, robots: np.ndarray, dofs: np.ndarray) -> None:
+        for _, model, at in self._to_change(tuple(SOFTNESS), robots, dofs, alike=True):
+            for name, firm in SOFTNESS.items():
+                getattr(model, name)[at] = firm(self.dt)
+
+    def _sharpen_again(self) -> None:
+        """Make dry friction as firm as it can be with another time step."""
+        for robots, dofs in self._sharpened:
+            self._make_firm(robots, dofs)
 
     def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None]:
         envs = sorted({self.robots[i].env for i in robots})

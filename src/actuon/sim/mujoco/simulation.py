@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -74,7 +75,7 @@ class MujocoSimulation(SlopeHolder):
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
         self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
-        self._lifted, self._correctors, self._relied_on = Counter(), [], []
+        self._lifted, self._correctors, self._relied_on, self._sharpened = Counter(), [], [], []
         self._compensates = bool(model.jnt_actgravcomp.any())
         self._limits = Limits(self._mujoco, self._drives, self._lifted)
         widths = {"joint_q": model.nq} | dict.fromkeys(
@@ -101,7 +102,11 @@ class MujocoSimulation(SlopeHolder):
 
     @property
     def models(self) -> Sequence[mujoco.MjModel]:
-        """The ``MjModel`` of each environment: the one that all share, or a copy for one that differs from it."""
+        """The ``MjModel`` of each environment: the one that all share, or a copy for one that differs from it.
+
+        What is written into the options of the shared one takes effect at the next step, the time step included.
+        """
+        self._fields.is_shown = True
         return _Each(self.num_envs, self._fields.model_of)
 
     @property
@@ -112,6 +117,21 @@ class MujocoSimulation(SlopeHolder):
         each takes as much memory as hundreds of environments without.
         """
         return _Each(self.num_envs, self._batch.data)
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]: that of the model's options, which may be changed between two steps."""
+        if self._fields.model.opt.timestep != self._dt:
+            self._take_timestep(float(self._fields.model.opt.timestep))
+        return self._dt
+
+    def _take_timestep(self, dt: float) -> None:
+        """Go on with another time step [s]."""
+        if not 0.0 < dt < math.inf:
+            raise SimulationError(f"opt.timestep of {self._where}: got {dt}; must be a finite number > 0 [s]")
+        self._dt = dt
+        self._fields.version += 1
+        self._sharpen_again()
 
     def _find_targets(self) -> list[Target]:
         """Targets that are controls of servos."""
@@ -172,6 +192,7 @@ class MujocoSimulation(SlopeHolder):
 
     def _advance(self, steps: int) -> int:
         before = self._batch.block("time").copy() if steps > 1 else None
+        self._fields.follow_options()
         try:
             self._batch.advance(steps)
             self._keep_to_limits()
@@ -181,6 +202,7 @@ class MujocoSimulation(SlopeHolder):
         return steps if before is None or self._is_sound() else self._steps_since(before)
 
     def _begin_loop(self) -> bool:
+        self._fields.follow_options()
         return not self._compensates and self._batch.begin_loop()
 
     def _advance_with(self, motors: Motors, n: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of a MuJoCo model that are written while it runs: the time step, gravity and others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import actuon
+from actuon.sim.mujoco.batch import FEW
+
+mujoco = pytest.importorskip("mujoco")
+
+PENDULUM = """<mujoco><option timestep="0.001" integrator="Euler"/><worldbody><body name="robot">
+  <joint name="hinge" axis="0 1 0" armature="0.01"/><geom size="0.05" mass="1" pos="0.3 0 0"/></body>
+</worldbody></mujoco>"""
+PID = {"kp": 20.0, "ki": 8.0, "kd": 0.5}
+TARGET = 0.3
+SEGMENTS = ((0.001, 30), (0.004, 25), (0.002, 40))
+"""Time steps [s], and how many steps are taken with each."""
+
+
+def plain_run(segments=SEGMENTS, armature=0.01, gravity=-9.81):
+    """Positions after each segment, by `mj_step` and a PID controller in float64."""
+    model = mujoco.MjModel.from_xml_string(PENDULUM)
+    model.dof_armature[:] = armature
+    data, integral, positions = mujoco.MjData(model), 0.0, []
+    for dt, steps in segments:
+        model.opt.timestep = dt
+        for _ in range(steps):
+            error = TARGET - data.qpos[0]
+            integral += error * dt
+            data.qfrc_applied[0] = PID["kp"] * error + PID["ki"] * integral - PID["kd"] * data.qvel[0]
+            mujoco.mj_step(model, data)
+        model.opt.gravity[2] = gravity
+        positions.append(data.qpos[0])
+    return np.array(positions), data.time
+
+
+def attached(simulation, *effects):
+    chain = actuon.ActuatorConfig(actuon.PIDControlConfig(**PID), effects=effects)
+    actuators = actuon.ArticulationActuators.from_actuators("robot", [(chain, "hinge")], simulation=simulation)
+    actuators.articulation.set_dof_position_targets(TARGET)
+    return actuators
+
+
+@pytest.mark.parametrize("is_heard", [False, True])
+@pytest.mark.parametrize("num_envs", [1, 2, FEW + 3])
+def test_actuators_and_time_follow_the_time_step(num_envs, is_heard):
+    """In steps one by one, and in those of the compiled loop."""
+    expected, time = plain_run()
+    seen, told = [], []
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM), num_envs) as simulation:
+        actuators = attached(simulation)
+        robots = actuators.articulation
+        if is_heard:
+            simulation.subscribe(actuon.Event.POST_STEP, lambda _, dt: told.append(dt))
+        for dt, steps in SEGMENTS:
+            simulation.models[0].opt.timestep = dt
+            simulation.step(steps)
+            assert simulation.dt == dt
+            seen.append(robots.get_dof_positions().numpy()[:, 0])
+        np.testing.assert_allclose(seen, np.repeat(expected[:, None], num_envs, 1), rtol=1e-4)
+        assert np.isclose(simulation.time, time)
+        assert np.isclose(simulation.data[0].time, time)
+    assert told == ([dt for dt, steps in SEGMENTS for _ in range(steps)] if is_heard else [])
+
+
+def test_environments_that_differ_follow_options_too():
+    """Threads have copies of the model then, of which the user sees none."""
+    armatures = np.linspace(0.01, 0.05, FEW + 3)
+    expected = np.stack([plain_run(armature=armature, gravity=-3.0)[0] for armature in armatures], axis=1)
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM), len(armatures)) as simulation:
+        model = simulation.models[0]
+        actuators = attached(simulation)
+        robots = actuators.articulation
+        robots.set_dof_armatures(armatures[:, None])
+        for (dt, steps), wanted in zip(SEGMENTS, expected, strict=True):
+            model.opt.timestep = dt
+            simulation.step(steps)
+            model.opt.gravity[2] = -3.0
+            np.testing.assert_allclose(robots.get_dof_positions().numpy()[:, 0], wanted, rtol=1e-4)
+
+
+def test_dry_friction_is_as_firm_as_the_time_step_allows():
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM)) as simulation:
+        model = simulation.models[0]
+        before = model.dof_solref.copy()
+        with attached(simulation, actuon.FrictionEffectConfig(static=5.0, dynamic=5.0)) as actuators:
+            actuators.articulation.set_dof_position_targets(0.0)
+            simulation.step(10)
+            model.opt.timestep = 0.005
+            simulation.step(200)
+            np.testing.assert_array_equal(model.dof_solref, [[-1.0, -200.0]])
+            assert abs(actuators.articulation.get_dof_positions().numpy()[0, 0]) < 1e-3  # 2.9 N·m pull: it holds
+        np.testing.assert_array_equal(model.dof_solref, before)
+
+
+@pytest.mark.parametrize("dt", [0.0, -0.001, np.nan, np.inf])
+def test_a_time_step_that_cannot_be_is_refused_before_anything_moves(dt):
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM)) as simulation:
+        actuators = attached(simulation)
+        simulation.step(3)
+        before, time = simulation.data[0].qpos.copy(), simulation.time
+        simulation.models[0].opt.timestep = dt
+        with pytest.raises(actuon.SimulationError, match=r"opt.timestep of the model: got .*; must be a finite number"):
+            simulation.step()
+        np.testing.assert_array_equal(simulation.data[0].qpos, before)
+        assert simulation.time == time
+        simulation.models[0].opt.timestep = 0.002
+        simulation.step()
+        assert actuators.telemetry().applied_effort[0, 0] > 0.0
