@@ -100,6 +100,56 @@ def error(case, dt, mode, integrator):
     return 1000.0 * float(np.sqrt(np.mean((np.array(found) - reference(case)[each - 1 :: each]) ** 2)))
 
 
+LINK = '<joint name="{0}" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 0.3 0 0" size="0.03" mass="1"/>'
+CHAIN = f"""<mujoco><option timestep="0.01" integrator="Euler"/><worldbody><body name="arm">{LINK.format("a")}
+<body pos="0.3 0 0">{LINK.format("b")}<body pos="0.3 0 0">{LINK.format("c")}</body></body></body>
+</worldbody></mujoco>"""
+
+
+def swinging(t):
+    return 0.3 * np.sin(2.0 * np.pi * t)
+
+
+@pytest.mark.parametrize(("kd", "chosen", "measured"), [(10.0, "discrete", 14.1), (30.0, "implicitfast", 0.77)])
+def test_the_integrator_is_chosen_by_stiffness_and_inertia(kd, chosen, measured, caplog):
+    """Three links without limits, at 10 ms: with little damping, ``implicitfast`` diverges at this stiffness."""
+    kp, dt = 3000.0, 0.01
+    model = mujoco.MjModel.from_xml_string(CHAIN)
+    model.opt.timestep = FINE
+    data, exact = mujoco.MjData(model), []
+    for step in range(round(SECONDS / FINE)):
+        data.qfrc_applied[:] = kp * (swinging(step * FINE) - data.qpos) - kd * data.qvel
+        mujoco.mj_step(model, data)
+        exact.append(data.qpos.copy())
+    motor = ActuatorConfig(actuon.PDControlConfig(kp, kd), effort_mode="tangent")
+    with MujocoSimulation(mujoco.MjSpec.from_string(CHAIN)) as simulation:
+        with ArticulationActuators.from_actuators("arm", [(motor, name) for name in "abc"]) as actuators:
+            said = f"the model: Euler ignores slopes of efforts; it is {chosen} until close()"
+            assert [record.getMessage() for record in caplog.records] == [said]
+            assert actuators.mode_text == f"tangents of 3 DOFs, {chosen} instead of Euler"
+            found = []
+            for _ in range(round(SECONDS / dt)):
+                actuators.articulation.set_dof_position_targets(swinging(simulation.time))
+                simulation.step()
+                found.append(actuators.articulation.get_dof_positions().numpy()[0])
+        assert simulation.integrator == "Euler"
+    each = round(dt / FINE)
+    assert 1000.0 * np.sqrt(np.mean((np.array(found) - exact[each - 1 :: each]) ** 2)) < 2.0 * measured
+
+
+def test_joints_that_need_another_integrator_than_was_chosen_for_others_are_told_of(caplog):
+    soft, stiff = (ActuatorConfig(actuon.PDControlConfig(kp, 10.0), effort_mode="tangent") for kp in (30.0, 30000.0))
+    with MujocoSimulation(mujoco.MjSpec.from_string(CHAIN)) as simulation:
+        first = ArticulationActuators.from_actuators("arm", [(soft, "a")])
+        caplog.clear()
+        second = ArticulationActuators.from_actuators("arm", [(stiff, "b"), (stiff, "c")])
+        (record,) = caplog.records
+        assert "of the stability limit with implicitfast, which was chosen for others; attach" in record.getMessage()
+        second.close()
+        first.close()
+        assert simulation.integrator == "Euler"
+
+
 @pytest.mark.parametrize(("case", "dt"), MEASURED, ids=lambda value: str(value).replace(" ", "_"))
 def test_tangents_are_as_exact_as_measured(case, dt, caplog):
     caplog.set_level(logging.ERROR, "actuon")

@@ -171,7 +171,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
             given = self.actuators, self._other_states, self._control, self._settle_ending
             chains = EndingChains(self.articulation, *given)
             own = self._effort, self._signals, chains
-            self._tangent = TangentHandOver(self.articulation, self._tangent_columns, *own, undo)
+            self._tangent = TangentHandOver(self.articulation, self.actuators, self._tangent_columns, *own, undo)
         explicit = np.setdiff1d(columns, self._tangent_columns)
         self._write = simulation.effort_writer(robots, explicit, self._effort) if explicit.size else nothing
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,11 +15,12 @@ from ..actuator import Actuator
 from ..actuator_config import Part, built
 from ..actuator_state import ActuatorState
 from ..declare.effort_mode import EXPLICIT, TANGENT
-from ..errors import StructureError
+from ..errors import ActuonError, StructureError
 from ..kernel.structure import BOUNDS, SLOPES
 from ..sim import Articulation
 from ..sim.engine_drives import Ending, Tangent
 from ..tangent import why_no_slopes
+from .stability import shares_of
 
 COMPUTED = "computed"
 """What the array is called to which actuators write the effort before limits."""
@@ -62,6 +64,15 @@ def keep_to(tangent: Tangent, bounds: tuple[np.ndarray, np.ndarray] | None) -> N
     np.clip(effort, *bounds, out=effort)
     np.fmax(lower, bounds[0], out=lower)
     np.fmin(upper, bounds[1], out=upper)
+
+
+def _share(articulation: Articulation, actuators: Sequence[Actuator], columns: np.ndarray) -> float:
+    """Share of the stability limit that tangents of these DOFs use; 0 where it cannot be told."""
+    try:
+        shares = shares_of(articulation, actuators, columns.tolist())
+    except ActuonError:  # which a step will say
+        return 0.0
+    return max(shares[column] for column in columns.tolist())
 
 
 class EndingChains:
@@ -124,6 +135,7 @@ class TangentHandOver:
 
     Args:
         articulation: The robots.
+        actuators: All their actuators.
         columns: DOFs whose efforts are tangents, shape (d,).
         effort: What the actuators give [N·m or N], shape (N, D).
         signals: What they give beside it, slopes and bounds among it, each of shape (N, D).
@@ -134,6 +146,7 @@ class TangentHandOver:
     def __init__(
         self,
         articulation: Articulation,
+        actuators: Sequence[Actuator],
         columns: np.ndarray,
         effort: wp.array,
         signals: Mapping[str, wp.array],
@@ -145,7 +158,8 @@ class TangentHandOver:
         self._chains = chains
         self._tangent = Tangent(effort, *(signals[name] for name in (*SLOPES, *BOUNDS)))
         self._forgotten = np.zeros(len(articulation), dtype=bool)
-        undo.callback(simulation.hold_slopes(robots, columns))
+        share = functools.partial(_share, articulation, actuators, columns)
+        undo.callback(simulation.hold_slopes(robots, columns, share))
         self._held = simulation.hold_tangent(robots, columns, self._tangent, Ending(chains.tangent, chains.evaluate))
         undo.callback(self._held.release)
 

@@ -120,8 +120,16 @@ class EngineDrives:
         """The file's own integrator, where another one is used as long as slopes are held; else empty."""
         return ""
 
-    def hold_slopes(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+    def hold_slopes(
+        self, robots: np.ndarray, dofs: np.ndarray, share: Callable[[], float] | None = None
+    ) -> Callable[[], None]:
         """Get ready to take the slopes of efforts of these DOFs into the engine's own solve.
+
+        Args:
+            robots: Which robots, indices into ``robots``, shape (n,).
+            dofs: Which DOFs of each, shape (d,).
+            share: Returns which share of the stability limit the efforts use with slopes in the integrator that there
+                is at the call: for an engine that can choose one. Default: it chooses by the time step alone.
 
         Returns:
             What ends that, and gives back what was changed for it.

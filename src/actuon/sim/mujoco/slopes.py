@@ -4,7 +4,7 @@
 An effort τ ≈ τ₀ + a·(q′ − q) + b·(q̇′ − q̇) goes to the engine as a line: two actuators per joint, whose ``ctrl`` are
 a and b, push with ctrl·q and ctrl·q̇, and ``qfrc_applied`` is the rest, τ₀ − a·q − b·q̇. All of it is state: environments
 that share a model have slopes of their own. ``implicitfast`` and ``implicit`` know b alone, which is the more exact;
-with ``discrete`` both count (backward Euler), which is the more damped, and stable at longer steps.
+with ``discrete`` both count (backward Euler), which is the more damped, and stable at longer steps and with any a.
 """
 
 from __future__ import annotations
@@ -30,10 +30,20 @@ from .places import grid
 LONGEST_FAST = 0.010
 """Longest time step [s] for which ``implicitfast`` is chosen; for longer ones it is ``discrete``."""
 
+MOST_FAST = 0.9
+"""Largest share of the stability limit that efforts may use under ``implicitfast``, which knows no stiffness: beyond
+kp·dt²/4 = I + kd·dt/2 it diverges. Poses are looked at in part, so some of it is left."""
+
 _ORDER = (Slope.BY_VELOCITY, Slope.BY_POSITION)
 
 INTEGRATOR_CHANGED = "%s: %s ignores slopes of efforts; it is %s until close()"
 """What is logged where slopes need another integrator than the model's own."""
+
+NOT_CHOSEN = (
+    "%s: tangents of further joints use %.3g of the stability limit with %s, which was chosen for others; attach all "
+    "together, or let the model have the integrator discrete"
+)
+"""What is logged where another integrator would be needed, but others count on the one that there is."""
 
 _log = logging.getLogger("actuon.sim")
 
@@ -56,11 +66,13 @@ class SlopeHolder(GrowingModel):
     def _at(self, kind: str, robots: np.ndarray, dofs: np.ndarray) -> tuple[Any, Any]:
         """Environments and columns of the values of ``kind``."""
 
-    def hold_slopes(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+    def hold_slopes(
+        self, robots: np.ndarray, dofs: np.ndarray, share: Callable[[], float] | None = None
+    ) -> Callable[[], None]:
         self._check_actuation()
         own = sorted({int(at[dof]) for _, _, at in self._with_models(robots) for dof in dofs})
-        self._choose_integrator()
         try:
+            self._choose_integrator(share)
             lacking = [
                 new_slope(self._mujoco, dof, slope, self._free_group())
                 for slope in self._held_slopes()
@@ -76,7 +88,7 @@ class SlopeHolder(GrowingModel):
                 self._grow(lacking)
             self._users += 1
             give_limits_back = self._lift_limits(robots, dofs)
-        except SimulationError:
+        except BaseException:
             self._give_integrator_back()
             raise
 
@@ -128,14 +140,23 @@ class SlopeHolder(GrowingModel):
         implicit = (kinds.mjINT_IMPLICIT, kinds.mjINT_IMPLICITFAST, kinds.mjINT_DISCRETE)
         return int(self._fields.model.opt.integrator) in map(int, implicit)
 
-    def _choose_integrator(self) -> None:
+    def _choose_integrator(self, share: Callable[[], float] | None) -> None:
         """Let the integrator be one that takes slopes in."""
         kinds, options = self._mujoco.mjtIntegrator, self._fields.model.opt
         self._holders += 1
         if self._takes_slopes():
+            used = share() if self._instead_of is not None and share is not None else 0.0
+            if used > MOST_FAST:
+                _log.warning(NOT_CHOSEN, self._where, used, self.integrator)
             return
         self._instead_of = int(options.integrator)
         options.integrator = int(kinds.mjINT_IMPLICITFAST if self.dt <= LONGEST_FAST else kinds.mjINT_DISCRETE)
+        if share is not None and self.dt <= LONGEST_FAST:
+            used = share()
+            if used > MOST_FAST:
+                options.integrator = int(kinds.mjINT_DISCRETE)
+                if share() >= used:  # what is late has no slopes that any integrator could take in
+                    options.integrator = int(kinds.mjINT_IMPLICITFAST)
         self._fields.version += 1
         own, chosen = self.integrator_changed, self.integrator
         _log.warning(INTEGRATOR_CHANGED, self._where, own, chosen)

@@ -318,7 +318,9 @@ class SlopeHolder(Simulation):
         else:
             self._physics.step(self.state, self.control, self._dt)
 
-    def hold_slopes(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
+    def hold_slopes(
+        self, robots: np.ndarray, dofs: np.ndarray, share: Callable[[], float] | None = None
+    ) -> Callable[[], None]:
         why = self._physics.why_no_slopes()
         if why:
             raise SimulationError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")
