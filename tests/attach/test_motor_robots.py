@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 
 import mujoco
@@ -35,13 +36,22 @@ def simulation(tmp_path):
         yield simulation
 
 
-def test_all_motors_of_a_robot_hang_on_one_battery(simulation, tmp_path):
+def signals_of(attached, name):
+    """What the motors of attachments say, together, shape (robots, joints)."""
+    each = [actuators.telemetry().signals[name] for actuators in attached]
+    return functools.reduce(lambda one, other: np.where(np.isnan(one), other, one), each)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in_one_attachment", "in_two"])
+def test_all_motors_of_a_robot_hang_on_one_battery(simulation, apart, tmp_path):
     """Also where they are two actuators; each robot on its own; after a reset of one, and from a saved state."""
-    ripple = actuon.RippleEffectConfig()
-    robots = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip"), (on_battery(ripple), "knee")])
-    assert len(robots.actuators) == 2
+    pairs = [(on_battery(), "hip"), (on_battery(actuon.RippleEffectConfig()), "knee")]
+    sets = [pairs[:1], pairs[1:]] if apart else [pairs]
+    attached = [actuon.ArticulationActuators.from_actuators("robot", some) for some in sets]
+    assert sum(len(actuators.actuators) for actuators in attached) == 2
+    robots, paths = attached[0].articulation, [tmp_path / f"{i}.npz" for i in range(len(sets))]
     targets = np.array([[0.5, -0.4], [3.0, 2.0], [0.0, 3.0]])
-    robots.articulation.set_dof_position_targets(targets)
+    robots.set_dof_position_targets(targets)
 
     kinds = ((motor_oracle.ClampingBattery, BATTERY), (motor_oracle.ClampingVoltage, MOTOR))
     oracles = [[kind(2, **values) for kind, values in kinds] for _ in range(ENVS)]
@@ -50,20 +60,22 @@ def test_all_motors_of_a_robot_hang_on_one_battery(simulation, tmp_path):
     seen = []
     for t in range(STEPS):
         if t == 20:
-            robots.save_state(tmp_path / "state.npz")
+            for actuators, path in zip(attached, paths, strict=True):
+                actuators.save_state(path)
             saved = simulation.save_state()
-            robots.reset([1])
+            for actuators in attached:
+                actuators.reset([1])
             for stage in oracles[1]:
                 stage.reset(np.ones(2, bool))
-        q, qd = robots.articulation.get_dof_positions(), robots.articulation.get_dof_velocities()
+        q, qd = robots.get_dof_positions(), robots.get_dof_velocities()
         simulation.step()
-        found = robots.telemetry().signals
+        found = {name: signals_of(attached, name) for name in ("supply_voltage", "charge", "current", "energy")}
         for env, (battery, motor) in enumerate(oracles):
             s = {"effort": 60.0 * (targets[env] - q[env]), "qd": np.float64(qd[env])}
             battery.law(s, simulation.dt)
             motor.law(s, simulation.dt)
             battery.closing(s, simulation.dt)
-            for name in ("supply_voltage", "charge", "current", "energy"):
+            for name in found:
                 np.testing.assert_allclose(found[name][env], s[name], rtol=2e-4, atol=2e-4, err_msg=f"{t} {env} {name}")
         seen.append(found["supply_voltage"])
     lowest = np.min(seen, axis=(0, 2))
@@ -71,15 +83,70 @@ def test_all_motors_of_a_robot_hang_on_one_battery(simulation, tmp_path):
     assert len(set(lowest)) == ENVS
 
     simulation.load_state(saved)
-    robots.load_state(tmp_path / "state.npz")
     simulation.step()
-    np.testing.assert_array_equal(robots.telemetry().signals["supply_voltage"][[0, 2]], seen[20][[0, 2]])
+    np.testing.assert_array_equal(signals_of(attached, "supply_voltage")[[0, 2]], seen[20][[0, 2]])
+    simulation.load_state(saved)
+    for actuators, path in zip(attached, paths, strict=True):
+        actuators.load_state(path)
+    simulation.step()
+    np.testing.assert_array_equal(signals_of(attached, "supply_voltage")[[0, 2]], seen[20][[0, 2]])
+
+
+def test_motors_that_are_attached_later_hang_on_the_battery_as_it_is(simulation):
+    """A reset of some motors of a robot charges it for all; motors that are closed draw no more."""
+    hips = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip")])
+    hips.articulation.set_dof_position_targets(3.0, dof_indices=[0])
+    simulation.step(30)
+    drawn = hips.telemetry().signals["charge"][:, 0]
+    assert (drawn > 0.1).all()
+    knees = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "knee")])
+    knees.articulation.set_dof_position_targets(30.0, dof_indices=[1])
+    simulation.step()
+    both = hips, knees
+    charge = signals_of(both, "charge")
+    assert (charge[:, 0] >= drawn).all()
+    np.testing.assert_array_equal(charge[:, 1], charge[:, 0])
+    knees.reset([2])
+    simulation.step()
+    charge, supply = signals_of(both, "charge"), signals_of(both, "supply_voltage")
+    np.testing.assert_array_equal(charge[:, 1], charge[:, 0])
+    np.testing.assert_allclose(supply[:, 1], supply[:, 0], rtol=1e-6)
+    assert charge[2, 0] < 0.1 * charge[0, 0]
+    assert supply[2, 0] > supply[0, 0] + 0.5
+    knees.close()
+    before = {name: values[:, 0] for name, values in hips.telemetry().signals.items()}
+    simulation.step()
+    load = before["voltage"] * before["current"] / before["supply_voltage"] ** 2  # of the hips alone
+    open_voltage = 24.0 - (24.0 - 18.0) * before["charge"] / BATTERY["capacity"]
+    expected = open_voltage / (1.0 + BATTERY["inner_resistance"] * load)
+    np.testing.assert_allclose(hips.telemetry().signals["supply_voltage"][:, 0], expected, rtol=1e-4)
+
+
+def test_groups_share_the_battery_of_other_actuators(simulation):
+    class OnBattery(actuon.lab.IdealPDActuator):
+        def make_stages(self):
+            clamps = [actuon.ClampingBattery(**BATTERY), actuon.ClampingVoltage(**MOTOR)]
+            return [*super().make_stages()[:1], *clamps]
+
+    cfg = actuon.lab.IdealPDActuatorCfg(["knee"], stiffness=60.0, damping=0.0, class_type=OnBattery)
+    hips = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip")])
+    knees = actuon.lab.ActuatorGroups(hips.articulation, {"knees": cfg})
+    hips.articulation.set_dof_position_targets(3.0)
+    simulation.step(5)
+    supply = signals_of([hips, knees], "supply_voltage")
+    assert (supply < 23.0).all()
+    np.testing.assert_allclose(supply[:, 1], supply[:, 0], rtol=1e-6)
 
 
 def test_motors_that_do_not_agree_on_their_battery(simulation):
     other = on_battery(full_voltage=25.0)
     with pytest.raises(actuon.ParameterError, match="battery 0: full_voltage is 24 at one of its motors and 25"):
         actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip"), (other, "knee")])
+    hips = actuon.ArticulationActuators.from_actuators("robot", [(on_battery(), "hip")])
+    with pytest.raises(actuon.ParameterError, match="battery 0: full_voltage is 24 at one of its motors and 25"):
+        actuon.ArticulationActuators.from_actuators("robot", [(other, "knee")])
+    hips.close()
+    actuon.ArticulationActuators.from_actuators("robot", [(other, "knee")]).close()
 
 
 def test_a_battery_is_shared_in_graphs_and_on_tapes():

@@ -27,7 +27,7 @@ from .changed_parameters import Changed, write_changed
 from .engine_friction import EngineFriction
 from .engine_inertia import EngineInertia
 from .in_engine_loop import InEngineLoop
-from .motor_supply import TRIPPED, RobotBatteries, Trips, number_dofs, robot_numbers
+from .motor_supply import TRIPPED, RobotBatteries, Trips, battery_pool, number_dofs, robot_numbers
 from .remembering import Remembering, to_change
 from .tangent_mode import COMPUTED, EndingChains, TangentHandOver, mode_text, nothing
 from .telemetry import Telemetry, make_telemetry
@@ -116,7 +116,8 @@ class Attachment(Remembering, Bounded, Uncopyable):
             for name in actuator.custom_inputs:
                 if name not in self._control:
                     self._custom_inputs[name] = self._control[name] = wp.zeros_like(self._feedforward)
-        self._batteries = RobotBatteries(actuators, self._robot_of)
+        robots = [self.articulation.robot_ids[rows] for rows in self._robot_of]
+        self._batteries = RobotBatteries(actuators, robots, battery_pool(self.articulation.simulation))
         tripped = self._signals.get(TRIPPED)
         self._trips = None if tripped is None else Trips(self.articulation, tripped, self._signals.get("temperature"))
 
@@ -140,6 +141,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
             explicit = np.setdiff1d(columns if followed is None else followed, self._tangent_columns)
             if explicit.size:
                 undo.callback(simulation.lift_limits(robots, explicit))
+            undo.callback(self._batteries.join(self._states))
             self._subscriptions = subscribe_weakly(
                 simulation,
                 self,
@@ -333,6 +335,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
             if state is not None:
                 mask = None if everyone else wp.array(np.isin(robots, rows), device=self._effort.device)
                 state.reset(mask)
+        self._batteries.lead(self._states)
 
     def _shown(self) -> list[tuple[wp.array, float]]:
         """Arrays of shape (N, D) that show the last step, and what they are without one."""

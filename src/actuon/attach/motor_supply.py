@@ -4,8 +4,10 @@ be said of them: that one has tripped."""
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import warp as wp
@@ -15,7 +17,7 @@ from ..actuator_state import ActuatorState
 from ..components.effects.noise import EffectNoise
 from ..components.limits.battery import ClampingBattery
 from ..shared_battery import SharedBattery
-from ..sim import Articulation
+from ..sim import Articulation, Simulation
 
 TRIPPED = "tripped"
 """The signal of a motor that was switched off."""
@@ -60,28 +62,141 @@ def number_dofs(actuators: Sequence[Actuator], robots: Sequence[np.ndarray], dof
                 setattr(stage, STREAM, own_robots)
 
 
+class BatteryPool:
+    """The batteries of the robots of a simulation, one for each, and all attachments with motors on them."""
+
+    def __init__(self) -> None:
+        self._members: list[RobotBatteries] = []
+        self._stepped: set[RobotBatteries] = set()
+        self._battery: SharedBattery | None = None
+
+    def check(self, new: RobotBatteries) -> None:
+        """Refuse motors that do not agree with the others on the battery of their robot."""
+        _shared([*self._members, new])
+
+    def add(self, new: RobotBatteries) -> None:
+        """Let motors hang on the batteries of their robots, as these are now."""
+        for member in self._members:
+            member.hand_charge_to(new)
+        self._change([*self._members, new])
+
+    def remove(self, member: RobotBatteries) -> None:
+        """Take motors off their batteries."""
+        self._change([other for other in self._members if other is not member])
+
+    def _change(self, members: list[RobotBatteries]) -> None:
+        self._members, self._battery = members, _shared(members)
+        self._stepped.intersection_update(members)
+        self.share()
+
+    def has_stepped(self, member: RobotBatteries) -> None:
+        """Share the loads where all have stepped, or one a second time, while the others did not."""
+        is_again = member in self._stepped
+        self._stepped.add(member)
+        if is_again or len(self._stepped) == len(self._members):
+            self.share()
+            self._stepped = {member} if is_again else set()
+
+    def follow(self, member: RobotBatteries) -> None:
+        """Let batteries be as charged as they are for one of the members."""
+        if len(self._members) > 1:
+            for other in self._members:
+                if other is not member:
+                    member.hand_charge_to(other)
+            self.share()
+
+    def share(self) -> None:
+        """Let each motor know what the others of its robot drew in their last step."""
+        if self._battery is not None:
+            self._battery.share(*(state for member in self._members for state in member.states))
+
+
+_pools: weakref.WeakKeyDictionary[Simulation, BatteryPool] = weakref.WeakKeyDictionary()
+
+
+def battery_pool(simulation: Simulation) -> BatteryPool:
+    """The batteries of the robots of a simulation."""
+    return _pools.setdefault(simulation, BatteryPool())
+
+
+def _shared(members: Sequence[RobotBatteries]) -> SharedBattery | None:
+    actuators = [actuator for member in members for actuator in member.actuators]
+    return SharedBattery(actuators, [given for member in members for given in member.robots]) if actuators else None
+
+
 class RobotBatteries:
-    """One battery for each robot, for all its motors that have one.
+    """Those motors of an attachment that hang on the batteries of their robots.
+
+    All motors of a robot hang on one, whichever attachment drives them.
 
     Args:
-        actuators: All actuators of the robots.
-        robot_of: The robot of each DOF, for each actuator.
+        actuators: All actuators of the attachment.
+        robots: The number of the robot of each DOF, for each actuator.
+        pool: The batteries.
     """
 
-    def __init__(self, actuators: Sequence[Actuator], robot_of: Sequence[np.ndarray]):
+    def __init__(self, actuators: Sequence[Actuator], robots: Sequence[np.ndarray], pool: BatteryPool):
         self._places = [i for i, actuator in enumerate(actuators) if _has_battery(actuator)]
-        supplied = [actuators[i] for i in self._places]
-        self._battery = SharedBattery(supplied, [robot_of[i] for i in self._places]) if supplied else None
+        self.actuators = [actuators[i] for i in self._places]
+        """Those with a battery."""
+        self.robots = [robots[i] for i in self._places]
+        """The robot of each DOF, for each of these."""
+        self.states: list[ActuatorState | None] = []
+        """What each of these remembers."""
+        self._pool = pool
+        if self.has_any:
+            pool.check(self)
 
     @property
     def has_any(self) -> bool:
         """Whether there is a battery."""
-        return self._battery is not None
+        return bool(self._places)
+
+    def join(self, states: Sequence[ActuatorState | None]) -> Callable[[], None]:
+        """Hang the motors, which remember ``states``, on their batteries. Returns what takes them off."""
+        if not self.has_any:
+            return lambda: None
+        self._remember(states)
+        self._pool.add(self)
+        return functools.partial(self._pool.remove, self)
 
     def share(self, states: Sequence[ActuatorState | None]) -> None:
-        """Let each motor know after a step what the others of its robot drew."""
-        if self._battery is not None:
-            self._battery.share(*(states[i] for i in self._places))
+        """Say that the motors have stepped to ``states``; their robots' others then know what they drew."""
+        if self.has_any:
+            self._remember(states)
+            self._pool.has_stepped(self)
+
+    def lead(self, states: Sequence[ActuatorState | None]) -> None:
+        """Let batteries be as charged as these motors remember them, as after a reset."""
+        if self.has_any:
+            self._remember(states)
+            self._pool.follow(self)
+
+    def _remember(self, states: Sequence[ActuatorState | None]) -> None:
+        self.states = [states[i] for i in self._places]
+
+    def _batteries(self) -> Iterator[tuple[np.ndarray, dict[str, wp.array]]]:
+        """For each actuator, the robots of its DOFs, and what it remembers of their charge."""
+        for actuator, robots, state in zip(self.actuators, self.robots, self.states, strict=True):
+            assert state is not None
+            place = next(i for i, stage in enumerate(actuator.stages) if isinstance(stage, ClampingBattery))
+            arrays = state.stages[place].arrays()
+            yield robots, {name: array for name, array in arrays.items() if name not in _LOADS}
+
+    def hand_charge_to(self, other: RobotBatteries) -> None:
+        """Let motors of the same robots remember the charge of their batteries as these do."""
+        for robots, charge in self._batteries():
+            known, first = np.unique(robots, return_index=True)
+            for others, its_charge in other._batteries():
+                mask = np.isin(others, known)
+                for name, array in its_charge.items() if mask.any() else ():
+                    values = array.numpy().copy()
+                    values[mask] = charge[name].numpy()[first[np.searchsorted(known, others[mask])]]
+                    array.assign(values)
+
+
+_LOADS = ("own_load", "other_load")
+"""What a motor remembers of its battery for itself: all else is the same for all motors on it."""
 
 
 def _has_battery(actuator: Actuator) -> bool:

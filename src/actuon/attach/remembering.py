@@ -20,6 +20,7 @@ from ..errors import ParameterError, SimulationError, StateError
 from ..sim import Articulation
 from ..typing import PathLike
 from .changed_parameters import Changed, check_changed
+from .motor_supply import RobotBatteries
 
 PARAMETERS = "parameters"
 """What names of parameters begin with in a file."""
@@ -39,6 +40,7 @@ class Remembering(abc.ABC):
     _custom_inputs: dict[str, wp.array]
     """What networks take beside targets, by name, flat, as the simulation's velocities are."""
     _states: list[ActuatorState | None]
+    _batteries: RobotBatteries
     _robot_of: list[np.ndarray]
     """Row of the robot of each DOF, for each actuator."""
     _serial: int
@@ -91,6 +93,7 @@ class Remembering(abc.ABC):
         self._take_parameters(own, changed)
         for name, state in self._named_states().items():
             state.take(parts[name])
+        self._batteries.lead(self._states)
 
     def _own_parameters(self) -> dict[str, tuple[Field, np.ndarray]]:
         """Parameters beside those of stages, by their name in a file: how they are declared, and values."""

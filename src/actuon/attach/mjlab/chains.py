@@ -24,7 +24,7 @@ from ...typing import IdsLike, PathLike
 from ..attachment import signal_attr
 from ..engine_inertia import inertia_at_joints
 from ..fitted_motors import DrawnMotors
-from ..motor_supply import RobotBatteries, number_dofs
+from ..motor_supply import BatteryPool, RobotBatteries, number_dofs
 from ..random_motors import randomize_from_fit
 from .engine_side import friction_at_joints
 
@@ -99,9 +99,10 @@ class EnvironmentChains:
         places = [actuator.effort_indices.numpy().astype(np.int64) for actuator in self.actuators]
         number_dofs(self.actuators, [at // width for at in places], places)
         self._columns = [np.unique(at % width) for at in places]
-        self._batteries = RobotBatteries(self.actuators, [at // width for at in places])
+        self._batteries = RobotBatteries(self.actuators, [at // width for at in places], BatteryPool())
         self._before = [actuator.state() for actuator in self.actuators]
         self._after = [actuator.state() for actuator in self.actuators]
+        self._batteries.join(self._before)
         self._has_run = False
         self._signals = {
             name: wp.full(self.shape, np.nan, dtype=wp.float32, device=device)
