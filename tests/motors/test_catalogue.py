@@ -8,7 +8,6 @@ import pytest
 
 import actuon
 from actuon.bounded_yaml import read_yaml
-from actuon.declare.registry import ComponentKind
 from actuon.motors.catalogue import CATALOGUE
 from tests.support.command_line import command
 
@@ -42,31 +41,51 @@ def test_there_are_many_and_every_figure_has_a_source():
         assert all("." in source for source in motor.sources.values())
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_limits_the_effort_to_what_it_prints(name):
-    sheet = actuon.find_motor(name).datasheet
+def largest_efforts(sheet, speeds):
+    """What an actuator with this motor gives at the joint at most, along the motion, at each of these speeds."""
+    builder = actuon.ActuatorBuilder()
+    for index in range(len(speeds)):
+        builder.add(sheet.actuator(actuon.PDControlConfig(1e6, 0.0)), index=index)
+    (actuator,) = builder.finalize()
+    zeros, state = np.zeros(len(speeds), np.float32), actuator.state()
+    sim = {"joint_q": zeros, "joint_qd": np.asarray(speeds, np.float32), "joint_target_q": zeros + 1.0}
+    sim |= {"joint_target_qd": zeros, "joint_f": np.zeros(len(speeds), np.float32)}
+    actuator.step(sim, sim, state, state, dt=1e-3)
+    return sim["joint_f"]
+
+
+def assert_envelope_is_printed(sheet):
+    """The envelope at the joint against every figure of its own table that speaks of it."""
     figures = sheet.at_joint
-    curve = figures.get("driving_curve", [(0.0, None)])
-    most = figures.get("peak_torque", figures.get("stall_torque", curve[0][1]))
-    limits = [stage for stage in sheet.stages() if stage.component.kind is ComponentKind.CLAMPING]
-    ratio = figures.get("gear_ratio", 1.0)
-    effort = np.inf
-    for limit in limits:
-        values = limit.arguments()
-        effort = min(
-            effort,
-            values.get("max_motor_effort", np.inf),
-            values.get("max_effort", np.inf),
-            values.get("max_current", np.inf) * values.get("torque_constant", 1.0),
-            np.interp(1e-6, *_upper(values)) if "speeds" in values else np.inf,
-        )
-    assert effort * ratio == pytest.approx(most, rel=1e-5)
+    corners = figures.get("driving_curve", ())
+    most = figures.get("peak_torque", figures.get("stall_torque", corners[0][1] if corners else None))
+    fastest = figures.get("max_speed", figures.get("no_load_speed", corners[-1][0] if corners else None))
+    ends = () if fastest is None else (0.999 * fastest, 1.001 * fastest)
+    rated = figures.get("rated_speed", 0.0)
+    efforts = largest_efforts(sheet, np.maximum([0.0, rated, *ends, *(speed for speed, _ in corners)], 1e-6))
+    at_rest, at_rated, *rest = efforts
+    assert at_rest == pytest.approx(most, rel=1e-5)
+    assert at_rated >= figures.get("rated_torque", 0.0)
+    if ends:
+        assert rest[0] > 0.0 >= rest[1]
+    np.testing.assert_allclose(rest[len(ends) :], [effort for _, effort in corners], rtol=1e-5, atol=1e-4)
 
 
-def _upper(values):
-    """Speeds ≥ 0 and the upper side of a symmetric polygon there."""
-    pairs = [(v, e) for v, e in zip(values["speeds"], values["efforts"], strict=True) if v >= 0.0 and e >= 0.0]
-    return np.array(sorted(pairs, key=lambda pair: (pair[0], -pair[1]))[:2]).T
+@pytest.mark.parametrize("name", NAMES)
+def test_the_envelope_of_each_is_what_its_table_prints(name):
+    assert_envelope_is_printed(actuon.find_motor(name).datasheet)
+
+
+def test_an_envelope_starts_and_ends_where_both_ends_are_printed():
+    """The printed constants give 0.594 N·m at rest and no torque from 400 rad/s on."""
+    sheet = actuon.MotorDatasheet(
+        "joint", stall_torque=0.55, no_load_speed=420.0, kt=0.06, resistance=2.424, supply_voltage=24.0
+    )
+    assert_envelope_is_printed(sheet)
+    became = {use.figure: use.became for use in sheet.table()}
+    assert became["no_load_speed"] == "voltage.torque_constant"
+    assert became["stall_torque"] == "voltage.resistance"
+    assert became["kt"] == became["resistance"] == "compared with the others"
 
 
 def test_names_are_found_however_they_are_spelled():

@@ -73,12 +73,17 @@ def test_electrical_figures_make_a_voltage_limit():
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE)
     gear, voltage = sheet.stages()
     assert gear == actuon.GearTransmissionConfig(ratio=9.0, rotor_inertia=579e-7)
-    assert voltage == actuon.VoltageClampingConfig(0.095, 0.16, 48.0, 22.0 / 9.0 / 0.095)
+    kt = 48.0 / (570.0 * RPM * 9.0)
+    assert voltage == actuon.VoltageClampingConfig(kt, 0.16, 48.0, 22.0 / 9.0 / kt)
     assert uses(sheet)["peak_torque"] == "voltage.max_current"
-    assert uses(sheet)["rated_torque"] == uses(sheet)["kv_rpm_per_volt"] == "compared with the others"
+    assert uses(sheet)["no_load_speed_rpm"] == "voltage.torque_constant"
+    assert uses(sheet)["rated_torque"] == uses(sheet)["kt"] == "compared with the others"
     by_current = sheet.replaced(peak_torque=None, peak_current=28.0)
-    assert by_current.stages()[1] == actuon.VoltageClampingConfig(0.095, 0.16, 48.0, 28.0)
-    by_kv = sheet.replaced(kt=None)
+    assert by_current.stages()[1] == actuon.VoltageClampingConfig(kt, 0.16, 48.0, 28.0)
+    by_kt = sheet.replaced(no_load_speed=None)
+    assert by_kt.stages()[1] == actuon.VoltageClampingConfig(0.095, 0.16, 48.0, 22.0 / 9.0 / 0.095)
+    assert uses(by_kt)["kt"] == "voltage.torque_constant"
+    by_kv = by_kt.replaced(kt=None)
     assert by_kv.stages()[1].torque_constant == pytest.approx(1.0 / (100.0 * RPM))
 
 
@@ -95,7 +100,7 @@ def test_losses_that_slow_a_motor_make_a_line_through_both_ends():
 def test_thermal_figures_derate_to_the_rated_torque():
     sheet = actuon.MotorDatasheet(DRIVE_AT, **DRIVE, **HEAT)
     _, heat, _ = sheet.stages()
-    assert heat.motor_constant == pytest.approx(0.095 / math.sqrt(0.16))
+    assert heat.motor_constant == pytest.approx(48.0 / (570.0 * RPM * 9.0) / math.sqrt(0.16))
     assert (heat.derating_start, heat.derating_end, heat.derated_effort) == (120.0, 120.0, 1.0)
     assert heat.max_effort == pytest.approx(22.0 / 9.0)
     assert uses(sheet)["rated_torque"] == "heat.derated_effort"
@@ -213,7 +218,7 @@ def test_another_voltage_needs_the_figures_at_that_voltage():
 
 
 def test_how_much_figures_may_differ_can_be_said():
-    figures = DRIVE | {"kt": 0.123}
+    figures = DRIVE | {"kt": 0.123, "no_load_speed_rpm": None}
     assert actuon.MotorDatasheet(DRIVE_AT, tolerance=0.3, **figures).stages()[1].torque_constant == 0.123
     with pytest.raises(actuon.ParameterError, match="differ by 1%, and may by 0%"):
         actuon.MotorDatasheet(DRIVE_AT, tolerance=0.0, **DRIVE)

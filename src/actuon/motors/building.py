@@ -97,10 +97,31 @@ class _Build:
         """The figure that gives the torque constant."""
         return "kt" if self.has("kt") else "kv"
 
-    def torque_constant(self) -> float | None:
+    def printed_constant(self) -> float | None:
         if self.has("kt"):
             return float(self.values["kt"])
         return 1.0 / self.values["kv"] if self.has("kv") else None
+
+    def is_electrical(self) -> bool:
+        """Whether the limit is one of voltage and current."""
+        known = self.printed_constant() is not None and self.has("resistance", "supply_voltage")
+        return known and not self.has("driving_curve") and not self.is_slowed()
+
+    def torque_constant(self) -> float | None:
+        """Torque per current; None where nothing says.
+
+        A printed no-load speed goes before a printed constant: it is the end of the falling line itself.
+        """
+        if self.is_electrical() and self.has("no_load_speed"):
+            return float(self.values["supply_voltage"] / self.values["no_load_speed"])
+        return self.printed_constant()
+
+    def resistance(self) -> float:
+        """Resistance of the winding. A printed stall torque, the start of the falling line, goes before it."""
+        v, kt = self.values, self.torque_constant()
+        if kt is not None and self.is_electrical() and self.has("stall_torque"):
+            return float(kt * v["supply_voltage"] / v["stall_torque"])
+        return float(v["resistance"])
 
     def peak(self) -> float | None:
         """The largest torque that the drive allows; None where nothing says."""
@@ -115,7 +136,7 @@ class _Build:
             raise ParameterError("MotorDatasheet: braking_curve needs driving_curve")
         if self.has("driving_curve"):
             self.curve()
-        elif kt is not None and self.has("resistance", "supply_voltage") and not self.is_slowed(kt):
+        elif kt is not None and self.is_electrical():
             self.voltage(kt, peak)
         elif self.stall() is not None and (self.has("no_load_speed") or (kt and self.has("supply_voltage"))):
             self.line(kt, peak)
@@ -151,9 +172,9 @@ class _Build:
             return None
         return float(kt * v["supply_voltage"] / v["resistance"])
 
-    def is_slowed(self, kt: float) -> bool:
+    def is_slowed(self) -> bool:
         """Whether losses let the motor turn slower than its constant says: a line through both ends is then closer."""
-        ideal = self.values["supply_voltage"] / kt
+        ideal = self.values["supply_voltage"] / self.printed_constant()
         return bool(self.values.get("no_load_speed", ideal) < ideal * (1.0 - self.tolerance))
 
     def curve(self) -> None:
@@ -170,13 +191,19 @@ class _Build:
     def voltage(self, kt: float, peak: float | None) -> None:
         v = self.values
         current = {} if peak is None else {"max_current": peak / kt}
+        resistance = self.resistance()
         self.stages.append(
-            VoltageClampingConfig(
-                torque_constant=kt, resistance=v["resistance"], bus_voltage=v["supply_voltage"], **current
-            )
+            VoltageClampingConfig(torque_constant=kt, resistance=resistance, bus_voltage=v["supply_voltage"], **current)
         )
+        if self.has("no_load_speed"):
+            self.use(self.constant, _CHECKED, "no_load_speed gives the torque constant")
+            self.use("no_load_speed", "voltage.torque_constant", f"{kt:.4g} N·m/A, supply_voltage/no_load_speed")
+        if self.has("stall_torque"):
+            self.use("resistance", _CHECKED, "stall_torque gives the resistance")
+            how = "torque_constant·supply_voltage/stall_torque"
+            self.use("stall_torque", "voltage.resistance", f"{resistance:.4g} Ω, {how}")
         self.use(self.constant, "voltage.torque_constant", f"{kt:.4g} N·m/A{'' if self.has('kt') else ', 1/kv'}")
-        self.use("resistance", "voltage.resistance", f"{v['resistance']:.4g} Ω")
+        self.use("resistance", "voltage.resistance", f"{resistance:.4g} Ω")
         self.use("supply_voltage", "voltage.bus_voltage", f"{v['supply_voltage']:.4g} V")
         self.use_peak(peak, "voltage.max_current", lambda torque: f"{torque / kt:.4g} A, torque/kt")
 
@@ -234,7 +261,7 @@ class _Build:
         hottest = v["max_winding_temperature"]
         config = HeatClampingConfig(
             **{name: v[name] for name in _THERMAL[:-1]},
-            motor_constant=kt / math.sqrt(v["resistance"]),  # type: ignore[operator]
+            motor_constant=kt / math.sqrt(self.resistance()),  # type: ignore[operator]
             max_effort=self.most(),
             derated_effort=v["rated_torque"],
             derating_start=hottest,
