@@ -50,7 +50,7 @@ def test_dc_motor_gives_no_nan_for_any_legal_value():
 
 
 def test_dc_motor_four_quadrants():
-    """Driving the motion, effort falls with speed; braking it, effort may go up to the continuous limit."""
+    """Driving the motion, effort falls with speed; braking it, effort may go up to the peak."""
     stall, speed, most = 20.0, 10.0, 15.0
     v = np.array([0.0, 2.5, 5.0, 10.0, 17.5, 30.0, -5.0, -10.0, -17.5, -30.0])
     n = len(v)

@@ -168,6 +168,17 @@ def test_every_public_name_is_documented():
                 assert inspect.getdoc(member), f"{cls.__name__}.{name}"
 
 
+def test_the_largest_effort_of_a_motor_is_called_a_peak_everywhere():
+    pages = [(DOCS / name).read_text() for name in ("components/dc_motor.md", "glossary.md")]
+    field = actuon.DCMotorClampingConfig.declared()["max_motor_effort"]
+    for text in (*pages, field.doc, inspect.getdoc(actuon.ClampingDCMotor)):
+        assert re.search(r"\bpeak (effort|torque)", text, re.IGNORECASE)
+    for path in [*PAGES, *ROOT.glob("src/**/*.py")]:
+        text = " ".join(path.read_text().split())
+        for found in re.finditer(r"continuous (limit|torque)|continuous\) torque", text, re.IGNORECASE):
+            assert "rated" in text[found.start() - 120 : found.end() + 60], path
+
+
 STILTED = re.compile(r"(?<!there )\b(is|are) no (?!longer|more|larger|farther)|\bis not late\b|\bloud\b", re.IGNORECASE)
 
 

@@ -48,7 +48,11 @@ class DCMotorClampingConfig(Config):
         "rad/s", "No-load speed: where the effort has fallen to zero.", above=0.0, finite=False, fallback=math.inf
     )
     max_motor_effort: float = param(
-        "N·m", "Largest effort that drive and windings allow.", minimum=0.0, finite=False, fallback=math.inf
+        "N·m",
+        "Peak effort: the largest that drive and windings allow, for a short time.",
+        minimum=0.0,
+        finite=False,
+        fallback=math.inf,
     )
 
     @classmethod
@@ -79,7 +83,7 @@ class ClampingDCMotor(Clamping):
     Args:
         saturation_effort: Stall efforts [N·m or N], shape (N,).
         velocity_limit: No-load speeds [rad/s or m/s], shape (N,). inf switches the falling line off.
-        max_motor_effort: Continuous limits [N·m or N], shape (N,). inf switches them off.
+        max_motor_effort: Peak efforts [N·m or N], shape (N,). inf switches these limits off.
     """
 
     config = DCMotorClampingConfig
