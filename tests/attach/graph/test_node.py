@@ -42,7 +42,7 @@ def test_the_ogn_file_describes_the_node():
     assert {key: port["type"] for key, port in ogn["outputs"].items()} == {"execOut": "execution"}
     assert ogn["language"] == "python"
     assert ogn["version"] == 1
-    assert ogn["categories"]
+    assert ogn["categories"] == {"newtonActuators": "Newton Actuators"}  # where Isaac Sim's graph editor lists it
     assert "state" in ogn
     assert all(port["description"] for port in (ogn, *ogn["inputs"].values(), *ogn["outputs"].values()))
 

@@ -434,7 +434,7 @@ def test_the_node_of_isaac_sim_has_its_step_and_category(arms, tmp_path):
     theirs, ours = NODE_TYPES[ISAAC_NODE].OGN, NODE_TYPES[NODE].OGN
     assert theirs["inputs"]["stepDt"]["default"] == 0.016667
     assert ours["inputs"]["stepDt"]["default"] == 0.0
-    assert list(theirs["categories"]) == ["newtonActuators"]
+    assert theirs["categories"] == ours["categories"] == {"newtonActuators": "Newton Actuators"}
     assert {name: port["type"] for name, port in theirs["inputs"].items()} == {
         name: port["type"] for name, port in ours["inputs"].items()
     }

@@ -29,10 +29,9 @@ def _ogn(inputs: dict[str, tuple[str, Any]], outputs: dict[str, str]) -> dict[st
 
 
 class IsaacArticulationActuators(OgnArticulationActuators):
-    """Our node by the name, in the category and with the ``stepDt`` that it has in Isaac Sim."""
+    """Our node by the name and with the ``stepDt`` that it has in Isaac Sim."""
 
     OGN = OgnArticulationActuators.OGN | {
-        "categories": {"newtonActuators": "Actuators of robots"},
         "inputs": OgnArticulationActuators.OGN["inputs"]
         | {"stepDt": OgnArticulationActuators.OGN["inputs"]["stepDt"] | {"default": 0.016667}},
     }
