@@ -265,6 +265,32 @@ def test_a_battery_settles_at_its_resistance_and_runs_empty():
     assert signals["supply_voltage"] == 22.0
 
 
+@pytest.mark.parametrize("resistance", [0.0, 0.2])
+def test_a_battery_is_not_charged_beyond_full(resistance):
+    """A motor draws 1 C, then brakes for longer than it takes to give it back, then draws again."""
+    figures = {"full_voltage": 24.0, "inner_resistance": resistance, "capacity": 20.0, "empty_voltage": 18.0}
+    bench = Bench(1, FREE, actuon.ClampingBattery(**figures), actuon.ClampingVoltage(0.1, 0.3))
+    battery = motor_oracle.ClampingBattery(1, **figures)
+    motor = motor_oracle.ClampingVoltage(
+        1, torque_constant=0.1, resistance=0.3, bus_voltage=np.inf, max_current=np.inf, temperature_coefficient=0.0
+    )
+    charges = []
+    for step in range(3000):
+        effort, speed = (2.0, 0.0) if step < 200 or step > 2500 else (-2.0, 100.0)
+        bench.step(0.001, joint_act=effort, joint_qd=speed)
+        signals = {"effort": np.array([effort]), "qd": np.array([speed])}
+        for stage in (battery, motor):
+            stage.law(signals, 0.001)
+        battery.closing(signals, 0.001)
+        for name in ("supply_voltage", "charge"):
+            np.testing.assert_allclose(bench.sim[name], signals[name], rtol=1e-4, atol=1e-4)
+        assert 18.0 <= bench.sim["supply_voltage"] <= 24.0
+        charges.append(bench.sim["charge"][0])
+    assert charges[200] > 0.9
+    assert charges[2500] < (1e-6 if resistance == 0.0 else 0.2)  # the last of it flows in ever more slowly
+    assert charges[-1] > charges[2500] + 2.0
+
+
 REFUSED = [
     (lambda: actuon.ClampingHeat(**HEAT | {"winding_time_constant": 0.0}), "winding_time_constant: got 0.0; .* > 0"),
     (lambda: actuon.ClampingHeat(**HEAT | {"housing_time_constant": -1.0}), "housing_time_constant: got -1.0; .* > 0"),

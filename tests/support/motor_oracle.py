@@ -138,8 +138,13 @@ class ClampingBattery(Stage):
         v = self.v
         unloaded = v["full_voltage"] - (v["full_voltage"] - v["empty_voltage"]) * self.charge / v["capacity"]
         unloaded = np.where(self.charge >= v["capacity"], 0.0, unloaded)
-        s["supply_voltage"] = unloaded / (1 + v["inner_resistance"] * self.load)
-        self.charge = self.charge + self.load * s["supply_voltage"] * dt
+        voltage = unloaded / (1 + v["inner_resistance"] * self.load)
+        current = self.load * voltage
+        held = voltage > v["full_voltage"]  # by a brake resistor; the battery takes what this voltage drives into it
+        resistance = np.maximum(v["inner_resistance"], 1e-300)
+        current = np.where(held, (unloaded - v["full_voltage"]) / resistance, current)
+        s["supply_voltage"] = np.where(held, v["full_voltage"], voltage)
+        self.charge = np.maximum(self.charge + current * dt, 0.0)
         s["charge"] = self.charge
 
     def closing(self, s, dt):

@@ -8,7 +8,8 @@ r"""A battery that sags under its load and runs down.
 with the charge drawn :math:`Q`, the capacity :math:`C`, and the load :math:`G` that the drives of the motors :math:`k`
 were to the battery in the last step: a drive is taken as a converter without losses, which draws :math:`u_k i_k/U` when
 its motor has the current :math:`i_k` at the voltage :math:`u_k`. This is :math:`U = U_0 - R\,I`; with the load as a
-conductance it settles at any load that the battery can carry. A motor that brakes charges it.
+conductance it settles at any load that the battery can carry. A motor that brakes charges it, up to :math:`Q = 0` and
+with no more than :math:`U = U_{full}`, as its management holds it: a brake resistor takes the rest.
 
 Alone, each DOF has a battery of its own. `SharedBattery` lets DOFs hang on one; on robots, all motors of a robot do.
 """
@@ -27,12 +28,15 @@ from ...declare.config import Config
 from ...declare.parameter import param
 from ...errors import ParameterError
 from ...typing import ArrayLike
+from ..component import limit
 from .clamping import Clamping
 
 LEAST_VOLTAGE = wp.constant(1e-3)
 """A supply [V] below this is taken as this where something is divided by it."""
 LEAST_DIVISOR = wp.constant(0.5)
-"""Motors that brake raise the voltage to the double at most."""
+"""Motors that brake would raise the voltage to the double at most, if nothing held it."""
+LEAST_RESISTANCE = wp.constant(1e-9)
+"""A resistance [Ω] below this is taken as this where something is divided by it."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,17 @@ def battery_law(
     empty_voltage: float,
 ):
     load = own_load + other_load
-    open_voltage = full_voltage + (empty_voltage - full_voltage) * wp.min(charge_drawn / capacity, 1.0)
+    open_voltage = full_voltage + (empty_voltage - full_voltage) * limit(charge_drawn / capacity, 0.0, 1.0)
     open_voltage = wp.where(charge_drawn < capacity, open_voltage, 0.0)
-    supply = open_voltage / wp.max(1.0 + inner_resistance * load, LEAST_DIVISOR)
-    added = load * supply * dt + charge_rest
-    charge = charge_drawn + added
-    return supply, charge, 0.0, charge, added - (charge - charge_drawn)
+    unheld = open_voltage / wp.max(1.0 + inner_resistance * load, LEAST_DIVISOR)
+    supply = wp.where(unheld > full_voltage, full_voltage, unheld)
+    most_back = (open_voltage - full_voltage) / wp.max(inner_resistance, LEAST_RESISTANCE)
+    current = load * unheld
+    added = wp.where(current < most_back, most_back, current) * dt + charge_rest
+    grown = charge_drawn + added
+    charge = wp.where(grown < 0.0, 0.0, grown)
+    rest = wp.where(grown < 0.0, 0.0, added - (grown - charge_drawn))
+    return supply, charge, 0.0, charge, rest
 
 
 @wp.func
