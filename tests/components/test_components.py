@@ -49,6 +49,24 @@ def test_dc_motor_gives_no_nan_for_any_legal_value():
     assert (np.abs(result)[np.isinf(speed)] <= np.float32(stall)[np.isinf(speed)]).all()
 
 
+@pytest.mark.parametrize("name", ["pid", "servo"])
+def test_a_large_integral_grows_by_small_errors(name):
+    """5 rad·s and an error of 0.2 mrad for 1 ms at a time: each part is below the last digit of the sum."""
+    pid = actuon.ControllerPID(kp=0.0, ki=1.0, kd=0.0, integral_max=[8.0, 5.0005])
+    servo = actuon.ControllerServoPWM(0.0, 1.0, 1.0, 10.0, ki=0.1, max_duty=[0.8, 0.50005])
+    actuator = actuon.Actuator([0, 1], {"pid": pid, "servo": servo}[name], accumulate=False)
+    state, zeros = actuator.state(), np.zeros(2, np.float32)
+    sim = {"joint_q": zeros, "joint_qd": zeros, "joint_target_qd": zeros, "joint_f": np.zeros(2, np.float32)}
+    actuator.step(sim, sim | {"joint_target_q": zeros + 5.0}, state, state, dt=1.0)
+    error = np.float32(2e-4)
+    for steps in (2500, 2500):
+        for _ in range(steps):
+            actuator.step(sim, sim | {"joint_target_q": zeros + error}, state, state, dt=1e-3)
+    grown = 5.0 + 5000 * 1e-3 * float(error)
+    np.testing.assert_allclose(sim["joint_f"], [grown, 5.0005], rtol=1e-6)
+    np.testing.assert_allclose(state.controller_state.integral.numpy(), [grown, 5.0005], rtol=1e-6)
+
+
 def test_dc_motor_four_quadrants():
     """Driving the motion, effort falls with speed; braking it, effort may go up to the peak."""
     stall, speed, most = 20.0, 10.0, 15.0

@@ -49,6 +49,8 @@ class Component:
     STATES: ClassVar[tuple[str, ...] | Mapping[str, float | str]] = ()
     """Names of the per-DOF states that the law takes, and returns last; or their values after a reset by name, each a
     number or the name of a parameter. Without one it is zero."""
+    ADDED_STATES: ClassVar[frozenset[str]] = frozenset()
+    """Those of `STATES` that older files of states may lack; they are then as after a reset."""
     OUTPUTS: ClassVar[tuple[str, ...]] = ()
     """Signals that the law returns after those of its kind, for later stages and for telemetry."""
     OPTIONAL_SIGNALS: ClassVar[Mapping[str, float]] = MappingProxyType({})

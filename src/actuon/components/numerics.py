@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import warp as wp
 
+HALF_STEP = wp.constant(2.0**-24)
+"""How far rounding to 32 bits moves a number at most, as a share of it."""
 SHORTEST = wp.constant(1e-9)
 """A time [s] below this is taken as this where something is divided by it."""
 
@@ -13,3 +15,34 @@ SHORTEST = wp.constant(1e-9)
 def exponential_less_one(x: float):
     """``exp(x) - 1`` without cancellation near zero."""
     return wp.tanh(0.5 * x) * (wp.exp(x) + 1.0)
+
+
+@wp.func
+def integrated(total: float, added: float, rest: float, most: float):
+    """A sum, held within ± ``most``, and what rounding takes from it: small parts of a large sum are not lost."""
+    part = added + rest
+    grown = total + part
+    held = wp.where(grown < -most, -most, wp.where(grown > most, most, grown))
+    return held, wp.where(held == grown, part - (grown - total), 0.0)
+
+
+@wp.func
+def regained(q: float, last_q: float, ahead: float):
+    """What rounding to 32 bits took from a position ``q``, to be added to it.
+
+    At 10⁴ rad numbers of 32 bits are 1 mrad apart. The joint was to be ``ahead`` of the last position ``last_q`` by its
+    velocity; within what rounding can have moved it, that is where it is. Gradients pass as if nothing was rounded.
+    """
+    most = HALF_STEP * wp.abs(q)
+    return wp.min(wp.max(ahead - (q - last_q), -most), most)
+
+
+@wp.func_grad(regained)
+def adj_regained(q: float, last_q: float, ahead: float, adj_ret: float):
+    pass
+
+
+@wp.func
+def next_way(qd: float, last_qd: float, is_running: float, dt: float):
+    """How far a joint will go in the next step. Engines move it by the velocity that the step ends with."""
+    return (qd + wp.where(is_running > 0.0, qd - last_qd, 0.0)) * dt

@@ -16,7 +16,7 @@ import warp as wp
 from ...declare.config import Config
 from ...declare.parameter import param
 from ...typing import ArrayLike
-from ..component import limit
+from ..numerics import integrated
 from .controller import Controller
 
 
@@ -44,6 +44,7 @@ def pid_law(
     feedforward: float,
     dt: float,
     integral: float,
+    integral_rest: float,
     kp: float,
     ki: float,
     kd: float,
@@ -51,9 +52,9 @@ def pid_law(
     const_effort: float,
 ):
     error = target_q - q
-    accumulated = limit(integral + error * dt, -integral_max, integral_max)
+    accumulated, rest = integrated(integral, error * dt, integral_rest, integral_max)
     effort = const_effort + feedforward + kp * error + ki * accumulated + kd * (target_qd - qd)
-    return effort, accumulated
+    return effort, accumulated, rest
 
 
 class ControllerPID(Controller):
@@ -71,7 +72,8 @@ class ControllerPID(Controller):
 
     config = PIDControlConfig
     law = pid_law
-    STATES = ("integral",)
+    STATES = ("integral", "integral_rest")
+    ADDED_STATES = frozenset({"integral_rest"})
 
     def __init__(
         self,

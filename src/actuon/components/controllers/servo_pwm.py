@@ -24,7 +24,7 @@ from ...declare.parameter import param
 from ...errors import ParameterError
 from ...typing import ArrayLike
 from ..component import limit
-from ..numerics import SHORTEST
+from ..numerics import SHORTEST, integrated
 from .controller import Controller
 
 COUNTS_PER_RADIAN = 4096 / (2.0 * math.pi)
@@ -148,6 +148,7 @@ def servo_pwm_law(
     integral: float,
     last_error: float,
     is_running: float,
+    integral_rest: float,
     kp: float,
     torque_constant: float,
     resistance: float,
@@ -160,12 +161,12 @@ def servo_pwm_law(
     error = target_q - q
     error = wp.where(wp.abs(error) > dead_band, error, 0.0)
     most = max_duty / wp.max(ki, LEAST_GAIN)
-    accumulated = limit(integral + error * dt, -most, most)
+    accumulated, rest = integrated(integral, error * dt, integral_rest, most)
     change = wp.where(is_running > 0.0, (error - last_error) / wp.max(dt, SHORTEST), 0.0)
     duty = limit(kp * error + ki * accumulated + kd * change, -max_duty, max_duty)
     voltage = duty * wp.where(supply_voltage < 0.0, bus_voltage, supply_voltage)
     current = (voltage - torque_constant * qd) / resistance
-    return torque_constant * current, duty, current, voltage, accumulated, error, 1.0
+    return torque_constant * current, duty, current, voltage, accumulated, error, 1.0, rest
 
 
 class ControllerServoPWM(Controller):
@@ -186,7 +187,8 @@ class ControllerServoPWM(Controller):
 
     config = ServoPWMControlConfig
     law = servo_pwm_law
-    STATES = ("integral", "last_error", "is_running")
+    STATES = ("integral", "last_error", "is_running", "integral_rest")
+    ADDED_STATES = frozenset({"integral_rest"})
     OUTPUTS = ("duty", "current", "voltage")
     OPTIONAL_SIGNALS = {"supply_voltage": -1.0}  # noqa: RUF012
 
