@@ -27,22 +27,17 @@ def integrated(total: float, added: float, rest: float, most: float):
 
 
 @wp.func
-def regained(q: float, last_q: float, ahead: float):
+def regained(q: float, qd: float, dt: float, last_q: float, last_rest: float):
     """What rounding to 32 bits took from a position ``q``, to be added to it.
 
-    At 10⁴ rad numbers of 32 bits are 1 mrad apart. The joint was to be ``ahead`` of the last position ``last_q`` by its
-    velocity; within what rounding can have moved it, that is where it is. Gradients pass as if nothing was rounded.
+    At 10⁴ rad numbers of 32 bits are 1 mrad apart. Engines move a joint by the velocity that a step ends with: within
+    what rounding can have moved ``q``, the joint is where that takes it from where it was, ``last_q + last_rest``.
+    Gradients pass as if nothing was rounded.
     """
     most = HALF_STEP * wp.abs(q)
-    return wp.min(wp.max(ahead - (q - last_q), -most), most)
+    return wp.min(wp.max(last_rest + qd * dt - (q - last_q), -most), most)
 
 
 @wp.func_grad(regained)
-def adj_regained(q: float, last_q: float, ahead: float, adj_ret: float):
+def adj_regained(q: float, qd: float, dt: float, last_q: float, last_rest: float, adj_ret: float):
     pass
-
-
-@wp.func
-def next_way(qd: float, last_qd: float, is_running: float, dt: float):
-    """How far a joint will go in the next step. Engines move it by the velocity that the step ends with."""
-    return (qd + wp.where(is_running > 0.0, qd - last_qd, 0.0)) * dt

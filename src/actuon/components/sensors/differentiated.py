@@ -5,6 +5,7 @@ r"""Velocity from the difference of positions, as firmware with nothing but an e
     v \leftarrow v + (1 - e^{-\Delta t/T})\,((q_k - q_{k-1})/\Delta t - v)
 
 with the positions as the sensors before show them. The first step after a reset has no difference, and shows zero.
+Far from zero, where numbers of 32 bits are coarse, positions are taken as the velocity says within one rounding.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import warp as wp
 from ...declare.config import Config
 from ...declare.parameter import param
 from ...typing import ArrayLike
-from ..numerics import SHORTEST
+from ..numerics import SHORTEST, regained
 from .sensor import Sensor
 
 
@@ -32,10 +33,21 @@ class DifferentiatedSensorConfig(Config):
 
 
 @wp.func
-def differentiated_law(q: float, dt: float, last_q: float, shown: float, is_running: float, time_constant: float):
-    difference = wp.where(is_running > 0.0, (q - last_q) / wp.max(dt, SHORTEST), 0.0)
+def differentiated_law(
+    q: float,
+    qd: float,
+    dt: float,
+    last_q: float,
+    shown: float,
+    is_running: float,
+    last_rest: float,
+    time_constant: float,
+):
+    rest = wp.where(is_running > 0.0, regained(q, qd, dt, last_q, last_rest), 0.0)
+    way = q - last_q + (rest - last_rest)
+    difference = wp.where(is_running > 0.0, way / wp.max(dt, SHORTEST), 0.0)
     filtered = difference + (shown - difference) * wp.exp(-dt / wp.max(time_constant, SHORTEST))
-    return q, filtered, q, filtered, 1.0
+    return q, filtered, q, filtered, 1.0, rest
 
 
 class SensorDifferentiated(Sensor):
@@ -47,7 +59,8 @@ class SensorDifferentiated(Sensor):
 
     config = DifferentiatedSensorConfig
     law = differentiated_law
-    STATES = ("last_q", "shown", "is_running")
+    STATES = ("last_q", "shown", "is_running", "last_rest")
+    ADDED_STATES = frozenset({"last_rest"})
 
     def __init__(self, time_constant: ArrayLike = 0.0):
         super().__init__(time_constant)

@@ -24,6 +24,7 @@ from ...declare.config import Config
 from ...declare.parameter import param
 from ...typing import ArrayLike
 from ..numerics import SHORTEST
+from .motor_apart import ADDED_MOTOR_STATES, MOTOR_STATES, motor_moved, motor_offset
 from .transmission import Transmission
 
 
@@ -55,17 +56,21 @@ def backlash_law(
     motor_position: float,
     motor_speed: float,
     is_running: float,
+    motor_rest: float,
+    last_q: float,
+    last_rest: float,
     gap: float,
     stiffness: float,
     damping: float,
 ):
     position = wp.where(is_running > 0.0, motor_position, q)
     speed = wp.where(is_running > 0.0, motor_speed, qd)
-    offset = position - q - qd * dt
-    side = wp.where(offset < 0.0, -1.0, 1.0)
-    depth = side * offset - 0.5 * gap
+    offset, _ = motor_offset(q, qd, dt, motor_position, is_running, motor_rest, last_q, last_rest)
+    later = offset - qd * dt
+    side = wp.where(later < 0.0, -1.0, 1.0)
+    depth = side * later - 0.5 * gap
     force = side * pushing(depth, stiffness * depth - damping * side * qd)
-    return position, speed, effort, position - q, speed, -gear_ratio * force
+    return position, speed, effort, offset, speed, -gear_ratio * force
 
 
 @wp.func
@@ -77,14 +82,16 @@ def backlash_closing_law(
     motor_position: float,
     motor_speed: float,
     is_running: float,
+    motor_rest: float,
+    last_q: float,
+    last_rest: float,
     gap: float,
     stiffness: float,
     motor_inertia: float,
     damping: float,
 ):
     t = wp.max(dt, SHORTEST)
-    position = wp.where(is_running > 0.0, motor_position, q)
-    offset = position - q
+    offset, joint_rest = motor_offset(q, qd, dt, motor_position, is_running, motor_rest, last_q, last_rest)
     free_speed = wp.where(is_running > 0.0, motor_speed, qd) + effort * t / motor_inertia
     free = offset + (free_speed - qd) * t
     side = wp.where(free < 0.0, -1.0, 1.0)
@@ -95,7 +102,8 @@ def backlash_closing_law(
     force = pressed / (inertial + damping + stiffness * t) / t
     touching = side * pushing(depth, force)
     speed = free_speed - touching * t / motor_inertia
-    return touching, position + speed * t, speed, 1.0
+    position, rest = motor_moved(q, motor_position, is_running, motor_rest, speed * t)
+    return touching, position, speed, 1.0, rest, q, joint_rest
 
 
 class TransmissionBacklash(Transmission):
@@ -115,8 +123,9 @@ class TransmissionBacklash(Transmission):
     config = BacklashTransmissionConfig
     law = backlash_law
     closing_law = backlash_closing_law
-    STATES = ("motor_position", "motor_speed", "is_running")
-    CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
+    STATES = MOTOR_STATES
+    CLOSING_STATES = MOTOR_STATES
+    ADDED_STATES = ADDED_MOTOR_STATES
     OUTPUTS = ("gap_offset", "motor_velocity", "spring_load")
     OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
 

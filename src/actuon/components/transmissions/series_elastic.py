@@ -21,6 +21,7 @@ from ...declare.parameter import param
 from ...typing import ArrayLike
 from ..component import limit
 from ..numerics import SHORTEST, exponential_less_one
+from .motor_apart import ADDED_MOTOR_STATES, MOTOR_STATES, motor_moved, motor_offset
 from .transmission import Transmission
 
 NEARLY_CRITICAL = wp.constant(1e-2)
@@ -48,13 +49,17 @@ def elastic_law(
     motor_position: float,
     motor_speed: float,
     is_running: float,
+    motor_rest: float,
+    last_q: float,
+    last_rest: float,
     stiffness: float,
     damping: float,
 ):
     position = wp.where(is_running > 0.0, motor_position, q)
     speed = wp.where(is_running > 0.0, motor_speed, qd)
-    force = stiffness * (position - q - 0.5 * qd * dt) - damping * qd
-    return position, speed, effort, position - q, speed, -gear_ratio * force
+    offset, _ = motor_offset(q, qd, dt, motor_position, is_running, motor_rest, last_q, last_rest)
+    force = stiffness * (offset - 0.5 * qd * dt) - damping * qd
+    return position, speed, effort, offset, speed, -gear_ratio * force
 
 
 @wp.func
@@ -93,6 +98,9 @@ def elastic_closing_law(
     motor_position: float,
     motor_speed: float,
     is_running: float,
+    motor_rest: float,
+    last_q: float,
+    last_rest: float,
     stiffness: float,
     motor_inertia: float,
     damping: float,
@@ -100,14 +108,16 @@ def elastic_closing_law(
     t = wp.max(dt, SHORTEST)
     rate = 0.5 * damping / motor_inertia
     square = stiffness / motor_inertia
-    position = wp.where(is_running > 0.0, motor_position, q)
     speed = wp.where(is_running > 0.0, motor_speed, qd)
-    from_rest = position - q - effort / stiffness
+    offset, joint_rest = motor_offset(q, qd, dt, motor_position, is_running, motor_rest, last_q, last_rest)
+    from_rest = offset - effort / stiffness
     relative = speed - qd
     cos, sin = oscillation(rate * t, square * t * t)
     moved = from_rest * (cos + rate * t * sin) + relative * t * sin
     sped = relative * (cos - rate * t * sin) - from_rest * square * t * sin
-    return effort - motor_inertia * sped / t, position + qd * t + moved, speed + sped, 1.0
+    force = effort - motor_inertia * sped / t
+    position, rest = motor_moved(q, motor_position, is_running, motor_rest, qd * t + moved)
+    return force, position, speed + sped, 1.0, rest, q, joint_rest
 
 
 class TransmissionSeriesElastic(Transmission):
@@ -127,8 +137,9 @@ class TransmissionSeriesElastic(Transmission):
     config = SeriesElasticTransmissionConfig
     law = elastic_law
     closing_law = elastic_closing_law
-    STATES = ("motor_position", "motor_speed", "is_running")
-    CLOSING_STATES = ("motor_position", "motor_speed", "is_running")
+    STATES = MOTOR_STATES
+    CLOSING_STATES = MOTOR_STATES
+    ADDED_STATES = ADDED_MOTOR_STATES
     OUTPUTS = ("spring_deflection", "motor_velocity", "spring_load")
     OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
 

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a motor is that moves apart from its joint: its position in two numbers, and its offset from the joint.
+
+The absolute positions of motor and joint, 10⁴ rad on a wheel, are 1 mrad apart in 32 bits; through teeth or a spring
+that would be a torque. So what rounding takes from either is kept beside it.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+from ..numerics import regained
+
+MOTOR_STATES = ("motor_position", "motor_speed", "is_running", "motor_rest", "last_q", "last_rest")
+ADDED_MOTOR_STATES = frozenset({"motor_rest", "last_q", "last_rest"})
+
+
+@wp.func
+def motor_offset(
+    q: float,
+    qd: float,
+    dt: float,
+    motor_position: float,
+    is_running: float,
+    motor_rest: float,
+    last_q: float,
+    last_rest: float,
+):
+    """Position of the motor less that of the joint, zero in the first step, and what rounding took from the latter."""
+    rest = wp.where(is_running > 0.0, regained(q, qd, dt, last_q, last_rest), 0.0)
+    return wp.where(is_running > 0.0, motor_position - q + (motor_rest - rest), 0.0), rest
+
+
+@wp.func
+def motor_moved(q: float, motor_position: float, is_running: float, motor_rest: float, way: float):
+    """Position of a motor after a ``way``, and what rounding takes from it."""
+    position = wp.where(is_running > 0.0, motor_position, q)
+    added = way + motor_rest
+    moved = position + added
+    return moved, added - (moved - position)
