@@ -349,6 +349,24 @@ def test_bad_arguments(options, match, tmp_path):
         actuon.ControllerNeuralMLP(path, **options)
 
 
+@pytest.mark.parametrize("path", ["", None, 7])
+def test_a_network_without_a_path(path):
+    for controller in (actuon.ControllerNeuralMLP, actuon.ControllerNeuralLSTM, actuon.ControllerNeuralGRU):
+        with pytest.raises(actuon.ParameterError, match=f"network file: got {path!r}; must be a path to a file"):
+            controller(path)
+
+
+@pytest.mark.parametrize("name", ["pos_scale", "vel_scale", "effort_scale"])
+def test_a_config_refuses_a_scale_of_zero_before_its_file_is_read(name, tmp_path):
+    with pytest.raises(actuon.ParameterError, match=f"NeuralControlConfig.{name}: got 0.0; must be a number other"):
+        actuon.NeuralControlConfig("net.onnx", **{name: 0.0})
+    path = tmp_path / "motors.yaml"
+    controller = f"{{type: neural, model_path: net.onnx, {name}: 0}}"
+    path.write_text(f"actuators: {{all: {{joints: '.*', controller: {controller}}}}}")
+    with pytest.raises(actuon.RobotFileError, match=f"actuators.all.controller: .*{name}: got 0.0; must be a number"):
+        actuon.load_actuators(path)
+
+
 def test_the_longest_history_and_the_most_layers(tmp_path):
     path = tmp_path / "net.safetensors"
     idx = tuple(range(1001))

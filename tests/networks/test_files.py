@@ -262,19 +262,19 @@ def test_hostile_safetensors(tmp_path):
             actuon.ControllerNeuralMLP(path)
 
 
-def test_hostile_onnx(tmp_path):
+def test_hostile_onnx(tmp_path, monkeypatch):
     import onnx
 
     path = tmp_path / "hostile.onnx"
     actuon.save_network(mlp(), path)
     clean = onnx.load(str(path))
 
-    def mutated(change):
+    def mutated(change, match="hostile"):
         model = onnx.ModelProto()
         model.CopyFrom(clean)
         change(model)
         path.write_bytes(model.SerializeToString())
-        with pytest.raises(actuon.ActuonError, match="hostile"):
+        with pytest.raises(actuon.ActuonError, match=match):
             actuon.ControllerNeuralMLP(path)
 
     def external(model):
@@ -284,12 +284,67 @@ def test_hostile_onnx(tmp_path):
         entry = tensor.external_data.add()
         entry.key, entry.value = "location", "/etc/passwd"
 
+    def external_shape(model):
+        node = onnx.helper.make_node("ConstantOfShape", ["input"], ["unused"])
+        node.attribute.append(onnx.helper.make_attribute("value", onnx.numpy_helper.from_array(np.ones(1, np.float32))))
+        tensor = node.attribute[0].t
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        entry = tensor.external_data.add()
+        entry.key, entry.value = "location", "ones.bin"
+        model.graph.node.insert(0, node)
+
     mutated(external)
+    (tmp_path / "ones.bin").write_bytes(np.ones(1, np.float32).tobytes())
+    monkeypatch.chdir(tmp_path)
+    mutated(external_shape, "hostile.onnx': tensor '' lies in another file; save the network with its weights inside")
     mutated(lambda model: model.graph.initializer[0].dims.__setitem__(0, 2**50))
     mutated(lambda model: model.graph.initializer[0].dims.__setitem__(0, -4))
     mutated(lambda model: model.graph.initializer[0].__setattr__("raw_data", b"12"))
     mutated(lambda model: model.graph.node[1].__setattr__("op_type", "Conv"))
     mutated(lambda model: model.graph.ClearField("input"))
+
+
+def test_weights_beside_an_onnx_file_are_refused_and_taken_once_inside(tmp_path):
+    import onnx
+
+    module, path = mlp(), tmp_path / "net.onnx"
+    actuon.save_network(module, path)
+    beside = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0}
+    onnx.save_model(onnx.load(str(path)), str(path), **beside)
+    for call in (actuon.ControllerNeuralMLP, lambda path: actuon.NeuralControlConfig(str(path)).build()):
+        with pytest.raises(actuon.ParameterError, match=r"net\.onnx': tensor '.*' lies in another file; .*onnx\.save"):
+            call(path)
+    onnx.save(onnx.load(str(path)), str(path))
+    steps = signals(5, 3)
+    got = rollout(actuon.Actuator(range(5), actuon.ControllerNeuralMLP(path)), steps)
+    assert_close(got, fed(Feeder(module, 5, "mlp", input_idx=(0, 1, 2)), steps))
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".onnx"])
+def test_counts_that_json_writes_as_floats_are_exact(suffix, tmp_path):
+    path = tmp_path / f"net{suffix}"
+    module = GRU(layers=2).eval()
+    actuon.save_network(module, path)
+    with_metadata(path, {"num_layers": 2.0, "hidden_size": 8.0})
+    assert actuon.ControllerNeuralGRU(path).state(1, "cpu").hidden.shape == (16, 1)
+    assert type(actuon.load_metadata(path)["num_layers"]) is int
+    for count in (2.5, True, "2", 0.0, float("nan"), float("inf")):
+        actuon.save_network(module, path)
+        with_metadata(path, {"num_layers": count})
+        with pytest.raises(actuon.ParameterError, match=r"num_layers: got .*; must be a whole number ≥ 1"):
+            actuon.ControllerNeuralGRU(path)
+
+
+def test_a_layout_with_parts_of_layers_is_refused(tmp_path):
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(GRU(layers=2).eval(), path)
+    layout = actuon.load_metadata(path)["layout"]
+    with_metadata(path, {"layout": layout | {"recurrent": 2.0}})
+    assert actuon.ControllerNeuralGRU(path).state(1, "cpu").hidden.shape == (16, 1)
+    with_metadata(path, {"layout": layout | {"recurrent": 2.7}})
+    with pytest.raises(actuon.ParameterError, match=r"net\.safetensors': layout\.recurrent: got 2\.7; must be a whole"):
+        actuon.ControllerNeuralGRU(path)
 
 
 def test_weights_that_are_not_finite(tmp_path):

@@ -18,7 +18,7 @@ from ..typing import PathLike
 from .checks import check_network
 from .feeding import feeding
 from .formats import onnx as onnx_files, safetensors as safetensors_files, torch as torch_files, torch_graphs
-from .metadata import checked_entries, checked_metadata
+from .metadata import checked_entries, checked_metadata, whole_number
 from .model import Activation, Dense, Network, NotRecognised, Recurrent
 from .reading import read_once
 
@@ -44,7 +44,7 @@ class Loaded:
 
 def check_path(path: PathLike) -> Path:
     """Return the path of a network file that exists and has a known format."""
-    path = _as_path(path)
+    path = as_path(path)
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise ParameterError(f"network file '{path}' has the format '{path.suffix}'; known: {known}")
@@ -58,11 +58,14 @@ def check_path(path: PathLike) -> Path:
     return path
 
 
-def _as_path(path: Any) -> Path:
+def as_path(path: Any) -> Path:
+    """Return the path of a network file, which must name one."""
     try:
-        return Path(path)
+        if path != "":
+            return Path(path)
     except TypeError as error:
-        raise ParameterError(f"network file: got {path!r}; must be a path") from error
+        raise ParameterError(f"network file: got {path!r}; must be a path to a file") from error
+    raise ParameterError("network file: got ''; must be a path to a file")
 
 
 @read_once
@@ -163,7 +166,7 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
             ``normalization``, ``input_range`` (of each column in what it was trained on), and ``notes`` of any kind
             that JSON can hold. ``model_type`` is found out.
     """
-    path = _as_path(path)
+    path = as_path(path)
     if path.suffix not in FORMATS:
         raise ParameterError(f"'{path}': the format '{path.suffix}' is not known; known: {', '.join(FORMATS)}")
     if os.path.isdir(path) or not os.path.isdir(path.parent):
@@ -253,7 +256,7 @@ def _from_tensors(path: Path, metadata: dict[str, Any]) -> Network:
     try:
         recurrent = tuple(
             Recurrent(*(tensors[f"recurrent.{i}.{name}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
-            for i in range(int(layout["recurrent"]))
+            for i in range(whole_number("layout.recurrent", layout["recurrent"], least=0))
         )
         dense = tuple(
             Dense(tensors[f"dense.{i}.weight"], tensors[f"dense.{i}.bias"], _from_layout(*entry))

@@ -124,9 +124,7 @@ def check_entry(where: str, key: str, value: Any) -> Any:
             raise ParameterError(f"{where}: got {shown(value)}; must be the name of an input or output of the graph")
         return value
     if key in SIZES:
-        if type(value) is not int or value < 1:
-            raise ParameterError(f"{where}: got {shown(value)}; must be a whole number ≥ 1")
-        return value
+        return whole_number(where, value, least=1)
     special = {
         "input_idx": _checked_steps,
         "input_columns": _checked_columns,
@@ -135,6 +133,14 @@ def check_entry(where: str, key: str, value: Any) -> Any:
         RANGE: _checked_ranges,
     }
     return special[key](where, value) if key in special else _checked_number(where, key, value)
+
+
+def whole_number(where: str, value: Any, least: int) -> int:
+    """Return a count as an int; JSON of some writers has 2.0 for 2."""
+    number = _number(value)
+    if not number >= least or not number.is_integer():
+        raise ParameterError(f"{where}: got {shown(value)}; must be a whole number ≥ {least}")
+    return int(number)
 
 
 def _checked_number(where: str, key: str, value: Any) -> float:

@@ -28,7 +28,7 @@ from ...kernel.structure import Network, Stage, custom_signal
 from ...networks.checks import check_weights
 from ...networks.code import NetworkCode, pack, state_rows
 from ...networks.feeding import feeding
-from ...networks.files import Loaded, load_metadata, load_network
+from ...networks.files import Loaded, as_path, load_metadata, load_network
 from ...networks.metadata import CONVENTION, check_entry
 from ...networks.model import Network as Weights
 from ...networks.module import NeuralModule
@@ -76,6 +76,9 @@ class NeuralControlConfig(Config):
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        for name in ("pos_scale", "vel_scale", "effort_scale"):
+            if values[name] is not None:
+                check_entry(f"{where}.{name}", name, values[name])
         steps = values["input_idx"]
         if steps is not None and (np.ndim(steps) != 1 or not len(steps)):
             raise ParameterError(f"{where}.input_idx: got {steps!r}; must be a list of history steps, 0 = now")
@@ -141,7 +144,7 @@ class ControllerNeural(Controller):
         sample_dt: float | None = None,
         check_sample_dt: bool = True,
     ):
-        self.model_path = Path(model_path)
+        self.model_path = as_path(model_path)
         if torque_scale is not None:
             if effort_scale is not None:
                 raise ParameterError(f"{self._where}: got effort_scale and torque_scale, which mean the same")

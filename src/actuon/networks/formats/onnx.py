@@ -100,6 +100,7 @@ def read(model: Any, path: Path, names: Mapping[str, Any]) -> Network:
             continue
         inputs = [constants.get(name, Ref(name)) if name else None for name in node.input]
         label = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+        attributes = {n: _array(onnx, v, path) if isinstance(v, onnx.TensorProto) else v for n, v in attributes.items()}
         for op in _translate(onnx, label, inputs, list(node.output), attributes):
             recogniser.run(op)
     outputs = _ordered(path, model.graph.output, names, ("output_name", "hidden_out_name", "cell_out_name"))
@@ -141,7 +142,8 @@ def _axes(value: Any, is_recurrent: bool) -> tuple[Axes, int | None]:
 def _array(onnx: Any, tensor: Any, path: Path) -> np.ndarray:
     if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
         raise ParameterError(
-            f"'{path}': tensor '{tensor.name}' lies in another file; save the network with its weights inside"
+            f"'{path}': tensor '{tensor.name}' lies in another file; save the network with its weights inside, as "
+            "onnx.save(onnx.load(path), path) does"
         )
     size = int(np.prod([int(n) for n in tensor.dims], dtype=object)) if tensor.dims else 1
     if any(n < 0 for n in tensor.dims) or size > _LARGEST_FILE // 4:
@@ -193,7 +195,7 @@ def _translate(onnx: Any, kind: str, inputs: list[Any], outputs: list[str], attr
         yield op({"Concat": "cat"}.get(kind, kind.lower()), inputs)
     elif kind == "ConstantOfShape":
         value = attributes.get("value")
-        is_zero = value is None or not np.any(onnx.numpy_helper.to_array(value))
+        is_zero = value is None or not np.any(value)
         yield op("zeros" if is_zero else kind, inputs)
     elif kind in ("Max", "Min") and not attributes:
         name = "maximum" if kind == "Max" else "minimum"
