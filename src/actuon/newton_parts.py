@@ -24,6 +24,9 @@ from .kernel.alone import Given
 from .kernel.structure import COMMANDS, SIGNALS, Stage, custom_signal
 from .typing import ArrayLike, DeviceLike
 
+_DOFS = "_actuon_num_actuators"
+"""Attribute of Newton's component with the number of DOFs that its buffers were made for."""
+
 
 class NewtonPart(Protocol):
     """A drive, clamp or delay of ``newton.actuators``, or of a class derived from one."""
@@ -176,6 +179,12 @@ class _Adopted(Component):
 
     def check_fits(self, num_actuators: int) -> None:
         check_lengths(self.part, num_actuators)
+        before = getattr(self.part, _DOFS, num_actuators)
+        if before != num_actuators:
+            raise StructureError(
+                f"{type(self.part).__name__} of Newton: belongs to an actuator of {before} DOFs already, and keeps "
+                f"buffers for these; make another for the one of {num_actuators}"
+            )
 
     def finalize(self, device: DeviceLike, num_actuators: int, requires_grad: bool | None = None) -> None:
         on = wp.get_device(device)
@@ -188,6 +197,7 @@ class _Adopted(Component):
                 raise ArrayError(f"{type(self.part).__name__}.{name}: is on '{value.device}'; must be on '{on}'")
         super().finalize(on, num_actuators)
         self.part.finalize(on, num_actuators)
+        setattr(self.part, _DOFS, num_actuators)
 
     def is_fused(self) -> bool:
         return False

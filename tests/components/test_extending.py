@@ -132,6 +132,15 @@ def test_a_controller_with_its_own_kernels(rng):
         calls += 1
 
 
+def test_a_component_with_its_own_kernels_serves_actuators_of_one_size():
+    """It may keep buffers for its DOFs, which another actuator's would replace."""
+    own = ControllerOwnKernel(10.0)
+    actuon.Actuator(range(3), own)
+    actuon.Actuator(range(3), own)
+    with pytest.raises(actuon.StructureError, match="ControllerOwnKernel: .* of 3 DOFs already, .* the one of 4"):
+        actuon.Actuator(range(4), own)
+
+
 def test_states_of_a_user_class_can_be_assigned(rng):
     actuator = actuon.Actuator(range(N), ControllerOwnKernel(1.0))
     first, second = actuator.state(), actuator.state()

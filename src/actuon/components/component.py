@@ -240,7 +240,12 @@ class Component:
         self._revision += 1
 
     def check_fits(self, num_actuators: int) -> None:
-        """Refuse parameters for another number of DOFs, before anything is changed."""
+        """Refuse parameters, or what its own kernels may keep, for another number of DOFs; nothing has changed then."""
+        if self._num_actuators not in (None, num_actuators) and not self.is_fused():
+            raise StructureError(
+                f"{type(self).__name__}: belongs to an actuator of {self._num_actuators} DOFs already, and may keep "
+                f"buffers for these; make another component for the one of {num_actuators}"
+            )
         for name, value in self._values.items():
             shared = self.config is not None and self.config.declared()[name].shared
             if shared or value is None or value.ndim == 0 or len(value) == num_actuators:
