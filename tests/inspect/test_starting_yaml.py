@@ -40,6 +40,7 @@ MIXED = """
   <position name="gripper" tendon="both" kp="1"/>
 </actuator></mujoco>
 """
+RUB = actuon.FrictionEffectConfig(viscous=3000.0)
 LINK = (
     '<link name="{}"><inertial><mass value="1"/>'
     '<inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
@@ -303,6 +304,10 @@ def test_gains_too_stiff_for_an_explicit_controller_are_said(tmp_path):
     assert "too stiff" not in out  # which is said better
     assert "is unstable at dt = 2 ms" in out
     assert "of the stability limit (turn " in out
+    rub = ("turn", actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 400.0), effects=[RUB]))
+    actuon.save_actuators(tmp_path / "stiff.actuon.yaml", [actuon.ActuatorEntry(rub[0], *rub)])
+    assert "too stiff" not in command("inspect", path)  # which friction damps
+    assert "✓ nothing is wrong" in command("check", path)
     path.write_text(MIXED)
     assert "too stiff" not in command("init", path, "--force")
 

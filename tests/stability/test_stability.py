@@ -113,6 +113,17 @@ def test_damping_of_the_joint_is_implicit_and_counts_as_half_of_itself(integrato
     np.testing.assert_allclose(found.share, expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("ratio", [1.0, 3.0])
+def test_viscous_friction_of_a_stage_counts_as_damping_of_the_joint(ratio):
+    """As the engine gets it: at the joint, in place of the model's own."""
+    rub = actuon.FrictionEffectConfig(viscous=2.0 / ratio**2)
+    chain = {"turn": pd(10.0, 0.1, transmission=actuon.GearTransmissionConfig(ratio=ratio), effects=[rub])}
+    found, expected = study(two(0.1), chain, poses=0), study(two(2.0), {"turn": pd(10.0, 0.1)}, poses=0)
+    np.testing.assert_allclose(found.share, (0.1 * DT + 10.0 * DT**2 / 2) / (INERTIA + 2.0 * DT / 2) / 2, rtol=1e-4)
+    np.testing.assert_allclose(found.share, expected.share, rtol=1e-6)
+    np.testing.assert_allclose(found.largest_dt, expected.largest_dt, rtol=1e-6)
+
+
 def test_under_runge_kutta_damping_must_keep_up_with_stiffness():
     """An effort that is held pushes at the end of the step as at its begin: kd > kp·h/2, or the motion grows."""
     kp = 100.0

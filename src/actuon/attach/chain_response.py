@@ -32,6 +32,8 @@ _PUSH = 100.0
 _SMALL = 1e-3
 """Share of the largest answer below which one is rounding."""
 _MOST_PHASES = 64
+VISCOUS = "viscous_friction"
+"""The signal of stages with the viscous friction of their joint."""
 
 _States = list[ActuatorState | None]
 
@@ -51,6 +53,9 @@ class ChainResponse:
     """The most, shape (D,)."""
     offsets: tuple[float, ...] = (0.0,)
     """How far targets were off where an actuator was stiffest [rad or m]."""
+    viscous: np.ndarray | None = None
+    """Viscous friction at rest that stages of the first robot offer to the engine [N·m·s/rad or N·s/m], shape (D,); NaN
+    where there is none."""
 
     @property
     def kp(self) -> np.ndarray:
@@ -102,7 +107,8 @@ def measure(
         counted += [offset] if is_more.any() else []
     limits = lowest.max(axis=0), highest.min(axis=0)
     length = _needed(best)
-    return ChainResponse(best[0, :, :length], best[1, :, :length], *limits, tuple(counted or offsets[:1]))
+    offsets = tuple(counted or offsets[:1])
+    return ChainResponse(best[0, :, :length], best[1, :, :length], *limits, offsets, bench.offered(VISCOUS)[0])
 
 
 def _needed(answers: np.ndarray) -> int:
@@ -139,6 +145,15 @@ class _Bench:
             if actuator.control_computed_output_attr is not None:
                 own.append(actuator.control_computed_output_attr)
             self._control |= {name: wp.zeros(width, dtype=wp.float32, device=device) for name in own}
+
+    def offered(self, signal: str) -> np.ndarray:
+        """A signal of the stages in the last step, shape (N, D); NaN where no stage offers it."""
+        values = np.full(self._shape, np.nan)
+        for actuator in self._actuators:
+            if signal in actuator.control_signal_attrs:
+                at = actuator.effort_indices.numpy()
+                values.ravel()[at] = self._control[actuator.control_signal_attrs[signal]].numpy()[at]
+        return values
 
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest effort at rest, each of shape (N, D); ±inf where there is none."""

@@ -24,6 +24,7 @@ from ..errors import StateError
 from ..sim import Articulation
 from ..sim.step_map import StepMap, StepMaps
 from .chain_response import ChainResponse, measure
+from .engine_friction import solves_friction
 from .swing_modes import (
     Modes,
     Taken,
@@ -173,8 +174,10 @@ class _Study:
         """DOFs that are driven, shape (d,)."""
         self._tangent = np.isin(self.columns, list(tangent))
 
-    def _maps(self, dt: float) -> StepMaps:
-        return self._robots.simulation.step_maps(int(self._robots.robot_ids[0]), dt)
+    def _maps(self, dt: float, response: ChainResponse) -> StepMaps:
+        """Those of the engine, with the viscous friction that it gets from stages at each step."""
+        viscous = response.viscous if solves_friction(self._robots) else None
+        return self._robots.simulation.step_maps(int(self._robots.robot_ids[0]), dt, viscous)
 
     def _taken(self, response: ChainResponse) -> Taken:
         """What the engine takes into its step of tangents. The slopes of chains that are late are zero."""
@@ -192,7 +195,8 @@ class _Study:
 
     def look(self, dt: float, poses: int) -> _Seen:
         """Measure the chains, and the engine's step in all poses."""
-        response, maps = measure(self._robots, self._actuators, dt), self._maps(dt)
+        response = measure(self._robots, self._actuators, dt)
+        maps = self._maps(dt, response)
         positions = [self._start, *self._poses(maps.free, poses)]
         seen = [maps.at(position) for position in positions]
         modes = [modes_of(self._loop(each, response, dt)) for each in seen]
@@ -231,8 +235,8 @@ class _Study:
         low, high = 0.5 * min(dt / share, dt / share**0.5), 2.0 * max(dt / share, dt / share**0.5)
         while high > 1.02 * low:
             middle = (low * high) ** 0.5
-            seen = self._maps(middle).at(pose)
             answers = self._answers(middle, response)
+            seen = self._maps(middle, answers).at(pose)
             closed = modes_of(self._loop(seen, answers, middle)).share
             if self._lateness(seen, answers, middle) * closed < 1.0:
                 low = middle

@@ -175,13 +175,15 @@ class EngineDrives:
         """
         return None
 
-    def step_maps(self, robot: int, dt: float) -> StepMaps:
+    def step_maps(self, robot: int, dt: float, viscous: np.ndarray | None = None) -> StepMaps:
         """How steps of ``dt`` [s] answer to small motions of a robot, around poses and with properties as they are now,
         without slopes of efforts that the engine holds.
 
         Args:
             robot: Index into ``robots``.
             dt: Time step [s], which need not be that of the simulation.
+            viscous: Viscous friction of its DOFs [N·m·s/rad or N·s/m], shape (D,); NaN where it is as now. Default: all
+                of it.
         """
         raise SimulationError(f"{type(self).__name__} does not say how its steps answer to motions")
 

@@ -49,6 +49,11 @@ class StepMaps(abc.ABC):
         """The map at positions [rad or m] of shape (D,). What is not a DOF of the robot stays as it is."""
 
 
+def put_over(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return ``others``, and ``values`` where those are NaN."""
+    return np.where(np.isnan(others), values, others)
+
+
 def euler_map(mobility: np.ndarray, damping: np.ndarray, dofs: np.ndarray, dt: float) -> StepMap:
     """That of the semi-implicit Euler step q̇' = q̇ + dt·q̈, q' = q + dt·q̇', with explicit viscous friction.
 

@@ -332,7 +332,7 @@ class ModelProperties(Simulation):
         """A tendon that moves the joint is a drive too."""
         return np.array([self._drives.silent(model, dofs) for model, _, dofs in self._with_models(robots)])
 
-    def step_maps(self, robot: int, dt: float) -> MujocoStepMaps:
+    def step_maps(self, robot: int, dt: float, viscous: np.ndarray | None = None) -> MujocoStepMaps:
         chosen = self.robots[robot]
         self.refresh()
         qpos, ctrl = (self._batch.block(name)[chosen.env].copy() for name in ("qpos", "ctrl"))
@@ -340,7 +340,7 @@ class ModelProperties(Simulation):
             ctrl[places[places >= 0]] = 0.0
         dofs = chosen.dofs - chosen.env * self._fields.model.nv
         model = self._fields.model_of(chosen.env)
-        return MujocoStepMaps(self._mujoco, model, (qpos, ctrl), dofs, chosen.is_fixed_base, dt)
+        return MujocoStepMaps(self._mujoco, model, (qpos, ctrl), dofs, chosen.is_fixed_base, dt, viscous)
 
     def what_drives(self, robot: int, dof: int) -> str:
         ((model, _, dofs),) = self._with_models(np.array([robot]))

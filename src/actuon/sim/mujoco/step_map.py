@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..step_map import StepMap, StepMaps
+from ..step_map import StepMap, StepMaps, put_over
 
 _CHANGES = (1e-5, 1e-5, 1e-2)
 """Of a position [rad or m], a velocity [rad/s or m/s] and an effort [N·m or N]."""
@@ -26,6 +26,7 @@ class MujocoStepMaps(StepMaps):
         dofs: The robot's DOFs in the model, shape (D,).
         is_fixed_base: Whether the robot can be held in a pose.
         dt: Time step [s].
+        viscous: Damping of the robot's DOFs in place of the model's, shape (D,); NaN where it is the model's.
     """
 
     def __init__(
@@ -36,12 +37,15 @@ class MujocoStepMaps(StepMaps):
         dofs: np.ndarray,
         is_fixed_base: bool,
         dt: float,
+        viscous: np.ndarray | None = None,
     ):
         self._mujoco, self._model = mujoco, copy.copy(model)
         self._qpos, self._ctrl = state
         self._dofs, self._is_fixed_base = dofs, is_fixed_base
         self._coordinates = model.jnt_qposadr[model.dof_jntid[dofs]]
         self._model.opt.timestep = dt
+        if viscous is not None:
+            self._model.dof_damping[dofs] = put_over(self._model.dof_damping[dofs], viscous)
         for name in _OFF:
             self._model.opt.disableflags |= int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{name}"))
         self._gravity = self._model.opt.gravity.copy()

@@ -182,9 +182,9 @@ class NewtonSimulation(SlopeHolder):
     def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None] | None:
         return self._physics.load_reader(loads)
 
-    def step_maps(self, robot: int, dt: float) -> StepMaps:
+    def step_maps(self, robot: int, dt: float, viscous: np.ndarray | None = None) -> StepMaps:
         first = self.robots[robot % (len(self.robots) // self.num_envs)]
-        return self._physics.step_maps(first, self.state.joint_q.numpy(), dt)
+        return self._physics.step_maps(first, self.state.joint_q.numpy(), dt, viscous)
 
     def root_poses(self, robots: np.ndarray) -> np.ndarray:
         return self._numbers("body_q")[self._roots[robots]]

@@ -97,9 +97,10 @@ class Physics:
         """
         return lambda: None
 
-    def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float) -> StepMaps:
-        """How steps of ``dt`` [s] answer to motions of a robot of the first environment, all joints at ``joint_q``."""
-        return ArticulationStepMaps(self.newton, self.model, robot, joint_q, self.honours, dt)
+    def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float, viscous: np.ndarray | None) -> StepMaps:
+        """How steps of ``dt`` [s] answer to motions of a robot of the first environment, all joints at ``joint_q``,
+        with this viscous friction of its DOFs where it is not NaN."""
+        return ArticulationStepMaps(self.newton, self.model, robot, joint_q, self.honours, dt, viscous)
 
     def can_be_driven(self) -> np.ndarray:
         """Whether gains have an effect, for each DOF of the model."""
@@ -292,8 +293,8 @@ class MujocoPhysics(Physics):
     def load_reader(self, loads: wp.array) -> Callable[[], None]:
         return load_reader(self.solver, loads)
 
-    def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float) -> StepMaps:
-        return mujoco_step_maps(self.solver, robot, joint_q, dt)
+    def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float, viscous: np.ndarray | None) -> StepMaps:
+        return mujoco_step_maps(self.solver, robot, joint_q, dt, viscous)
 
     def can_have_stops(self) -> np.ndarray:
         return self._stops

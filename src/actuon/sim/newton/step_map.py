@@ -12,13 +12,15 @@ import warp as wp
 from ...errors import SimulationError
 from ..mujoco.step_map import MujocoStepMaps
 from ..robot import Robot
-from ..step_map import StepMap, StepMaps, euler_map
+from ..step_map import StepMap, StepMaps, euler_map, put_over
 
 _CHANGED = ("dof_armature", "actuator_gainprm", "actuator_biasprm")
 """What MuJoCo Warp holds of its own for each environment."""
 
 
-def mujoco_step_maps(solver: Any, robot: Robot, joint_q: np.ndarray, dt: float) -> StepMaps:
+def mujoco_step_maps(
+    solver: Any, robot: Robot, joint_q: np.ndarray, dt: float, viscous: np.ndarray | None = None
+) -> StepMaps:
     """Of the model that a ``SolverMuJoCo`` keeps.
 
     Args:
@@ -26,6 +28,7 @@ def mujoco_step_maps(solver: Any, robot: Robot, joint_q: np.ndarray, dt: float) 
         robot: A robot of the first environment.
         joint_q: Positions of all joints, as Newton has them.
         dt: Time step [s].
+        viscous: Damping of the robot's DOFs in place of the model's, shape (D,); NaN where it is the model's.
     """
     mujoco, _ = solver.import_mujoco()
     model = copy.copy(solver.mj_model)
@@ -44,7 +47,8 @@ def mujoco_step_maps(solver: Any, robot: Robot, joint_q: np.ndarray, dt: float) 
     qpos = model.qpos0.copy()
     at = model.jnt_qposadr[model.dof_jntid[dofs]]
     qpos[at] += joint_q[robot.coordinates]
-    return _Shifted(mujoco, model, (qpos, np.zeros(model.nu)), dofs, robot.is_fixed_base, dt, model.qpos0[at])
+    state = qpos, np.zeros(model.nu)
+    return _Shifted(mujoco, model, state, dofs, robot.is_fixed_base, dt, viscous, model.qpos0[at])
 
 
 class _Shifted(MujocoStepMaps):
@@ -68,9 +72,19 @@ class ArticulationStepMaps(StepMaps):
         joint_q: Positions of all joints.
         honours: Properties of joints that the solver makes use of.
         dt: Time step [s].
+        viscous: Damping of the robot's DOFs in place of the model's, shape (D,); NaN where it is the model's.
     """
 
-    def __init__(self, newton: Any, model: Any, robot: Robot, joint_q: np.ndarray, honours: frozenset[str], dt: float):
+    def __init__(
+        self,
+        newton: Any,
+        model: Any,
+        robot: Robot,
+        joint_q: np.ndarray,
+        honours: frozenset[str],
+        dt: float,
+        viscous: np.ndarray | None = None,
+    ):
         self._newton, self._model, self._robot, self._dt = newton, model, robot, dt
         self._joint_q = joint_q.copy()
         joints = model.joint_qd_start.numpy()
@@ -80,7 +94,10 @@ class ArticulationStepMaps(StepMaps):
         width = slice(self._first, end)
         none = np.zeros(end - self._first)
         self._armature = model.joint_armature.numpy()[width] if "armature" in honours else none
-        self._damping = model.joint_damping.numpy()[width] if "viscous_friction" in honours else none
+        self._damping = model.joint_damping.numpy()[width].copy() if "viscous_friction" in honours else none
+        if viscous is not None and "viscous_friction" in honours:
+            own = robot.dofs - self._first
+            self._damping[own] = put_over(self._damping[own], viscous)
         self.free = np.ones(len(robot.dofs), dtype=bool)
 
     def at(self, positions: np.ndarray) -> StepMap:
