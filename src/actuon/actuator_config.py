@@ -173,8 +173,33 @@ class ActuatorConfig:
         return ActuatorConfig(stages=stages, control_every=self.control_every, effort_mode=self.effort_mode)
 
     def without_limits(self) -> ActuatorConfig:
-        """The same controller at the same rate, at once and with any effort: an ideal motor."""
-        return self.with_stages([part for part in (self.controller,) if part is not None])
+        """The same controller at the same rate on the same joint, at once and with any effort: an ideal motor.
+
+        Friction and gears up to a spring, a gap or a coupling stay: they give the joint its friction and armature, and
+        let the effort through as it is.
+        """
+        near, controller = len(self._at_joint()), self.controller
+        return self.with_stages(
+            [
+                part
+                for i, part in enumerate(self.stages)
+                if part is controller or (i < near and (part_kind(part) is ComponentKind.TRANSMISSION or _rubs(part)))
+            ]
+        )
+
+    @property
+    def gives_friction(self) -> bool:
+        """Whether friction of a stage takes the place of the joint's own in an engine."""
+        return any(_rubs(part) for part in self._at_joint())
+
+    def _at_joint(self) -> list[Part]:
+        """The stages up to a transmission whose other side moves apart from the joint."""
+        apart = (
+            i
+            for i, part in enumerate(self.stages)
+            if part_kind(part) is ComponentKind.TRANSMISSION and "gear_ratio" not in _outputs(part)
+        )
+        return self.stages[: next(apart, len(self.stages))]
 
     def of_kind(self, kind: ComponentKind) -> PartsOfKind:
         """The parts of one kind, in order."""
@@ -261,6 +286,16 @@ class ActuatorConfig:
         if self.effort_mode != EXPLICIT:
             shown.append(f"effort_mode={self.effort_mode!r}")
         return f"ActuatorConfig({', '.join(shown)})"
+
+
+def _outputs(part: Part) -> tuple[str, ...]:
+    """Names of the signals that a stage offers."""
+    cls = class_of(part) if isinstance(part, Config) else type(part)
+    return getattr(cls, "OUTPUTS", ())
+
+
+def _rubs(part: Part) -> bool:
+    return "dry_friction" in _outputs(part)
 
 
 def _steps(where: str, value: Any) -> int:

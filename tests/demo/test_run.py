@@ -86,6 +86,36 @@ def test_run_shows_what_limits_do(tmp_path):
     assert ideal.heights.max() > real.heights.max() + 0.03  # higher than motors could
 
 
+@pytest.mark.parametrize(
+    ("extra", "stages", "source"),
+    [
+        (
+            {"effects": [actuon.FrictionEffectConfig(dynamic=0.3, viscous=0.1)]},
+            ("pd, max_effort, friction", "pd, friction"),
+            "that of the actuators, in place of the file's",
+        ),
+        (
+            {"transmission": actuon.GearTransmissionConfig(9.0, rotor_inertia=1e-3)},
+            ("pd, gear, max_effort", "pd, gear"),
+            "that of the robot's file",
+        ),
+    ],
+    ids=["friction", "gear"],
+)
+def test_ideal_motors_move_the_same_joints(extra, stages, source, tmp_path):
+    """Joints have the friction and armature that real motors bring, in place of the file's: so nothing differs here."""
+    path = tmp_path / "robot.xml"
+    path.write_text(UNSTABLE.replace('axis="0 1 0"', 'axis="0 1 0" damping="2" armature=".01"'))
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 1.0), [actuon.MaxEffortClampingConfig(1000.0)], **extra)
+    actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("all", ".*", config)])
+    told = []
+    real, ideal = (simulate("mujoco", path, 2.0, 1, ideal, tell=told.append)[0] for ideal in (False, True))
+    assert np.ptp(real.data["position"]) > 0.1
+    np.testing.assert_allclose(ideal.data["position"], real.data["position"], rtol=0, atol=1e-6)
+    titles = zip(("real motor", "ideal PD"), stages, strict=True)
+    assert told[1::2] == [f"{title}: stages {own}; friction and damping of joints: {source}" for title, own in titles]
+
+
 def test_plots_mark_phases_and_the_push():
     run, _ = simulate("mujoco", ASSETS / "quadruped.xml", 4.7, 1, False)
     axis = plots.pyplot().figure().subplots()

@@ -100,6 +100,13 @@ def test_an_inertia_reaches_the_engine(motor):
     assert after == pytest.approx(1e-3 * 81.0, rel=1e-4) != before
 
 
+def test_an_ideal_motor_moves_the_same_inertia(motor):
+    motor.show_ideal(True)
+    motor.set_number([motor.first_joint], place(motor, motor.first_joint, "rotor_inertia"), "rotor_inertia", 1e-3)
+    armatures = [robot.articulation.get_dof_armatures().numpy()[0, 0] for robot in (motor.real, motor.ideal)]
+    np.testing.assert_allclose(armatures, 1e-3 * 81.0, rtol=1e-4)
+
+
 def test_a_motor_by_name_holds_its_pendulum(motor):
     assert motor.real.configs == {"motor": motor_actuator("AK80-9")}
     motor.set_drive(Drive(STEP, (0,), amplitude=0.5, frequency=0.1, names=motor.dof_names))

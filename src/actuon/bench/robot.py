@@ -30,7 +30,7 @@ class BenchRobot:
 
     Args:
         source: Which robot.
-        is_ideal: Take the limits and the delay off, and keep its controllers.
+        is_ideal: Take the limits and the delay off, and keep its controllers, and the friction of its joints.
         configs: Its actuators by name of the DOF. Default: those of the source.
         mode: How efforts reach the engine, of `MODES`.
     """
@@ -140,9 +140,11 @@ class BenchRobot:
         rows: dict[int, tuple[Component, list[int], list[Any]]] = {}
         for joint, config in changed.items():
             part = config.stages[stage]
-            if self.is_ideal and part is not config.controller:
+            running = config.without_limits().stages if self.is_ideal else config.stages
+            index = next((i for i, other in enumerate(running) if other is part), None)
+            if index is None:
                 continue
-            found = self._component(joint, 0 if self.is_ideal else stage)
+            found = self._component(joint, index)
             if found is None or not isinstance(part, Config) or type(found[0]) is not class_of(part):
                 return False
             component, place = found

@@ -133,8 +133,7 @@ def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport
             joint.chain, bad = chain_of(entry, groups["actuators"][entry.name], own.slides)
             problems += [f"{beside.name}: {text}" for text in bad if f"{beside.name}: {text}" not in problems]
             controller = entry.actuator.controller
-            brakes = any("viscous_friction" in class_of(part).OUTPUTS for part in entry.actuator.stages)  # type: ignore[arg-type]
-            if isinstance(controller, PDControlConfig) and not brakes:
+            if isinstance(controller, PDControlConfig) and not entry.actuator.gives_friction:
                 gains[own.name] = (controller.kp, controller.kd)
     stiff = found.too_stiff(gains)
     return RobotReport(list(joints.values()), problems, str(beside), [stiff] if stiff else [])

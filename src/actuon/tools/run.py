@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from actuon.attach.articulation_actuators import ArticulationActuators, read_act
 from actuon.attach.checking import stability_on, summary_line, why_diverged
 from actuon.attach.recorder import Recorder
 from actuon.attach.stability import RobotStability
+from actuon.declare.config import Config
+from actuon.declare.registry import by_config
 from actuon.errors import ActuonError, RobotFileError, SimulationError
 from actuon.files import check_readable
 from actuon.networks.reading import ReadOnce
@@ -136,10 +138,10 @@ def simulate(
         path: The robot.
         seconds: How long [s].
         num_envs: How many copies.
-        ideal: Take the limits and the delay off.
+        ideal: Take the limits and the delay off, on joints with the same friction and armature.
         tick: Told the share that is done, now and then.
         allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
-        tell: Told, before it moves, how efforts reach the engine, and how near it is to diverging.
+        tell: Told, before it moves, how efforts reach the engine, how near it is to diverging, and what it has.
     """
     title = "ideal PD" if ideal else "real motor"
     with without_prints_of_mujoco(), _usd_warnings_as_pythons(engine):
@@ -153,10 +155,11 @@ def simulate(
             if not found:
                 raise RobotFileError(without_actuators(robots))
             configs = {robots.dof_names[column]: found[column] for column in sorted(found)}
-            pairs = [(config.without_limits() if ideal else config, name) for name, config in configs.items()]
+            moving = {name: config.without_limits() if ideal else config for name, config in configs.items()}
+            pairs = [(config, name) for name, config in moving.items()]
             actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
-        for said in (actuators.mode_text, stability and summary_line(stability)):
+        for said in (actuators.mode_text, stability and summary_line(stability), _makeup(moving)):
             if tell is not None and said:
                 tell(f"{title}: {said}")
         joints = joints_of(actuators)
@@ -216,6 +219,19 @@ def _stability(actuators: ArticulationActuators) -> RobotStability | None:
     except ActuonError:
         return None
     return found if found.joints else None
+
+
+def _makeup(configs: Mapping[str, ActuatorConfig]) -> str:
+    """What the actuators of joints are made of, and where the friction of these joints comes from."""
+    stages = dict.fromkeys(
+        by_config(part).type_name for config in configs.values() for part in config.stages if isinstance(part, Config)
+    )
+    rubbing = [name for name, config in configs.items() if config.gives_friction]
+    source = "that of the robot's file"
+    if rubbing:
+        at = "" if len(rubbing) == len(configs) else f" of {', '.join(rubbing)}"
+        source = f"that of the actuators{at}, in place of the file's"
+    return f"stages {', '.join(stages)}; friction and damping of joints: {source}"
 
 
 @contextlib.contextmanager
