@@ -262,7 +262,8 @@ def test_run_shows_what_there_is_when_a_run_diverges(tmp_path):
     save_with_actuators(tmp_path / "robot.xml", UNSTABLE, gains)
     before = set(tmp_path.iterdir())
     out, error = in_a_process("run", "robot.xml", "--seconds", 1, "--record", "r.csv", code=1, cwd=tmp_path)
-    (line,) = error.splitlines()
+    saturated, line = error.splitlines()
+    assert saturated.startswith("actuon: real motor: it followed its limits and not its targets")
     assert line.startswith("actuon: ideal PD: t = 0.0")
     assert "of joint 'wrist' of '/base' is " in line
     assert re.search(
@@ -279,6 +280,28 @@ def test_run_shows_what_there_is_when_a_run_diverges(tmp_path):
         assert (tmp_path / "out" / name).stat().st_size > 10_000
     assert len((tmp_path / "r.csv").read_text().splitlines()) == 101
     assert set(tmp_path.iterdir()) - before == {tmp_path / "out", tmp_path / "r.csv"}
+
+
+@pytest.mark.parametrize(
+    ("wrist", "most", "code"),
+    [((2.0, 1.0), 0.05, 1), ((0.02, 0.002), 5.0, 0), ((0.5, 0.0001), 0.001, 1)],
+    ids=["unstable", "sound", "weak"],
+)
+def test_run_does_not_pass_a_robot_that_follows_its_limits(wrist, most, code, tmp_path):
+    """At many times the stability limit, it does not diverge because of its limits; or a motor is just too weak."""
+    gains = {"shoulder": (5.0, 0.3, 50.0), "elbow": (2.0, 0.1, 50.0), "wrist": (*wrist, most)}
+    still = UNSTABLE.replace("<option ", '<option gravity="0 0 0" ')
+    path = save_with_actuators(tmp_path / "robot.xml", still, gains)
+    found = actuon.check(path)
+    assert found.stable == (wrist[1] < 1.0)
+    out, error = in_a_process("run", path, "--seconds", 1, "-o", tmp_path / "out", code=code)
+    lines = [line for line in error.splitlines() if line.startswith("actuon: real motor: ")]
+    assert len(lines) == code
+    for line in lines:
+        assert "it followed its limits and not its targets: at a limit for much of the time (wrist " in line
+        assert ("of the stability limit at dt = 10 ms. One of these makes it stable: dt below " in line) != found.stable
+        assert ("take a motor that is strong enough" in line) == found.stable
+    assert "real motor" in out
 
 
 def test_run_keeps_a_partial_recording(tmp_path):

@@ -35,6 +35,10 @@ from .film import Film
 ENGINES = ("mujoco", "newton")
 FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz", ".xml")}
 MOST_STEPS = 10_000_000
+CHATTERS, SATURATED = 0.1, 0.5
+"""Share of the time at a limit beyond which an unstable joint chatters, and any joint follows its limits alone."""
+_SHOWN = 4
+"""How many joints a sentence names."""
 
 
 @dataclass
@@ -248,6 +252,29 @@ def _usd_warnings_as_pythons(engine: str) -> Iterator[None]:
     finally:
         for diagnostic in delegate.TakeUncoalescedDiagnostics():
             warnings.warn(diagnostic.commentary, stacklevel=1)
+
+
+def saturation(run: Run) -> str | None:
+    """Say which joints followed their limits in place of their targets, and what to do; None where none did.
+
+    That is a joint at a limit for more than `SATURATED` of the time, or for more than `CHATTERS` where it is unstable.
+    """
+    shares = {} if run.stability is None else {joint.name: joint.share for joint in run.stability.joints}
+    found = {}
+    for name, row in summary(run).items():
+        is_unstable = shares.get(name, 0.0) >= 1.0
+        if row.clipped > (CHATTERS if is_unstable else SATURATED):
+            found[name] = row.clipped, is_unstable
+    if not found:
+        return None
+    worst = sorted(found, key=lambda name: -found[name][0])
+    names = ", ".join(f"{name} {100 * found[name][0]:.0f} %" for name in worst[:_SHOWN])
+    more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
+    unstable = [name for name in worst if found[name][1]]
+    advice = "raise its limits, lower its gains, or take a motor that is strong enough for this motion"
+    if unstable and run.stability is not None:
+        advice = why_diverged(run.stability, unstable[0])
+    return f"it followed its limits and not its targets: at a limit for much of the time ({names}{more}); {advice}"
 
 
 def summary(run: Run) -> dict[str, JointSummary]:

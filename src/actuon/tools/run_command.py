@@ -44,11 +44,12 @@ def run(
     """Move a robot with its real motors and with ideal ones: a table per joint, plots, and a picture.
 
     A quadruped crouches, hops twice and is pushed. Any other robot swings its joints, within their range. The exit code
-    is 1 where a run diverges; what there is until then is shown and saved.
+    is 1 where a run diverges; what there is until then is shown and saved. It is 1 too where a joint with a real motor
+    is at a limit for more than half of the time, or for more than a tenth where its gains are unstable.
     """
     from .film import CannotDrawError
     from .plots import pyplot, save_all
-    from .run import engine_for, simulate
+    from .run import engine_for, saturation, simulate
     from .scenes import check_video
 
     engine, path = engine_for(robot, engine)
@@ -75,7 +76,8 @@ def run(
             if record is not None and not ideal and len(recorder):
                 recorder.save(record)
     shown = [done for done in runs if done.data]
-    problems = [f"{done.title}: {done.problem}" for done in runs if done.problem is not None]
+    found = [(done, done.problem or saturation(done)) for done in runs]
+    problems = [f"{done.title}: {problem}" for done, problem in found if problem is not None]
     if shown:
         print_runs(console, f"{path.name}: {envs} × {len(runs[0].joints)} joints", shown)
         saved = [*save_all(shown, output), *([record] if record is not None and runs[0].data else [])]
