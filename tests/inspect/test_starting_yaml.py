@@ -16,7 +16,7 @@ from actuon.tools.own_drives import read_own_drives
 from actuon.tools.starting_yaml import patterns_for
 from tests.support.command_line import command
 from tests.support.paths import public_robot
-from tests.support.robot_files import EXAMPLES, add, robot, save_robot
+from tests.support.robot_files import EXAMPLES, add, robot, save_robot, solid
 
 ASSETS = actuon.assets.FOLDER
 
@@ -144,9 +144,18 @@ def test_a_robot_with_motors_only_is_to_be_given_gains(name, driven, joints, tmp
 
 def test_a_robot_that_only_a_tendon_moves_is_refused(tmp_path, complaint):
     path = copied(public_robot("robotiq_2f85"), tmp_path)
-    error = complaint("init", path)
-    assert "has no joint for an actuator: moved by 'fingers_actuator' through a tendon" in error
-    assert "Articulation.set_tendon_targets() moves it as it is" in error
+    pictures = ("-o", tmp_path / "out.png")
+    for line in (
+        ("init", path),
+        ("export", path, "-o", tmp_path / "out.yaml"),
+        ("plot", path, *pictures),
+        ("run", path),
+    ):
+        error = complaint(*line)
+        assert "has no joint for an actuator: moved by 'fingers_actuator' through a tendon" in error
+        assert "Articulation.set_tendon_targets() moves it as it is" in error
+        assert "actuon init" not in error
+    assert "actuon init" not in command("inspect", path)
 
 
 def test_each_value_says_where_it_comes_from(tmp_path):
@@ -247,6 +256,131 @@ def test_urdf_gives_limits_and_no_gains(tmp_path):
         actuators = actuon.ArticulationActuators("base")
         simulation.step()
         assert len(actuators.actuated_dof_indices) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "encoding"),
+    [
+        ('\n<?xml version="1.0"?>\n', "", "utf-8"),
+        ('<?xml version="1.0"?>\n', "", "utf-8-sig"),
+        ('<?xml version="1.0" encoding="iso-8859-1"?><!-- \xe9 -->', "", "iso-8859-1"),
+        ("", "<xacro:undeclared/>", "utf-8"),
+    ],
+    ids=["newline first", "byte order mark", "latin-1", "prefix"],
+)
+def test_a_urdf_that_mujoco_reads_is_read(before, after, encoding, tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_bytes((before + URDF.replace("</robot>", f"{after}</robot>")).encode(encoding))
+    text, _ = written(path)
+    assert "velocity_limit: 2.5, max_motor_effort: …}" in text
+    command("inspect", path)
+
+
+def test_what_cannot_be_read_of_a_urdf_is_said(tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(URDF.replace("</robot>", "&undefined;</robot>"))
+    note = "speed limits and transmissions are not read: the file is not well-formed XML: undefined entity"
+    assert f"note: {note}" in command("init", path)
+    assert note.capitalize()[:40] in path.with_name("arm.actuon.yaml").read_text()
+
+
+SIMPLE = (
+    '<transmission name="first"><type>transmission_interface/SimpleTransmission</type>'
+    '<joint name="shoulder"><hardwareInterface>EffortJointInterface</hardwareInterface></joint>'
+    '<actuator name="motor"><mechanicalReduction>9</mechanicalReduction></actuator></transmission>'
+)
+ROS2 = (
+    '<ros2_control name="arm" type="system"><joint name="shoulder"><command_interface name="effort"/></joint>'
+    '<transmission name="first"><plugin>transmission_interface/SimpleTransmission</plugin>'
+    '<actuator name="motor" role="actuator1"/><joint name="shoulder" role="joint1">'
+    "<mechanical_reduction>9</mechanical_reduction><offset>0.1</offset></joint></transmission></ros2_control>"
+)
+ATTRIBUTE = (
+    '<ros2_control name="arm" type="system"><transmission name="first">'
+    '<actuator name="motor"/><joint name="shoulder" mechanical_reduction="9"/></transmission></ros2_control>'
+)
+
+
+@pytest.mark.parametrize("form", [SIMPLE, ROS2, ATTRIBUTE], ids=["transmission_interface", "ros2_control", "attribute"])
+def test_a_reduction_in_a_urdf_is_said(form, tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(URDF.replace("</robot>", f"{form}</robot>"))
+    said = "reductions between motor and joint, and nothing of the motors: shoulder 9 (transmission 'first')"
+    assert f"! the file has {said}" in command("inspect", path)
+    assert f"note: the file has {said}" in command("init", path)
+    text = path.with_name("arm.actuon.yaml").read_text()
+    assert "# Reduction 9, transmission 'first': gains and limits here are those of the joint." in text
+    assert "transmission: {type: gear, ratio: 9, rotor_inertia: …}" in text
+    assert "max_effort: 20.0  # URDF <limit effort> of 'shoulder'" in text
+    assert f"! the file has {said}" in command("inspect", path)  # with the YAML, which has no gear
+    geared = text.replace("    clamping:", "    transmission: {type: gear, ratio: 9}\n    clamping:", 1)
+    path.with_name("arm.actuon.yaml").write_text(geared)
+    assert "reductions" not in command("inspect", path)
+    path.write_text(URDF.replace("</robot>", form.replace("9", "1") + "</robot>"))
+    assert "reductions" not in command("init", path, "--force")
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (
+            SIMPLE.replace("</transmission>", '<joint name="elbow"/></transmission>'),
+            "transmission 'first' (transmission_interface/SimpleTransmission) of shoulder, elbow with reductions 9, ",
+        ),
+        (
+            SIMPLE.replace(">9<", ">nine<"),
+            "transmission 'first' of shoulder, whose reduction is nine; must be a number",
+        ),
+        (SIMPLE.replace(">9<", ">0<"), "transmission 'first' of shoulder, whose reduction is 0; must be a number"),
+    ],
+    ids=["two joints", "text", "zero"],
+)
+def test_a_transmission_that_is_not_a_gear_is_said(form, said, tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(URDF.replace("</robot>", f"{form}</robot>"))
+    assert f"note: left out: {said}" in command("init", path)
+
+
+def two_robots(path, stiffness=(1.0, 1.0)):
+    """Two robots of the same names in one file, whose hips have drives."""
+    stage = Usd.Stage.CreateNew(str(path))
+    stage.SetDefaultPrim(stage.DefinePrim("/World", "Xform"))
+    for name, value in zip("AB", stiffness, strict=True):
+        solid(robot(stage, f"/World/{name}", ("hip",)))
+        drive = UsdPhysics.DriveAPI.Apply(stage.GetPrimAtPath(f"/World/{name}/joints/hip"), "angular")
+        drive.CreateStiffnessAttr(value)
+        drive.CreateDampingAttr(0.1)
+    stage.GetRootLayer().Save()
+    return path
+
+
+def test_two_copies_of_a_robot_get_a_yaml_that_drives_both(tmp_path):
+    path = two_robots(tmp_path / "two.usda")
+    out = command("inspect", path)
+    assert "/World/A/joints/hip" in out
+    assert "/World/B/joints/hip" in out
+    assert "✓ /World/B: hip uses" in command("check", path)
+    _, entries = written(path)
+    assert [entry.joints for entry in entries.values()] == [("hip",)]
+    assert "2 joints, 2 with an actuator" in command("inspect", path)
+    assert "✓ nothing is wrong" in command("check", path)
+    with actuon.NewtonSimulation(path) as simulation:
+        names = [other.path for other in simulation.robots]
+        assert names == ["/World/A", "/World/B"]
+        for name in names:
+            with actuon.ArticulationActuators(name) as actuators:
+                assert actuators.configs["hip"].controller.kp == pytest.approx(57.29578)
+
+
+def test_robots_that_a_yaml_cannot_tell_apart_are_refused(tmp_path, complaint):
+    path = two_robots(tmp_path / "two.usda", (1.0, 2.0))
+    for line in (("init", path), ("export", path, "-o", tmp_path / "out.yaml"), ("plot", path)):
+        error = complaint(*line)
+        assert "/World/A/joints/hip and /World/B/joints/hip have the same name, 'hip', and different drives" in error
+        assert "Name one robot with --root" in error
+    note = "a YAML beside the file drives joints of the same names in other robots alike: /World/B/joints/hip"
+    assert f"note: {note}" in command("init", path, "--root", "/World/A")
+    assert "kp: 57.29578" in path.with_name("two.actuon.yaml").read_text()
 
 
 def test_usd_drives_are_converted_to_radians(tmp_path):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from actuon.sim.robot import Robot
 from actuon.warp_messages import quiet
 
 from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, gain, limit, no_gain
+from .urdf_drives import UrdfDrives, read_urdf
 
 
 def read_mujoco(path: Path) -> OwnDrives:
@@ -23,7 +23,7 @@ def read_mujoco(path: Path) -> OwnDrives:
     with MujocoSimulation(path) as simulation:
         model = _Model(simulation, path)
         joints = [joint for i, robot in enumerate(simulation.robots) for joint in model.joints_of(i, robot)]
-        return OwnDrives(joints, model.has_actuators, dt=simulation.dt)
+        return OwnDrives(joints, model.has_actuators, model.urdf.notes, dt=simulation.dt)
 
 
 class _Model:
@@ -36,7 +36,7 @@ class _Model:
         self._model, self._data = simulation.models[0], simulation.data[0]
         self.has_actuators = self._model.nactuator > 0
         self._is_urdf = path.suffix.lower() == ".urdf"
-        self._speeds = _urdf_speeds(path) if self._is_urdf else {}
+        self.urdf = read_urdf(path) if self._is_urdf else UrdfDrives()
         on_joint = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
         between = (int(mujoco.mjtTrn.mjTRN_SITE), int(mujoco.mjtTrn.mjTRN_SLIDERCRANK))
         data = self._data
@@ -69,7 +69,8 @@ class _Model:
             drive = None
             if not why_not:
                 effort = limit(float(efforts[0, i]), self._source_of_limit(joint, float(efforts[0, i])), name)
-                drive = OwnDrive(*self._gains(joint, float(kp[i]), float(kd[i])), effort, self._speeds.get(name))
+                gains = self._gains(joint, float(kp[i]), float(kd[i]))
+                drive = OwnDrive(*gains, effort, self.urdf.speeds.get(name), self.urdf.reductions.get(name))
             joints.append(OwnJoint(name, robot.dof_paths[i], robot.slides[i], drive, why_not, float(inertias[dof])))
         return joints
 
@@ -177,18 +178,3 @@ class _Model:
 def _asymmetric(bounds: np.ndarray) -> str:
     low, high = (float(bound) for bound in bounds)
     return "" if math.isclose(-low, high, rel_tol=1e-6) else f", which is {low:g} to {high:g}: max_effort has one bound"
-
-
-def _urdf_speeds(path: Path) -> dict[str, Given]:
-    """The ``velocity`` of each joint's ``<limit>``, which MuJoCo does not keep."""
-    speeds = {}
-    for joint in ElementTree.parse(path).iter("joint"):
-        bounds, name = joint.find("limit"), joint.get("name")
-        try:
-            value = float(bounds.get("velocity", "nan")) if bounds is not None else math.nan
-        except ValueError:
-            continue
-        given = limit(value, "URDF <limit velocity> of {}", name or "") if value > 0.0 else None
-        if name and given is not None:
-            speeds[name] = given
-    return speeds

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,12 +58,20 @@ class OwnDrive:
     """Largest effort [N·m or N]."""
     speed: Given | None = None
     """Largest speed [rad/s or m/s]."""
+    reduction: Given | None = None
+    """Turns of the motor for one of the joint, which all of these values are of [1]."""
 
     @property
     def config(self) -> ActuatorConfig:
         """The same as an actuator."""
         limits = [] if self.effort is None else [MaxEffortClampingConfig(self.effort.value)]
         return ActuatorConfig(PDControlConfig(self.kp.value, self.kd.value), limits)
+
+    @property
+    def alike(self) -> Hashable:
+        """The same for drives with the same values, from sources of the same kind."""
+        parts = (self.kp, self.kd, self.effort, self.speed, self.reduction)
+        return tuple(part and (part.value, part.what) for part in parts)
 
     @property
     def is_complete(self) -> bool:
@@ -84,6 +92,11 @@ class OwnJoint:
     inertia: float | None = None
     """What it feels of all links in the first state [kg·m² or kg], where the engine says."""
 
+    @property
+    def alike(self) -> Hashable:
+        """The same for joints that an ``actuon.yaml`` can say one thing about; None where it has no drive."""
+        return None if self.drive is None else (self.slides, self.drive.alike)
+
 
 @dataclass(frozen=True)
 class OwnDrives:
@@ -97,11 +110,43 @@ class OwnDrives:
     dt: float | None = None
     """Time step of the model [s]."""
 
+    def check_names(self, path: Path) -> None:
+        """Refuse robots in one file that an ``actuon.yaml`` cannot tell apart.
+
+        Raises:
+            RobotFileError: Joints of the same name have different drives.
+        """
+        first: dict[str, OwnJoint] = {}
+        for joint in self.joints:
+            other = first.setdefault(joint.name, joint)
+            if joint.alike != other.alike:
+                raise RobotFileError(
+                    f"'{path}' holds several robots: {other.path} and {joint.path} have the same name, "
+                    f"'{joint.name}', and different drives, which an actuon.yaml cannot tell apart. Name one robot "
+                    "with --root"
+                )
+
     def all_notes(self) -> list[str]:
         """The notes, and what there is to say about the gains."""
-        drives = [(joint.name, joint.drive) for joint in self.joints if joint.drive is not None]
-        stiff = self.too_stiff({name: (drive.kp.value, drive.kd.value) for name, drive in drives})
-        return [*self.notes, stiff] if stiff else self.notes
+        drives = {joint.name: joint.drive for joint in self.joints if joint.drive is not None}
+        stiff = self.too_stiff({name: (drive.kp.value, drive.kd.value) for name, drive in drives.items()})
+        geared = self.geared(drives)
+        return [*self.notes, *([geared] if geared else []), *([stiff] if stiff else [])]
+
+    def geared(self, names: Container[str]) -> str | None:
+        """What to say about reductions of these joints, which no stage has."""
+        found = [
+            f"{joint.name} {joint.drive.reduction.value:g} ({source_of([joint.drive.reduction])})"
+            for joint in self.joints
+            if joint.name in names and joint.drive is not None and joint.drive.reduction is not None
+        ]
+        if not found:
+            return None
+        return (
+            f"the file has reductions between motor and joint, and nothing of the motors: {', '.join(found)}. Gains "
+            "and limits are those of the joint; with figures of the motor, add a gear of this ratio, and limits behind "
+            "it are the motor's"
+        )
 
     def too_stiff(self, gains: Mapping[str, tuple[float, float]]) -> str | None:
         """What to say about ``gains``, kp and kd by joint, that overshoot by more than the error that they correct.
@@ -168,7 +213,7 @@ def no_gain(reason: str, whose: str = "") -> Given:
 
 def _read_usd(path: Path, root: str | None) -> OwnDrives:
     from actuon.robot_files.usd.report import inspect_actuators, is_linear
-    from actuon.robot_files.usd.stage import default_root, find_prim, joint_paths, open_stage
+    from actuon.robot_files.usd.stage import default_root, find_prim, names_in_robots, open_stage
 
     stage = open_stage(path)
     try:
@@ -176,7 +221,7 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
     except RobotFileError as error:
         raise RobotFileError(f"--root: {error}" if root is not None else str(error)) from error
     report = inspect_actuators(prim)
-    names = {joint: name for name, joint in joint_paths(prim).items()}
+    names = names_in_robots(prim)
     if not names:
         raise RobotFileError(f"'{path}' holds no robot: '{prim.GetPath()}' has no joint that can be driven")
     has_drives = any(joint.drive is not None for joint in report.joints)
@@ -191,6 +236,12 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
         notes.append(
             "the file has actuators of its own, which a YAML beside it does not replace;  actuon export  writes those"
         )
+    chosen, driven = {joint.path for joint in joints}, {joint.name for joint in joints if joint.drive is not None}
+    everyone = names_in_robots(stage.GetPseudoRoot())
+    others = [other for other, name in everyone.items() if name in driven and other not in chosen]
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        notes.append(f"a YAML beside the file drives joints of the same names in other robots alike: {others[0]}{more}")
     return OwnDrives(joints, has_drives, notes)
 
 

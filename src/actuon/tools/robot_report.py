@@ -18,7 +18,7 @@ from actuon.robot_files.usd.stage import find_prim, open_stage
 from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints, yaml_beside
 
 from .own_drives import ROBOT_FORMATS, USD_FORMATS, OwnDrives, OwnJoint, check_no_root, read_own_drives, source_of
-from .starting_yaml import grouped
+from .starting_yaml import grouped, why_no_entries
 from .yaml_report import YamlReport, chain_of, inspect_yaml
 
 YAML = (".yaml", ".yml")
@@ -95,8 +95,11 @@ def actuators_of(path: Path, root: str | None, allow_torch: bool) -> Actuators:
         except ActuonError as error:
             raise RobotFileError(f"{beside}: {error}") from error
         return Actuators(entries, found.joints, f"from {beside.name} beside it")
+    found.check_names(path)
     entries = [group.entry for group in grouped(found)]
-    if not found.has_drives or not entries:
+    if not entries:
+        raise RobotFileError(why_no_entries(path, found))
+    if not found.has_drives:
         raise RobotFileError(f"'{path}' has no actuators, and its joints no drives;  actuon init  writes a start")
     return Actuators(entries, found.joints, "from its own drives, as  actuon init  writes them: it has no actuators")
 
@@ -115,38 +118,41 @@ def open_usd(path: Path, root: str | None) -> tuple[Any, Any]:
 def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport:
     """Each joint with the actuator that the YAML gives it."""
     groups = read_yaml(beside)
-    joints = {joint.name: _joint(joint) for joint in found.joints}
+    joints = {joint.path: _joint(joint) for joint in found.joints}
+    names = [joint.name for joint in found.joints]
     problems: list[str] = []
     gains = {}
+    without_gear = []
     for entry in load_actuators(beside, allow_torch):
         try:
-            ((_, names),) = match_joints([entry], joints)
+            ((_, matched),) = match_joints([entry], names)
         except ActuonError as error:
             problems.append(f"{beside.name}: {error}")
             continue
-        for own in (joint for joint in found.joints if joint.name in names):
-            joint = joints[own.name]
+        for own in (joint for joint in found.joints if joint.name in matched):
+            joint = joints[own.path]
             joint.actuators.append(f"{beside.name}: {entry.name}")
             if len(joint.actuators) > 1:
                 problems.append(f"{joint.name}: is driven by {' and '.join(joint.actuators)}; must be driven by one")
                 continue
             joint.chain, bad = chain_of(entry, groups["actuators"][entry.name], own.slides)
             problems += [f"{beside.name}: {text}" for text in bad if f"{beside.name}: {text}" not in problems]
+            without_gear += [own.name] if entry.actuator.transmission is None else []
             controller = entry.actuator.controller
             if isinstance(controller, PDControlConfig) and not entry.actuator.gives_friction:
                 gains[own.name] = (controller.kp, controller.kd)
-    stiff = found.too_stiff(gains)
-    return RobotReport(list(joints.values()), problems, str(beside), [stiff] if stiff else [])
+    notes = [found.too_stiff(gains), found.geared(without_gear)]
+    return RobotReport(list(joints.values()), problems, str(beside), [note for note in notes if note])
 
 
 def _as_init(found: OwnDrives) -> RobotReport:
     """Each joint with the actuator that ``actuon init`` would write for it."""
-    joints = {own.name: _joint(own) for own in found.joints}
+    joints = {own.path: _joint(own) for own in found.joints}
     for group in grouped(found):
         sources = group.sources()
         for own in group.joints:
             stages = [(part, class_of(part)) for part in group.drives[0].config.stages]  # type: ignore[arg-type]
-            joints[own.name].chain = tuple(part_of(part, cls, sources, own.slides) for part, cls in stages)  # type: ignore[arg-type]
+            joints[own.path].chain = tuple(part_of(part, cls, sources, own.slides) for part, cls in stages)  # type: ignore[arg-type]
     return RobotReport(list(joints.values()), [], "", found.all_notes())
 
 

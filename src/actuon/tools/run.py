@@ -31,6 +31,8 @@ from actuon.sim.newton.adjoints import leave_out_adjoints
 
 from .choreography import Joint, Phase, choreography
 from .film import Film
+from .own_drives import read_own_drives
+from .starting_yaml import grouped, why_no_entries
 
 ENGINES = ("mujoco", "newton")
 FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz", ".xml")}
@@ -157,7 +159,8 @@ def simulate(
         with ReadOnce():
             found = read_actuators(robots, allow_torch)
             if not found:
-                raise RobotFileError(without_actuators(robots))
+                own = read_own_drives(path)
+                raise RobotFileError(without_actuators(robots) if grouped(own) else why_no_entries(path, own))
             configs = {robots.dof_names[column]: found[column] for column in sorted(found)}
             moving = {name: config.without_limits() if ideal else config for name, config in configs.items()}
             pairs = [(config, name) for name, config in moving.items()]

@@ -52,14 +52,12 @@ def grouped(found: OwnDrives) -> list[Group]:
     alike: dict[Any, list[OwnJoint]] = {}
     for joint in found.joints:
         if joint.drive is not None:
-            parts = (joint.drive.kp, joint.drive.kd, joint.drive.effort, joint.drive.speed)
-            key = tuple(given and (given.value, given.what) for given in parts)
-            alike.setdefault((joint.slides, key), []).append(joint)
-    names = [joint.name for joint in found.joints]
+            alike.setdefault(joint.alike, []).append(joint)
+    names = list(dict.fromkeys(joint.name for joint in found.joints))
     taken: set[str] = set()
     groups = []
     for joints in alike.values():
-        patterns = patterns_for([joint.name for joint in joints], names)
+        patterns = patterns_for(list(dict.fromkeys(joint.name for joint in joints)), names)
         name = unique_name(_called(patterns), taken)
         taken.add(name)
         drive = joints[0].drive
@@ -114,19 +112,25 @@ def save_starting_yaml(robot: Path, found: OwnDrives, path: Path) -> list[Group]
     Returns:
         What was written.
     """
+    found.check_names(robot)
     groups = grouped(found)
     if not groups:
-        reasons = "; ".join(dict.fromkeys(joint.why_not for joint in found.joints))
-        advice = (
-            ". Articulation.set_tendon_targets() moves it as it is; for actuators in its place, write an actuon.yaml "
-            "for all joints of the tendon"
-        )
-        has_tendon = "through a tendon" in reasons
-        raise RobotFileError(f"'{robot}' has no joint for an actuator: {reasons}{advice if has_tendon else ''}")
+        raise RobotFileError(why_no_entries(robot, found))
     with replacing(path) as partial:
         partial.write_text(_text(robot, found, groups), encoding="utf-8", newline="\n")
         match_joints(load_actuators(partial), [joint.name for joint in found.joints])
     return groups
+
+
+def why_no_entries(robot: Path, found: OwnDrives) -> str:
+    """What to say of a robot without a joint that an entry could be written for."""
+    reasons = "; ".join(dict.fromkeys(joint.why_not for joint in found.joints))
+    advice = (
+        ". Articulation.set_tendon_targets() moves it as it is; for actuators in its place, write an actuon.yaml for "
+        "all joints of the tendon"
+    )
+    has_tendon = "through a tendon" in reasons
+    return f"'{robot}' has no joint for an actuator: {reasons}{advice if has_tendon else ''}"
 
 
 def _text(robot: Path, found: OwnDrives, groups: list[Group]) -> str:
@@ -165,7 +169,7 @@ def _printable(text: str) -> str:
 def _entry(group: Group) -> list[str]:
     drive, entry = group.drives[0], group.entry
     slides = group.joints[0].slides
-    names = [joint.name for joint in group.joints]
+    names = list(dict.fromkeys(joint.name for joint in group.joints))
     lines = [f"  {_yaml(entry.name)}:", *_joints(entry.joints)]
     if list(entry.joints) != names:
         lines += [f"    {line}" for line in _comment(", ".join(names))]
@@ -181,6 +185,8 @@ def _entry(group: Group) -> list[str]:
         lines += [_value("        max_effort: ", drive.effort.value, sources["max_effort"])]
     else:
         lines += ["    # no limit of the effort in the model: add  clamping: [{type: max_effort, max_effort: …}]"]
+    if drive.reduction is not None:
+        lines += _reduction([each.reduction for each in group.drives if each.reduction is not None])
     if drive.speed is not None:
         lines += _speed([each.speed for each in group.drives if each.speed is not None], slides)
     return lines
@@ -191,6 +197,15 @@ def _speed(alike: list[Given], slides: bool) -> list[str]:
     text = (
         f"Speed limit {speed} {unit}, {source_of(alike)}: no part limits speed alone. With the stall effort of the "
         f"motor, {{type: dc_motor, saturation_effort: …, velocity_limit: {speed}, max_motor_effort: …}} does."
+    )
+    return [f"    {line}" for line in _comment(text)]
+
+
+def _reduction(alike: list[Given]) -> list[str]:
+    ratio = f"{alike[0].value:g}"
+    text = (
+        f"Reduction {ratio}, {source_of(alike)}: gains and limits here are those of the joint. With figures of the "
+        f"motor, transmission: {{type: gear, ratio: {ratio}, rotor_inertia: …}} has it; limits are then the motor's."
     )
     return [f"    {line}" for line in _comment(text)]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,15 @@ def print_report(console: Console, robot: Path, report: Any) -> None:
     if beside:
         text += f", from {Path(beside).name} beside it"
     console.print(escape(text), highlight=False)
-    if beside == "":
+    if beside == "" and any(joint.chain for joint in report.joints):
         console.print("shown are the engine's own drives, as  actuon init  would write them", highlight=False)
+    count = Counter(joint.name for joint in report.joints)
     alike: dict[Any, list[str]] = {}
     for joint in report.joints:
         shown = joint.chain or ((joint.drive,) if joint.drive is not None else ())
-        alike.setdefault((bool(joint.actuators), joint.type, shown), []).append(joint.name)
+        alike.setdefault((bool(joint.actuators), joint.type, shown), []).append(
+            joint.name if count[joint.name] == 1 else joint.path
+        )
     rows = [("\n".join(names), parts, has_actuator) for (has_actuator, _, parts), names in alike.items()]
     _print_parts(console, "joints", rows)
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pxr import Sdf, Tf, Usd, UsdUtils
+from pxr import Sdf, Tf, Usd, UsdPhysics, UsdUtils
 
 from ...errors import RobotFileError, listed, shown
 from ...files import check_readable, is_unicode, where_not_utf8
 from ...typing import PathLike
 from ..names import shortest_endings
-from .joints import JOINT_TYPES, MANY_AXES, dofs_of
+from .joints import JOINT_TYPES, MANY_AXES, JointDof, dofs_of
 
 FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 
@@ -179,6 +179,45 @@ def joint_paths(root: Usd.Prim) -> dict[str, str]:
     """DOFs that can be driven, below ``root``: as little of the end of their label as makes them unique → the path."""
     dofs = [dof for prim in everything_below(root) for dof in dofs_of(prim)]
     return dict(zip(shortest_endings([dof.label for dof in dofs]), (dof.path for dof in dofs), strict=True))
+
+
+def names_in_robots(root: Usd.Prim) -> dict[str, str]:
+    """Paths of DOFs that can be driven, below ``root`` → their names in a simulation: as little of the end of the label
+    as makes it unique in its robot, which is all that joints connect. DOFs of several robots can have the same name."""
+    parents: dict[str, str] = {}
+
+    def robot_of(body: str) -> str:
+        parents.setdefault(body, body)
+        while parents[body] != body:
+            parents[body] = body = parents[parents[body]]
+        return body
+
+    dofs = []
+    for prim in everything_below(root):
+        bodies = _bodies_of(prim) if prim.IsA(UsdPhysics.Joint) else []
+        for body in bodies[1:]:
+            parents[robot_of(body)] = robot_of(bodies[0])
+        dofs += [(dof, bodies[0] if bodies else "") for dof in dofs_of(prim)]
+    robots: dict[str, list[JointDof]] = {}
+    for dof, body in dofs:
+        robots.setdefault(robot_of(body), []).append(dof)
+    names = {}
+    for own in robots.values():
+        names |= dict(zip((dof.path for dof in own), shortest_endings([dof.label for dof in own]), strict=True))
+    return names
+
+
+def _bodies_of(joint: Usd.Prim) -> list[str]:
+    """Paths of the rigid bodies that a joint connects; what stands still is none."""
+    bodies = []
+    for name in ("physics:body0", "physics:body1"):
+        relationship = joint.GetRelationship(name)
+        for target in relationship.GetForwardedTargets() if relationship else []:
+            prim = joint.GetStage().GetPrimAtPath(target)
+            while prim and not prim.IsPseudoRoot() and not prim.HasAPI(UsdPhysics.RigidBodyAPI):
+                prim = prim.GetParent()
+            bodies += [str(prim.GetPath())] if prim and not prim.IsPseudoRoot() else []
+    return bodies
 
 
 def why_not_driven(prim: Usd.Prim) -> str:
