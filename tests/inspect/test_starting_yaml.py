@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 
 import mujoco
 import numpy as np
 import pytest
-from pxr import Sdf, Usd, UsdPhysics
+from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
 import actuon
 from actuon.tools.own_drives import read_own_drives
@@ -402,8 +403,52 @@ def test_usd_drives_are_converted_to_radians(tmp_path):
     assert "kp: 57.29578  # drive:angular:physics:stiffness, per degree in the file, of 'hip'" in text
     assert "kd: 0.0  # schema default of drive:angular:physics:damping of 'hip'" in text
     assert "Speed limit 3.14159 rad/s, newton:velocityLimit of 'hip'" in text
-    assert "kp: 0.0  # to be set: an acceleration drive, whose stiffness is per inertia, at 'slide'" in text
+    assert "kp: 0.0  # to be set: an acceleration drive at 'slide', stiffness 5 1/s² and damping 0 1/s, each " in text
     assert "Left out, no PhysicsDriveAPI, which others have: knee." in text
+
+
+@pytest.mark.parametrize(("length", "mass"), [(1.0, 1.0), (0.01, 1.0), (1.0, 0.001), (0.0254, 0.45359237)], ids=str)
+def test_usd_drives_are_converted_to_metres_and_kilograms(length, mass, tmp_path, complaint):
+    """The same drives, written in other units: 20 N·m/rad, 1 N·m·s/rad and 30 N·m; 5 N/m, 0.5 N·s/m, 7 N and 3 m/s."""
+    path = tmp_path / "robot.usda"
+    stage = robot(Usd.Stage.CreateNew(str(path)))
+    UsdGeom.SetStageMetersPerUnit(stage, length)
+    UsdPhysics.SetStageKilogramsPerUnit(stage, mass)
+    torque, force = mass * length**2, mass * length
+    hip, slide, knee = (stage.GetPrimAtPath(f"/Robot/joints/{name}") for name in ("hip", "slide", "knee"))
+    for prim, axis, values in (
+        (hip, "angular", (math.radians(20.0) / torque, math.radians(1.0) / torque, 30.0 / torque)),
+        (slide, "linear", (5.0 / mass, 0.5 / mass, 7.0 / force)),
+        (knee, "angular", (math.radians(20.0), math.radians(1.0), 30.0 / torque)),
+    ):
+        drive = UsdPhysics.DriveAPI.Apply(prim, axis)
+        for create, value in zip(("Stiffness", "Damping", "MaxForce"), values, strict=True):
+            getattr(drive, f"Create{create}Attr")(value)
+    UsdPhysics.DriveAPI(knee, "angular").CreateTypeAttr("acceleration")
+    slide.CreateAttribute("newton:velocityLimit", Sdf.ValueTypeNames.Float).Set(3.0 / length)
+    stage.GetRootLayer().Save()
+
+    found = {joint["name"]: joint["drive"] for joint in json.loads(command("inspect", path, "--json"))["joints"]}
+    for name, kind, expected in (
+        ("hip", "engine drive", [(20.0, "N·m/rad"), (1.0, "N·m·s/rad"), (30.0, "N·m")]),
+        ("slide", "engine drive", [(5.0, "N/m"), (0.5, "N·s/m"), (7.0, "N")]),
+        ("knee", "acceleration drive", [(20.0, "1/s²"), (1.0, "1/s"), (30.0, "N·m")]),
+    ):
+        assert found[name]["name"] == kind
+        assert [value["unit"] for value in found[name]["values"]] == [unit for _, unit in expected]
+        numbers = [value["value"] for value in found[name]["values"]]
+        np.testing.assert_allclose(numbers, [number for number, _ in expected], rtol=1e-6)
+    text, entries = written(path)
+    for name, gains, effort in (("hip", (20.0, 1.0), 30.0), ("slide", (5.0, 0.5), 7.0), ("knee", (0.0, 0.0), 30.0)):
+        config = entries[name].actuator
+        np.testing.assert_allclose((config.controller.kp, config.controller.kd), gains, rtol=1e-6)
+        np.testing.assert_allclose(config.clamping[0].max_effort, effort, rtol=1e-6)
+    assert "Speed limit 3 m/s, newton:velocityLimit" in text
+    assert "stiffness 20 1/s² and damping 1 1/s, each times the inertia that it moves" in text
+    said = f"converted to SI: the file has metersPerUnit {length:g}, kilogramsPerUnit {mass:g}"
+    assert (said in text) == (said in command("inspect", path.rename(tmp_path / "alone.usda"))) == (torque != 1.0)
+    if torque != 1.0:
+        assert "metersPerUnit" in complaint("run", tmp_path / "alone.usda")
 
 
 def test_a_usd_robot_moves_with_what_was_written_for_it(tmp_path):

@@ -231,7 +231,7 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
         drive = _usd_drive(joint, stage) if driven else None
         why_not = "" if drive is not None else "no PhysicsDriveAPI, which others have"
         joints.append(OwnJoint(names[joint.path], joint.path, is_linear(joint), drive, why_not))
-    notes = []
+    notes = list(report.notes)
     if any(joint.actuators for joint in report.joints):
         notes.append(
             "the file has actuators of its own, which a YAML beside it does not replace;  actuon export  writes those"
@@ -248,25 +248,30 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
 def _usd_drive(joint: JointReport, stage: Usd.Stage) -> OwnDrive:
     """The drive of a joint, in SI units, and the speed limit that Newton or PhysX schemas give it."""
     from actuon.robot_files.usd.joints import dofs_of, joint_of
-    from actuon.robot_files.usd.report import is_linear
+    from actuon.robot_files.usd.report import ACCELERATION_DRIVE, is_linear
+    from actuon.robot_files.usd.stage import units_of
 
     prim = stage.GetPrimAtPath(joint_of(joint.path))
     axis = next(dof.drive for dof in dofs_of(prim) if dof.path == joint.path)
-    slides = is_linear(joint)
-    unit = "" if slides else ", per degree in the file,"
+    slides, units = is_linear(joint), units_of(stage)
+    converted = "" if units.are_si else ", in the file's units,"
+    unit = converted if slides else ", per degree in the file," if units.are_si else ", per degree in the file's units,"
     speed = None
     for name in ("newton:velocityLimit", "physxJoint:maxJointVelocity"):
         number = _number(prim, name)
         if number is not None and speed is None:
-            speed = limit(number if slides else math.radians(number), f"{name} of {{}}", joint.name)
+            moved = f"{name}{converted if slides else ''} of {{}}"
+            speed = limit(number * units.length if slides else math.radians(number), moved, joint.name)
     if joint.drive is None:
         none = no_gain("no drive in the file")
         return OwnDrive(none, none, None, speed)
     values = {value.name: (value.value, value.source) for value in joint.drive.values}
     place = f"drive:{axis}:physics"
-    effort = limit(float(values["maxForce"][0]), f"{place}:maxForce of {{}}", joint.name)  # type: ignore[arg-type]
-    if _text(prim, f"{place}:type") == "acceleration":
-        none = no_gain("an acceleration drive, whose stiffness is per inertia, at {}", joint.name)
+    largest = float(values["maxForce"][0])  # type: ignore[arg-type]
+    effort = limit(largest, f"{place}:maxForce{converted} of {{}}", joint.name)
+    if joint.drive.name == ACCELERATION_DRIVE:
+        numbers = f"stiffness {values['stiffness'][0]:g} 1/s² and damping {values['damping'][0]:g} 1/s"
+        none = no_gain(f"an acceleration drive at {{}}, {numbers}, each times the inertia that it moves", joint.name)
         return OwnDrive(none, none, effort, speed)
     given = []
     for name in ("stiffness", "damping"):
@@ -282,8 +287,3 @@ def _number(prim: object, name: str) -> float | None:
     attribute = prim.GetAttribute(name)  # type: ignore[attr-defined]
     value = attribute.Get() if attribute else None
     return float(value) if isinstance(value, (int, float)) else None
-
-
-def _text(prim: object, name: str) -> str | None:
-    attribute = prim.GetAttribute(name)  # type: ignore[attr-defined]
-    return attribute.Get() if attribute else None

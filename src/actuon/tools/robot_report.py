@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,6 @@ class RobotReport(Report):
 
     actuators_from: str = ""
     """The YAML file; empty where there is none, and the chains are what ``actuon init`` would write."""
-    notes: list[str] = field(default_factory=list)
-    """What is not wrong, and to be known."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport
             if isinstance(controller, PDControlConfig) and not entry.actuator.gives_friction:
                 gains[own.name] = (controller.kp, controller.kd)
     notes = [found.too_stiff(gains), found.geared(without_gear)]
-    return RobotReport(list(joints.values()), problems, str(beside), [note for note in notes if note])
+    return RobotReport(list(joints.values()), problems, [note for note in notes if note], str(beside))
 
 
 def _as_init(found: OwnDrives) -> RobotReport:
@@ -153,7 +151,7 @@ def _as_init(found: OwnDrives) -> RobotReport:
         for own in group.joints:
             stages = [(part, class_of(part)) for part in group.drives[0].config.stages]  # type: ignore[arg-type]
             joints[own.path].chain = tuple(part_of(part, cls, sources, own.slides) for part, cls in stages)  # type: ignore[arg-type]
-    return RobotReport(list(joints.values()), [], "", found.all_notes())
+    return RobotReport(list(joints.values()), [], found.all_notes())
 
 
 def problems_of(report: Report | YamlReport) -> list[str]:

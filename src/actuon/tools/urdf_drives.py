@@ -47,8 +47,8 @@ def read_urdf(path: Path) -> UrdfDrives:
 
 
 def _parsed(data: bytes) -> Element:
-    """The root of a document, read as leniently as MuJoCo does: space before the XML declaration, bytes that are not
-    UTF-8 and prefixes that are not declared are no errors."""
+    """The root of a document, read as leniently as MuJoCo does: it may have space before the XML declaration, bytes
+    that are not UTF-8, and prefixes that are not declared."""
     builder, parser = TreeBuilder(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
     parser.CharacterDataHandler = builder.data

@@ -21,16 +21,19 @@ from ..actuator_parsed import ActuatorParsed
 from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
 from .joints import JointDof, dofs_of
 from .parse import parse_actuator_prim, stage_and_root
-from .stage import StageLike, composition_problems, everything_below
+from .stage import StageLike, Units, composition_problems, everything_below, units_of
 
 FROM_NETWORK = "network file"
 """The source of a value that a network's own file says."""
 
+ACCELERATION_DRIVE = "acceleration drive"
+"""Name of an engine's drive whose gains are per inertia of what it moves."""
 _DRIVE = {
-    "stiffness": ("N·m/rad", 0.0),
-    "damping": ("N·m·s/rad", 0.0),
-    "maxForce": ("N·m", math.inf),
+    "stiffness": ("N·m/rad", "1/s²", 0.0),
+    "damping": ("N·m·s/rad", "1/s", 0.0),
+    "maxForce": ("N·m", "N·m", math.inf),
 }
+"""Units of drives of forces and of accelerations, and the default."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ class Report:
 
     joints: list[JointReport]
     problems: list[str]
+    notes: list[str] = field(default_factory=list)
+    """What is not wrong, and to be known."""
 
 
 def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> Report:
@@ -86,12 +91,13 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
     joints: dict[str, JointReport] = {}
     parsed: list[ActuatorParsed] = []
     problems = composition_problems(stage)
+    units = units_of(stage)
     networks = ReadOnce()
     with networks:
         for prim in everything_below(root):
             for dof in dofs_of(prim):
                 name = dof.label.rsplit("/", 1)[-1]
-                joints[dof.path] = JointReport(name, dof.path, prim.GetTypeName(), drive=_drive(prim, dof))
+                joints[dof.path] = JointReport(name, dof.path, prim.GetTypeName(), drive=_drive(prim, dof, units))
             if prim.GetTypeName() == ACTUATOR:
                 try:
                     found = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
@@ -112,7 +118,8 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
                 problems.append(f"{target}: is driven by {' and '.join(joint.actuators)}; must be driven by one")
     if not joints:
         problems.append(f"'{root.GetPath()}' has no joint that can be driven")
-    return Report(list(joints.values()), problems)
+    notes = [] if units.are_si else [f"values of drives are converted to SI: the file has {units}"]
+    return Report(list(joints.values()), problems, notes)
 
 
 def is_linear(joint: JointReport) -> bool:
@@ -157,18 +164,24 @@ def part_of(config: Config, cls: type, sources: Mapping[str, str], linear: bool 
     return Part(cls.__name__, kind.value if kind is not None else "", values)
 
 
-def _drive(joint: Usd.Prim, dof: JointDof) -> Part | None:
+def _drive(joint: Usd.Prim, dof: JointDof, units: Units) -> Part | None:
     """The ``PhysicsDriveAPI`` of a DOF, in SI units: USD writes angular ones per degree."""
     axis, linear = dof.drive, dof.is_linear
     if f"PhysicsDriveAPI:{axis}" not in joint.GetPrimTypeInfo().GetAppliedAPISchemas():
         return None
+    kind = joint.GetAttribute(f"drive:{axis}:physics:type")
+    is_acceleration = bool(kind) and kind.Get() == "acceleration"
     values = []
-    for name, (unit, default) in _DRIVE.items():
+    for name, (unit, unit_per_inertia, default) in _DRIVE.items():
         attribute = joint.GetAttribute(f"drive:{axis}:physics:{name}")
         value = attribute.Get() if attribute else None
         value = value if isinstance(value, (int, float)) else default
         if not linear and name != "maxForce":
             value = math.degrees(value)
+        if not is_acceleration or name == "maxForce":
+            lengths = (1 if name == "maxForce" else 0) if linear else 2
+            value *= units.mass * units.length**lengths
+        unit = unit_per_inertia if is_acceleration else unit
         source = AUTHORED if attribute and attribute.HasAuthoredValue() else SCHEMA_DEFAULT
         values.append(Value(name, rounded(value), unit_at_joint(unit, linear), source))
-    return Part("engine drive", "drive", tuple(values))
+    return Part(ACCELERATION_DRIVE if is_acceleration else "engine drive", "drive", tuple(values))

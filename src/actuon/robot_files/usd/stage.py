@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import math
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pxr import Sdf, Tf, Usd, UsdPhysics, UsdUtils
+from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics, UsdUtils
 
 from ...errors import RobotFileError, listed, shown
 from ...files import check_readable, is_unicode, where_not_utf8
@@ -146,6 +148,42 @@ def find_prim(stage: Usd.Stage, path: PrimLike) -> Usd.Prim:
         known = [str(child.GetPath()) for child in parent.GetChildren()]
         raise RobotFileError(f"there is no prim '{text}'; {listed(text, known, f'prims below {parent.GetPath()}')}")
     return prim
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units in which a stage is written."""
+
+    length: float
+    """``metersPerUnit`` [m]."""
+    mass: float
+    """``kilogramsPerUnit`` [kg]."""
+
+    @property
+    def are_si(self) -> bool:
+        """Whether values need no conversion."""
+        return math.isclose(self.length, 1.0) and math.isclose(self.mass, 1.0)
+
+    def __str__(self) -> str:
+        return f"metersPerUnit {self.length:g}, kilogramsPerUnit {self.mass:g}"
+
+
+def units_of(stage: Usd.Stage) -> Units:
+    """The units of a stage. As in Newton, those that it does not author are metres and kilograms.
+
+    Raises:
+        RobotFileError: One is not a length or a mass.
+    """
+    has_length = UsdGeom.StageHasAuthoredMetersPerUnit(stage)
+    has_mass = UsdPhysics.StageHasAuthoredKilogramsPerUnit(stage)
+    units = Units(
+        UsdGeom.GetStageMetersPerUnit(stage) if has_length else 1.0,
+        UsdPhysics.GetStageKilogramsPerUnit(stage) if has_mass else 1.0,
+    )
+    if not (0.0 < units.length < math.inf and 0.0 < units.mass < math.inf):
+        name = Path(stage.GetRootLayer().identifier).name
+        raise RobotFileError(f"'{name}': got {units}; both must be finite and > 0 [m and kg]")
+    return units
 
 
 def everything_below(root: Usd.Prim) -> Iterator[Usd.Prim]:

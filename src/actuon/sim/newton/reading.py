@@ -96,11 +96,17 @@ def new_builder(newton: Any) -> Any:
 
 def _read_usd(newton: Any, given: Usd.Stage | PathLike) -> RobotFile:
     from ...robot_files.usd.attributes import ACTUATOR
-    from ...robot_files.usd.stage import check_stage, everything_below, open_stage
+    from ...robot_files.usd.stage import check_stage, everything_below, open_stage, units_of
 
     source = Path(given) if isinstance(given, (str, os.PathLike)) else None
     stage = check_stage(given) if source is None else open_stage(source)
     name = Path(stage.GetRootLayer().identifier).name
+    units = units_of(stage)
+    if not units.are_si:
+        raise RobotFileError(
+            f"'{name}' cannot be simulated: it has {units}; both must be 1. Newton does not convert units, and efforts "
+            "of actuators are in SI: write its lengths, masses and drives in metres and kilograms"
+        )
     builder = new_builder(newton)
     prims = everything_below(stage.GetPseudoRoot())
     ours = [str(prim.GetPath()) for prim in prims if prim.GetTypeName() == ACTUATOR]
