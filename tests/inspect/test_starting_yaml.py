@@ -199,6 +199,119 @@ def test_a_pair_of_servos_and_bounds_that_differ(tmp_path):
     assert "max_effort: 7.0  # actuatorfrcrange of joint 'turn', which is -7 to 3: max_effort has one bound" in text
 
 
+HINGE = """
+<mujoco><option timestep="DT" integrator="Euler" gravity="0 0 0"/><worldbody><body name="base">
+  <geom size=".05" mass="1"/>
+  <body name="link"><joint name="hinge" axis="0 1 0"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -.3" size=".02" mass=".5" contype="0" conaffinity="0"/></body>
+</body></worldbody><actuator>SERVO</actuator></mujoco>
+"""
+
+
+def hinge(path, servo, dt=0.002):
+    path.write_text(HINGE.replace("SERVO", servo).replace("DT", str(dt)))
+    return path
+
+
+def stepped_by_mujoco(path, controls):
+    """Positions under plain ``mj_step``."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data, moved = mujoco.MjData(model), []
+    for control in controls:
+        data.ctrl[:] = control
+        mujoco.mj_step(model, data)
+        moved.append(data.qpos[0])
+    return moved
+
+
+@pytest.mark.parametrize(
+    ("late", "dt", "atol"),
+    [
+        ('delay=".02" nsample="20"', 0.002, 1e-6),
+        ('delay=".005" nsample="20"', 0.002, 1e-6),
+        ('delay=".005" nsample="20" interp="linear"', 0.002, 1e-6),
+        ('delay=".02" nsample="4"', 0.002, 1e-6),
+        ('delay=".005" nsample="20" interp="linear"', 0.0004, 1e-6),
+        ('delay=".005" nsample="20" interp="cubic"', 0.002, 1e-3),
+    ],
+)
+def test_a_late_servo_moves_as_late_with_actuators(late, dt, atol, tmp_path):
+    path = hinge(tmp_path / "late.xml", f'<position name="servo" joint="hinge" kp="20" kv=".5" {late}/>', dt)
+    targets = np.where(np.arange(200) < 50, 0.0, 0.5)
+    text, _ = written(path)
+    assert "# delay of the position servo 'servo'" in text
+    moved = []
+    with actuon.MujocoSimulation(path) as simulation, actuon.ArticulationActuators("base") as actuators:
+        for target in targets:
+            actuators.articulation.set_dof_position_targets([[target]])
+            simulation.step()
+            moved.append(actuators.articulation.get_dof_positions().numpy()[0, 0])
+    np.testing.assert_allclose(moved, stepped_by_mujoco(path, targets), rtol=0, atol=atol)
+    assert "delay" in command("inspect", path)
+
+
+def test_a_motor_that_lags_gives_its_effort_as_late(tmp_path):
+    """But for a step: MuJoCo filters the control of the step before."""
+    motor = '<general name="motor" joint="hinge" gainprm="1" dyntype="filterexact" dynprm=".05"/>'
+    path = hinge(tmp_path / "late.xml", motor)
+    text, _ = written(path)
+    assert "time_constant: 0.05  # time constant of the motor 'motor'" in text
+    efforts = np.where(np.arange(200) < 50, 0.0, 0.1)
+    moved = []
+    with actuon.MujocoSimulation(path) as simulation, actuon.ArticulationActuators("base") as actuators:
+        for effort in efforts:
+            moved.append(actuators.articulation.get_dof_positions().numpy()[0, 0])
+            actuators.set_dof_feedforward_effort_targets([[effort]])
+            simulation.step()
+    np.testing.assert_allclose(moved, stepped_by_mujoco(path, efforts), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("servo", "said"),
+    [
+        (
+            '<position name="s" joint="hinge" kp="20" timeconst=".05"/>',
+            "the time constant of 0.05 s of the position servo 's': no stage lags targets",
+        ),
+        (
+            '<position name="s" joint="hinge" kp="20" delay=".01" nsample="9"/><velocity joint="hinge" kv="1"/>',
+            "the delay of 0.01 s of the position servo 's': other actuators of its joint have another one",
+        ),
+        (
+            '<position name="s" joint="hinge" kp="20" delay="30" nsample="20000"/>',
+            "the delay of 30 s of the position servo 's': no stage is so long",
+        ),
+        (
+            '<motor name="s" joint="hinge" delay=".01" nsample="9"/>',
+            "the delay of 0.01 s of the motor 's': stages delay targets, and not efforts",
+        ),
+        (
+            '<pid name="s" joint="hinge" kp="20" ki="3" slewmax="2"/>',
+            "the integral gain of 3 and the slew limit of 2 of the PID 's'",
+        ),
+        (
+            '<cylinder name="s" joint="hinge" timeconst=".1" area="1"/>',
+            "the time constant of 0.1 s of the actuator 's': its effort is not read",
+        ),
+    ],
+)
+def test_what_is_left_out_of_a_late_servo_is_said(servo, said, tmp_path):
+    path = hinge(tmp_path / "late.xml", servo)
+    assert f"! left out: {said}" in command("inspect", path)
+    assert f"note: left out: {said}" in command("init", path)
+    assert f"# Left out: {said}." in path.with_name("late.actuon.yaml").read_text()
+
+
+def test_a_servo_of_an_integrated_velocity_is_to_be_set(tmp_path):
+    path = hinge(
+        tmp_path / "late.xml", '<intvelocity name="s" joint="hinge" kp="20" kv=".5" gear="2" actrange="-1 1"/>'
+    )
+    text, _ = written(path)
+    assert (
+        "kp: 0.0  # to be set: 's' follows the integral of its control, with kp 80 and kd 2, as no controller" in text
+    )
+
+
 def test_joints_with_the_same_drive_are_one_entry(tmp_path):
     text, entries = written(copied(ASSETS / "quadruped.xml", tmp_path))
     assert {name: entry.joints for name, entry in entries.items()} == {

@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from actuon.components.delay_time import TimeDelayConfig
 from actuon.declare.config import rounded
 from actuon.sim import MujocoSimulation
+from actuon.sim.mujoco.servos import read_lags
 from actuon.sim.robot import Robot
 from actuon.warp_messages import quiet
 
-from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, gain, limit, no_gain
+from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, gain, limit, no_gain, source_of
 from .urdf_drives import UrdfDrives, read_urdf
+
+_INTEGRATED = "integrated velocity servo"
+_LONGEST = 9999
+"""Longest delay that a stage has memory for [steps]."""
 
 
 def read_mujoco(path: Path) -> OwnDrives:
@@ -23,7 +30,7 @@ def read_mujoco(path: Path) -> OwnDrives:
     with MujocoSimulation(path) as simulation:
         model = _Model(simulation, path)
         joints = [joint for i, robot in enumerate(simulation.robots) for joint in model.joints_of(i, robot)]
-        return OwnDrives(joints, model.has_actuators, model.urdf.notes, dt=simulation.dt)
+        return OwnDrives(joints, model.has_actuators, [*model.urdf.notes, *model.left_out()], dt=simulation.dt)
 
 
 class _Model:
@@ -45,6 +52,7 @@ class _Model:
             moment, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
         )
         self._moment = moment
+        self._left_out: dict[str, list[Given]] = {}
         self._on: dict[int, list[int]] = {}
         """Actuators on each joint."""
         self._through: dict[int, np.ndarray] = {}
@@ -70,7 +78,8 @@ class _Model:
             if not why_not:
                 effort = limit(float(efforts[0, i]), self._source_of_limit(joint, float(efforts[0, i])), name)
                 gains = self._gains(joint, float(kp[i]), float(kd[i]))
-                drive = OwnDrive(*gains, effort, self.urdf.speeds.get(name), self.urdf.reductions.get(name))
+                speed, reduction = self.urdf.speeds.get(name), self.urdf.reductions.get(name)
+                drive = OwnDrive(*gains, effort, speed, reduction, **self._late(joint, bool(kp[i] or kd[i])))
             joints.append(OwnJoint(name, robot.dof_paths[i], robot.slides[i], drive, why_not, float(inertias[dof])))
         return joints
 
@@ -107,7 +116,11 @@ class _Model:
         if not kp and not kd:
             kind = self._kind(actuators[0])
             text = f"no gains in the {kind} {{}}"
-            if "servo" in kind and len(actuators) > 1:
+            if kind == _INTEGRATED:
+                scale = -(float(self._model.actuator_gear[actuators[0], 0]) ** 2)
+                kp, kd = (scale * float(value) + 0.0 for value in self._model.actuator_biasprm[actuators[0], 1:3])
+                text = f"{{}} follows the integral of its control, with kp {kp:g} and kd {kd:g}, as no controller here"
+            elif "servo" in kind and len(actuators) > 1:
                 text = "several servos, the first {}, which cannot be told apart"
             none = no_gain(text, name)
             return none, none
@@ -130,9 +143,49 @@ class _Model:
             given.append(gain(value, f"{kind} {{}}{times}", whose))
         return given[0], given[1]
 
+    def _late(self, joint: int, has_gains: bool) -> dict[str, Any]:
+        """What makes the actuators of a joint late, as arguments of `OwnDrive`. What no stage does is `left_out`."""
+        found = {i: read_lags(self._mujoco, self._model, i) for i in self._on.get(joint, [])}
+        is_same = len({(lags.delay, lags.interpolation) for lags in found.values()}) == 1
+        shortest_dt = min(float(self._model.opt.timestep), TimeDelayConfig(0.0).shortest_dt)
+        late: dict[str, Any] = {}
+        for i, lags in found.items():
+            kind, name = self._kind(i), self._name(i)
+            if lags.delay > 0.0 and has_gains and is_same and lags.delay <= _LONGEST * shortest_dt:
+                cubic = ", interpolated cubically there" if lags.interpolation > 1 else ""
+                cut = ", as far as its history reaches" if lags.delay < self._model.actuator_delay[i] else ""
+                late["delay"] = Given(rounded(lags.delay), f"delay of the {kind} {{}}{cut}{cubic}", name)
+                late["interpolates"] = lags.interpolation > 0
+                if shortest_dt < TimeDelayConfig(0.0).shortest_dt:
+                    late["shortest_dt"] = Given(rounded(shortest_dt), "time step of the model")
+            elif lags.delay > 0.0:
+                why = "stages delay targets, and not efforts" if not has_gains else "no stage is so long"
+                why = why if is_same else "other actuators of its joint have another one"
+                self._leave_out(f"the delay of {lags.delay:g} s of the {kind} {{}}: {why}", name)
+            if lags.time_constant > 0.0 and kind == "motor" and len(found) == 1:
+                late["lag"] = Given(rounded(lags.time_constant), f"time constant of the {kind} {{}}", name)
+            elif lags.time_constant > 0.0:
+                why = "no stage lags targets" if has_gains else "its effort is not read"
+                self._leave_out(f"the time constant of {lags.time_constant:g} s of the {kind} {{}}: {why}", name)
+            if lags.integral or lags.slew:
+                both = f"the integral gain of {lags.integral:g} and the slew limit of {lags.slew:g}"
+                self._leave_out(f"{both} of the {kind} {{}}", name)
+        return late
+
+    def _leave_out(self, what: str, name: str) -> None:
+        self._left_out.setdefault(what, []).append(Given(0.0, what, name))
+
+    def left_out(self) -> list[str]:
+        """What is not in the drives of joints that were read."""
+        return [f"left out: {source_of(alike)}" for alike in self._left_out.values()]
+
     def _kind(self, i: int) -> str:
         """What to call an actuator, from what it does."""
         mujoco, model = self._mujoco, self._model
+        if model.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_INTEGRATOR):
+            return _INTEGRATED
+        if model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_PID):
+            return "PID"
         if model.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_MUSCLE):
             return "muscle"
         fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)

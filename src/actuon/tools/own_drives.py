@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from actuon.actuator_config import ActuatorConfig
 from actuon.components.controllers.pd import PDControlConfig
+from actuon.components.delay_time import InterpolatedDelayConfig, TimeDelayConfig
+from actuon.components.effects.current_loop import CurrentLoopEffectConfig
 from actuon.components.limits.max_effort import MaxEffortClampingConfig
 from actuon.declare.config import rounded
 from actuon.errors import RobotFileError
@@ -60,18 +62,35 @@ class OwnDrive:
     """Largest speed [rad/s or m/s]."""
     reduction: Given | None = None
     """Turns of the motor for one of the joint, which all of these values are of [1]."""
+    delay: Given | None = None
+    """By how much its targets are late [s]."""
+    interpolates: bool = False
+    """Whether targets between two that arrive late are interpolated."""
+    shortest_dt: Given | None = None
+    """Time step for which a delay needs more memory than by default [s]."""
+    lag: Given | None = None
+    """Time constant of its effort [s]."""
 
     @property
     def config(self) -> ActuatorConfig:
         """The same as an actuator."""
         limits = [] if self.effort is None else [MaxEffortClampingConfig(self.effort.value)]
-        return ActuatorConfig(PDControlConfig(self.kp.value, self.kd.value), limits)
+        lags = [] if self.lag is None else [CurrentLoopEffectConfig(self.lag.value)]
+        return ActuatorConfig(PDControlConfig(self.kp.value, self.kd.value), limits, self._delay(), effects=lags)
+
+    def _delay(self) -> TimeDelayConfig | None:
+        if self.delay is None:
+            return None
+        kind = InterpolatedDelayConfig if self.interpolates else TimeDelayConfig
+        memory = {} if self.shortest_dt is None else {"shortest_dt": self.shortest_dt.value}
+        return kind(self.delay.value, **memory)
 
     @property
     def alike(self) -> Hashable:
         """The same for drives with the same values, from sources of the same kind."""
-        parts = (self.kp, self.kd, self.effort, self.speed, self.reduction)
-        return tuple(part and (part.value, part.what) for part in parts)
+        limits = (self.effort, self.speed, self.reduction)
+        parts = (self.kp, self.kd, *limits, self.delay, self.shortest_dt, self.lag)
+        return self.interpolates, *(part and (part.value, part.what) for part in parts)
 
     @property
     def is_complete(self) -> bool:

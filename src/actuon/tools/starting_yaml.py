@@ -43,6 +43,9 @@ class Group:
             "kp": [drive.kp for drive in self.drives],
             "kd": [drive.kd for drive in self.drives],
             "max_effort": [drive.effort for drive in self.drives if drive.effort is not None],
+            "delay": [drive.delay for drive in self.drives if drive.delay is not None],
+            "shortest_dt": [drive.shortest_dt for drive in self.drives if drive.shortest_dt is not None],
+            "time_constant": [drive.lag for drive in self.drives if drive.lag is not None],
         }
         return {name: source_of(given) for name, given in alike.items() if given}
 
@@ -175,8 +178,13 @@ def _entry(group: Group) -> list[str]:
         lines += [f"    {line}" for line in _comment(", ".join(names))]
     if slides:
         lines += ["    # slides: N and m"]
-    lines += ["    controller:", "      type: pd"]
     sources = group.sources()
+    if drive.delay is not None:
+        lines += ["    delay:", f"      type: {'interpolated_delay' if drive.interpolates else 'time_delay'}"]
+        lines += [_value("      delay: ", drive.delay.value, sources["delay"])]
+    if drive.shortest_dt is not None:
+        lines += [_value("      shortest_dt: ", drive.shortest_dt.value, sources["shortest_dt"])]
+    lines += ["    controller:", "      type: pd"]
     lines += [_value("      kp: ", drive.kp.value, sources["kp"])]
     same = "the same" if drive.is_complete else "to be set too"
     lines += [_value("      kd: ", drive.kd.value, same if sources["kd"] == sources["kp"] else sources["kd"])]
@@ -185,6 +193,9 @@ def _entry(group: Group) -> list[str]:
         lines += [_value("        max_effort: ", drive.effort.value, sources["max_effort"])]
     else:
         lines += ["    # no limit of the effort in the model: add  clamping: [{type: max_effort, max_effort: …}]"]
+    if drive.lag is not None:
+        lines += ["    effects:", "      - type: current_loop"]
+        lines += [_value("        time_constant: ", drive.lag.value, sources["time_constant"])]
     if drive.reduction is not None:
         lines += _reduction([each.reduction for each in group.drives if each.reduction is not None])
     if drive.speed is not None:

@@ -13,6 +13,7 @@ from actuon.sim.mujoco.added_drives import copy_values, new_drive, with_actuator
 from actuon.sim.mujoco.drives import Drives
 from actuon.sim.mujoco.limits import Limits
 from actuon.sim.mujoco.names import find_keyframe, joint_name, why_no_robot
+from actuon.sim.mujoco.servos import Lags, read_lags
 
 ALL = np.array([0])
 
@@ -139,17 +140,19 @@ def test_what_cannot_be_given_stiffness_says_why_and_is_silenced_all_the_same(te
         assert (values == now).all()
 
 
-def test_a_servo_with_a_filter_a_delay_or_an_integral_is_said_not_to_be_plain():
+def test_what_makes_a_servo_late_is_read():
     texts = {
-        '<position joint="j" kp="7"/>': "",
-        '<position joint="j" kp="7" timeconst="0.1"/>': "filter",
-        '<position joint="j" kp="7" delay="0.01" nsample="8"/>': "delay",
-        '<pid joint="j" kp="7" ki="1"/>': "integral or slew limit",
+        '<position joint="j" kp="7"/>': Lags(0.0, 0, 0.0, 0.0, 0.0),
+        '<position joint="j" kp="7" timeconst="0.1"/>': Lags(0.0, 0, 0.1, 0.0, 0.0),
+        '<position joint="j" kp="7" delay="0.01" nsample="8"/>': Lags(0.01, 0, 0.0, 0.0, 0.0),
+        '<position joint="j" kp="7" delay="0.03" nsample="8" interp="linear"/>': Lags(0.016, 1, 0.0, 0.0, 0.0),
+        '<pid joint="j" kp="7" ki="1" slewmax="2"/>': Lags(0.0, 0, 0.0, 1.0, 2.0),
     }
-    for text, why in texts.items():
-        _, drives = read(text)
+    for text, expected in texts.items():
+        model, drives = read(text)
+        assert model.opt.timestep == 0.002
         assert drives.follows(0, "position")
-        assert drives.servos[0][0].lags == why
+        assert read_lags(mujoco, model, 0) == expected
 
 
 def test_damping_ratio_and_inherited_range_are_read_as_they_are_compiled():

@@ -28,8 +28,6 @@ class Servo:
     scale: float = 1.0
     """``ctrl`` = scale · target + offset. It holds the gear, and other units, such as 0 to 255 for a gripper."""
     offset: float = 0.0
-    lags: str = ""
-    """Why it is not a plain servo, such as ``"filter"``: what follows the target is a state of its own."""
 
     def gains(self, model: Any) -> tuple[float, float]:
         """Stiffness and damping at the joint or tendon."""
@@ -52,8 +50,7 @@ def read_servo(mujoco: Any, model: Any, actuator: int) -> Servo | None:
     is_affine = model.actuator_biastype[actuator] == int(mujoco.mjtBias.mjBIAS_AFFINE)
     if not is_affine or gear == 0.0 or model.actuator_plugin[actuator] >= 0:
         return None
-    lags = _lags(mujoco, model, actuator)
-    if lags is None:
+    if model.actuator_dyntype[actuator] not in _kinds(mujoco, "NONE", "FILTER", "FILTEREXACT", "PID"):
         return None
     control = int(model.actuator_ctrladr[actuator])
     gain = float(model.actuator_gainprm[actuator, 0])
@@ -62,7 +59,7 @@ def read_servo(mujoco: Any, model: Any, actuator: int) -> Servo | None:
         if constant != 0.0:
             return None
         position, velocity = _pid_inputs(mujoco, model, actuator)
-        return Servo(actuator, gear, position, velocity, gear, 0.0, lags)
+        return Servo(actuator, gear, position, velocity, gear, 0.0)
     if model.actuator_gaintype[actuator] != int(mujoco.mjtGain.mjGAIN_FIXED):
         return None
     if gain == 0.0:
@@ -75,7 +72,7 @@ def read_servo(mujoco: Any, model: Any, actuator: int) -> Servo | None:
     scale = 1.0 if own == gain else own / gain
     offset = -constant / gain if constant else 0.0
     inputs = {"position": control} if is_position else {"velocity": control}
-    return Servo(actuator, gear, **inputs, scale=gear * scale, offset=offset, lags=lags)
+    return Servo(actuator, gear, **inputs, scale=gear * scale, offset=offset)
 
 
 def _pid_inputs(mujoco: Any, model: Any, actuator: int) -> tuple[int, int]:
@@ -86,16 +83,39 @@ def _pid_inputs(mujoco: Any, model: Any, actuator: int) -> tuple[int, int]:
     return control if has_position else -1, control + has_position if has_velocity else -1
 
 
-def _lags(mujoco: Any, model: Any, actuator: int) -> str | None:
-    """What stands between a target and the effort; None where it is not a target then."""
-    kinds = {
-        int(mujoco.mjtDyn.mjDYN_NONE): "",
-        int(mujoco.mjtDyn.mjDYN_FILTER): "filter",
-        int(mujoco.mjtDyn.mjDYN_FILTEREXACT): "filter",
-        int(mujoco.mjtDyn.mjDYN_PID): "integral or slew limit",
-    }
-    kind = kinds.get(int(model.actuator_dyntype[actuator]))
-    return "delay" if kind == "" and model.actuator_delay[actuator] > 0.0 else kind
+@dataclass(frozen=True)
+class Lags:
+    """What stands between the control of an actuator and its effort."""
+
+    delay: float
+    """By how much the control is late, as far as its history reaches back [s]."""
+    interpolation: int
+    """Order of what is between two controls: 0 holds the last one, 1 is linear, 2 cubic."""
+    time_constant: float
+    """Of a first-order filter of the control [s]; 0 without one."""
+    integral: float
+    """Integral gain of a PID."""
+    slew: float
+    """Largest change of a PID's target per time [rad/s or m/s]; 0 without a limit."""
+
+
+def read_lags(mujoco: Any, model: Any, actuator: int) -> Lags:
+    """What makes the effort of an actuator follow its control late."""
+    samples, interpolation = (int(number) for number in model.actuator_history[actuator])
+    dynamics, parameters = model.actuator_dyntype[actuator], model.actuator_dynprm[actuator]
+    is_pid = dynamics in _kinds(mujoco, "PID")
+    return Lags(
+        delay=min(float(model.actuator_delay[actuator]), samples * float(model.opt.timestep)),
+        interpolation=interpolation,
+        time_constant=float(parameters[0]) if dynamics in _kinds(mujoco, "FILTER", "FILTEREXACT") else 0.0,
+        integral=float(model.actuator_gainprm[actuator, 0]) if is_pid else 0.0,
+        slew=float(parameters[1]) if is_pid else 0.0,
+    )
+
+
+def _kinds(mujoco: Any, *names: str) -> list[int]:
+    """Numbers of kinds of activation dynamics."""
+    return [int(getattr(mujoco.mjtDyn, f"mjDYN_{name}")) for name in names]
 
 
 def keep(model: Any, actuators: list[int]) -> list[np.ndarray]:
