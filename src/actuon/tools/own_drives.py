@@ -82,8 +82,9 @@ class OwnDrive:
         if self.delay is None:
             return None
         kind = InterpolatedDelayConfig if self.interpolates else TimeDelayConfig
-        memory = {} if self.shortest_dt is None else {"shortest_dt": self.shortest_dt.value}
-        return kind(self.delay.value, **memory)
+        if self.shortest_dt is None:
+            return kind(self.delay.value)
+        return kind(self.delay.value, shortest_dt=self.shortest_dt.value)
 
     @property
     def alike(self) -> Hashable:
@@ -255,9 +256,10 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
         notes.append(
             "the file has actuators of its own, which a YAML beside it does not replace;  actuon export  writes those"
         )
-    chosen, driven = {joint.path for joint in joints}, {joint.name for joint in joints if joint.drive is not None}
+    chosen = {joint.path for joint in joints}
+    driven_names = {joint.name for joint in joints if joint.drive is not None}
     everyone = names_in_robots(stage.GetPseudoRoot())
-    others = [other for other, name in everyone.items() if name in driven and other not in chosen]
+    others = [other for other, name in everyone.items() if name in driven_names and other not in chosen]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         notes.append(f"a YAML beside the file drives joints of the same names in other robots alike: {others[0]}{more}")

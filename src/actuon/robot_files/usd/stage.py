@@ -239,7 +239,7 @@ def names_in_robots(root: Usd.Prim) -> dict[str, str]:
     robots: dict[str, list[JointDof]] = {}
     for dof, body in dofs:
         robots.setdefault(robot_of(body), []).append(dof)
-    names = {}
+    names: dict[str, str] = {}
     for own in robots.values():
         names |= dict(zip((dof.path for dof in own), shortest_endings([dof.label for dof in own]), strict=True))
     return names
