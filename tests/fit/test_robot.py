@@ -12,8 +12,20 @@ import pytest
 
 import actuon
 from actuon.errors import LogError, ParameterError
-from actuon.fit import JointLog, Log, Model, RobotPlant, SearchOptions, apply, fit_logs, load_plant, read_logs
+from actuon.fit import (
+    JointLog,
+    KnownLoadPlant,
+    Log,
+    Model,
+    RobotPlant,
+    SearchOptions,
+    apply,
+    fit_logs,
+    load_plant,
+    read_logs,
+)  # fmt: skip
 from tests.support.paths import DATA
+from tests.support.pendulums import pendulum_log
 
 mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("cmaes")
@@ -181,6 +193,95 @@ def test_a_trial_that_diverges_does_not_disturb_the_others(arm: Path) -> None:
     both = plant.errors(free, [np.array([[30.0], [1e8]]), np.array([[20.0], [20.0]])])
     assert np.isinf(both[1]).all()
     np.testing.assert_allclose(both[0], alone[0], rtol=1e-6)
+
+
+ONE_JOINT = """
+<mujoco>
+  <worldbody>
+    <body name="bob">
+      <joint name="joint" axis="0 1 0"/>
+      <inertial pos="0 0 -0.1" mass="0.5" diaginertia="1e-9 1e-9 1e-9"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+PD = actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.05), effects=[actuon.FrictionEffectConfig(0.02, 0.01)])
+GROWING = Model(
+    "pd", PD, (actuon.fit.Parameter("controller.kp", 0.1, 1e9, 1.0, "log"),), {"controller.kp": "kp"}, {"kp": 1.0}
+)
+
+
+@pytest.fixture
+def pendulum(tmp_path: Path) -> Path:
+    path = tmp_path / "pendulum.xml"
+    path.write_text(ONE_JOINT)
+    return path
+
+
+def held_pendulum(kp: float, seconds: float = 0.8, off: float = np.inf) -> Log:
+    """A pendulum at 0.3 rad, which a motor is told to move, and that is switched off after ``off`` [s]."""
+    time = 0.002 * np.arange(round(seconds / 0.002))
+    command = 0.6 * np.sin(6.0 * time)
+    return pendulum_log(f"kp{kp:g}.csv", time, np.full(len(time), 0.3), command, time < off, kp=kp)
+
+
+def test_a_robot_of_one_joint_moves_as_a_known_load(pendulum: Path) -> None:
+    """Gains grow with a setting of the log, in runs side by side and one after another, and motors are switched off."""
+    logs = [held_pendulum(1.0), held_pendulum(4.0), held_pendulum(2.0, 0.4, 0.15), held_pendulum(1.0, 0.4)]
+    robot, known = RobotPlant(pendulum, logs, dt=0.002), KnownLoadPlant(logs, dt=0.002)
+    candidates = [np.array([[1.0], [3.0]])]
+    expected = known.residuals([GROWING], candidates)
+    for paths, wanted in zip(robot.residuals([GROWING], candidates), expected, strict=True):
+        np.testing.assert_allclose(paths, wanted, atol=2e-3)
+    assert np.abs(expected[1] - expected[0]).max() > 0.1
+    np.testing.assert_allclose(
+        robot.errors([GROWING], candidates), known.errors([GROWING], candidates), rtol=0.02, atol=1e-4
+    )
+
+
+def test_a_log_without_the_setting_that_a_gain_grows_with_is_refused(pendulum: Path) -> None:
+    log = held_pendulum(1.0)
+    plant = RobotPlant(pendulum, [dataclasses.replace(log, settings={})], dt=0.002)
+    with pytest.raises(ParameterError, match=r"controller\.kp: needs the setting 'kp' of the log"):
+        plant.errors([GROWING], [np.ones((1, 1))])
+
+
+def test_a_trial_that_diverges_does_so_in_each_run_of_an_environment(pendulum: Path) -> None:
+    logs = [held_pendulum(1.0, seconds) for seconds in (0.8, 0.42, 0.38)]
+    model = dataclasses.replace(GROWING, times={})
+    errors = RobotPlant(pendulum, logs, dt=0.002).errors([model], [np.array([[1.0], [1e8]])])
+    assert np.isinf(errors[1]).all()
+    alone = RobotPlant(pendulum, logs, dt=0.002).errors([model], [np.array([[1.0]])])
+    np.testing.assert_allclose(errors[0], alone[0], rtol=1e-6)
+
+
+def test_a_trial_that_diverges_in_one_run_is_itself_in_the_next(pendulum: Path) -> None:
+    """The long run and the short one of ``kp`` 1e8 diverge; the other short one follows in the environment of one."""
+    logs = [held_pendulum(1.0, 0.8), held_pendulum(1e8, 0.4), held_pendulum(1.0, 0.38)]
+    for candidates in ([[1.0], [2.0]], [[2.0]]):
+        together = RobotPlant(pendulum, logs, dt=0.002)
+        errors = together.errors([GROWING], [np.array(candidates)])
+        paths = together.residuals([GROWING], [np.array(candidates)])
+        assert np.isinf(errors[:, 1]).all()
+        assert np.isnan(paths[1]).any(axis=1).all()
+        for run in (0, 2):
+            alone = RobotPlant(pendulum, [logs[run]], dt=0.002)
+            np.testing.assert_allclose(errors[:, run], alone.errors([GROWING], [np.array(candidates)])[:, 0], rtol=1e-6)
+            np.testing.assert_allclose(
+                paths[run], alone.residuals([GROWING], [np.array(candidates)])[0], rtol=1e-5, atol=1e-7
+            )
+
+
+def test_runs_after_one_in_which_all_trials_diverge_are_simulated(pendulum: Path) -> None:
+    logs = [held_pendulum(1e8, 0.8), held_pendulum(1e8, 0.42), held_pendulum(1.0, 0.38)]
+    plant, candidates = RobotPlant(pendulum, logs, dt=0.002), [np.array([[1.0], [2.0]])]
+    alone = RobotPlant(pendulum, [logs[2]], dt=0.002)
+    errors = plant.errors([GROWING], candidates)
+    assert np.isinf(errors[:, :2]).all()
+    np.testing.assert_allclose(errors[:, 2], alone.errors([GROWING], candidates)[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(
+        plant.residuals([GROWING], candidates)[2], alone.residuals([GROWING], candidates)[0], rtol=1e-5, atol=1e-7
+    )
 
 
 def test_windows_start_at_the_measured_state(arm: Path) -> None:

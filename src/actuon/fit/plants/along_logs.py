@@ -59,15 +59,12 @@ class AlongLogsPlant:
         inertias, loads, pushes = known[id(log)]
         at = run.log.time[0] + self._dt * np.arange(run.steps)
         found = []
-        for joint, logged in enumerate(run.log.joints):
+        for joint in range(len(run.log.joints)):
             table = np.zeros((run.steps, len(COLUMNS)), np.float32)
             columns = dict(zip(COLUMNS, table.T, strict=True))
             columns["command"][:] = run.command[run.past :, joint]
             columns["effort_command"][:] = run.effort_command[run.past :, joint]
-            columns["enabled"][:] = 1.0
-            if logged.enabled is not None:
-                rows = np.searchsorted(run.log.time, at + 1e-9, side="right") - 1
-                columns["enabled"][:] = logged.enabled[np.clip(rows, 0, None)]
+            columns["enabled"][:] = run.enabled[run.past :, joint]
             columns["position"][:] = run.position[:, joint]
             columns["weight"][:] = run.weight
             columns["load"][:] = np.interp(at, log.time, loads[:, joint])

@@ -39,6 +39,9 @@ COLUMNS = ("command", "effort_command", "enabled", "position", "weight", "load",
 ``load`` and ``inertia`` come on top of those of the pendulum, for a joint of a robot whose other joints move, and
 ``push`` is what they do to it by their acceleration, of which friction knows nothing, as in engines."""
 
+MOTOR_ENABLED = "motor_enabled"
+"""Input of `MotorSwitch`: 1 while the motor is switched on, else 0."""
+
 WIDTH = wp.constant(len(COLUMNS))
 PI = wp.constant(math.pi)
 
@@ -139,7 +142,7 @@ class KnownLoad(Component):
     closing_law = load_closing_law
     STATES = ("row", "error")
     CLOSING_STATES = ("error",)
-    OUTPUTS = ("motor_enabled", "measured", "weight", custom_signal(JOINT_LOAD), "push", "moving_inertia")
+    OUTPUTS = (custom_signal(MOTOR_ENABLED), "measured", "weight", custom_signal(JOINT_LOAD), "push", "moving_inertia")
     CLOSING_OUTPUTS = ("next_q", "next_qd")
     OPTIONAL_SIGNALS = MappingProxyType({"dry_friction": 0.0, "viscous_friction": 0.0})
     _returns = ("target_q", "feedforward")
@@ -171,12 +174,19 @@ class KnownLoad(Component):
         return super().arguments() | {"table": self._table}
 
 
+@dataclass(frozen=True)
+class MotorSwitchConfig(Config):
+    """A motor that the log switches on and off."""
+
+
 @wp.func
-def switch_law(effort: float, motor_enabled: float):
-    return effort * motor_enabled
+def switch_law(effort: float, custom_motor_enabled: float):
+    return effort * custom_motor_enabled
 
 
 class MotorSwitch(Component):
     """No effort while the log says that the motor is switched off: its winding is open."""
 
+    config = MotorSwitchConfig
     law = switch_law
+    OPTIONAL_INPUTS = (MOTOR_ENABLED,)

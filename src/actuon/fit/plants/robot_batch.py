@@ -11,17 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from ...actuator_config import ActuatorConfig
+from ...actuator_config import ActuatorConfig, part_kind
 from ...attach.articulation_actuators import ArticulationActuators
 from ...attach.engine_inertia import inertia_at_joints
 from ...components.delay_time import InterpolatedDelayConfig
 from ...components.sensors.encoder import SensorEncoder
+from ...declare.registry import ComponentKind
 from ...sim import Articulation
 from ...sim.mujoco.batch import FEW
 from ...sim.mujoco.warnings import without_prints_of_mujoco
 from ..link import is_of_link
 from ..models import Model
 from ..parameters import place_of
+from .load_stage import MOTOR_ENABLED, MotorSwitchConfig
 from .robot_model import RobotModel
 from .robot_runs import BEFORE, RobotRun, packed
 
@@ -76,11 +78,16 @@ class RobotBatch:
         self._robot, self._models, self._candidates, self._runs, self._dt = robot, models, candidates, runs, dt
         self._slots = packed([run.steps for run in runs])
         self._trials = candidates * len(self._slots)
+        self._is_switched = any((run.enabled == 0.0).any() for run in runs)
         configs, self._delays = [], []
         for model in models:
             config, delay = split_delay(model.config(model.start))
-            configs.append(config)
+            configs.append(_switched(config) if self._is_switched else config)
             self._delays.append(delay)
+        self._factors = [
+            {path: np.array([model.factors(run.log.settings)[path] for run in runs]) for path in model.times}
+            for model in models
+        ]
         self._simulation = MujocoSimulation(robot.model, max(self._trials, FEW + 1), dt)
         self._simulation.hide()
         name = self._simulation.robots[0].name
@@ -92,9 +99,16 @@ class RobotBatch:
         self._columns = self._articulation.dof_columns(list(robot.joints))
         self._order = np.argsort(self._columns)
         self._writers = self._find_writers(configs)
-        self._bias = np.zeros((candidates, len(models)))
+        self._table = [
+            {path: np.full(self._simulation.num_envs, np.nan) for path in model.written(model.start[None])}
+            for model in models
+        ]
+        """Numbers of each joint that are in the actuators and the engine, by path, shape (N,)."""
+        self._joint = np.arange(len(models))
+        shape = (len(self._slots), candidates, len(models))
+        self._late, self._share = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
+        self._bias, self._zero = np.zeros(shape), np.zeros(shape)
         self._zeros = np.zeros((candidates, len(runs), len(models)))
-        self._zero = np.zeros((len(self._slots), candidates, len(models)))
         self._plan()
 
     def _plan(self) -> None:
@@ -124,6 +138,7 @@ class RobotBatch:
             self._rows[at:, slot] = self._rows[at - 1, slot]
         self._command = np.concatenate([run.command for run in runs])
         self._effort = np.concatenate([run.effort_command for run in runs])
+        self._enabled = np.concatenate([run.enabled for run in runs])
 
     def _find_writers(self, configs: Sequence[ActuatorConfig]) -> list[_Writer]:
         width = self._articulation.num_dofs
@@ -175,6 +190,7 @@ class RobotBatch:
         for path, run in zip(paths, self._runs, strict=True):
             path[:, 0] = run.start[0]
         since = [0] * len(self._slots)
+        ended: set[int] = set()
 
         def look(step: int, shown: np.ndarray) -> None:
             for slot, run in enumerate(self._of[step]):
@@ -185,13 +201,11 @@ class RobotBatch:
         def end(slot: int, run: int, is_dead: np.ndarray) -> None:
             paths[run][is_dead] = np.nan
             since[slot] = 0
+            ended.add(run)
 
-        try:
-            with without_prints_of_mujoco():
-                self._play(candidates, zeros, look, end)
-        except _AllDivergedError:
-            return [np.full_like(path, np.nan) for path in paths]
-        return paths
+        with contextlib.suppress(_AllDivergedError), without_prints_of_mujoco():
+            self._play(candidates, zeros, look, end)
+        return [path if r in ended else np.full_like(path, np.nan) for r, path in enumerate(paths)]
 
     def _play(
         self,
@@ -208,54 +222,83 @@ class RobotBatch:
             look: Gets a step, and the positions that encoders show after it, shape (S, C, J).
             end: Gets a slot, its run that is over, and which candidates diverged in it, shape (C,).
         """
-        self._write(candidates)
+        values = [self._by_run(joint, np.asarray(own, float)) for joint, own in enumerate(candidates)]
         self._zeros = np.broadcast_to(zeros, self._zeros.shape)
         robots = self._articulation
         shape = (len(self._slots), self._candidates, len(self._columns))
-        is_dead = np.zeros(shape[:2], bool)
+        is_dead = np.zeros(self._simulation.num_envs, bool)
         is_commanded, is_pushed = self._command.any(), self._effort.any()
+        switches = np.zeros(0)
         for step in range(len(self._weights)):
-            for slot, run in self._begins.get(step, ()):
-                self._begin(slot, run)
-                is_dead[slot] = False
+            if step in self._begins:
+                self._begin(self._begins[step], values, is_dead)
             if is_commanded:
                 robots.set_dof_position_targets(self._inputs(self._command, step, self._zero))
             if is_pushed:
                 self._actuators.set_dof_feedforward_effort_targets(self._inputs(self._effort, step))
+            if self._is_switched:
+                now = self._enabled[self._rows[step]]
+                if not np.array_equal(now, switches):
+                    switches = now
+                    self._actuators.set_dof_custom_inputs(
+                        MOTOR_ENABLED, self._by_env(np.broadcast_to(now[:, None], shape))
+                    )
             self._simulation.step()
-            self._stop_diverged(is_dead)
+            self._stop_diverged(is_dead, is_last=step >= max(self._begins))
             position = robots.values("joint_q")[: self._trials]
             look(step, position[:, self._columns].reshape(shape) + self._bias + self._zero)
             for slot, run in self._ends.get(step, ()):
-                end(slot, run, is_dead[slot])
+                end(slot, run, is_dead[: self._trials].reshape(shape[:2])[slot])
 
     def _inputs(self, table: np.ndarray, step: int, less: np.ndarray | float = 0.0) -> np.ndarray:
         """What goes in at a step, delayed as in each trial, in the order of the robot's DOFs, shape (N, D)."""
         near = self._rows[step][:, None, None] - self._late
         values = table[near, self._joint] + self._share * (table[near - 1, self._joint] - table[near, self._joint])
-        rows = (values - less).reshape(self._trials, -1)[:, self._order]
+        return self._by_env(values - less)
+
+    def _by_env(self, values: np.ndarray) -> np.ndarray:
+        """Values of shape (S, C, J) for all environments, in the order of the robot's DOFs, shape (N, D)."""
+        rows = values.reshape(self._trials, -1)[:, self._order]
         spare = self._simulation.num_envs - self._trials
         return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
 
-    def _write(self, candidates: Sequence[np.ndarray]) -> None:
-        """Put the numbers of all trials into actuators and engine."""
-        values = [model.written(np.asarray(own, float)) for model, own in zip(self._models, candidates, strict=True)]
-        of = np.arange(self._simulation.num_envs) % self._candidates
-        for writer in self._writers:
-            writer.write(values[writer.joint][writer.path][of])
-        late = np.zeros((1, self._candidates, len(self._models)))
+    def _by_run(self, joint: int, candidates: np.ndarray) -> dict[str, np.ndarray]:
+        """Numbers of a joint by path, multiplied by the factors of each run, shape (C, R)."""
+        factors, same = self._factors[joint], np.ones(len(self._runs))
+        written = self._models[joint].written(candidates)
+        return {path: np.outer(own, factors.get(path, same)) for path, own in written.items()}
+
+    def _envs(self, slot: int) -> np.ndarray:
+        """Environments of a slot, with the spare ones at the end of the last."""
+        is_last = slot == len(self._slots) - 1
+        end = self._simulation.num_envs if is_last else (slot + 1) * self._candidates
+        return np.arange(slot * self._candidates, end)
+
+    def _set_values(self, slot: int, run: int, values: Sequence[dict[str, np.ndarray]]) -> bool:
+        """Give a slot the numbers of a run. Returns whether any of them is another than before."""
+        envs = self._envs(slot)
+        of = np.arange(len(envs)) % self._candidates
+        is_changed = False
+        for table, own in zip(self._table, values, strict=True):
+            for path, numbers in own.items():
+                wanted = numbers[of, run]
+                is_changed |= not np.array_equal(table[path][envs], wanted)
+                table[path][envs] = wanted
         for joint, delay in enumerate(self._delays):
             if delay is not None:
-                late[..., joint] = np.minimum(values[joint].get(DELAY, delay), BEFORE - self._dt)
-        steps = late / self._dt
-        self._late = np.floor(steps).astype(np.int64)
-        self._share = (steps - self._late).astype(np.float32)
-        self._joint = np.arange(len(self._models))
+                own = values[joint]
+                late = np.minimum(own[DELAY][:, run] if DELAY in own else delay, BEFORE - self._dt) / self._dt
+                self._late[slot, :, joint] = np.floor(late)
+                self._share[slot, :, joint] = late - np.floor(late)
+        return is_changed
+
+    def _write(self) -> None:
+        """Put the numbers of the table into actuators and engine."""
+        for writer in self._writers:
+            writer.write(self._table[writer.joint][writer.path])
         self._write_inertia()
-        self._links = [{path: own[path][of] for path in own if is_of_link(path)} for own in values]
         self._write_links()
         self._bias = self._biases()
-        self._actuators.reset()
 
     def _write_inertia(self) -> None:
         wanted = np.zeros((self._simulation.num_envs, self._articulation.num_dofs), np.float32)
@@ -268,57 +311,59 @@ class RobotBatch:
 
     def _write_links(self) -> None:
         """Put in what trials say of the links that joints move."""
-        for link, own in zip(self._robot.links, self._links, strict=True):
-            if own:
-                named = {path.partition(".")[2]: numbers for path, numbers in own.items()}
+        for link, own in zip(self._robot.links, self._table, strict=True):
+            named = {path.partition(".")[2]: numbers for path, numbers in own.items() if is_of_link(path)}
+            if named:
                 self._simulation.set_link_inertials(self._articulation.robot_ids, link, named)
 
     def _biases(self) -> np.ndarray:
-        """What encoders show more than the position [rad], shape (C, J)."""
+        """What encoders show more than the position [rad], shape (S, C, J)."""
         shown = np.zeros((self._simulation.num_envs, self._articulation.num_dofs))
         for actuator in self._actuators.actuators:
             for stage in actuator.stages:
                 if isinstance(stage, SensorEncoder):
                     shown.ravel()[actuator.effort_indices.numpy()] += stage.bias.numpy()
-        return shown[: self._candidates, self._columns]
+        return shown[: self._trials, self._columns].reshape(self._bias.shape)
 
-    def _begin(self, slot: int, run: int) -> None:
-        """Put a slot at the start of a run."""
-        envs = np.arange(slot * self._candidates, (slot + 1) * self._candidates)
-        if slot == len(self._slots) - 1:
-            envs = np.arange(envs[0], self._simulation.num_envs)
-        of = np.arange(len(envs)) % self._candidates
-        position, velocity = self._runs[run].start
-        self._zero[slot] = self._zeros[:, run]
-        first = position - self._bias - self._zero[slot]
-        self._simulation.reset(envs)
-        self._articulation.set_dof_positions(first[of][:, self._order], indices=envs)
-        self._articulation.set_dof_velocities(np.repeat(velocity[None, self._order], len(envs), 0), indices=envs)
+    def _begin(
+        self, begins: Sequence[tuple[int, int]], values: Sequence[dict[str, np.ndarray]], is_dead: np.ndarray
+    ) -> None:
+        """Put slots at the start of runs, with the numbers of all trials there."""
+        is_changed = [self._set_values(slot, run, values) for slot, run in begins]
+        if any(is_changed):
+            self._write()
+        for slot, run in begins:
+            envs = self._envs(slot)
+            of = np.arange(len(envs)) % self._candidates
+            position, velocity = self._runs[run].start
+            self._zero[slot] = self._zeros[:, run]
+            first = position - self._bias[slot] - self._zero[slot]
+            self._simulation.reset(envs)
+            self._articulation.set_dof_positions(first[of][:, self._order], indices=envs)
+            self._articulation.set_dof_velocities(np.repeat(velocity[None, self._order], len(envs), 0), indices=envs)
+            is_dead[envs] = False
 
-    def _stop_diverged(self, is_dead: np.ndarray) -> None:
-        """Let trials that diverge go on as one that does not, and remember them."""
+    def _stop_diverged(self, is_dead: np.ndarray, is_last: bool) -> None:
+        """Let trials that diverge go on as one that does not, until the next run begins in their slot.
+
+        Args:
+            is_dead: Which environments have diverged, shape (N,), updated.
+            is_last: No run begins later.
+        """
         speed = np.abs(self._articulation.values("joint_qd")).max(axis=1)
         bad = ~(speed < _FAST)
         if not bad.any():
             return
-        is_dead.ravel()[bad[: self._trials]] = True
-        good = np.flatnonzero(~bad & ~self._padded(is_dead))
-        if not good.size:
+        is_dead |= bad
+        good = np.flatnonzero(~is_dead)
+        if good.size:
+            for own in self._table:
+                for numbers in own.values():
+                    numbers[bad] = numbers[good[0]]
+            self._write()
+        elif is_last:
             raise _AllDivergedError
-        for writer in self._writers:
-            numbers = writer.array.numpy()
-            numbers[writer.places[bad[writer.envs]]] = numbers[writer.places[writer.envs == good[0]]]
-            writer.array.assign(numbers)
-        self._write_inertia()
-        self._links = [
-            {path: np.where(bad, numbers[good[0]], numbers) for path, numbers in own.items()} for own in self._links
-        ]
-        self._write_links()
         self._simulation.reset(np.flatnonzero(bad))
-
-    def _padded(self, is_dead: np.ndarray) -> np.ndarray:
-        spare = self._simulation.num_envs - self._trials
-        return np.concatenate([is_dead.ravel(), np.zeros(spare, bool)])
 
 
 def split_delay(config: ActuatorConfig) -> tuple[ActuatorConfig, float | None]:
@@ -328,6 +373,12 @@ def split_delay(config: ActuatorConfig) -> tuple[ActuatorConfig, float | None]:
             others = [other for other in config.stages if other is not part]
             return ActuatorConfig(stages=others, control_every=config.control_every), part.delay
     return config, None
+
+
+def _switched(config: ActuatorConfig) -> ActuatorConfig:
+    """A chain whose motor gives no effort while it is switched off."""
+    at = next((i + 1 for i, part in enumerate(config.stages) if part_kind(part) is ComponentKind.CONTROLLER), 0)
+    return config.with_stages([*config.stages[:at], MotorSwitchConfig(), *config.stages[at:]])
 
 
 @contextlib.contextmanager

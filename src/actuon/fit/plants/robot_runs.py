@@ -34,6 +34,8 @@ class RobotRun:
     """Target positions [rad or m] by step, from `past` steps before the run on, shape (past + steps, J)."""
     effort_command: np.ndarray
     """Commanded efforts [N·m or N], the same."""
+    enabled: np.ndarray
+    """1 where the motor is switched on, else 0, the same."""
     position: np.ndarray
     """Measured after each step [rad or m], shape (steps, J)."""
     weight: np.ndarray
@@ -91,6 +93,8 @@ def _run(log: Log, part: Log, dt: float, is_window: bool) -> RobotRun:
     edges = begin + dt * np.arange(-past, steps + 1)
     commands = [_held(log.time, edges, j.command) for j in log.joints]
     efforts = [_held(log.time, edges, j.effort_command) for j in log.joints]
+    held = np.clip(np.searchsorted(log.time, edges[:-1] + 1e-9, side="right") - 1, 0, None)
+    enabled = [np.ones(len(held)) if j.enabled is None else j.enabled[held] for j in log.joints]
     at = int(np.searchsorted(log.time, begin))
     speed = _velocities(log, at) if is_window else _velocities(part, 0)
     first = np.array([joint.position[0] for joint in part.joints])
@@ -99,6 +103,7 @@ def _run(log: Log, part: Log, dt: float, is_window: bool) -> RobotRun:
         log,
         np.stack(commands, axis=1).astype(np.float32),
         np.stack(efforts, axis=1).astype(np.float32),
+        np.stack(enabled, axis=1).astype(np.float32),
         position.astype(np.float32),
         weight,
         np.stack([first, speed]),
