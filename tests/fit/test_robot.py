@@ -284,6 +284,28 @@ def test_runs_after_one_in_which_all_trials_diverge_are_simulated(pendulum: Path
     )
 
 
+@pytest.mark.parametrize("off", [np.inf, 0.15])
+def test_efforts_reach_the_engine_as_the_chain_says(pendulum: Path, off: float) -> None:
+    """A damping that an explicit effort makes diverge, and a tangent does not."""
+    kp, kd, dt, inertia, weight = 200.0, 20.0, 0.002, 0.5 * 0.1**2, 0.5 * 9.81 * 0.1
+    chain = actuon.ActuatorConfig(
+        actuon.PDControlConfig(kp, kd), delay=actuon.InterpolatedDelayConfig(0.0), effort_mode="tangent"
+    )
+    log = held_pendulum(1.0, 0.4, off)
+    q, v, path = 0.3, 0.0, []
+    for target, is_on in zip(log.joints[0].command, log.joints[0].enabled, strict=True):
+        path.append(q)
+        effort = is_on * kp * (target - q) - weight * np.sin(q)
+        v = (inertia * v / dt + effort) / (inertia / dt + is_on * kd)
+        q += dt * v
+    plant = RobotPlant(pendulum, [log], dt=dt)
+    free = (actuon.fit.Parameter("controller.kp", 1.0, 1e3, kp),)
+    (residual,) = plant.residuals([Model("stiff", chain, free)], [np.array([[kp]])])
+    np.testing.assert_allclose(residual[0, :, 0] + log.joints[0].position, path, atol=1e-3)
+    chain.effort_mode = "explicit"
+    assert np.isinf(plant.errors([Model("stiff", chain, free)], [np.array([[kp]])])).all()
+
+
 def test_windows_start_at_the_measured_state(arm: Path) -> None:
     log = recorded(1, 2.0, 0.0)
     plant = RobotPlant(arm, [log], dt=0.002, window=0.5)

@@ -10,9 +10,11 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, Model, Parameter, SearchOptions, fit_logs
+from actuon.fit.additions import add
 from actuon.fit.fitting import fit_models
 from actuon.fit.identifiability import undetermined
 from actuon.fit.local import correlation_time, refine
+from actuon.fit.presets import Bench, preset
 from actuon.fit.search import search
 from actuon.fit.selection import groups_of
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
@@ -146,6 +148,26 @@ def test_joints_are_searched_side_by_side_or_together():
         np.testing.assert_allclose(found.values, [[0.3, 2.0], [0.7, 3.0]], atol=0.02)
     fixed = [models[0].fixed("controller.kp", 0.3).fixed("controller.kd", 2.0), models[1].fixed("controller.kd", 3.0)]
     assert [len(model.parameters) for model in fixed] == [0, 1]
+
+
+@pytest.mark.parametrize("addition", ["", "limit", "supply", "dead_band", "backlash"])
+def test_a_model_keeps_the_rate_of_its_controller_and_its_effort_mode(addition, tmp_path):
+    log = made_log(truth(0), 0, vin=12.0)
+    plant = KnownLoadPlant([log], dt=DT)
+    bench = Bench(plant.scales()[0], plant.runs, "joint")
+    model = preset("servo_m1", bench)
+    chain = model.actuator.copy()
+    chain.control_every, chain.effort_mode = 2, "tangent"
+    model = dataclasses.replace(model, actuator=chain)
+    if addition:
+        model = add(addition, model, bench)
+    for changed in (model, model.fixed("controller.kp", 2.0), model.freed(Parameter("controller.kp", 1.0, 3.0))):
+        config = changed.config(changed.start)
+        assert (config.control_every, config.effort_mode) == (2, "tangent")
+    result = fit_logs([log], model, plant=plant, options=SearchOptions(starts=1, population=4, generations=1))
+    result.save(tmp_path / "motor.yaml")
+    (entry,) = actuon.load_actuators(tmp_path / "motor.yaml")
+    assert (entry.actuator.control_every, entry.actuator.effort_mode) == (2, "tangent")
 
 
 def test_what_the_logs_do_not_tell_is_said():

@@ -182,7 +182,7 @@ def fit_log(
     replayed = replay.run(configs)
     before = sum(joint.error for joint in replayed) / len(replayed)
     result = replay.fit(configs, paths, lambda generation, error: tell((generation, error, before)))
-    found = {joint.name: configs[joint.name].with_stages(joint.actuator.stages) for joint in result.joints}
+    found = {joint.name: joint.actuator for joint in result.joints}
     return Fitted(found, before, result.error, result.interrupted, result.warnings)
 
 

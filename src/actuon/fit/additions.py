@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..actuator_config import ActuatorConfig, Part
+from ..actuator_config import Part
 from ..components.controllers.servo_pwm import ServoPWMControlConfig
 from ..components.effects.friction import FrictionEffectConfig
 from ..components.limits.battery import BatteryClampingConfig
@@ -80,7 +80,7 @@ def _backlash(model: Model, bench: Bench) -> Model:
     moved = Parameter("transmission.motor_inertia", low, high, inertia, LOG, also=tuple(behind))
     others = tuple(p for p in model.parameters if p is not armature)
     gap = Parameter("transmission.gap", 1e-4, 0.1, 0.01, LOG)
-    return dataclasses.replace(model, actuator=ActuatorConfig(stages=stages), parameters=(*others, moved, gap))
+    return dataclasses.replace(model, actuator=model.actuator.with_stages(stages), parameters=(*others, moved, gap))
 
 
 ADDITIONS: dict[str, Callable[[Model, Bench], Model]] = {
@@ -99,5 +99,6 @@ def _after_controller(model: Model, part: Part) -> list[Part]:
 
 
 def _with(model: Model, stages: list[Part], parameter: Parameter) -> Model:
-    actuator = ActuatorConfig(stages=stages, control_every=model.actuator.control_every)
-    return dataclasses.replace(model, actuator=actuator, parameters=(*model.parameters, parameter))
+    return dataclasses.replace(
+        model, actuator=model.actuator.with_stages(stages), parameters=(*model.parameters, parameter)
+    )

@@ -107,7 +107,7 @@ def with_values(actuator: ActuatorConfig, values: dict[str, float]) -> ActuatorC
     stages = list(actuator.stages)
     for position, own in by_stage.items():
         stages[position] = dataclasses.replace(stages[position], **own)  # type: ignore[type-var]
-    return ActuatorConfig(stages=stages, control_every=actuator.control_every)
+    return actuator.with_stages(stages)
 
 
 def to_unit(parameters: Sequence[Parameter], values: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from ...attach.articulation_actuators import ArticulationActuators
 from ...attach.engine_inertia import inertia_at_joints
 from ...components.delay_time import InterpolatedDelayConfig
 from ...components.sensors.encoder import SensorEncoder
+from ...declare.effort_mode import EXPLICIT
 from ...declare.registry import ComponentKind
 from ...sim import Articulation
 from ...sim.mujoco.batch import FEW
@@ -88,10 +89,12 @@ class RobotBatch:
             {path: np.array([model.factors(run.log.settings)[path] for run in runs]) for path in model.times}
             for model in models
         ]
-        self._simulation = MujocoSimulation(robot.model, max(self._trials, FEW + 1), dt)
+        is_explicit = all(config.effort_mode == EXPLICIT for config in configs)
+        model = robot.model if is_explicit else robot.spec()
+        self._simulation = MujocoSimulation(model, max(self._trials, FEW + 1), dt)
         self._simulation.hide()
         name = self._simulation.robots[0].name
-        with _silent("actuon.actuators"):
+        with _silent("actuon.actuators"), _silent("actuon.sim"):
             self._actuators = ArticulationActuators.from_actuators(
                 name, list(zip(configs, robot.joints, strict=True)), simulation=self._simulation
             )
@@ -371,7 +374,7 @@ def split_delay(config: ActuatorConfig) -> tuple[ActuatorConfig, float | None]:
     for part in config.stages:
         if isinstance(part, InterpolatedDelayConfig) and part == InterpolatedDelayConfig(part.delay):
             others = [other for other in config.stages if other is not part]
-            return ActuatorConfig(stages=others, control_every=config.control_every), part.delay
+            return config.with_stages(others), part.delay
     return config, None
 
 

@@ -22,6 +22,8 @@ _LONGEST = 10.0
 """Way of a joint that slides [m]; more is in another unit."""
 _MARGIN = 1e-6
 """By how much a position may be outside of the range of its joint [rad or m]."""
+_OPTIONS = ("disableflags", "solver", "iterations", "tolerance")
+"""What may be other than in the file."""
 _FAR = 0.05
 """Distance [rad or m] from which on a stop is out of reach."""
 
@@ -41,9 +43,8 @@ class RobotModel:
         mujoco = import_mujoco()
         check_readable(path, FORMATS)
         try:
-            is_usd = path.suffix.lower() in USD_FORMATS
-            spec = spec_of_usd(mujoco, path) if is_usd else read_spec(mujoco, path)
-            held = _keep_joints(mujoco, spec, path, logs[0])
+            spec = _read(mujoco, path)
+            held = _keep_joints(mujoco, spec, path, logs[0].path, logs[0].joint_names)
             self.model = spec.compile()
         except ActuonError:
             raise
@@ -82,6 +83,17 @@ class RobotModel:
         kind, _, axis = name.partition("_")
         value = {"mass": self.model.body_mass, "com": self.model.body_ipos, "inertia": self.model.body_inertia}[kind]
         return float(value[body, "xyz".index(axis)] if axis else value[body])
+
+    def spec(self) -> Any:
+        """Read the file again, as an `MjSpec` that compiles to `model`: to it, an engine can add actuators."""
+        mujoco = import_mujoco()
+        spec = _read(mujoco, self.path)
+        _keep_joints(mujoco, spec, self.path, "the logs", self.joints)
+        for name in _OPTIONS:
+            setattr(spec.option, name, getattr(self.model.opt, name))
+        for name in self.joints:
+            spec.joint(name).limited = bool(self.model.joint(name).limited)
+        return spec
 
     def _open_stops(self, logs: Sequence[Log]) -> None:
         """Switch the stops of joints off that were beyond them, or never near: each makes a step take longer."""
@@ -143,16 +155,20 @@ class RobotModel:
         return model
 
 
-def _keep_joints(mujoco: Any, spec: Any, path: Path, log: Log) -> list[str]:
+def _read(mujoco: Any, path: Path) -> Any:
+    return spec_of_usd(mujoco, path) if path.suffix.lower() in USD_FORMATS else read_spec(mujoco, path)
+
+
+def _keep_joints(mujoco: Any, spec: Any, path: Path, where: str, names: Sequence[str]) -> list[str]:
     """Take drives, sensors and joints that are not in the log out of a robot; the names of these joints."""
     kinds = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
     known = {joint.name: joint for joint in spec.joints if joint.type in kinds}
     if not known:
         raise RobotFileError(f"'{path}': has no hinge or slide joint")
-    for name in log.joint_names:
+    for name in names:
         if name not in known:
             raise LogError(
-                f"{log.path}: joint '{name}' is not one of '{path}'; {listed(name, known, 'joints')} Columns of a log "
+                f"{where}: joint '{name}' is not one of '{path}'; {listed(name, known, 'joints')} Columns of a log "
                 "are given other names with --columns"
             )
     for drive in spec.actuators:  # whose inertia and damping stay on the joint
@@ -162,7 +178,7 @@ def _keep_joints(mujoco: Any, spec: Any, path: Path, log: Log) -> list[str]:
             joint.damping = joint.damping + drive.gear[0] ** 2 * drive.damping
     for part in [*spec.actuators, *spec.sensors, *spec.keys]:
         spec.delete(part)
-    held = [name for name in known if name not in log.joint_names]
+    held = [name for name in known if name not in names]
     for name in held:
         spec.delete(known[name])
     return held
