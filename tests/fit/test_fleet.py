@@ -156,6 +156,23 @@ def test_robots_of_a_fleet_get_the_same_model(folder):
     assert len(result.compared[0].by_run) == 4
 
 
+def test_each_window_of_a_robot_has_its_own_error_where_it_was_held_out():
+    """A robot without friction would take another model than the fleet does."""
+    plants = {}
+    for name, friction in {"a": 1e-6, "b": 0.3}.items():
+        values = truth(0) | {"friction.dynamic": friction, "friction.viscous": 1e-6}
+        windows = [part for seed in (0, 2) for part in made_log(values, seed).split_windows(0.8)]
+        plants[name] = KnownLoadPlant(windows, dt=DT)
+    result = fit_fleet(plants, select=["pd", "pd_coulomb"], options=SHORT)
+    (chosen,) = (one.name for one in result.compared if one.chosen)
+    alone = {name: next(one.name for one in own.compared if one.chosen) for name, own in result.robots.items()}
+    assert len(set(alone.values())) == 2
+    for own in result.robots.values():
+        (by_run,) = (one.by_run for one in own.compared if one.name == chosen)
+        assert len({run.path for run in own.runs}) < len(own.runs)
+        np.testing.assert_array_equal([run.held_out for run in own.runs], by_run[:, 0])
+
+
 def test_what_was_known_of_a_robot_is_part_of_the_fleet():
     plant = KnownLoadPlant([made_log(truth(0), 0)], dt=DT)
     from actuon.fit.fitting import fit_models

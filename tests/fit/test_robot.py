@@ -23,7 +23,7 @@ from actuon.fit import (
     fit_logs,
     load_plant,
     read_logs,
-)  # fmt: skip
+)
 from tests.support.paths import DATA
 from tests.support.pendulums import pendulum_log
 

@@ -233,6 +233,19 @@ def test_a_selection_takes_the_simplest_model_that_does_well_where_it_was_not_fi
     assert all(run.held_out is not None for run in result.runs)
 
 
+def test_each_window_of_a_log_has_its_own_error_where_it_was_held_out():
+    windows = made_log(truth(1), 0).split_windows(0.6)
+    options = SearchOptions(starts=1, population=8, generations=3)
+    simple = dataclasses.replace(MODEL.fixed("friction.viscous", 0.01), name="coulomb")
+    result = fit_logs(select=[MODEL, simple], plant=KnownLoadPlant(windows, dt=DT), options=options)
+    (chosen,) = (one for one in result.compared if one.chosen)
+    assert len(result.runs) == len(windows) > 2
+    np.testing.assert_array_equal([run.held_out for run in result.runs], chosen.by_run[:, 0])
+    assert result.held_out == pytest.approx(chosen.held_out)
+    shown = [run["held_out_mrad"] for run in result.as_dict()["runs"]]
+    np.testing.assert_allclose(shown, 1e3 * chosen.by_run[:, 0])
+
+
 def test_runs_are_held_out_by_a_setting_that_varies_or_by_file():
     logs = [made_log(truth(0), i) for i in range(3)]
     assert [group.runs for group in groups_of(logs)] == [(0,), (1,), (2,)]

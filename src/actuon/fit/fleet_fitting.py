@@ -116,7 +116,7 @@ def fit_fleet(
     again = {n: RobotJob(plants[n], given) for n, result in found.items() if result.joints[0].model.name != chosen}
     for name, result in _run(again, progress, workers).items():
         by_run = next(one.by_run for one in found[name].compared if one.name == chosen)
-        found[name] = result.with_held_out(_by_run(plants[name], by_run), found[name].compared)
+        found[name] = result.with_held_out(by_run, found[name].compared)
     return FleetResult(found, tuple(compared))
 
 
@@ -138,14 +138,6 @@ def _pooled(robots: Sequence[Sequence[Compared]]) -> list[Compared]:
         train = float(np.mean([one.train for one in own]))
         pooled.append(Compared(own[0].name, own[0].parameters, train, float(by_run.mean()), {}, by_run))
     return mark_chosen(pooled)
-
-
-def _by_run(plant: Plant, errors: np.ndarray) -> dict[tuple[str, str], float]:
-    return {
-        (run.path, joint): float(errors[r, j])
-        for r, run in enumerate(plant.runs)
-        for j, joint in enumerate(plant.joints)
-    }
 
 
 def robot_folders(folder: PathLike) -> dict[str, Path]:

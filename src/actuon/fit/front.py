@@ -65,13 +65,7 @@ def fit_logs(
     result = _step_checked(plant, result)
     if not compared:
         return dataclasses.replace(result, interrupted=True)
-    errors = compared[best].by_run
-    held_out = {
-        (run.path, joint): float(errors[r, j])
-        for r, run in enumerate(plant.runs)
-        for j, joint in enumerate(plant.joints)
-    }
-    return result.with_held_out(held_out, tuple(compared))
+    return result.with_held_out(compared[best].by_run, tuple(compared))
 
 
 def candidates_of(

@@ -96,6 +96,7 @@ class FitResult:
 
     joints: tuple[FittedJoint, ...]
     runs: tuple[RunError, ...]
+    """Of each run all joints, in the order of the plant's runs and joints."""
     converged: bool
     interrupted: bool
     generations: int
@@ -200,9 +201,17 @@ class FitResult:
         with replacing(Path(path)) as partial:
             partial.write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
 
-    def with_held_out(self, errors: Mapping[tuple[str, str], float], compared: tuple[Compared, ...]) -> FitResult:
-        """The result with errors on held-out runs [rad], by log and joint, and the models that were compared."""
-        runs = tuple(dataclasses.replace(run, held_out=errors.get((run.path, run.joint))) for run in self.runs)
+    def with_held_out(self, errors: np.ndarray, compared: tuple[Compared, ...]) -> FitResult:
+        """Return the result with errors on held-out runs and the models that were compared.
+
+        Args:
+            errors: Mean absolute error of the position [rad] by run and joint, shape (R, J).
+            compared: The models.
+        """
+        runs = tuple(
+            dataclasses.replace(run, held_out=float(error))
+            for run, error in zip(self.runs, np.ravel(errors), strict=True)
+        )
         return dataclasses.replace(self, runs=runs, compared=compared)
 
 
