@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import actuon
+from actuon.bounded_yaml import read_yaml
 from actuon.errors import LogError, ParameterError
 from actuon.fit import (
     JointLog,
@@ -24,6 +25,7 @@ from actuon.fit import (
     load_plant,
     read_logs,
 )
+from actuon.fit.zeros import zeros_by_name
 from tests.support.paths import DATA
 from tests.support.pendulums import pendulum_log
 
@@ -505,6 +507,23 @@ def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_it
     assert applied.mean < 3.0 * result.error
     assert applied.as_dict()["zeros_mrad"]["third.csv"]["hip"] == pytest.approx(40.0, abs=2.0)
     assert apply(tmp_path / "pendulum.yaml", plant("third.csv", has_own_zeros=False)).mean > 3.0 * applied.mean
+
+
+def test_logs_of_the_same_name_in_two_folders_have_zeros_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "pendulum.xml"
+    path.write_text(PENDULUM)
+    paths = {"runs/a/log.csv": "first.csv", "runs/b/log.csv": "second.csv"}
+    logs = [dataclasses.replace(swinging(name), path=path) for path, name in paths.items()]
+    fix = {"hip": {"delay.delay": 0.0, "transmission.reflected_inertia": 0.004}}
+    plant = RobotPlant(path, logs, 0.002, window=0.5, usual_model="m1", fix=fix, has_own_zeros=True)
+    result = fit_logs(plant=plant, options=SearchOptions(starts=1, population=8, generations=4))
+    result.save(tmp_path / "pendulum.yaml")
+    said = read_yaml(tmp_path / "pendulum.yaml")["fit"]
+    assert said["logs"] == ["a/log.csv", "b/log.csv"]
+    assert said["zeros"]["a/log.csv"]["hip"] == pytest.approx(ZEROS["first.csv"], abs=5e-3)
+    assert said["zeros"]["b/log.csv"]["hip"] == pytest.approx(ZEROS["second.csv"], abs=5e-3)
+    twins = RobotPlant(path, [dataclasses.replace(log, path="log") for log in logs], 0.002, window=0.5)
+    assert zeros_by_name(twins, np.array([[0.1], [0.2]])) == {"log": {"hip": 0.1}, "log (2)": {"hip": 0.2}}
 
 
 @pytest.mark.parametrize("has_own_zeros", [False, True])

@@ -249,6 +249,9 @@ def test_each_window_of_a_log_has_its_own_error_where_it_was_held_out():
 def test_runs_are_held_out_by_a_setting_that_varies_or_by_file():
     logs = [made_log(truth(0), i) for i in range(3)]
     assert [group.runs for group in groups_of(logs)] == [(0,), (1,), (2,)]
+    folders = ("a", "b", "b/c")
+    same = [dataclasses.replace(log, path=f"{at}/run.csv") for at, log in zip(folders, logs, strict=True)]
+    assert [group.name for group in groups_of(same)] == ["a/run.csv", "b/run.csv", "c/run.csv"]
     windows = logs[0].split_windows(0.5)
     assert [len(group.runs) for group in groups_of(windows)] == [2, 2, 1]
     with pytest.raises(actuon.ActuonError, match="needs runs to hold out; got 1"):

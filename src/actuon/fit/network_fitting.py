@@ -22,6 +22,7 @@ from ..robot_files.yaml_files import ActuatorEntry, save_actuators
 from ..typing import PathLike
 from .applying import Applied, apply_models
 from .jobs import Here, Titled, Workers
+from .log_names import log_names
 from .models import Model, setting_of
 from .network_training import Trained, TrainingJob, TrainingRun, check_kind, run_training
 from .plants.known_load import KnownLoadPlant
@@ -95,7 +96,7 @@ class NetworkResult:
         said: dict[str, Any] = {
             "models": {self.joint: model.name},
             "error_mrad": round(1e3 * self.applied.mean, 3),
-            "logs": sorted({Path(log).name for log in self.applied.logs}),
+            "logs": sorted(log_names(self.applied.logs).values()),
             "seed": self.seed,
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }

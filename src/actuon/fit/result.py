@@ -19,6 +19,7 @@ from ..robot_files.yaml_files import ActuatorEntry, save_actuators
 from ..typing import PathLike
 from .fleet import joint_of
 from .local import CONFIDENCE
+from .log_names import log_names
 from .models import Model
 from .parameters import place_of
 from .problem import MOST_ZERO
@@ -165,12 +166,12 @@ class FitResult:
             "models": {joint.name: joint.model.name for joint in self.joints},
             "error_mrad": round(self.error * MILLI, 3),
             **({"held_out_mrad": round(self.held_out * MILLI, 3)} if self.held_out is not None else {}),
-            "logs": sorted({Path(run.path).name for run in self.runs}),
+            "logs": sorted(log_names(run.path for run in self.runs).values()),
             "seed": self.seed,
             FOUND: {joint.name: found_as_plain(joint_of(joint.name, [self]), 0) for joint in self.joints},
             **({"scaled": kept} if (kept := {n: s for n, s in scaled.items() if s["times"]}) else {}),
             **({"links": links} if (links := {j.name: own for j in self.joints if (own := j.links)}) else {}),
-            **({"zeros": {Path(log).name: dict(own) for log, own in self.zeros.items()}} if self.zeros else {}),
+            **({"zeros": zeros} if (zeros := {n: dict(own) for n, own in named_zeros(self.zeros)}) else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
 
@@ -213,6 +214,11 @@ class FitResult:
             for run, error in zip(self.runs, np.ravel(errors), strict=True)
         )
         return dataclasses.replace(self, runs=runs, compared=compared)
+
+
+def named_zeros(zeros: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Zeros of encoders by joint, with the short name of each log."""
+    return zip(log_names(zeros).values(), zeros.values(), strict=True)
 
 
 def milli_zeros(zeros: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:

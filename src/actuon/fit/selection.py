@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from ..errors import ParameterError
 from .fitting import options_for, settled, where_to_search
 from .jobs import SearchJob, Titled, Workers, searched
+from .log_names import log_names
 from .logs import Log
 from .models import Model
 from .plants.plant import Plant
@@ -87,8 +87,9 @@ def groups_of(runs: Sequence[Log]) -> list[Group]:
         parts = [chunk.tolist() for chunk in np.array_split(np.arange(len(runs)), min(len(runs), 3))]
         return [Group(f"part {i + 1}", tuple(part)) for i, part in enumerate(parts)]
     folds = [paths[i::_MOST_GROUPS] for i in range(min(_MOST_GROUPS, len(paths)))]
+    names = log_names(paths)
     return [
-        Group(", ".join(Path(path).name for path in fold), tuple(i for i, run in enumerate(runs) if run.path in fold))
+        Group(", ".join(names[path] for path in fold), tuple(i for i, run in enumerate(runs) if run.path in fold))
         for fold in folds
     ]
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .local import descend
+from .log_names import numbered
 from .models import Model
 from .plants.plant import Plant
 from .plants.robot import RobotPlant
@@ -66,8 +67,8 @@ def _halves(log_of_run: np.ndarray) -> list[tuple[list[int], list[int]]]:
 
 
 def zeros_by_name(plant: RobotPlant, zeros: np.ndarray) -> dict[str, dict[str, float]]:
-    """Zeros [rad or m], shape (L, J), by path of the log and name of the joint."""
+    """Zeros [rad or m], shape (L, J), by path of the log, numbered where logs share it, and name of the joint."""
     return {
-        log.path: {joint: float(zero) for joint, zero in zip(plant.joints, own, strict=True)}
-        for log, own in zip(plant.logs, zeros, strict=True)
+        path: {joint: float(zero) for joint, zero in zip(plant.joints, own, strict=True)}
+        for path, own in zip(numbered([log.path for log in plant.logs]), zeros, strict=True)
     }

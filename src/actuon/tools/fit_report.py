@@ -11,6 +11,7 @@ import numpy as np
 
 from actuon.files import replacing
 from actuon.fit import FitResult, Plant
+from actuon.fit.log_names import log_names
 from actuon.fit.logs import Log
 from actuon.fit.parameters import place_of
 
@@ -82,9 +83,10 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
     yield "## Runs\n"
     yield "| log | joint | fitted [mrad] | held out [mrad] |"
     yield "|---|---|--:|--:|"
+    names = log_names(run.path for run in result.runs)
     for run in result.runs:
         held_out = "" if run.held_out is None else f"{MILLI * run.held_out:.1f}"
-        yield f"| {Path(run.path).name} | {run.joint} | {MILLI * run.error:.1f} | {held_out} |"
+        yield f"| {names[run.path]} | {run.joint} | {MILLI * run.error:.1f} | {held_out} |"
     yield "\n## Pictures\n"
     for title, name in pictures:
         yield f"![{title}]({name})\n"
@@ -112,6 +114,7 @@ def _motion(path: Path, runs: Sequence[Log], joint: str, residuals: Sequence[np.
     figure, axes = plt.subplots(rows, columns, figsize=(5.0 * columns, 2.8 * rows + 0.6), squeeze=False)
     for axis in axes.flat[len(shown) :]:
         axis.set_visible(False)
+    names = log_names(run.path for run in runs)
     for axis, (run, residual) in zip(axes.flat, shown, strict=False):
         own = run.joint(joint)
         if own.command is not None:
@@ -120,7 +123,7 @@ def _motion(path: Path, runs: Sequence[Log], joint: str, residuals: Sequence[np.
         axis.plot(run.time, own.position + residual, color="C1", linewidth=1, label="model")
         axis.plot(run.time, residual, color="C3", linewidth=0.8, label="model less log")
         says = ", ".join(f"{k} {v}" for k, v in run.settings.items() if k in ("trajectory", "kp"))
-        title = f"{Path(run.path).name} {says}: {MILLI * np.abs(residual).mean():.1f} mrad"
+        title = f"{names[run.path]} {says}: {MILLI * np.abs(residual).mean():.1f} mrad"
         axis.set_title(title, fontsize=8)
         _label(axis, "time [s]", "position [rad]")
     _finish(figure, axes, path)

@@ -16,8 +16,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 
 from actuon.fit import Applied, FitResult
+from actuon.fit.log_names import log_names
 from actuon.fit.parameters import place_of
-from actuon.fit.result import RunError
+from actuon.fit.result import RunError, named_zeros
 from actuon.fit.search import Progress as Told
 from actuon.fit.selection import Compared
 
@@ -130,18 +131,17 @@ def _runs(result: FitResult) -> Table:
     windows: dict[tuple[str, str], list[RunError]] = {}
     for run in result.runs:
         windows.setdefault((run.path, run.joint), []).append(run)
+    names = log_names(path for path, _ in windows)
     for (path, joint), own in windows.items():
         held_out = [run.held_out for run in own if run.held_out is not None]
         shown = f"{MILLI * statistics.fmean(held_out):.1f}" if held_out else ""
         error = statistics.fmean(run.error for run in own)
-        table.add_row(escape(Path(path).name), escape(joint), f"{MILLI * error:.1f}", shown)
+        table.add_row(escape(names[path]), escape(joint), f"{MILLI * error:.1f}", shown)
     return table
 
 
 def _zeros(zeros: Mapping[str, Mapping[str, float]]) -> str:
-    logs = (
-        f"{Path(log).name} " + ", ".join(f"{j} {MILLI * z:.1f}" for j, z in own.items()) for log, own in zeros.items()
-    )
+    logs = (f"{log} " + ", ".join(f"{j} {MILLI * z:.1f}" for j, z in own.items()) for log, own in named_zeros(zeros))
     return f"zeros of the encoders in each log [mrad]: {'; '.join(logs)}"
 
 
@@ -154,8 +154,9 @@ def print_applied(actuators: Path, found: Applied, findings: Iterable[str]) -> N
     errors = found.as_dict()["mae_mrad"]
     table = Table("log", escape("mean absolute error [mrad]"))
     table.columns[1].justify = "right"
+    names = log_names(errors["logs"])
     for path, error in errors["logs"].items():
-        table.add_row(escape(Path(path).name), _two_digits(error))
+        table.add_row(escape(names[path]), _two_digits(error))
     console.print(table)
     if found.zeros:
         console.print(escape(_zeros(found.zeros)), highlight=False)
