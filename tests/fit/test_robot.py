@@ -14,6 +14,7 @@ import actuon
 from actuon.bounded_yaml import read_yaml
 from actuon.errors import LogError, ParameterError
 from actuon.fit import (
+    FitResult,
     JointLog,
     KnownLoadPlant,
     Log,
@@ -25,6 +26,8 @@ from actuon.fit import (
     load_plant,
     read_logs,
 )
+from actuon.fit.fitting import fit_models
+from actuon.fit.front import candidates_of
 from actuon.fit.zeros import zeros_by_name
 from tests.support.paths import DATA
 from tests.support.pendulums import pendulum_log
@@ -317,6 +320,27 @@ def test_windows_start_at_the_measured_state(arm: Path) -> None:
     first = [run[0, 0] for run in plant.residuals(models, none)]
     assert np.abs(first).max() < 1e-6
     assert plant.errors(models, none).mean() < 4e-3
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_file_of_a_search_is_of_one_robot(arm: Path, tmp_path: Path, is_alone: bool) -> None:
+    log, kept = recorded(1, 0.4), tmp_path / "search.npz"
+    free = {} if is_alone else {"shoulder": {"link.mass": (0.1, 1.0)}}
+
+    def result(resume: Path | None = kept, generations: int = 2, window: float = 0.2) -> FitResult:
+        plant = RobotPlant(arm, [log], dt=0.002, window=window, free=free)
+        options = SearchOptions(starts=1, population=8, generations=generations)
+        (models,) = candidates_of(plant, "pd_coulomb")
+        return fit_models(plant, models, options, resume=resume, refine_steps=0)
+
+    result()
+    with pytest.raises(LogError, match=r"is another search: runs: 2 of .* s in it, 4 of .* s now"):
+        result(window=0.1)
+    for one, other in zip(result(generations=3).joints, result(None, generations=3).joints, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+    arm.write_text(ARM.replace('mass="0.3"', 'mass="0.4"'))
+    with pytest.raises(LogError, match=r"is another search: .*robot: differ"):
+        result()
 
 
 def test_a_joint_that_the_robot_has_not(arm: Path) -> None:

@@ -7,8 +7,8 @@ and of the errors it was told: so what is kept to go on later is those errors, a
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
+import json
 import math
 import os
 import zipfile
@@ -25,6 +25,7 @@ from .extras import need
 from .models import Model
 from .parameters import from_unit, to_unit
 from .plants.plant import Plant
+from .search_inputs import differences, search_inputs
 
 _FEWEST = 2
 """Dimensions that CMA-ES needs; a search of fewer has some that mean nothing."""
@@ -191,7 +192,7 @@ def searching(
     each = _FEW if together and len(models) > 1 else _MANY
     population = options.population or max(32, *(each * size for size in sizes))
     groups = [_Group(own, models, options, population, begins) for own in together_or_not]
-    told = _Told(resume, models, options)
+    told = _Told(resume, lambda: search_inputs(plant, models, options, together, begins))
     generation = since = 0
     reference = np.full(len(groups), np.inf)
     interrupted = False
@@ -234,10 +235,9 @@ def _by_joint(groups: Sequence[_Group], errors: np.ndarray) -> np.ndarray:
 class _Told:
     """The errors that a search was told, generation by generation, kept in a file."""
 
-    def __init__(self, path: str | os.PathLike[str] | None, models: Sequence[Model], options: SearchOptions):
+    def __init__(self, path: str | os.PathLike[str] | None, inputs: Callable[[], dict[str, str]]):
         self._path = None if path is None else Path(path)
-        fixed = dataclasses.replace(options, generations=0, patience=0)
-        self._of = repr([(model.name, model.parameters) for model in models]) + repr(fixed)
+        self._of = {} if path is None else inputs()
         self._errors: list[np.ndarray] = []
         self._saved = 0
         if self._path is not None and self._path.exists():
@@ -247,11 +247,19 @@ class _Told:
     def _read(self, path: Path) -> list[np.ndarray]:
         try:
             with np.load(path, allow_pickle=False) as file:
-                of, errors = str(file["of"]), file["errors"]
+                said, errors = str(file["of"]), file["errors"]
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise LogError(f"'{path}': is not a search to go on with: {error}") from error
+        try:
+            of = json.loads(said)
+        except json.JSONDecodeError as error:
+            raise LogError(
+                f"'{path}': is of an earlier version, and does not say of which logs and plant; remove it, or give "
+                "another file"
+            ) from error
         if of != self._of:
-            raise LogError(f"'{path}': is the search of another model, seed or population; remove it, or give another")
+            told = differences(of, self._of) if isinstance(of, dict) else "its inputs"
+            raise LogError(f"'{path}': is another search: {told}. Remove it, or give another file")
         return list(errors)
 
     def at(self, generation: int) -> np.ndarray | None:
@@ -266,5 +274,5 @@ class _Told:
     def save(self) -> None:
         if self._path is not None and len(self._errors) > self._saved:
             with replacing(self._path) as partial, partial.open("wb") as stream:
-                np.savez_compressed(stream, of=self._of, errors=np.array(self._errors))
+                np.savez_compressed(stream, of=json.dumps(self._of), errors=np.array(self._errors))
             self._saved = len(self._errors)

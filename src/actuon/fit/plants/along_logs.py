@@ -87,6 +87,10 @@ class AlongLogsPlant:
         """The same plant with some of the runs."""
         return AlongLogsPlant(self._robot, [self._all[i] for i in runs], self._scales, self._dt)
 
+    def facts(self) -> dict[str, Any]:
+        """See `search_inputs.Described`."""
+        return {"plant": "a robot, joint by joint", "time step [s]": self._dt, "robot": self._robot.digest()}
+
     def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
         """Mean absolute error of the position [rad or m], shape (C, R, J)."""
         found = [self.errors_of(j, *own) for j, own in enumerate(zip(models, candidates, strict=True))]

@@ -15,6 +15,7 @@ from ...errors import LogError, ParameterError
 from ...typing import DeviceLike
 from ..logs import Log
 from ..models import Model, setting_of
+from ..search_inputs import digest
 from .load_batch import LoadBatch, Runs
 from .plant import Scales
 from .run_table import run_table, start_of
@@ -136,6 +137,11 @@ class KnownLoadPlant:
     def subset(self, runs: Sequence[int]) -> KnownLoadPlant:
         """The same plant with some of the runs."""
         return KnownLoadPlant([self._logs[i] for i in runs], self._given, self._dt, self._device)
+
+    def facts(self) -> dict[str, Any]:
+        """See `search_inputs.Described`."""
+        loads = [value for load in self._loads for value in (load.inertia, load.gravity)]
+        return {"plant": "a known load", "time step [s]": self._dt, "load": digest(loads)}
 
     def halved(self) -> KnownLoadPlant:
         """The same plant at half the time step."""

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ..logs import Log
 from ..models import Model
+from ..search_inputs import Described
 from .plant import Plant, Scales
 
 
@@ -50,6 +51,11 @@ class OneJoint:
         part = self._plant.subset(runs)
         assert isinstance(part, Apart)
         return OneJoint(part, self._joint)
+
+    def facts(self) -> dict[str, Any]:
+        """See `search_inputs.Described`."""
+        facts = self._plant.facts() if isinstance(self._plant, Described) else {"plant": type(self._plant).__qualname__}
+        return {**facts, "joints of the plant": ", ".join(self._plant.joints)}
 
     def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
         """Mean absolute error of the position [rad or m], shape (C, R, 1)."""

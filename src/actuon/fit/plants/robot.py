@@ -15,6 +15,7 @@ from ..link import is_of_link
 from ..logs import Log
 from ..models import Model, changed
 from ..parameters import LOG, Parameter, place_of
+from ..search_inputs import digest
 from .along_logs import AlongLogsPlant
 from .plant import Scales
 from .robot_batch import RobotBatch
@@ -91,6 +92,11 @@ class RobotPlant:
     def runs(self) -> tuple[Log, ...]:
         """Logs, or their windows."""
         return tuple(run.log for run in self._runs)
+
+    def facts(self) -> dict[str, Any]:
+        """See `search_inputs.Described`."""
+        zeros = {"zeros": digest([self.zeros])} if self.zeros.any() else {}
+        return {"plant": "a robot", "time step [s]": self._dt, "robot": self._robot.digest(), **zeros}
 
     @property
     def findings(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ...sim.mujoco.friction import is_free
 from ...sim.mujoco.load import links_of, read_spec
 from ..logs import Log
 from ..logs.units import default, held_in
+from ..search_inputs import digest
 from .usd_robot import USD_FORMATS, spec_of_usd
 
 FORMATS = (".xml", ".urdf", *USD_FORMATS)
@@ -24,6 +25,8 @@ _MARGIN = 1e-6
 """By how much a position may be outside of the range of its joint [rad or m]."""
 _OPTIONS = ("disableflags", "solver", "iterations", "tolerance")
 """What may be other than in the file."""
+_MOVING = ("body_", "jnt_", "dof_", "qpos", "tendon_", "wrap_", "eq_")
+"""How names of arrays begin that say how a model moves."""
 _FAR = 0.05
 """Distance [rad or m] from which on a stop is out of reach."""
 
@@ -83,6 +86,15 @@ class RobotModel:
         kind, _, axis = name.partition("_")
         value = {"mass": self.model.body_mass, "com": self.model.body_ipos, "inertia": self.model.body_inertia}[kind]
         return float(value[body, "xyz".index(axis)] if axis else value[body])
+
+    def digest(self) -> str:
+        """Hash what moves: bodies, joints, what ties them, and the options of the engine."""
+        model, options = self.model, self.model.opt
+        arrays = [name for name in dir(model) if name.startswith(_MOVING)]
+        values = [(name, getattr(model, name)) for name in arrays]
+        values += [(name, getattr(options, name)) for name in dir(options) if not name.startswith("_")]
+        numbers = (np.ndarray, int, float)
+        return digest(part for name, value in values if isinstance(value, numbers) for part in (name, value))
 
     def spec(self) -> Any:
         """Read the file again, as an `MjSpec` that compiles to `model`: to it, an engine can add actuators."""

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the errors that a search is told depend on, by name: so that a file of one is taken for no other."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..actuator_config import Part, part_kind
+from ..components.component import Component
+from ..components.controllers.neural import NeuralControlConfig
+from ..declare.config import Config
+from ..robot_files.parameter_paths import stage_names
+from .logs import Log
+from .models import Model
+
+if TYPE_CHECKING:
+    from .plants.plant import Plant
+    from .search import SearchOptions
+
+_SIMULATED = ("position", "command", "velocity", "effort_command", "enabled")
+_MOST = 3
+"""Differences that a message names."""
+_LONG = 40
+"""Characters from which on a value is not shown."""
+_ENDING = ("generations", "patience", "tolerance")
+"""Options that say when a search ends, and nothing else."""
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A plant that says what it depends on."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """What its errors depend on beside runs and models, by name: numbers and text."""
+
+
+def search_inputs(
+    plant: Plant,
+    models: Sequence[Model],
+    options: SearchOptions,
+    together: bool,
+    begins: Sequence[Sequence[np.ndarray]],
+) -> dict[str, str]:
+    """All that the candidates of a search and their errors depend on, as text by name, the most telling first."""
+    found: dict[str, Any] = {
+        "joints": ", ".join(plant.joints),
+        "runs": f"{len(plant.runs)} of {sum(run.duration for run in plant.runs):.6g} s",
+        "logs": digest(value for run in plant.runs for value in _of_log(run)),
+    }
+    found |= plant.facts() if isinstance(plant, Described) else {"plant": type(plant).__qualname__}
+    for joint, model in zip(plant.joints, models, strict=True):
+        found |= {f"{joint}: {name}": value for name, value in _of_model(model).items()}
+    kept = {field.name for field in dataclasses.fields(options)} - {*_ENDING}
+    found |= {name: getattr(options, name) for name in sorted(kept)}
+    found |= {"joints together": together, "where it begins": digest(own for begin in begins for own in begin)}
+    return {name: value if isinstance(value, str) else repr(value) for name, value in found.items()}
+
+
+def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Say in which inputs two searches differ; empty where they are the same."""
+    names = [name for name in dict.fromkeys([*here, *there]) if there.get(name) != here.get(name)]
+    told = [_difference(name, there.get(name, "none"), here.get(name, "none")) for name in names[:_MOST]]
+    more = len(names) - len(told)
+    return "; ".join(told) + (f"; and {more} more" if more else "")
+
+
+def _difference(name: str, there: str, here: str) -> str:
+    return f"{name}: differ" if max(len(there), len(here)) > _LONG else f"{name}: {there} in it, {here} now"
+
+
+def digest(values: Iterable[Any]) -> str:
+    """Hash arrays, numbers and text, by their values and shapes."""
+    found = hashlib.sha256()
+    for value in values:
+        if isinstance(value, np.ndarray):
+            plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+            found.update(f"{plain.dtype.str} {plain.shape}".encode() + plain.tobytes())
+        else:
+            found.update(repr(value).encode())
+        found.update(b"\0")
+    return found.hexdigest()
+
+
+def _of_log(log: Log) -> list[Any]:
+    found: list[Any] = [log.time, json.dumps(dict(log.settings), sort_keys=True, default=repr)]
+    for joint in log.joints:
+        quantities = joint.quantities()
+        found += [joint.name, *(quantities.get(name) for name in _SIMULATED)]
+    return found
+
+
+def _of_model(model: Model) -> dict[str, Any]:
+    """Of a model: its chain, what is free, and the numbers that are not."""
+    chain = model.actuator
+    found: dict[str, Any] = {
+        "model": model.name,
+        "stages": ", ".join(type(part).__name__ for part in chain.stages),
+        "control_every": chain.control_every,
+        "effort_mode": chain.effort_mode,
+    }
+    for p in model.parameters:
+        found[f"range of {p.path}"] = f"{p.low!r} to {p.high!r}, {p.scale}"
+        found |= {f"{p.path} is shared by": ", ".join(p.also)} if p.also else {}
+        found |= {f"{p.path} is above": p.above} if p.above else {}
+    free = {path for p in model.parameters for path in (p.path, *p.also)}
+    for names, part in zip(stage_names(chain.stages), chain.stages, strict=True):
+        kind = part_kind(part)
+        stage = (names or (type(part).__name__,))[-1 if kind is None or kind.several else 0]
+        found |= {
+            f"{stage}.{name}": value
+            for name, value in _of_part(part).items()
+            if free.isdisjoint(f"{own}.{name}" for own in names)
+        }
+    found |= {f"{path} grows with": name for path, name in model.times.items()}
+    found |= {f"{name} of the model": value for name, value in model.settings.items()}
+    return found | {path: value for path, value in model.links.items() if path not in free}
+
+
+def _of_part(part: Part) -> dict[str, Any]:
+    """Numbers of a stage, and what is in its file, by name."""
+    if not isinstance(part, Config):
+        return {"values": repr(part)} if isinstance(part, Component) else {}
+    found = {name: getattr(part, name) for name in part.declared()}
+    if isinstance(part, NeuralControlConfig) and (path := Path(part.model_path)).is_file():
+        found["model_path"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
