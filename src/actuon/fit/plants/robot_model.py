@@ -23,12 +23,12 @@ _LONGEST = 10.0
 """Way of a joint that slides [m]; more is in another unit."""
 _MARGIN = 1e-6
 """By how much a position may be outside of the range of its joint [rad or m]."""
-_OPTIONS = ("disableflags", "solver", "iterations", "tolerance")
-"""What may be other than in the file."""
-_MOVING = ("body_", "jnt_", "dof_", "qpos", "tendon_", "wrap_", "eq_")
-"""How names of arrays begin that say how a model moves."""
 _FAR = 0.05
 """Distance [rad or m] from which on a stop is out of reach."""
+_OPTIONS = ("disableflags", "solver", "iterations", "tolerance")
+"""Options that may be other than in the file."""
+_MOVING = ("body_", "jnt_", "dof_", "qpos", "tendon_", "wrap_", "eq_")
+"""How names of arrays begin that say how a model moves."""
 
 
 class RobotModel:
