@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .chains import chains
 from .command_line import command_line
+from .fits import fits
 from .gradients import gradients
 from .networks import network_files, networks
 from .robot_files import damaged_files, retyped_yaml, reworded_files, usd, yaml
@@ -13,6 +14,6 @@ RIGS = {
     rig.name: rig
     for rig in (
         chains, gradients, networks, network_files, yaml, usd, damaged_files, reworded_files, retyped_yaml,
-        command_line,
+        command_line, fits,
     )
 }  # fmt: skip

@@ -31,6 +31,7 @@ OPTIMISED = (
     "inspect/test_reports.py",
     "kernel/test_cuda.py",
     "outside/test_accuracy.py",
+    "outside/test_fuzz_fits.py",
     "sim/mujoco/test_driven_loop.py",
     "studio/",
 )
