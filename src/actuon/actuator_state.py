@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from .components.state import State, copy_where
+from .components.state import State, check_finite, copy_where
 from .declare.registry import ComponentKind
 from .errors import StateError, StructureError
 from .files import replacing
@@ -151,6 +150,14 @@ class ActuatorState:
         for key, array in self._saved().items():
             if key in contents or key not in added:
                 check_like(where, key, contents.get(key), array.numpy())
+        contents = self._completed(contents)
+        for prefix, state, names in self._parts():
+            values = {name: contents[f"{prefix}{name}"] for name in names}
+            if isinstance(state, State):
+                state.check_saved(f"{where}: {prefix}", values)
+            else:
+                for name, array in values.items():
+                    check_finite(f"{where}: {prefix}{name}", array)
         if self.held is not None:
             check_like(where, _CLOCK, contents.get(_CLOCK), np.array(self.clock))
             clock, every = int(contents[_CLOCK]), self.owner.control_every
@@ -159,8 +166,14 @@ class ActuatorState:
 
     def take(self, contents: Mapping[str, np.ndarray]) -> None:
         """Take over contents that were checked."""
-        for key, array in self._saved().items():
-            array.assign(contents[key] if key in contents else np.zeros(array.shape, np.float32))
+        contents = self._completed(contents)
+        for prefix, state, names in self._parts():
+            values = {name: contents[f"{prefix}{name}"] for name in names}
+            if isinstance(state, State):
+                state.take_saved(values)
+            else:
+                for name, array in values.items():
+                    _arrays_in(state)[name].assign(array)
         if self.held is not None:
             self.clock, self.in_graph = int(contents[_CLOCK]), False
 
@@ -174,19 +187,31 @@ class ActuatorState:
         return described
 
     def _saved(self) -> dict[str, wp.array]:
-        return {key: array for key, array in self.arrays().items() if key.split(".")[-1] not in _UNSAVED}
+        return {f"{prefix}{name}": array for prefix, _, arrays in self._parts() for name, array in arrays.items()}
+
+    def _parts(self) -> Iterator[tuple[str, Any, dict[str, wp.array]]]:
+        """What files hold: the state of each stage, what its arrays are called there before their names, and these."""
+        states = [(f"{position}.", state) for position, state in enumerate(self.stages)]
+        for prefix, state in [*states, ("", self.held)]:
+            if state is not None:
+                yield prefix, state, {n: array for n, array in _arrays_in(state).items() if n not in _UNSAVED}
 
     def _added(self) -> set[str]:
         """Names of arrays that older files lack. They are zero after a reset."""
         return {f"{at}.{name}" for at, component in enumerate(self.owner.stages) for name in component.ADDED_STATES}
+
+    def _completed(self, contents: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Contents with zeros for arrays that older files lack."""
+        saved, added = self._saved(), self._added()
+        lacking = {key: np.zeros(saved[key].shape, np.float32) for key in added if key not in contents}
+        return {**lacking, **contents}
 
     def arrays(self) -> dict[str, wp.array]:
         """All arrays that a step in place reads and writes, by stage and name. They stay the same."""
         found: dict[str, wp.array] = {}
         for position, state in enumerate(self.stages):
             if state is not None:
-                arrays = state.arrays() if hasattr(state, "arrays") else _arrays_of(state)
-                found |= {f"{position}.{name}": array for name, array in arrays.items()}
+                found |= {f"{position}.{name}": array for name, array in _arrays_in(state).items()}
         return found | (self.held.arrays() if self.held is not None else {})
 
     def __repr__(self) -> str:
@@ -209,8 +234,8 @@ def read_arrays(path: PathLike, what: str) -> dict[str, np.ndarray]:
     """
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError, EOFError, TypeError, zipfile.BadZipFile, KeyError) as error:
+            arrays = {key: np.asarray(file[key]) for key in file.files}
+    except Exception as error:  # whatever zipfile, zlib and NumPy raise of a damaged file
         raise StateError(f"'{path}' cannot be read as {what}: {error}") from error
     version = arrays.pop(_VERSION_NAME, np.array(1))
     if version.shape or version.dtype.kind not in "iu" or not 1 <= version <= VERSION:
@@ -244,7 +269,10 @@ def check_like(where: str, key: str, values: np.ndarray | None, like: np.ndarray
         raise StateError(f"{where}: '{key}' is missing, or of another shape or type than {like.shape}")
 
 
-def _arrays_of(state: Any) -> dict[str, wp.array]:
+def _arrays_in(state: Any) -> dict[str, wp.array]:
+    """The arrays of a state of any class, by name."""
+    if hasattr(state, "arrays"):
+        return dict(state.arrays())
     return {name: value for name, value in vars(state).items() if isinstance(value, wp.array)}
 
 

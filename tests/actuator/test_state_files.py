@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,103 @@ def test_robots_refuse_files_of_a_later_version(tmp_path):
         np.savez(path, **contents | {"__version__": np.array(2)})
         with pytest.raises(actuon.StateError, match="got version 2; this Actuon reads version 1"):
             attached.load_state(path)
+
+
+def rewritten(path, **changes):
+    """Change arrays of a file."""
+    with np.load(path) as file:
+        contents = dict(file)
+    np.savez(path, **contents | {name: change(contents[name].copy()) for name, change in changes.items()})
+
+
+def first(value):
+    """A change of the first entry of an array."""
+
+    def change(array):
+        array.flat[0] = value
+        return array
+
+    return change
+
+
+def remembered(state):
+    return {name: array.numpy().copy() for name, array in state.arrays().items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("late", {"0.newest": first(100_000)}, "0.newest: is 100000 at index 0; must be from 0 to 4"),
+        ("late", {"0.newest": first(-5)}, "0.newest: is -5 at index 0; must be from 0 to 4"),
+        ("late", {"0.filled": first(5)}, "0.filled: is 5 at index 0; must be from 0 to 4"),
+        ("late", {"0.pushes": first(-1)}, "0.pushes: is -1 at index 0; must be from 0 to 4"),
+        ("late", {"0.pushes": first(2)}, "0.filled: is 4 where 'pushes' is 2, at DOF 0; must not be larger"),
+        ("late", {"0.ring": first(np.nan)}, "0.ring: is nan at index 0, 0, 0; must be finite"),
+        ("late", {"1.integral": first(np.inf)}, "1.integral: is inf at index 0; must be finite"),
+        ("late", {"1.integral": lambda array: array.astype(np.float64)}, "'1.integral' is missing, or of another"),
+        ("held", {"held_effort": first(np.nan)}, "held_effort: is nan at index 0; must be finite"),
+        ("held", {"clock": lambda array: array + 5}, "'clock' is .*; must be from 0 to 4"),
+        ("lstm", {"0.cell": first(np.nan)}, "0.cell: is nan at index 0, 0; must be finite"),
+    ],
+)
+def test_a_damaged_file_is_refused_and_changes_nothing(name, changes, said, tmp_path):
+    actuator, path = state_files.build(name), tmp_path / "state.npz"
+    state = actuator.state()
+    state_files.run(actuator, state, 0, 7)
+    state.save(path)
+    rewritten(path, **changes)
+    state_files.run(actuator, state, 7, 9)
+    before = remembered(state)
+    for load in (state.load, actuator.load_state):
+        with pytest.raises(actuon.StateError, match=f"state.npz': {said}"):
+            load(path)
+    for key, values in remembered(state).items():
+        np.testing.assert_array_equal(values, before[key])
+
+
+def test_files_with_changed_bytes_are_read_or_refused(tmp_path):
+    actuator, path = state_files.build("late"), tmp_path / "state.npz"
+    state_files.run(actuator, state := actuator.state(), 0, 7)
+    state.save(path)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    for start in [0, len(whole) - 900] * 200:  # anywhere, and in the archive's table of contents
+        changed = bytearray(whole)
+        for at in rng.integers(start, len(whole), size=rng.integers(1, 6)):
+            changed[at] = rng.integers(256)
+        path.write_bytes(changed)
+        try:
+            read = actuator.load_state(path)
+        except actuon.StateError:
+            continue
+        state_files.run(actuator, read, 7, 8)
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "said"),
+    [
+        ("feedforward", first(np.nan), "feedforward: is nan at index 0, 0; must be finite"),
+        ("group 'late'/lags", first(5), "group 'late'/lags: is 5 at index 0; must be from 0 to 4"),
+        ("group 'late'/random", first(7), None),
+        ("group 'motor'/random", lambda words: words * 2, "group 'motor'/random: is not the state of a generator"),
+        ("group 'late'/0.newest", first(9), "group 'late': 0.newest: is 9 at index 0; must be from 0 to 4"),
+    ],
+)
+def test_robots_refuse_damaged_files_and_change_nothing(key, change, said, tmp_path):
+    pytest.importorskip("mujoco")
+    path, after = tmp_path / "state.npz", tmp_path / "after.npz"
+    with state_files.simulation() as simulation:
+        attached = state_files.ATTACHED["groups_on_robots"](simulation)
+        state_files.drive(attached, 0, 6)
+        attached.save_state(path)
+        before = path.read_bytes()
+        rewritten(path, **{key: change})
+        if said is None:  # any place of a generator is one
+            attached.load_state(path)
+            return
+        with pytest.raises(actuon.StateError, match=f"state.npz': {said}"):
+            attached.load_state(path)
+        attached.save_state(after)
+    with np.load(after) as found, np.load(io.BytesIO(before)) as expected:
+        assert found.files == expected.files
+        for name in expected.files:
+            np.testing.assert_array_equal(found[name], expected[name])

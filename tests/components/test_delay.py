@@ -90,16 +90,39 @@ def test_assign_copies_every_array():
         assert getattr(target, name).ptr != getattr(source, name).ptr
 
 
+def step(actuator, t, current, following):
+    """The effort of a step with the target ``t``, which is the target that arrives."""
+    zero = np.zeros(1, np.float32)
+    sim = {"joint_q": zero, "joint_qd": zero, "joint_target_q": np.full(1, t, np.float32), "joint_target_qd": zero}
+    sim["joint_f"] = np.zeros(1, np.float32)
+    actuator.step(sim, sim, current, following)
+    return sim["joint_f"][0]
+
+
+def test_steps_between_two_states_go_on_from_a_file_that_one_of_them_loads(tmp_path):
+    actuator = actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), delay=actuon.Delay([3], 3))
+    states = [actuator.state(), actuator.state()]
+
+    def run(targets):
+        efforts = []
+        for t in targets:
+            efforts.append(step(actuator, t, *states))
+            states.reverse()
+        return efforts
+
+    run(range(10))
+    states[0].save(tmp_path / "state.npz")
+    run(range(100, 110))
+    states[0].load(tmp_path / "state.npz")
+    assert run(range(10, 16)) == [7, 8, 9, 10, 11, 12]
+
+
 def test_lags_are_live_and_stay_within_the_ring():
     actuator = actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), delay=actuon.Delay([1], 3))
     state = actuator.state()
 
     def effort(t):
-        zero = np.zeros(1, np.float32)
-        sim = {"joint_q": zero, "joint_qd": zero, "joint_target_q": np.full(1, t, np.float32), "joint_target_qd": zero}
-        sim["joint_f"] = np.zeros(1, np.float32)
-        actuator.step(sim, sim, state, state)
-        return sim["joint_f"][0]
+        return step(actuator, t, state, state)
 
     assert [effort(t) for t in range(4)] == [0, 0, 1, 2]
     actuator.delay.delay_steps = 3

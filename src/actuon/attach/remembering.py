@@ -15,6 +15,7 @@ import warp as wp
 from ..actuator import Actuator
 from ..actuator_state import STRUCTURE, ActuatorState, check_like, check_structure, read_arrays, write_arrays
 from ..components.component import Component
+from ..components.state import check_finite
 from ..declare.parameter import Field
 from ..errors import ParameterError, SimulationError, StateError
 from ..sim import Articulation
@@ -80,8 +81,7 @@ class Remembering(abc.ABC):
         self._check_open()
         contents, where = read_arrays(path, "the state of actuators on robots"), f"'{path}'"
         check_structure(where, contents, self._structure(), "the state of {}; here are {}")
-        for key, values in self._kept().items():
-            check_like(where, key, contents.get(key), values)
+        self._check_kept(where, contents)
         parts = {}
         for name, state in self._named_states().items():
             prefix = f"{name}/"
@@ -159,6 +159,12 @@ class Remembering(abc.ABC):
     def _kept(self) -> dict[str, np.ndarray]:
         """What is saved beside the states of actuators, by name: a row for each robot, but for what is `_common`."""
         return {name: array.numpy()[self.articulation.flat_indices("joint_qd")] for name, array in self._inputs()}
+
+    def _check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
+        """Refuse what `_take_kept` cannot take over."""
+        for key, values in self._kept().items():
+            check_like(where, key, contents.get(key), values)
+            check_finite(f"{where}: {key}", contents[key])
 
     def _common(self) -> set[str]:
         """Names of what is kept for all robots together."""

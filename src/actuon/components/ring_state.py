@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import warp as wp
 from ..errors import StateError
 from ..kernel.ring import ring_size
 from ..kernel.types import CELL, LANES, Bools, Ints, Longs
-from .state import State, as_mask, refuse_reset_on_tape
+from .state import State, as_mask, check_range, refuse_reset_on_tape
 
 _serial = itertools.count(1)
 
@@ -94,6 +95,29 @@ class RingState(State):
             wp.copy(self.arrays()[name], other.arrays()[name])
         cells = self.write_idx.shape[0]
         wp.launch(_mark_as_copy, cells, [other._tag], [self._tag, self._origin], device=self.write_idx.device)
+
+    def check_saved(self, where: str, values: Mapping[str, np.ndarray]) -> None:
+        """Refuse arrays of a file that no step gives: a kernel would read and write beside the ring."""
+        n = self.num_pushes.shape[0]
+        ring = values["ring"].reshape(self.depth + 1, -1, self.columns, LANES).transpose(0, 2, 1, 3)
+        past = ring.reshape(self.depth + 1, self.columns, -1)[..., :n]  # beyond the last DOF may be anything
+        super().check_saved(where, {**values, "ring": past})
+        for name in ("pushes", "newest", "filled"):
+            check_range(f"{where}{name}", values[name], 0, self.depth)
+        most = np.repeat(values["filled"], self.cell_size)[:n]
+        bad = np.flatnonzero(most > values["pushes"])
+        if bad.size:
+            raise StateError(
+                f"{where}filled: is {most[bad[0]]} where 'pushes' is {values['pushes'][bad[0]]}, at DOF {bad[0]}; "
+                "must not be larger"
+            )
+
+    def take_saved(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take over arrays of a file that were checked. Another ring is not taken for a copy of it any more."""
+        super().take_saved(values)
+        self._spare.zero_()
+        self._origin.zero_()
+        self._tag.assign(self._tag.numpy() + 1)
 
     def _assign_some(self, other: RingState, dofs: np.ndarray) -> None:
         """Copy the past of some DOFs, whose rows lie elsewhere in the other ring."""

@@ -81,6 +81,44 @@ class State:
         """The arrays by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
 
+    def check_saved(self, where: str, values: Mapping[str, np.ndarray]) -> None:
+        """Refuse arrays of a file, of the right shapes and types, that no step gives.
+
+        Args:
+            where: What to call them in an error, before the name of each.
+            values: The arrays by name.
+
+        Raises:
+            StateError: One of them holds a value that is not allowed.
+        """
+        for name, array in values.items():
+            check_finite(f"{where}{name}", array)
+
+    def take_saved(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take over arrays of a file that were checked."""
+        arrays_by_name = self.arrays()
+        for name, array in values.items():
+            arrays_by_name[name].assign(array)
+
+
+def check_finite(where: str, values: np.ndarray) -> None:
+    """Refuse NaN and infinities in an array of a file."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        at = np.argwhere(~np.isfinite(values))[0]
+        raise StateError(f"{where}: is {values[tuple(at)]} at index {_shown_index(at)}; must be finite")
+
+
+def check_range(where: str, values: np.ndarray, low: int, high: int) -> None:
+    """Refuse numbers of a file below ``low`` or above ``high``."""
+    bad = np.flatnonzero((values < low) | (values > high))
+    if bad.size:
+        raise StateError(f"{where}: is {values[bad[0]]} at index {bad[0]}; must be from {low} to {high}")
+
+
+def _shown_index(at: np.ndarray) -> str:
+    """An index of one or more numbers, as an error shows it."""
+    return ", ".join(str(int(i)) for i in at)
+
 
 def copy_where(mask: np.ndarray | None, target: wp.array, source: wp.array) -> None:
     """Copy arrays of shape (…, N), of all DOFs or of those where ``mask``, bool of shape (N,), is true."""

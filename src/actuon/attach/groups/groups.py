@@ -329,6 +329,12 @@ class ActuatorGroups(Attachment):
             kept |= {f"group '{name}'/{key}": values for key, values in model.drawn().items()}
         return kept
 
+    def _check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
+        super()._check_kept(where, contents)
+        for name, model in self.groups.items():
+            group = f"group '{name}'/"
+            model.check_drawn(f"{where}: {group}", {key: contents[f"{group}{key}"] for key in model.drawn()})
+
     def _common(self) -> set[str]:
         return {f"group '{name}'/{STREAM}" for name in self.groups}
 

@@ -17,6 +17,7 @@ from ...components.delay import Delay
 from ...components.limits.clamping import Clamping
 from ...components.limits.dc_motor import ClampingDCMotor
 from ...components.limits.remotized import ClampingRemotized
+from ...components.state import check_range
 from ...errors import ParameterError
 from ...typing import Array, ArrayLike, IdsLike, Tensor
 from .group_model import ActuatorBase, ArticulationActions
@@ -149,6 +150,10 @@ class DelayedPDActuator(IdealPDActuator):
 
     def drawn(self) -> dict[str, np.ndarray]:
         return {**super().drawn(), "lags": self._lags.numpy().reshape(self.shape)}
+
+    def check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:
+        super().check_drawn(where, drawn)
+        check_range(f"{where}lags", drawn["lags"].ravel(), 0, self.cfg.max_delay)
 
     def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
         super().redraw(drawn)

@@ -14,7 +14,7 @@ from ...errors import ParameterError, listed
 from ...sim.ids import ids_to_reset
 from ...typing import IdsLike, PathLike
 from ..fitted_motors import DrawnMotors, FittedMotors
-from .randomisation import STREAM, Distribution, generator, set_stream, stream_of
+from .randomisation import STREAM, Distribution, check_stream, generator, set_stream, stream_of
 from .resolution import PARAMETERS, Resolved
 
 _KINDS = {"pd": "controller", "gear": "transmission"}
@@ -206,6 +206,15 @@ class RandomParameters:
         """What chance has made of the model beside its parameters, a row for each environment, and where its generator
         stands: for `redraw`."""
         return {STREAM: stream_of(self._rng)}
+
+    def check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:
+        """Refuse what `drawn` never gives.
+
+        Args:
+            where: What to call it in an error, before the name of each array.
+            drawn: Of a file.
+        """
+        check_stream(f"{where}{STREAM}", drawn[STREAM])
 
     def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
         """Take over what `drawn` gave."""

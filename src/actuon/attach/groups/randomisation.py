@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ParameterError, shown
+from ...errors import ParameterError, StateError, shown
 
 _LOW = 2**64 - 1
 
@@ -118,6 +118,13 @@ def stream_of(rng: np.random.Generator) -> np.ndarray:
     state: Any = rng.bit_generator.state
     halves = [state["state"][name] >> shift & _LOW for name in ("state", "inc") for shift in (64, 0)]
     return np.array([*halves, state["has_uint32"], state["uinteger"]], np.uint64)
+
+
+def check_stream(where: str, words: np.ndarray) -> None:
+    """Refuse words that `stream_of` never gives."""
+    _, _, _, inc_low, has_uint32, uinteger = (int(word) for word in words)
+    if inc_low % 2 == 0 or has_uint32 > 1 or uinteger >= 2**32:
+        raise StateError(f"{where}: is not the state of a generator of random numbers")
 
 
 def set_stream(rng: np.random.Generator, words: np.ndarray) -> None:
