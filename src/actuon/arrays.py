@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -200,10 +201,39 @@ def _share_interface(value: Any, where: str) -> wp.array:
 
 
 def is_read_only(value: Any) -> bool:
-    """Whether an array says of itself that it must not be written to."""
+    """Whether an array must not be written to: it says so, or its framework has no others, as JAX."""
     interface = getattr(value, "__array_interface__", None)
     data = interface.get("data") if isinstance(interface, dict) else None
-    return isinstance(data, tuple) and bool(data[1])
+    if isinstance(data, tuple):
+        return bool(data[1])
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(value, jax.Array):
+        return True
+    return _is_read_only_dlpack(value)
+
+
+_is_capsule = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_address_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_VERSIONED = b"dltensor_versioned"
+_FLAGS_AT = 24
+"""Where ``DLManagedTensorVersioned`` has its flags, after a version and two pointers. The first bit: read-only."""
+
+
+def _is_read_only_dlpack(value: Any) -> bool:
+    """Whether an array says so through DLPack, which it can from version 1.0 on."""
+    if isinstance(value, wp.array) or not hasattr(value, "__dlpack__"):
+        return False
+    try:
+        capsule = (value.detach() if hasattr(value, "detach") else value).__dlpack__(max_version=(1, 0))
+    except Exception:  # exporters before version 1.0 do not know the argument
+        return False
+    if not _is_capsule(capsule, _VERSIONED):
+        return False
+    return bool(ctypes.c_uint64.from_address(_address_in(capsule, _VERSIONED) + _FLAGS_AT).value & 1)
 
 
 def numbers(value: Any, where: str) -> np.ndarray:

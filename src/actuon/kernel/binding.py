@@ -210,6 +210,11 @@ class Chain:
         if value is None:
             return None
         label = self.labels[slot]
+        if self.is_written(slot) and is_read_only(value):
+            raise ArrayError(
+                f"{label}: got {type(value).__name__}, which is read-only; efforts are written to it, so pass an array "
+                "that can be written"
+            )
         copied = doubles is not None and self.device.is_cpu and is_double(value)
         double = DoubleArray(value, label) if copied else None
         array = flat(value if double is None else double.copy, label, self.device)
@@ -217,8 +222,6 @@ class Chain:
         largest = self.accesses[through].largest
         if array.shape[0] <= largest:
             raise ArrayError(f"{label}: has {array.shape[0]} entries; the {through} indices reach {largest}")
-        if self.is_written(slot) and is_read_only(value):
-            raise ArrayError(f"{label}: is read-only; efforts are written to it")
         if doubles is not None and double is not None:
             doubles[slot] = double
         return array
