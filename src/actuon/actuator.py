@@ -13,7 +13,7 @@ from .actuator_config import ActuatorConfig, Part, built
 from .actuator_stages import ActuatorStages
 from .actuator_state import ActuatorState
 from .arrays import index_array, read_array, read_custom, read_feedforward, read_optional
-from .components.component import Component
+from .components.component import Component, unchanged_on_failure
 from .components.controllers.controller import Controller
 from .components.delay import Delay
 from .components.delay_time import DelayTime
@@ -141,48 +141,66 @@ class Actuator(ActuatorStages):
         )
         self._control_every = described.control_every
         self._stages = tuple(built(part) for part in described.stages)
-        is_apart = False
-        for component in self._stages:
-            component.is_apart = is_apart
-            component.in_engine = bool(in_engine) and not is_apart
-            is_apart = is_apart or (isinstance(component, Transmission) and "gear_ratio" not in component.OUTPUTS)
-        self._check_stages()
-        self._holding = holding_of(self._stages, described.control_every)
-        self._custom_inputs: dict[str, str | None] = {}  # and who cannot do without, where there is one
-        for component in self._stages:
-            for name in component.stage().custom_inputs:
-                asking = None if name in component.OPTIONAL_INPUTS else type(component).__name__
-                self._custom_inputs[name] = self._custom_inputs.get(name) or asking
+        with unchanged_on_failure(self._stages):
+            self._place_stages(bool(in_engine))
+            self._check_stages()
+            self._holding = holding_of(self._stages, described.control_every)
+            self._custom_inputs: dict[str, str | None] = {}  # and who cannot do without, where there is one
+            for component in self._stages:
+                for name in component.stage().custom_inputs:
+                    asking = None if name in component.OPTIONAL_INPUTS else type(component).__name__
+                    self._custom_inputs[name] = self._custom_inputs.get(name) or asking
 
-        self.state_pos_attr = state_pos_attr
-        self.state_vel_attr = state_vel_attr
-        self.control_target_pos_attr = control_target_pos_attr or "joint_target_q"
-        self.control_target_vel_attr = control_target_vel_attr or "joint_target_qd"
-        self.control_feedforward_attr = control_feedforward_attr
-        self.control_output_attr = control_output_attr
-        self.control_computed_output_attr = control_computed_output_attr
-        self._fused = bool(fused) and all(component.is_fused() for component in self._stages)
-        why_not = self.why_no_slopes()
-        if control_tangent_attrs and why_not:
-            raise StructureError(f"control_tangent_attrs: the chain has no slopes: {why_not}")
-        if callable(control_signal_attrs):
-            asked = (signal for signal in self._offered() if signal not in TANGENT)
-            control_signal_attrs = {signal: control_signal_attrs(signal) for signal in asked}
-        self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_tangent_attrs or {})}
-        self._check_names()
+            self.state_pos_attr = state_pos_attr
+            self.state_vel_attr = state_vel_attr
+            self.control_target_pos_attr = control_target_pos_attr or "joint_target_q"
+            self.control_target_vel_attr = control_target_vel_attr or "joint_target_qd"
+            self.control_feedforward_attr = control_feedforward_attr
+            self.control_output_attr = control_output_attr
+            self.control_computed_output_attr = control_computed_output_attr
+            self._fused = bool(fused) and all(component.is_fused() for component in self._stages)
+            why_not = self.why_no_slopes()
+            if control_tangent_attrs and why_not:
+                raise StructureError(f"control_tangent_attrs: the chain has no slopes: {why_not}")
+            if callable(control_signal_attrs):
+                asked = (signal for signal in self._offered() if signal not in TANGENT)
+                control_signal_attrs = {signal: control_signal_attrs(signal) for signal in asked}
+            self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_tangent_attrs or {})}
+            self._check_names()
 
-        for component in self._stages:
-            component.check_fits(n)
-        for component in self._stages:
-            component.requires_grad = component.requires_grad or requires_grad
-            component.finalize(self.device, n)
+            for component in self._stages:
+                component.check_fits(n)
+            for component in self._stages:
+                if not component.is_finalized(self.device, n) or (requires_grad and not component.requires_grad):
+                    component.requires_grad = component.requires_grad or requires_grad
+                    component.finalize(self.device, n)
 
-        self._chain = self._compose()
-        self._stateful = self._holding is not None or any(component.is_stateful() for component in self._stages)
-        self._runner = runner_of(self._chain, requires_grad, staged=not self._fused)
+            self._chain = self._compose()
+            self._stateful = self._holding is not None or any(component.is_stateful() for component in self._stages)
+            self._runner = runner_of(self._chain, requires_grad, staged=not self._fused)
 
     def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
+
+    def _place_stages(self, in_engine: bool) -> None:
+        """Tell stages on which side of a spring they work, and whether an engine solves friction.
+
+        Raises:
+            StructureError: One of them is in another place in another actuator, which would change.
+        """
+        is_apart = False
+        placed: set[int] = set()
+        for component in self._stages:
+            here = is_apart, in_engine and not is_apart
+            is_used = id(component) in placed or component.is_finalized()
+            if is_used and here != (component.is_apart, component.in_engine):
+                raise StructureError(
+                    f"{type(component).__name__}: is a stage of another actuator, or twice in this one, once before "
+                    "and once after a spring or coupling, or once with in_engine and once without; make another component"
+                )
+            component.is_apart, component.in_engine = here
+            placed.add(id(component))
+            is_apart = is_apart or (isinstance(component, Transmission) and "gear_ratio" not in component.OUTPUTS)
 
     def _check_stages(self) -> None:
         stages = [(type(component).__name__, component.stage()) for component in self._stages]

@@ -17,12 +17,12 @@ from actuon.components import ring_state
 from tests.support.chains import SIGNALS, Values, random_signals, rollout, simulation
 
 
-def unit_step(actuator, target=1.0):
+def unit_step(actuator, target=1.0, dt=None):
     """Effort of one step towards ``target`` from rest."""
     n = actuator.num_actuators
     sim = {name: np.zeros(n, np.float32) for name in (*SIGNALS, "joint_f")}
     sim["joint_target_q"][:] = target
-    actuator.step(sim, sim)
+    actuator.step(sim, sim, dt=dt)
     return sim["joint_f"]
 
 
@@ -103,6 +103,45 @@ def test_read_only_output_behind_an_interface():
     sim = {name: np.ones(3, np.float32) for name in SIGNALS} | {"joint_f": Interface(output)}
     with pytest.raises(actuon.ArrayError, match="read-only"):
         actuator.step(sim, sim)
+
+
+class Exported:
+    """An array behind DLPack alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **kwargs):
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_output_behind_dlpack_is_written_unless_it_is_read_only():
+    output = np.zeros(3, np.float32)
+    actuator = actuon.Actuator(range(3), actuon.ControllerPD(2.0, 0.0))
+    sim = {name: np.zeros(3, np.float32) for name in SIGNALS} | {"joint_f": Exported(output)}
+    sim["joint_target_q"][:] = 1.0
+    actuator.step(sim, sim)
+    np.testing.assert_array_equal(output, [2, 2, 2])
+    output.flags.writeable = False
+    with pytest.raises(actuon.ArrayError, match="joint_f: got Exported, which is read-only"):
+        actuator.step(sim, sim)
+    np.testing.assert_array_equal(output, [2, 2, 2])
+
+
+def test_jax_arrays_are_read_and_never_written():
+    jax = pytest.importorskip("jax")
+    actuator = actuon.Actuator(range(3), actuon.ControllerPD(2.0, 0.0))
+    sim = {name: jax.numpy.zeros(3) for name in SIGNALS} | {"joint_target_q": jax.numpy.ones(3)}
+    output = jax.numpy.zeros(3)
+    with pytest.raises(actuon.ArrayError, match="joint_f: got ArrayImpl, which is read-only"):
+        actuator.step(sim, sim | {"joint_f": output})
+    np.testing.assert_array_equal(output, [0, 0, 0])
+    efforts = np.zeros(3, np.float32)
+    actuator.step(sim, sim | {"joint_f": efforts})
+    np.testing.assert_array_equal(efforts, [2, 2, 2])
 
 
 def test_memory_that_moves_behind_an_interface():
@@ -431,3 +470,45 @@ def test_the_kernel_can_be_read(rng):
         actuon.Actuator([0], PIDWithOwnMethod(1.0, 1.0, 1.0, 1.0)).kernel_source()
     with pytest.raises(StructureError, match="not fused: it was built with fused=False"):
         Values.random("pid-max-late", 3, rng).actuator(staged=True).kernel_source()
+
+
+def friction_stages():
+    return [actuon.ControllerPD(20.0, 0.5), actuon.EffectFriction(3.0, inertia=0.01)]
+
+
+def test_a_component_does_not_change_the_actuator_that_has_it():
+    stages = friction_stages()
+    first = actuon.Actuator(range(3), stages=stages)
+    before = unit_step(first, dt=0.002)
+    assert (before != unit_step(actuon.Actuator(range(3), stages=stages[:1]))).all()  # so friction counts
+    with pytest.raises(actuon.StructureError, match="ControllerPD: is a stage of another actuator"):
+        actuon.Actuator(range(3), stages=stages, in_engine=True)
+    spring = actuon.TransmissionSeriesElastic(300.0, 0.05, 5.0)
+    with pytest.raises(actuon.StructureError, match="EffectFriction: is a stage of another actuator"):
+        actuon.Actuator(range(3), stages=[stages[0], spring, stages[1]])
+    np.testing.assert_array_equal(unit_step(first, dt=0.002), before)
+    again = actuon.Actuator(range(3), stages=stages, fused=False)
+    np.testing.assert_array_equal(unit_step(again, dt=0.002), before)
+    np.testing.assert_array_equal(unit_step(first, dt=0.002), before)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"accumulate": False, "effort_indices": [0, 0, 1]},
+        {"control_every": 0},
+        {"control_computed_output_attr": "joint_f"},
+        {"delay": actuon.DelayTime(100.0)},
+        {"clamping": [actuon.ClampingMaxEffort([1.0, 2.0])]},
+    ],
+)
+def test_an_actuator_that_cannot_be_built_leaves_its_components_as_they_were(options):
+    pd, friction = friction_stages()
+    friction.in_engine = False
+    with pytest.raises(actuon.ActuonError):
+        actuon.Actuator(range(3), pd, effects=[friction], in_engine=True, requires_grad=True, **options)
+    pd.kp = [1.0, 2.0]  # it belongs to no actuator of three DOFs
+    pd.kd = [0.0, 0.0]
+    actuon.Actuator(range(2), pd)
+    assert not friction.in_engine
+    assert not friction.requires_grad

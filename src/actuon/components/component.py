@@ -7,9 +7,10 @@ A component with a ``law`` is fused into the actuator's kernel. A component with
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -35,6 +36,19 @@ _LARGEST_DT = 3.0e38
 def limit(x: float, low: float, high: float):
     """``x`` held between ``low`` and ``high``. NaN stays NaN, so that a broken state is not mistaken for a limit."""
     return wp.where(x < low, low, wp.where(x > high, high, x))
+
+
+@contextlib.contextmanager
+def unchanged_on_failure(components: Iterable[Component]) -> Iterator[None]:
+    """Give components their attributes back where the block raises."""
+    before = [(component, dict(vars(component))) for component in components]
+    try:
+        yield
+    except BaseException:
+        for component, attributes in before:
+            vars(component).clear()
+            vars(component).update(attributes)
+        raise
 
 
 class Component:
@@ -238,6 +252,12 @@ class Component:
             self._values = {n: self._place(n, d, self._values[n], self._device, num_actuators) for n, d in places}
         self._num_actuators = num_actuators
         self._revision += 1
+
+    def is_finalized(self, device: DeviceLike = None, num_actuators: int | None = None) -> bool:
+        """Whether it was finalized, so that it belongs to an actuator; on ``device``, for ``num_actuators`` DOFs."""
+        if self._num_actuators is None or num_actuators is None:
+            return self._num_actuators is not None
+        return self._num_actuators == num_actuators and self._device == wp.get_device(device)
 
     def check_fits(self, num_actuators: int) -> None:
         """Refuse parameters, or what its own kernels may keep, for another number of DOFs; nothing has changed then."""
