@@ -195,8 +195,8 @@ class Actuator(ActuatorStages):
             is_used = id(component) in placed or component.is_finalized()
             if is_used and here != (component.is_apart, component.in_engine):
                 raise StructureError(
-                    f"{type(component).__name__}: is a stage of another actuator, or twice in this one, once before "
-                    "and once after a spring or coupling, or once with in_engine and once without; make another component"
+                    f"{type(component).__name__}: is a stage of another actuator, or of this one twice, and would work "
+                    "differently here (behind a spring or coupling, or with in_engine); make another component"
                 )
             component.is_apart, component.in_engine = here
             placed.add(id(component))
@@ -280,6 +280,8 @@ class Actuator(ActuatorStages):
         return tuple(self._custom_inputs)
 
     State = ActuatorState
+    _response: Response | None = None
+    """Of steps that are given none."""
 
     def is_stateful(self) -> bool:
         """Whether the chain remembers anything between two steps."""
@@ -348,10 +350,32 @@ class Actuator(ActuatorStages):
         if self._stateful:
             self._check_state("current_act_state", current_act_state)
             self._check_state("next_act_state", next_act_state)
+        response = self._response if response is None else response
         if response is None:
             self._runner.run(given, current_act_state, next_act_state, dt)
         else:
             self._implicit.step(given, current_act_state, next_act_state, dt, response)
+
+    def set_effort_mode_implicit(self, response: Response | Array, options: None = None) -> None:
+        """Let all steps compute efforts at the velocities that they end with, as `step` does with ``response``.
+
+        Args:
+            response: As for `step`. One that a step is given wins over it.
+            options: Newton's, which must be left out: `Response` has ``max_iterations`` and ``tolerance``.
+
+        Raises:
+            StructureError: The chain has no slopes, which it takes.
+        """
+        if options is not None:
+            raise ParameterError(
+                f"options: got {type(options).__name__}; must be None: give max_iterations and tolerance to Response"
+            )
+        _ = self._implicit  # refuses a chain without slopes
+        self._response = response if isinstance(response, Response) else Response(response)
+
+    def set_effort_mode_explicit(self) -> None:
+        """Let steps compute efforts at the velocities before them, unless they are given a response."""
+        self._response = None
 
     def _given(self, sim_state: object, sim_control: object) -> tuple[Any, ...]:
         """The arrays of the simulation, in the order of `Chain.slots`."""
@@ -387,6 +411,8 @@ class Actuator(ActuatorStages):
         if self._stateful:
             self._check_state("state", state)
         if self.num_actuators == 0 or not isinstance(self._runner, FusedRunner) or not self.device.is_cpu:
+            return None
+        if self._response is not None:
             return None
         cells = tuple(-(-dof // CELL) for dof in dofs)
         return self._runner.shards(self._given(sim_state, sim_control), state, dt, cells)

@@ -568,3 +568,24 @@ def test_gradients_of_two_steps(blocks, rng):
     tape.backward(grads={output: wp.array(weight) for output, weight in zip(outputs, flat, strict=True)})
     np.testing.assert_array_equal(arrays["qd"].grad.numpy(), again["qd"])
     np.testing.assert_array_equal(controller.kp.grad.numpy(), again["kp"])
+
+
+def test_newtons_names_of_the_modes(rng):
+    """`set_effort_mode_implicit` and back, as in Newton 1.8, against the response in each step."""
+    sim, inverse = random_sim(rng), random_diagonal(rng)
+    actuator = actuon.Actuator(range(N), stages=geared_stages(), accumulate=False)
+
+    def efforts(**options):
+        actuator.step(sim, sim, dt=DT, **options)
+        return sim["joint_f"].copy()
+
+    explicit, implicit = efforts(), efforts(response=inverse)
+    assert (np.abs(explicit - implicit) > 1.0).any()
+    actuator.set_effort_mode_implicit(response=inverse)
+    np.testing.assert_array_equal(efforts(), implicit)
+    actuator.set_effort_mode_explicit()
+    np.testing.assert_array_equal(efforts(), explicit)
+    with pytest.raises(actuon.ParameterError, match="options: got dict; must be None"):
+        actuator.set_effort_mode_implicit(inverse, {"max_iters": 3})
+    with pytest.raises(actuon.ArrayTypeError, match="inverse_inertia: got str"):
+        actuator.set_effort_mode_implicit("oracle")

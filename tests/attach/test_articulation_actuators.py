@@ -727,3 +727,15 @@ def test_components_without_a_config():
         efforts(shared, actuon.ActuatorConfig(ControllerSpring(wp.zeros(3))))
     with pytest.raises(ValueError, match=r"DOF 'joint2': ClampingMaxEffort\.max_effort: got 3 values; must have 2"):
         efforts(shared, own(actuon.ClampingMaxEffort([1.0, 2.0, 3.0])))
+
+
+@pytest.mark.parametrize("kind", ["actuators", "groups"])
+def test_the_list_of_actuators_is_a_copy(kind):
+    with MujocoSimulation(ARM) as simulation:
+        actuators = attached(kind)
+        first = actuators.actuators[0]
+        actuators.actuators.clear()
+        assert actuators.actuators == [first]
+        actuators.articulation.set_dof_position_targets(np.full((1, 7), 0.5))
+        simulation.step()
+        assert np.abs(actuators.telemetry().applied_effort[0, 0]) > 1.0

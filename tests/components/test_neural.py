@@ -375,3 +375,21 @@ def test_the_longest_history_and_the_most_layers(tmp_path):
     steps = signals(5, 3)
     got = rollout(actuon.Actuator(range(5), actuon.ControllerNeuralMLP(path)), steps)
     assert_close(got, fed(Feeder(module, 5, "mlp", input_idx=idx), steps))
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt"])
+def test_histories_of_a_network_that_sees_only_now_are_empty(suffix, tmp_path):
+    """Newton's names are there, and there is nothing to remember."""
+    path = tmp_path / f"now{suffix}"
+    actuon.save_network(nn.Sequential(nn.Linear(2, 4), nn.Softsign(), nn.Linear(4, 1)), path)
+    controller = actuon.ControllerNeuralMLP(path, input_idx=[0])
+    assert actuon.Actuator(range(3), controller).state() is None
+    state, following = controller.state(3, "cpu"), controller.state(3, "cpu")
+    for array in (state.pos_history, state.pos_error_history, state.vel_history):
+        assert array.shape == (0, 3)
+    zeros, indices, forces = (wp.zeros(3, dtype=kind) for kind in (wp.float32, wp.uint32, wp.float32))
+    controller.compute(zeros, zeros, zeros, zeros, None, *[indices] * 4, forces, state, 0.01)
+    controller.update_state(state, following)
+    following.assign(state)
+    following.reset()
+    assert np.isfinite(forces.numpy()).all()

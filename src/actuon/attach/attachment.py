@@ -96,7 +96,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
 
     def _take_actuators(self, actuators: Sequence[Actuator]) -> None:
         """Step these, which write their efforts and signals to DOFs of the arrays of shape (N, D)."""
-        self.actuators = list(actuators)
+        self._actuators = list(actuators)
         width = self.articulation.num_dofs
         places = [np.divmod(actuator.effort_indices.numpy().astype(np.int64), width) for actuator in actuators]
         self._robot_of = [robots for robots, _ in places]
@@ -170,7 +170,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         self._columns_of_engine = columns
         if self._tangent_columns.size:
-            given = self.actuators, self._other_states, self._control, self._settle_ending
+            given = self._actuators, self._other_states, self._control, self._settle_ending
             chains = EndingChains(self.articulation, *given)
             own = self._effort, self._signals, chains
             self._tangent = TangentHandOver(self.articulation, self.actuators, self._tangent_columns, *own, undo)
@@ -216,7 +216,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
             wp.copy(self._velocity_there, arrays.joint_qd)
         self._renew_inertia()
         self._friction.read_loads()
-        for i, actuator in enumerate(self.actuators):
+        for i, actuator in enumerate(self._actuators):
             actuator.step(arrays, control, self._states[i], self._other_states[i], dt)
             self._states[i], self._other_states[i] = self._other_states[i], self._states[i]
         self._batteries.share(self._states)

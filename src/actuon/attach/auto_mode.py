@@ -24,7 +24,10 @@ class Attached(Protocol):
     """Actuators on robots."""
 
     articulation: Articulation
-    actuators: list[Actuator]
+
+    @property
+    def actuators(self) -> list[Actuator]:
+        """What is stepped."""
 
     def close(self) -> None:
         """Give the robots back."""

@@ -30,7 +30,7 @@ class InEngineLoop:
         articulation = owner.articulation
         self._owner = weakref.ref(owner)
         self._arrays, self._control = articulation.simulation.arrays, owner._control
-        self._actuators, self._states, self._trips = owner.actuators, owner._states, owner._trips
+        self._actuators, self._states, self._trips = owner._actuators, owner._states, owner._trips
         self._efforts, self._columns = owner._effort.numpy(), columns
         self._properties = {name: (values.numpy(), own) for name, (values, own) in owner._friction.handed_over.items()}
         self._places = articulation.flat_indices("joint_qd")

@@ -34,8 +34,7 @@ class Remembering(abc.ABC):
 
     articulation: Articulation
     """The robots."""
-    actuators: list[Actuator]
-    """What is stepped, each for all robots together."""
+    _actuators: list[Actuator]
     _feedforward: wp.array
     """What controllers add [N·m or N], flat, as the simulation's velocities are."""
     _custom_inputs: dict[str, wp.array]
@@ -46,6 +45,11 @@ class Remembering(abc.ABC):
     """Row of the robot of each DOF, for each actuator."""
     _serial: int
     """What it is called in saved states."""
+
+    @property
+    def actuators(self) -> list[Actuator]:
+        """What is stepped, each for all robots together: a new list, whose change has no effect."""
+        return list(self._actuators)
 
     @abc.abstractmethod
     def _check_open(self) -> None: ...

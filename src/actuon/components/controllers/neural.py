@@ -107,6 +107,11 @@ class NeuralState(State):
             setattr(self, name, array)
         self._sealed = True
 
+    @property
+    def pos_error_history(self) -> wp.array:
+        """What Newton calls ``pos_history``."""
+        return self.pos_history  # type: ignore[attr-defined]
+
 
 class ControllerNeural(Controller):
     """Base of the network controllers. Use `ControllerNeuralMLP`, `ControllerNeuralLSTM` or `ControllerNeuralGRU`.
@@ -288,9 +293,10 @@ class ControllerNeural(Controller):
         """What a kernel gets of the controller: its packed weights."""
         return {"weights": self._weights}
 
-    def state(self, num_actuators: int, device: Any) -> NeuralState | None:
-        """Return a new state for ``num_actuators`` DOFs, or None for an MLP that sees only now."""
-        return NeuralState(wp.get_device(device), num_actuators, self._rows, self.requires_grad) if self._rows else None
+    def state(self, num_actuators: int, device: Any) -> NeuralState:
+        """Return a new state for ``num_actuators`` DOFs. The histories of an MLP that sees only now have no rows."""
+        rows = self._rows or dict.fromkeys(self._feeding.histories(), 0)
+        return NeuralState(wp.get_device(device), num_actuators, rows, self.requires_grad)
 
     def check_dt(self, dt: float | None) -> float | None:
         """Refuse a time step other than the one that the network was trained at, or warn of it once."""
