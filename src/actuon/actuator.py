@@ -186,19 +186,21 @@ class Actuator(ActuatorStages):
         """Tell stages on which side of a spring they work, and whether an engine solves friction.
 
         Raises:
-            StructureError: One of them is in another place in another actuator, which would change.
+            StructureError: One of them would work differently in another actuator that has it too.
         """
         is_apart = False
         placed: set[int] = set()
         for component in self._stages:
-            here = is_apart, in_engine and not is_apart
-            is_used = id(component) in placed or component.is_finalized()
-            if is_used and here != (component.is_apart, component.in_engine):
-                raise StructureError(
-                    f"{type(component).__name__}: is a stage of another actuator, or of this one twice, and would work "
-                    "differently here (behind a spring or coupling, or with in_engine); make another component"
-                )
-            component.is_apart, component.in_engine = here
+            used = component.stage() if id(component) in placed or component.is_finalized() else None
+            there = component.is_apart, component.in_engine
+            component.is_apart, component.in_engine = is_apart, in_engine and not is_apart
+            if used is not None:
+                if component.stage() != used:
+                    raise StructureError(
+                        f"{type(component).__name__}: is a stage of another actuator, or of this one twice, and would "
+                        "work differently here (behind a spring or coupling, or with in_engine); make another component"
+                    )
+                component.is_apart, component.in_engine = there
             placed.add(id(component))
             is_apart = is_apart or (isinstance(component, Transmission) and "gear_ratio" not in component.OUTPUTS)
 

@@ -481,7 +481,7 @@ def test_a_component_does_not_change_the_actuator_that_has_it():
     first = actuon.Actuator(range(3), stages=stages)
     before = unit_step(first, dt=0.002)
     assert (before != unit_step(actuon.Actuator(range(3), stages=stages[:1]))).all()  # so friction counts
-    with pytest.raises(actuon.StructureError, match="ControllerPD: is a stage of another actuator"):
+    with pytest.raises(actuon.StructureError, match="EffectFriction: is a stage of another actuator"):
         actuon.Actuator(range(3), stages=stages, in_engine=True)
     spring = actuon.TransmissionSeriesElastic(300.0, 0.05, 5.0)
     with pytest.raises(actuon.StructureError, match="EffectFriction: is a stage of another actuator"):
