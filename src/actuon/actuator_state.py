@@ -18,8 +18,9 @@ from .typing import ArrayLike, PathLike
 
 STRUCTURE = "__structure__"
 """Name of the description of a chain among saved arrays."""
-VERSION = 1
-"""Version of the files. Those without one, from before there was any, are of the first."""
+VERSION = 2
+"""Version of the files. Those without one, from before there was any, are of the first. Since the second, delays in
+seconds remember the length of each step."""
 
 _VERSION_NAME = "__version__"
 _CLOCK = "clock"
@@ -125,7 +126,8 @@ class ActuatorState:
 
     def load(self, path: PathLike) -> None:
         """Take over what `save` wrote. See `Actuator.load_state`."""
-        contents = read_arrays(path, "the state of an actuator")
+        contents, version = read_arrays(path, "the state of an actuator")
+        contents = self.upgraded(contents, version)
         self.check(f"'{path}'", contents)
         self.take(contents)
 
@@ -134,6 +136,15 @@ class ActuatorState:
         arrays = {key: array.numpy() for key, array in self._saved().items()}
         clock = {} if self.held is None else {_CLOCK: np.array(self.clock)}
         return {STRUCTURE: np.array(self._structure()), **arrays, **clock}
+
+    def upgraded(self, contents: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
+        """Contents of a file of an earlier version as they would be now. What is damaged is left for `check`."""
+        changed = dict(contents)
+        for prefix, state, names in self._parts() if version < VERSION else ():
+            if hasattr(state, "from_version_1"):
+                had = {name: changed[f"{prefix}{name}"] for name in names if f"{prefix}{name}" in changed}
+                changed |= {f"{prefix}{name}": array for name, array in state.from_version_1(had).items()}
+        return changed
 
     def check(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         """Refuse contents of another chain.
@@ -226,8 +237,8 @@ def write_arrays(path: PathLike, contents: Mapping[str, np.ndarray]) -> None:
         np.savez(file, **arrays)
 
 
-def read_arrays(path: PathLike, what: str) -> dict[str, np.ndarray]:
-    """Read what `write_arrays` wrote.
+def read_arrays(path: PathLike, what: str) -> tuple[dict[str, np.ndarray], int]:
+    """Read what `write_arrays` wrote: arrays by name, and the version.
 
     Raises:
         StateError: It cannot be read as ``what`` the file should be, or is of a later version.
@@ -239,8 +250,8 @@ def read_arrays(path: PathLike, what: str) -> dict[str, np.ndarray]:
         raise StateError(f"'{path}' cannot be read as {what}: {error}") from error
     version = arrays.pop(_VERSION_NAME, np.array(1))
     if version.shape or version.dtype.kind not in "iu" or not 1 <= version <= VERSION:
-        raise StateError(f"'{path}': got version {version}; this Actuon reads version {VERSION}")
-    return arrays
+        raise StateError(f"'{path}': got version {version}; this Actuon reads versions up to {VERSION}")
+    return arrays, int(version)
 
 
 def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list[str], said: str) -> None:

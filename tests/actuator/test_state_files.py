@@ -11,7 +11,7 @@ import pytest
 import actuon
 from scripts import state_files
 
-VERSIONS = pytest.mark.parametrize("version", ["unversioned", "version_1"])
+VERSIONS = pytest.mark.parametrize("version", ["unversioned", "version_1", "version_2"])
 AFTER = (state_files.STEPS_BEFORE, state_files.STEPS_BEFORE + state_files.STEPS_AFTER)
 
 
@@ -28,12 +28,31 @@ def assert_close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
+def assert_remembers(state):
+    """The positions and targets of the steps before, as `state_files.run` gave them."""
+    for stage, signal in ((state.stages[0], joint_positions), (state.delay_state, joint_targets)):
+        past = stage.past(0).numpy()
+        steps = state_files.STEPS_BEFORE - 1 - np.arange(min(len(past), state_files.STEPS_BEFORE))
+        np.testing.assert_allclose(past[: len(steps)], signal(steps), rtol=1e-5, atol=1e-6)
+
+
+def joint_positions(steps):
+    return 0.4 * np.sin(0.3 * steps[:, None] + np.arange(state_files.DOFS))
+
+
+def joint_targets(steps):
+    return 0.5 * np.sin(0.5 * (0.3 * steps[:, None] + np.arange(state_files.DOFS)) + 1.0)
+
+
 @VERSIONS
 @pytest.mark.parametrize("name", state_files.ACTUATORS)
-def test_an_actuator_goes_on_from_its_file(name, saved):
+def test_an_actuator_goes_on_from_its_file(name, version, saved):
     folder, expected = saved
     actuator = state_files.build(name)
     state = actuator.load_state(folder / f"{name}.npz")
+    if name == "late_in_seconds" and version != "version_2":
+        assert_remembers(state)  # random delays are drawn from other numbers since
+        return
     assert_close(state_files.run(actuator, state, *AFTER), expected[f"{name}/efforts"])
     fresh = state_files.run(actuator, actuator.state(), *AFTER)
     assert np.abs(fresh - expected[f"{name}/efforts"]).max() > 1e-2  # so the file matters
@@ -41,7 +60,7 @@ def test_an_actuator_goes_on_from_its_file(name, saved):
 
 @VERSIONS
 @pytest.mark.parametrize("name", state_files.ATTACHED)
-def test_robots_go_on_from_the_file_of_their_actuators(name, saved):
+def test_robots_go_on_from_the_file_of_their_actuators(name, version, saved):
     pytest.importorskip("mujoco")
     folder, expected = saved
     with state_files.simulation() as simulation:
@@ -50,6 +69,9 @@ def test_robots_go_on_from_the_file_of_their_actuators(name, saved):
         attached.articulation.set_dof_positions(expected[f"{name}/start"])
         attached.articulation.set_dof_velocities(expected[f"{name}/speed"])
         efforts, positions = state_files.drive(attached, *AFTER)
+    if name == "actuators_on_robots" and version != "version_2":  # random delays are drawn from other numbers since
+        assert_close(efforts[0, :, 0], expected[f"{name}/efforts"][0, :, 0])  # that of the hip is not random
+        return
     assert_close(efforts, expected[f"{name}/efforts"])
     assert_close(positions, expected[f"{name}/positions"])
 
@@ -65,10 +87,10 @@ def test_files_say_their_version_and_those_of_a_later_one_are_refused(tmp_path):
     actuator.state().save(path)
     with np.load(path) as file:
         contents = dict(file)
-    assert contents["__version__"] == 1
-    for version in (np.array(2), np.array("one")):
+    assert contents["__version__"] == 2
+    for version in (np.array(3), np.array("one")):
         np.savez(path, **contents | {"__version__": version})
-        with pytest.raises(actuon.StateError, match=r"state\.npz': got version .*; this Actuon reads version 1"):
+        with pytest.raises(actuon.StateError, match=r"state\.npz': got version .*; this Actuon reads versions up to 2"):
             actuator.load_state(path)
 
 
@@ -80,8 +102,8 @@ def test_robots_refuse_files_of_a_later_version(tmp_path):
         attached.save_state(path)
         with np.load(path) as file:
             contents = dict(file)
-        np.savez(path, **contents | {"__version__": np.array(2)})
-        with pytest.raises(actuon.StateError, match="got version 2; this Actuon reads version 1"):
+        np.savez(path, **contents | {"__version__": np.array(3)})
+        with pytest.raises(actuon.StateError, match="got version 3; this Actuon reads versions up to 2"):
             attached.load_state(path)
 
 
@@ -119,6 +141,9 @@ def remembered(state):
         ("late", {"1.integral": lambda array: array.astype(np.float64)}, "'1.integral' is missing, or of another"),
         ("held", {"held_effort": first(np.nan)}, "held_effort: is nan at index 0; must be finite"),
         ("held", {"clock": lambda array: array + 5}, "'clock' is .*; must be from 0 to 4"),
+        ("late_in_seconds", {"1.lost": first(9)}, "1.lost: is 9 at index 0; must be from 0 to 8"),
+        ("late_in_seconds", {"1.count": first(-1)}, "1.count: is -1 at index 0; must be from 0 to 2147483647"),
+        ("late_in_seconds", {"0.oldest": first(np.nan)}, "0.oldest: is nan at index 0; must be finite"),
         ("lstm", {"0.cell": first(np.nan)}, "0.cell: is nan at index 0, 0; must be finite"),
     ],
 )

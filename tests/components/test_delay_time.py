@@ -147,6 +147,40 @@ def test_bad_values_are_refused():
         run(actuator, [0.0], None)
 
 
+@pytest.mark.parametrize("kind", [actuon.DelayTime, actuon.DelayInterpolated, actuon.SensorDelay])
+def test_what_there_is_no_memory_for_is_refused_when_it_is_written(kind):
+    part = kind(0.002)
+    actuator = make(part)
+    part.delay = 0.001
+    for name, value in (("delay", 0.05), ("spread", 0.0015), ("jitter", 0.05), ("dropout", 0.2), ("shortest_dt", 1e-4)):
+        with pytest.raises(actuon.ParameterError, match=f"{kind.__name__}: got .* it was built with memory for"):
+            setattr(part, name, value)
+    np.testing.assert_array_equal(part.delay.numpy(), np.full(N, 0.001, np.float32))
+    assert not part.dropout.numpy().any()
+    t = np.arange(20) * 0.001
+    is_sensor = kind is actuon.SensorDelay
+    seen = run(actuator, 0.0 * t, 0.001, positions=-t) if is_sensor else run(actuator, t, 0.001)
+    np.testing.assert_allclose(seen[5:, 0], t[5:] - 0.001, atol=1e-6)
+    room = kind(0.05, dropout=0.1)
+    make(room)
+    room.delay, room.dropout = 0.002, 0.0
+    room.delay, room.jitter, room.dropout = 0.03, 0.02, 0.9
+    room.shortest_dt = 0.002
+    with pytest.raises(actuon.StateError, match="room for steps of 0.002 s"):
+        run(make(room), [0.0], 0.001)
+
+
+def test_a_longer_delay_holds_what_has_arrived():
+    """A delay that is raised never brings an older command back."""
+    part = actuon.DelayTime(0.01)
+    actuator = make(part)
+    state, seen = actuator.state(), []
+    for k in range(30):
+        part.delay = 0.002 if k < 15 else 0.008
+        seen.append(run_once(actuator, state, target=k))
+    np.testing.assert_array_equal(np.array(seen)[:, 0], [0, 0, *range(13), *[12] * 6, *range(13, 22)])
+
+
 def test_in_files(tmp_path):
     motor = actuon.ActuatorConfig(
         actuon.PDControlConfig(kp=20.0, kd=0.5),
@@ -169,3 +203,128 @@ def test_on_robots_every_robot_has_a_bus_of_its_own():
         (actuator,) = actuators.actuators
         streams = actuator.delay.stream.numpy()
         assert sorted(streams.tolist()) == sorted([*range(5), *range(5)])
+
+
+KINDS = [(actuon.DelayTime, False), (actuon.DelayInterpolated, False), (actuon.SensorDelay, True)]
+
+
+@pytest.mark.parametrize(("kind", "is_sensor"), KINDS)
+def test_with_jitter_nothing_goes_back_in_time(kind, is_sensor):
+    t = np.arange(400) * 0.001
+
+    def ages(**options):
+        part = kind(stream=np.arange(N), seed=4, **options)
+        seen = run(make(part), 0.0 * t, 0.001, positions=-t) if is_sensor else run(make(part), t, 0.001)
+        assert (np.diff(seen, axis=0) >= (-1e-7 if kind is actuon.DelayInterpolated else 0.0)).all()
+        return t[50:, None] - seen[50:]
+
+    late = ages(delay=0.002, jitter=0.006, dropout=0.1)
+    assert late.min() >= 0.002 - 1e-6
+    assert late.max() > 0.004  # so there is jitter
+    # Independent of each other, messages of 0 to 4 steps leave a lag above l if none of the last l + 1 was that quick.
+    steps = np.ceil(ages(delay=0.0, jitter=0.004) / 0.001 - 1e-2)
+    below = [np.mean(steps <= lag) for lag in (1, 2, 3)]
+    np.testing.assert_allclose(below, [1.0 - np.prod(1.0 - np.arange(lag + 1) / 4) for lag in (1, 2, 3)], atol=0.02)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_lag_in_seconds_is_the_same_where_steps_differ_in_length(staged, rng):
+    """Against arrivals in float64; steps of 1 to 9 ms in random order, then alike, then others again."""
+    lags = np.linspace(0.0, 0.02, N).astype(np.float32)
+    even = [0.003] * 40
+    lengths = np.float32([*rng.uniform(0.001, 0.009, 60), *even, *rng.choice([0.002, 0.005], 40)])
+    times = np.concatenate([[0.0], np.cumsum(lengths.astype(np.float64))[:-1]])
+    for kind in (actuon.DelayTime, actuon.DelayInterpolated, actuon.SensorDelay):
+        is_sensor = kind is actuon.SensorDelay
+        actuator = make(kind(lags), staged)
+        current, following = actuator.state(), actuator.state()
+        seen = []
+        for k, (t, dt) in enumerate(zip(times, lengths, strict=True)):
+            names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+            sim = {name: wp.zeros(N, dtype=wp.float32) for name in names}
+            sim["joint_q" if is_sensor else "joint_target_q"].fill_(-t if is_sensor else t)
+            actuator.step(sim, sim, current, following, dt=float(dt))
+            seen.append(sim["joint_f"].numpy().copy())
+            current, following = (following, current) if k % 3 else (following, actuator.state())
+        for i, lag in enumerate(lags):
+            wanted = np.maximum(times - lag, 0.0)
+            if kind is not actuon.DelayInterpolated:
+                given = times - 1e-3 * np.roll(lengths, 1)  # a lag is rounded by that much of a step
+                wanted = np.array([times[: k + 1][given[: k + 1] <= w][-1] for k, w in enumerate(wanted)])
+            np.testing.assert_allclose([row[i] for row in seen], wanted, atol=5e-6, err_msg=f"{kind.__name__} {lag}")
+
+
+def test_random_numbers_of_streams_do_not_overlap(tmp_path):
+    """Stream 0 at step 7919 + k once drew the numbers of stream 1 at step k; and the counter stopped at 2²⁴."""
+    part = actuon.DelayInterpolated(0.0, jitter=0.004, dropout=0.0, stream=[0, 1, 0, 1, 2], seed=[3, 3, 4, 4, 3])
+    actuator = make(part, n=5)
+
+    def drawn(count, episode=0):
+        """Ages of 40 steps from some step on, one value at a time: what is there before is known to be old."""
+        path, ages = tmp_path / "state.npz", []
+        for k in range(40):
+            state = actuator.state()
+            state.save(path)
+            with np.load(path) as file:
+                contents = dict(file)
+            contents["0.count"][:] = count + k
+            contents["0.episode"][:] = episode
+            contents["0.pushes"][:] = contents["0.filled"][:] = 5
+            contents["0.oldest"][:] = 1.0
+            ring = contents["0.ring"].reshape(6, -1, 4, 64)
+            rows = (contents["0.newest"][0] - np.arange(5)) % 6
+            ring[rows, :, 0] = -0.001 * np.arange(1, 6)[:, None, None]
+            ring[rows, :, 3] = 0.001
+            np.savez(path, **contents)
+            ages.append(-run_once(actuator, actuator.load_state(path)))
+        return np.array(ages).T
+
+    draws = [*drawn(0), *drawn(7919), *drawn(0, episode=1), *drawn(2**24), *drawn(2**31 - 41)]
+    assert all(len(set(np.round(row, 7))) > 35 for row in draws)
+    for i, one in enumerate(draws):
+        for other in draws[:i]:
+            assert np.mean(one == other) < 0.2
+    np.testing.assert_allclose(np.mean(draws), 0.002, atol=2e-4)
+
+
+def run_once(actuator, state, target=0.0):
+    n = actuator.num_actuators
+    sim = {name: wp.zeros(n, dtype=wp.float32) for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")}
+    sim["joint_f"] = wp.zeros(n, dtype=wp.float32)
+    sim["joint_target_q"].fill_(target)
+    actuator.step(sim, sim, state, state, dt=0.001)
+    return sim["joint_f"].numpy()
+
+
+@pytest.mark.parametrize("lengths", [[0.002] * 6, [0.002, 0.003, 0.001, 0.004, 0.002, 0.003]])
+def test_gradient_by_the_delay(lengths):
+    """Of what arrives at the last of some steps, by the delay and by an early target, through a tape."""
+    targets = [0.0, 1.0, 4.0, 9.0, 16.0, 25.0]
+    times = np.concatenate([[0.0], np.cumsum(lengths)[:-1]])
+
+    def arriving(delay, values):
+        return np.interp(times[-1] - delay, times, values)
+
+    lag = 0.0057
+    part = actuon.DelayInterpolated([lag])
+    actuator = actuon.Actuator([0], stages=[part, ControllerFollow()], requires_grad=True)
+    states = [actuator.state() for _ in range(7)]
+    sims = []
+    for target in targets:
+        names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+        sims.append({name: wp.zeros(1, dtype=wp.float32, requires_grad=True) for name in names})
+        sims[-1]["joint_target_q"].fill_(target)
+    tape = wp.Tape()
+    with tape:
+        for sim, before, after, dt in zip(sims, states, states[1:], lengths, strict=False):
+            actuator.step(sim, sim, before, after, dt=dt)
+    effort = sims[-1]["joint_f"]
+    np.testing.assert_allclose(effort.numpy(), arriving(lag, targets), rtol=1e-5)
+    tape.backward(grads={effort: wp.ones(1, dtype=wp.float32)})
+    step = 1e-5
+    by_delay = (arriving(lag + step, targets) - arriving(lag - step, targets)) / (2.0 * step)
+    np.testing.assert_allclose(part.delay.grad.numpy(), by_delay, rtol=1e-3)
+    for k, sim in enumerate(sims):
+        changed = np.array(targets) + step * np.eye(6)[k]
+        by_target = (arriving(lag, changed) - arriving(lag, targets)) / step
+        np.testing.assert_allclose(sim["joint_target_q"].grad.numpy(), by_target, atol=1e-3)

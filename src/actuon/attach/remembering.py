@@ -83,13 +83,14 @@ class Remembering(abc.ABC):
                 Nothing is changed then.
         """
         self._check_open()
-        contents, where = read_arrays(path, "the state of actuators on robots"), f"'{path}'"
+        (contents, version), where = read_arrays(path, "the state of actuators on robots"), f"'{path}'"
         check_structure(where, contents, self._structure(), "the state of {}; here are {}")
         self._check_kept(where, contents)
         parts = {}
         for name, state in self._named_states().items():
             prefix = f"{name}/"
-            parts[name] = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
+            own = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
+            parts[name] = state.upgraded(own, version)
             state.check(f"{where}: {name}", parts[name])
         own, changed = self._checked_parameters(where, contents)
         self.articulation.simulation.start()

@@ -7,7 +7,11 @@ A signal that is given at time :math:`t` arrives at :math:`t + d`, with
 
 of a lag :math:`d_0`, a spread :math:`s` drawn at each reset, and a jitter :math:`j` drawn at each step; :math:`u` are
 uniform in [0, 1). What is there at a step is the newest that has arrived (held), or what lies between the two around
-:math:`t - d` (interpolated). A message that is lost, with the probability ``dropout``, leaves the one before it there.
+:math:`t - d` (interpolated); never an older one than before, so that its age at step :math:`k` is
+
+.. math:: a_k = \min(d_k,\; a_{k-1} + t_k - t_{k-1})
+
+A message that is lost, with the probability ``dropout``, leaves the one before it there. Steps may differ in length.
 
 Random numbers come from the ``seed``, the ``stream``, the number of resets and the number of steps since: a run can be
 repeated. DOFs with the same seed and stream share their random delays, as on one bus.
@@ -16,6 +20,7 @@ repeated. DOFs with the same seed and stream share their random delays, as on on
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,27 +28,27 @@ import numpy as np
 import warp as wp
 
 from ..declare.config import Config
-from ..declare.parameter import param
+from ..declare.parameter import Field, param
 from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError
 from ..kernel.structure import COMMANDS, FEEDBACK, Ring, Stage
-from ..kernel.types import Bools, Floats
+from ..kernel.types import LANES, Bools, Floats, Ints
 from ..typing import DeviceLike
 from .component import Component
 from .ring_state import RingState
 from .sensors.sensor import Sensor
-from .state import State, as_mask, copy_where
+from .state import State, as_mask, check_range, copy_where
 
 _DEEPEST = 10_000
 """Longest lag [steps], which keeps rings small, whatever a file says."""
-LOST_IN_A_ROW = wp.constant(8.0)
-"""Lost messages in a row beyond which one arrives, for the same reason."""
-_ROUNDING = wp.constant(1.0e-3)
-"""Share of a step by which a lag may exceed a whole number of steps and still be that."""
-_SHORTEST = wp.constant(1.0e-9)
-"""A time step [s] below this is taken as this."""
-_STREAMS = wp.constant(7919)
-"""Keeps random numbers of streams and resets apart."""
+LOST_IN_A_ROW = wp.constant(8)
+"""Lost messages in a row after which one arrives, for the same reason."""
+_LAST_COUNT = wp.constant(2**31 - 1)
+"""The last step that is counted before counting starts again."""
+_ALL_ALIKE = wp.constant(2**20)
+"""More steps than a ring holds: all are as long as the last one."""
+_UNKNOWN = wp.constant(-1.0)
+"""Stands for the age of what is there, in states of version 1."""
 
 
 @dataclass(frozen=True)
@@ -76,66 +81,46 @@ class DelaySensorConfig(TimeDelayConfig):
 
 
 @wp.func
-def _lateness(
-    delay: float, spread: float, jitter: float, dropout: float, seed: int, stream: int, count: float, episode: float
+def time_lag(
+    dt: float,
+    gap: float,
+    delay: float,
+    spread: float,
+    jitter: float,
+    dropout: float,
+    seed: int,
+    stream: int,
+    count: int,
+    lost: int,
+    episode: int,
+    alike: int,
+    oldest: float,
 ):
-    """How late a message is [s], and whether it is lost."""
-    at_reset = wp.rand_init(seed, stream * _STREAMS + int(episode))
-    at_step = wp.rand_init(seed + 1 + int(episode) * _STREAMS, stream * _STREAMS + int(count))
+    at_reset = wp.rand_init(int(wp.rand_init(seed, stream)), episode)
+    at_step = wp.rand_init(int(at_reset), count)
     late = delay + spread * wp.randf(at_reset) + jitter * wp.randf(at_step)
-    return late, wp.where(wp.randf(at_step) < dropout, 1.0, 0.0)
-
-
-@wp.func
-def held_lag(
-    dt: float,
-    delay: float,
-    spread: float,
-    jitter: float,
-    dropout: float,
-    seed: int,
-    stream: int,
-    count: float,
-    lost: float,
-    episode: float,
-):
-    late, is_lost = _lateness(delay, spread, jitter, dropout, seed, stream, count, episode)
-    missed = is_lost * wp.min(lost + 1.0, LOST_IN_A_ROW)
-    steps = wp.ceil(late / wp.max(dt, _SHORTEST) - _ROUNDING)
-    return int(steps + missed), 0.0, count + 1.0, missed, episode
-
-
-@wp.func
-def interpolated_lag(
-    dt: float,
-    delay: float,
-    spread: float,
-    jitter: float,
-    dropout: float,
-    seed: int,
-    stream: int,
-    count: float,
-    lost: float,
-    episode: float,
-):
-    late, is_lost = _lateness(delay, spread, jitter, dropout, seed, stream, count, episode)
-    missed = is_lost * wp.min(lost + 1.0, LOST_IN_A_ROW)
-    steps = late / wp.max(dt, _SHORTEST)
-    whole = wp.floor(steps)
-    return int(whole + missed), steps - whole, count + 1.0, missed, episode
+    lost_next = wp.where(wp.randf(at_step) < dropout, wp.where(lost < LOST_IN_A_ROW, lost + 1, 0), 0)
+    most = wp.where(oldest < 0.0, late, oldest)
+    age = wp.where(lost_next > 0, most, wp.min(late, most))
+    count_next = wp.where(count == _LAST_COUNT, 0, count + 1)
+    alike_next = wp.where(dt == gap, wp.min(alike + 1, _ALL_ALIKE), 1)
+    return age, alike, count_next, lost_next, episode, alike_next, age + dt
 
 
 class _TimedRing(RingState):
-    """A ring of past signals, and where the random numbers are."""
+    """A ring of past signals and lengths of steps, and where the random numbers are."""
 
     def __init__(self, depth: int, columns: int, num_actuators: int, device: wp.Device, requires_grad: bool):
-        self.count, self.lost, self.episode = (
-            wp.zeros(num_actuators, dtype=wp.float32, device=device) for _ in range(3)
+        self.count, self.lost, self.episode, self.alike = (
+            wp.zeros(num_actuators, dtype=wp.int32, device=device) for _ in range(4)
         )
+        self.alike.fill_(_ALL_ALIKE)
+        self.oldest = wp.zeros(num_actuators, dtype=wp.float32, device=device, requires_grad=requires_grad)
         super().__init__(depth, columns, num_actuators, device, requires_grad)
 
     def _own(self) -> dict[str, wp.array]:
-        return {"count": self.count, "lost": self.lost, "episode": self.episode}
+        whole = {"count": self.count, "lost": self.lost, "episode": self.episode, "alike": self.alike}
+        return {**whole, "oldest": self.oldest}
 
     def arrays(self) -> dict[str, wp.array]:
         """The arrays by name, as kernels call them."""
@@ -146,7 +131,7 @@ class _TimedRing(RingState):
         super().reset(mask)
         n, device = self.count.shape[0], self.count.device
         chosen = None if mask is None else as_mask(mask, n, device)
-        wp.launch(_next_episode, n, [chosen, self.count, self.lost, self.episode], device=device)
+        wp.launch(_next_episode, n, [chosen, *self._own().values()], device=device)
 
     def assign(self, other: State, mask: np.ndarray | None = None) -> None:
         """Copy the ring of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
@@ -154,17 +139,40 @@ class _TimedRing(RingState):
         for name, array in self._own().items():
             copy_where(mask, array, getattr(other, name))
 
+    def check_saved(self, where: str, values: Mapping[str, np.ndarray]) -> None:
+        """Refuse arrays of a file that no step gives."""
+        super().check_saved(where, values)
+        for name, low, high in (("count", 0, _LAST_COUNT), ("episode", 0, _LAST_COUNT), ("alike", 1, _ALL_ALIKE)):
+            check_range(f"{where}{name}", values[name], low, int(high))
+        check_range(f"{where}lost", values["lost"], 0, int(LOST_IN_A_ROW))
+
+    def from_version_1(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What arrays of version 1 are now: there were no lengths of steps, and counts were float32."""
+        changed = dict(values)
+        ring = changed.get("ring")
+        if ring is not None and ring.size * self.columns == self._ring.size * (self.columns - 1):
+            shaped = ring.reshape(self.depth + 1, -1, self.columns - 1, LANES)
+            changed["ring"] = np.pad(shaped, ((0, 0), (0, 0), (0, 1), (0, 0))).ravel()
+        for name in ("count", "lost", "episode"):
+            array = changed.get(name)
+            if array is not None and array.dtype == np.float32 and np.isfinite(array).all():
+                changed[name] = np.clip(array, -1.0, 2.0**30).astype(np.int32)
+        shape = self.count.shape
+        return {"alike": np.full(shape, _ALL_ALIKE, np.int32), "oldest": np.full(shape, _UNKNOWN, np.float32)} | changed
+
 
 @wp.kernel(enable_backward=False)
-def _next_episode(mask: Bools, count: Floats, lost: Floats, episode: Floats):
+def _next_episode(mask: Bools, count: Ints, lost: Ints, episode: Ints, alike: Ints, oldest: Floats):
     i = wp.tid()
     chosen = bool(True)
     if mask:
         chosen = mask[i]
     if chosen:
-        count[i] = 0.0
-        lost[i] = 0.0
-        episode[i] = episode[i] + 1.0
+        count[i] = 0
+        lost[i] = 0
+        episode[i] = wp.where(episode[i] == _LAST_COUNT, 0, episode[i] + 1)
+        alike[i] = _ALL_ALIKE
+        oldest[i] = 0.0
 
 
 class DelayTime(Component):
@@ -184,27 +192,55 @@ class DelayTime(Component):
     kind = ComponentKind.DELAY
     config = TimeDelayConfig
     _signals: ClassVar[tuple[str, ...]] = COMMANDS
-    _lag_law: ClassVar[Any] = held_lag
     _blends: ClassVar[bool] = False
+
+    _depth: int | None = None
+    """Steps that states have room for, from the first `finalize` on."""
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Bring the parameters onto ``device``. Called by `Actuator`."""
         super().finalize(device, num_actuators)
-        longest = sum(self._values[name].numpy() for name in ("delay", "spread", "jitter"))
-        shortest = float(np.min(self._values["shortest_dt"].numpy(), initial=math.inf))
-        steps = np.max(longest, initial=0.0) / shortest
+        longest, self._shortest, lost = self._room_needed(self._values)
+        steps = longest / self._shortest
         if not steps <= _DEEPEST:
             raise ParameterError(
-                f"{type(self).__name__}: a delay of {np.max(longest):.3g} s at steps of {shortest:.3g} s takes more "
+                f"{type(self).__name__}: a delay of {longest:.3g} s at steps of {self._shortest:.3g} s takes more "
                 f"than {_DEEPEST} steps; make shortest_dt longer"
             )
-        self._shortest = shortest
-        self._depth = math.ceil(steps) + 1 + (int(LOST_IN_A_ROW) if self._values["dropout"].numpy().any() else 0)
+        if self._depth is None:
+            self._depth = math.ceil(steps) + 1 + lost
+
+    def _write(self, name: str, declared: Field, value: Any) -> None:
+        super()._write(name, declared, value)
+        if self._depth is not None:
+            self._shortest = self._room_needed(self._values)[1]
+
+    def _check_together(self, values: Mapping[str, Any]) -> None:
+        super()._check_together(values)
+        if self._depth is None:
+            return
+        longest, shortest, lost = self._room_needed(values)
+        if math.ceil(longest / shortest * (1.0 - 1e-6)) + 1 + lost > self._depth:
+            room = max(self._depth - 1 - lost, 0) * shortest
+            losses = f" and {lost} lost messages" if lost else ""
+            raise ParameterError(
+                f"{type(self).__name__}: got {longest:.3g} s of delay, spread and jitter; it was built with memory for "
+                f"{room:.3g} s{losses} at steps of {shortest:.3g} s (shortest_dt): build it with the longest delay, "
+                "and with a dropout above 0 if it is to have one"
+            )
+
+    @staticmethod
+    def _room_needed(values: Mapping[str, Any]) -> tuple[float, float, int]:
+        """Longest delay [s], shortest time step [s], and how many messages may be lost in a row."""
+        numbers = {n: v.numpy() if isinstance(v, wp.array) else np.asarray(v) for n, v in values.items()}
+        longest = np.max(sum(numbers[name] for name in ("delay", "spread", "jitter")), initial=0.0)
+        shortest = np.min(numbers["shortest_dt"], initial=math.inf)
+        return float(longest), float(shortest), int(LOST_IN_A_ROW) if numbers["dropout"].any() else 0
 
     def longest(self, dt: float) -> np.ndarray:
         """Longest ``delay`` that there is memory for at steps of ``dt`` [s], shape (N,)."""
-        lost = int(LOST_IN_A_ROW) if self._values["dropout"].numpy().any() else 0
-        room = (self._depth - 1 - lost) * dt
+        assert self._depth is not None
+        room = (self._depth - 1 - self._room_needed(self._values)[2]) * dt
         return np.maximum(room - self._values["spread"].numpy() - self._values["jitter"].numpy(), 0.0)
 
     def check_dt(self, dt: float | None) -> float | None:
@@ -224,11 +260,11 @@ class DelayTime(Component):
         return Stage(
             self.label(),
             params=("delay", "spread", "jitter", "dropout", *whole),
-            integers=frozenset(whole),
-            states=("count", "lost", "episode"),
+            integers=frozenset((*whole, "count", "lost", "episode", "alike")),
+            states=("count", "lost", "episode", "alike", "oldest"),
             returns=(),
             sensed=self._sees_sensed,
-            ring=Ring(self._signals, law=self._lag_law, blends=self._blends),
+            ring=Ring(self._signals, law=time_lag, blends=self._blends),
         )
 
     def is_fused(self) -> bool:
@@ -246,7 +282,8 @@ class DelayTime(Component):
 
     def state(self, num_actuators: int, device: DeviceLike) -> RingState:
         """Return a new, empty ring for ``num_actuators`` DOFs."""
-        columns = len(self._signals)
+        assert self._depth is not None
+        columns = len(self._signals) + 1
         return _TimedRing(self._depth, columns, num_actuators, wp.get_device(device), self.requires_grad)
 
 
@@ -264,7 +301,6 @@ class DelayInterpolated(DelayTime):
     """
 
     config = InterpolatedDelayConfig
-    _lag_law = interpolated_lag
     _blends = True
 
 

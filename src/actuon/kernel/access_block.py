@@ -92,6 +92,16 @@ int rows = 0;
 return {_MIXED} - rows;
 """
 
+_IS_UNEVEN = f"""
+if (count == {LANES}) {{
+    int fewer = 0;
+    {_EACH} fewer |= alike.c[j] < pushes.c[j];
+    return fewer;
+}}
+for (int j = 0; j < count; ++j) if (alike.c[j] < pushes.c[j]) return 1;
+return 0;
+"""
+
 _ROW = f"((size_t)(n + {LANES - 1}) / {LANES} * {LANES} * columns)"
 """Floats in a row of a ring."""
 
@@ -191,6 +201,10 @@ def scatter_set(target: Floats, value: FloatBlock, indices: Indices, offset: int
 def common_row(row: IntBlock) -> int: ...  # type: ignore[empty-body]
 
 
+@wp.func_native(_IS_UNEVEN)
+def is_uneven(alike: IntBlock, pushes: IntBlock, count: int) -> int: ...  # type: ignore[empty-body]
+
+
 @wp.func_native(_RING_READ)
 def ring_read(
     ring: Floats,
@@ -220,8 +234,8 @@ def ring_copy(source: Floats, target: Floats, columns: int, rows: int, n: int, b
 FUNCTIONS = {
     f.key: f
     for f in (
-        load, load_int, load_pushes, gather, store, store_int, scatter_add, scatter_set, common_row, ring_read,
-        ring_write, ring_stream, ring_copy,
+        load, load_int, load_pushes, gather, store, store_int, scatter_add, scatter_set, common_row, is_uneven,
+        ring_read, ring_write, ring_stream, ring_copy,
     )
 }  # fmt: skip
 """What a kernel calls, by name."""

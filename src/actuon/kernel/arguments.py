@@ -106,5 +106,5 @@ def array_name(signal: str) -> str:
 
 def state_arrays(stage: Stage) -> dict[str, str]:
     """Names and types of the arrays that a stage's state consists of."""
-    arrays = dict.fromkeys((*stage.states, *stage.wide_states), "Floats")
+    arrays = {name: "Ints" if name in stage.integers else "Floats" for name in (*stage.states, *stage.wide_states)}
     return arrays | (RING_ARRAYS if stage.ring is not None else {})

@@ -51,6 +51,8 @@ def _namespace(structure: Structure) -> dict[str, Any]:
     access = access_block if in_blocks else access_scalar
     names: dict[str, Any] = {"wp": wp, **access.FUNCTIONS}
     names |= {f.key: f for f in (ring.next_row, ring.late_row, ring.ring_at)}
+    names |= {f.key: f for f in (ring.held_back, ring.whole_back, ring.share_back)}
+    names |= {f.key: f for f in (ring.uneven_back, ring.uneven_share)}
     names |= {name: getattr(types, name) for name in ("Floats", "Ints", "Longs", "Indices", "FloatBlock", "IntBlock")}
     names |= {name: getattr(types, name) for name in ("LANES", "BLOCKS", "CELL")}
     for _, stage, label in structure.labelled():

@@ -18,13 +18,17 @@ the content that it was copied from.
 How far back one may look differs by DOF after a masked reset (``pushes``). What a kernel thread needs once is kept once
 per cell of the DOFs that it works on, so that it can be written in place while other threads still read theirs: the row
 written last (``newest``), how far back all DOFs of the cell may look (``filled``), and the tags.
+
+Where a stage looks back by a time, the last column holds the length of the step after each row; zero where it is not
+known, which stands for that of the row after it. Where steps are alike the row follows from their length; where they
+are not, lengths are summed up, row by row.
 """
 
 from __future__ import annotations
 
 import warp as wp
 
-from .types import LANES
+from .types import LANES, Floats
 
 RING_ARRAYS = {
     "ring": "Floats",
@@ -60,6 +64,76 @@ def late_row(lag: int, pushes: int, newest: int, rows: int):
     row = newest - back + 1
     row = wp.where(row < 0, row + rows, row)
     return wp.where(back <= 0, NOW, row)
+
+
+ROUNDING = wp.constant(1.0e-3)
+"""Share of a step by which an age may exceed a whole number of steps and still be that."""
+_MOST_STEPS = wp.constant(1.0e6)
+"""More than a ring has rows."""
+
+
+@wp.func
+def steps_back(age: float, gap: float):
+    """How many steps of the length ``gap`` an age takes."""
+    return wp.min(age / gap, _MOST_STEPS)
+
+
+@wp.func
+def held_back(age: float, gap: float):
+    """How many steps ago the newest value is that is as old as ``age``, where steps are alike."""
+    return int(wp.ceil(steps_back(age, gap) - ROUNDING))
+
+
+@wp.func
+def whole_back(age: float, gap: float):
+    """How many steps ago the oldest value is that is not older than ``age``, where steps are alike."""
+    return int(wp.floor(steps_back(age, gap)))
+
+
+@wp.func
+def share_back(age: float, gap: float):
+    """Share of a step by which ``age`` is beyond `whole_back`."""
+    steps = steps_back(age, gap)
+    return steps - wp.floor(steps)
+
+
+_UNEVEN_BACK = f"""
+const int lane = dof % {LANES}, padded = (n + {LANES - 1}) / {LANES} * {LANES};
+int back = 0;
+float start = 0.0f, gap = now;
+for (; back < pushes; ++back) {{
+    int row = newest - back;
+    if (row < 0) row += rows;
+    const float found = ring.data[((size_t)row * padded + dof - lane) * columns + (columns - 1) * {LANES} + lane];
+    if (found > 0.0f) gap = found;
+    if (blends ? start + gap > age : age - start <= {float(ROUNDING)}f * gap) break;
+    start += gap;
+}}
+return wp::vec_t<3, wp::float32>((float)back, start, gap);
+"""
+
+
+@wp.func_native(_UNEVEN_BACK)
+def uneven_back(
+    ring: Floats,
+    age: float,
+    now: float,
+    blends: bool,
+    pushes: int,
+    newest: int,
+    rows: int,
+    columns: int,
+    n: int,
+    dof: int,
+) -> wp.vec3:
+    """What `held_back` is for steps of any length, or `whole_back` where a stage blends; the age of that value; and the
+    length of the step before it. ``now`` is the length of this step."""
+
+
+@wp.func
+def uneven_share(age: float, found: wp.vec3):
+    """Share of the step before by which ``age`` is beyond what `uneven_back` found."""
+    return wp.clamp((age - found[1]) / found[2], 0.0, 1.0)
 
 
 @wp.func

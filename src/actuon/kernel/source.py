@@ -50,7 +50,8 @@ class _Writer:
         """What states are called, by position of their stage and name."""
         self._from_networks: dict[int, Value] = {}
         """What networks gave, by position of their stage."""
-        self._states: list[tuple[str, Value]] = []
+        self._states: list[tuple[str, Value, bool]] = []
+        """For each state: the array that gets it, what it is, and whether that is a whole number."""
         self._rings: list[tuple[str, tuple[Value, ...], Value]] = []
         """For each ring: the label of its stage, the signals to remember, and how far back one may look then."""
 
@@ -183,7 +184,7 @@ class _Writer:
         self._closed |= {*outputs} if closing else set()
         for name, local in new.items():
             kept = self._lanes.keep(Value(local, is_lane=True), self._lanes.new(f"{name}_new"))
-            self._states.append((self._name_of[Role.STATE_OUT, (position, name)], kept))
+            self._states.append((self._name_of[Role.STATE_OUT, (position, name)], kept, False))
 
     def _lane_name(self, signal: str) -> str:
         """What a signal is called in the lane at hand. The effort is written over; others may be asked for again."""
@@ -212,8 +213,9 @@ class _Writer:
         for name in stage.states:
             if (position, name) not in self._loaded:
                 local = self._loaded[position, name] = self._lanes.new(name)
+                load = "load_int" if name in stage.integers else "load"
                 self._lanes.lines.append(
-                    f"{local} = load({self._name_of[Role.STATE_IN, (position, name)]}, base, count)"
+                    f"{local} = {load}({self._name_of[Role.STATE_IN, (position, name)]}, base, count)"
                 )
             names[name] = self._lanes.at(Value(self._loaded[position, name]))
         return names
@@ -236,10 +238,19 @@ class _Writer:
         assert ring is not None
         signals = self._sensed if stage.sensed else self._signals
         lag, pushes, row, common = (self._lanes.new(f"{label}_{name}") for name in ("lag", "pushes", "row", "common"))
-        share = self._find_lag(position, stage, label, lag)
         self._lanes.lines.append(
             f"{pushes} = load_pushes({label}_pushes_in, {label}_filled, {label}_rows - 1, base, count)"
         )
+        columns = ring.columns
+        now = tuple(signals[signal] for signal in ring.signals)
+        share = ""
+        if ring.law is None:
+            self._lanes.lines.append(f"{lag} = load_int({label}_{ring.lag}, base, count)")
+        else:
+            length = self._lanes.new(f"{label}_dt")
+            self._lanes.lines.append(f"{length} = FloatBlock(dt)" if self._in_blocks else f"{length} = float(dt)")
+            now = (*now, Value(length))
+            share = self._find_lag(position, stage, label, lag, pushes, length)
         new_pushes = self._lanes.new(f"{label}_pushes_new")
         back, may_look = self._lanes.at(Value(lag)), self._lanes.at(Value(pushes))
         texts = {
@@ -252,8 +263,6 @@ class _Writer:
             texts[before] = f"late_row({back} + 1, {may_look}, {label}_newest, {label}_rows)"
         self._lanes.for_lanes(texts, "IntBlock")
         self._lanes.lines.append(f"{common} = common_row({row})")
-        columns = len(ring.signals)
-        now = tuple(signals[signal] for signal in ring.signals)
         for column, signal in enumerate(ring.signals):
             where = f"{now[column].name}, {column}, {columns}, n, base, count"
             late = self._lanes.new(f"{signal}_late")
@@ -265,32 +274,57 @@ class _Writer:
                 near, far, part = (self._lanes.at(Value(name)) for name in (late, older, share))
                 self._lanes.for_lanes({blended: f"{near} + {part} * ({far} - {near})"}, "FloatBlock")
                 late = blended
-            slopes = self._tangent.slopes_now(signal, now[column], row, share if ring.blends else "")
+            slopes = self._tangent.slopes_now(signal, now[column], row, share)
             signals[signal] = Value(late, slopes=slopes)
         if self._structure.keeps_rings:
             self._rings.append((label, now, Value(new_pushes)))
 
-    def _find_lag(self, position: int, stage: Stage, label: str, lag: str) -> str:
-        """Load or compute how many steps ago, as ``lag``; returns what the share of the step before is called."""
+    def _find_lag(self, position: int, stage: Stage, label: str, lag: str, pushes: str, length: str) -> str:
+        """Find how many steps ago a law's age is, as ``lag``; returns what the share of the step before is called."""
         ring = stage.ring
         assert ring is not None
-        if ring.law is None:
-            self._lanes.lines.append(f"{lag} = load_int({label}_{ring.lag}, base, count)")
-            return ""
-        given = {"dt": "dt", **self._parameters(position, stage, label), **self._load_states(position, stage)}
+        gap, age, alike = (self._lanes.new(f"{label}_{name}") for name in ("gap", "age", "alike"))
+        newest = f"IntBlock({label}_newest)" if self._in_blocks else f"{label}_newest"
+        last = f"{length}, {ring.columns - 1}, {ring.columns}, n, base, count"
+        known = self._lanes.new(f"{label}_gap_known")
+        self._lanes.lines.append(f"{known} = ring_read({label}_ring_in, {newest}, {label}_newest, {last})")
+        at = {name: self._lanes.at(Value(name)) for name in (known, gap, age, alike, lag, pushes)}
+        self._lanes.for_lanes({gap: f"wp.where({at[known]} > 0.0, {at[known]}, dt)"}, "FloatBlock")
+        given = {
+            "dt": "dt",
+            "gap": at[gap],
+            **self._parameters(position, stage, label),
+            **self._load_states(position, stage),
+        }
         arguments = ", ".join(given[name] for name in ring.law.input_types)
-        share = self._lanes.new(f"{label}_share")
         new = {name: self._lanes.new(f"{name}_new") for name in stage.states}
-        local = {name: self._lanes.new(f"{name}_j") for name in (lag, share, *new.values())}
+        local = {name: self._lanes.new(f"{name}_j") for name in (age, alike, *new.values())}
         call = f"{', '.join(local.values())} = {label}_lag_law({arguments})"
         if self._in_blocks:
-            self._lanes.lines += [f"{lag} = IntBlock()", *(f"{name} = FloatBlock()" for name in (share, *new.values()))]
+            whole = {alike, *(new[name] for name in stage.states if name in stage.integers)}
+            self._lanes.lines += [f"{name} = {'IntBlock' if name in whole else 'FloatBlock'}()" for name in local]
             kept = [f"{name}[j] = {inner}" for name, inner in local.items()]
             self._lanes.lines += ["for j in range(LANES):", *indented([call, *kept])]
         else:
             self._lanes.lines += [call, *(f"{name} = {inner}" for name, inner in local.items())]
+        self._lanes.for_lanes({lag: f"{'whole' if ring.blends else 'held'}_back({at[age]}, {at[gap]})"}, "IntBlock")
+        share = self._lanes.new(f"{label}_share") if ring.blends else ""
+        if share:
+            self._lanes.for_lanes({share: f"share_back({at[age]}, {at[gap]})"}, "FloatBlock")
+        dof = "base + j" if self._in_blocks else "base"
+        where = f"{ring.blends}, {at[pushes]}, {label}_newest, {label}_rows, {ring.columns}, n, {dof}"
+        found = self._lanes.new(f"{label}_found")
+        lines = [f"{found} = uneven_back({label}_ring_in, {at[age]}, dt, {where})", f"{at[lag]} = int({found}[0])"]
+        if share:
+            lines.append(f"{self._lanes.at(Value(share))} = uneven_share({at[age]}, {found})")
+        if self._in_blocks:
+            self._lanes.lines.append(f"if is_uneven({alike}, {pushes}, count) != 0:")
+            self._lanes.lines += indented(["for j in range(LANES):", *indented(lines)])
+        else:
+            self._lanes.lines += [f"if {alike} < {pushes}:", *indented(lines)]
         for name, kept_as in new.items():
-            self._states.append((self._name_of[Role.STATE_OUT, (position, name)], Value(kept_as)))
+            array = self._name_of[Role.STATE_OUT, (position, name)]
+            self._states.append((array, Value(kept_as), name in stage.integers))
         return share
 
     def _run_network(self, position: int, stage: Stage, label: str) -> None:
@@ -320,7 +354,8 @@ class _Writer:
                 lines.append(f"{scatter}({array}, {value}, effort_indices, effort_offset, base, count)")
             else:
                 lines.append(f"store({array}, {value}, base, count)")
-        lines += [f"store({array}, {value.name}, base, count)" for array, value in self._states]
+        for array, state, is_whole in self._states:
+            lines.append(f"{'store_int' if is_whole else 'store'}({array}, {state.name}, base, count)")
         for label, now, pushes in self._rings:
             where = f"{len(now)}, n, base"
             lines += [f"if not {label}_synced:"]
@@ -341,7 +376,7 @@ class _Writer:
             at = "at" if write.scattered else "base"
             line = f"wp.atomic_add({array}, {at}, {value})" if write.adds else f"{array}[{at}] = {value}"
             lines += [f"if {array}:", f"    {line}"]
-        lines += [f"{array}[base] = {value.name}" for array, value in self._states]
+        lines += [f"{array}[base] = {state.name}" for array, state, _ in self._states]
         for label, now, pushes in self._rings:
             sides = ("out",) if self._structure.flavour is Flavour.GRAD else ("out", "in")
             where = f"{len(now)}, n, base"

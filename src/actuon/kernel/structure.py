@@ -66,10 +66,16 @@ class Ring:
     lag: str = ""
     """The integer parameter that says how many steps ago, where no law does."""
     law: Any = None
-    """A Warp function that says so: parameters, states and ``dt`` in; how many steps ago, which share of the step
-    before that, and new states out."""
+    """A Warp function that says how long ago, for steps of any length: parameters, states, ``dt`` and ``gap``, the time
+    since the last step, in; the age [s], how many of the last steps were as long as the last one, and new states out.
+    The ring then remembers the length of each step too."""
     blends: bool = False
-    """Whether that share is taken, and not what was held then."""
+    """Whether a law's age is taken exactly, between two steps, and not what was held then."""
+
+    @property
+    def columns(self) -> int:
+        """How many numbers are remembered of each step and DOF."""
+        return len(self.signals) + (self.law is not None)
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ class Stage:
     params: tuple[str, ...] = ()
     """Parameters with one value per DOF."""
     integers: frozenset[str] = frozenset()
-    """Those of them that are whole numbers."""
+    """Those of them, and of the states of a ring's law, that are whole numbers."""
     tables: tuple[str, ...] = ()
     """Parameters shared by all DOFs, handed over whole."""
     states: tuple[str, ...] = ()
@@ -156,6 +162,8 @@ class Stage:
 
     def _without_own(self, names: Iterable[str]) -> tuple[str, ...]:
         own = {*self.params, *self.tables, *self.states}
+        if self.ring is not None and self.ring.law is not None:
+            own.add("gap")
         if self.network is not None:
             own.add(self.network.output)
         return tuple(dict.fromkeys(name for name in names if name not in own))
