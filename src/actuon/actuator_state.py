@@ -20,7 +20,7 @@ STRUCTURE = "__structure__"
 """Name of the description of a chain among saved arrays."""
 VERSION = 2
 """Version of the files. Those without one, from before there was any, are of the first. Since the second, delays in
-seconds remember the length of each step."""
+seconds remember the length of each step, and integrals what rounding took from them (`Component.ADDED_STATES`)."""
 
 _VERSION_NAME = "__version__"
 _CLOCK = "clock"
@@ -140,7 +140,13 @@ class ActuatorState:
     def upgraded(self, contents: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
         """Contents of a file of an earlier version as they would be now. What is damaged is left for `check`."""
         changed = dict(contents)
-        for prefix, state, names in self._parts() if version < VERSION else ():
+        if version == VERSION:
+            return changed
+        saved = self._saved()
+        for position, component in enumerate(self.owner.stages):
+            for key in (f"{position}.{name}" for name in component.ADDED_STATES):
+                changed.setdefault(key, np.zeros(saved[key].shape, np.float32))
+        for prefix, state, names in self._parts():
             if hasattr(state, "from_version_1"):
                 had = {name: changed[f"{prefix}{name}"] for name in names if f"{prefix}{name}" in changed}
                 changed |= {f"{prefix}{name}": array for name, array in state.from_version_1(had).items()}
@@ -157,11 +163,8 @@ class ActuatorState:
             StateError: They are of another chain, or incomplete; says how they differ.
         """
         check_structure(where, contents, self._structure(), "the state of a chain with {}; this one has {}")
-        added = self._added()
         for key, array in self._saved().items():
-            if key in contents or key not in added:
-                check_like(where, key, contents.get(key), array.numpy())
-        contents = self._completed(contents)
+            check_like(where, key, contents.get(key), array.numpy())
         for prefix, state, names in self._parts():
             values = {name: contents[f"{prefix}{name}"] for name in names}
             if isinstance(state, State):
@@ -177,7 +180,6 @@ class ActuatorState:
 
     def take(self, contents: Mapping[str, np.ndarray]) -> None:
         """Take over contents that were checked."""
-        contents = self._completed(contents)
         for prefix, state, names in self._parts():
             values = {name: contents[f"{prefix}{name}"] for name in names}
             if isinstance(state, State):
@@ -206,16 +208,6 @@ class ActuatorState:
         for prefix, state in [*states, ("", self.held)]:
             if state is not None:
                 yield prefix, state, {n: array for n, array in _arrays_in(state).items() if n not in _UNSAVED}
-
-    def _added(self) -> set[str]:
-        """Names of arrays that older files lack. They are zero after a reset."""
-        return {f"{at}.{name}" for at, component in enumerate(self.owner.stages) for name in component.ADDED_STATES}
-
-    def _completed(self, contents: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Contents with zeros for arrays that older files lack."""
-        saved, added = self._saved(), self._added()
-        lacking = {key: np.zeros(saved[key].shape, np.float32) for key in added if key not in contents}
-        return {**lacking, **contents}
 
     def arrays(self) -> dict[str, wp.array]:
         """All arrays that a step in place reads and writes, by stage and name. They stay the same."""
