@@ -260,6 +260,7 @@ def implicit(simulation, **gains):
 
 
 SERVO = '<position name="servo" joint="hinge" kp="30" kv="1" group="2"/>'
+ALL_GROUPS = " ".join(map(str, range(31)))
 OFF = {
     "all": ({"flags": 'actuation="disable"'}, "has actuation switched off in its (<option>|options)"),
     "group": ({"option": 'actuatorgroupdisable="2"'}, "has group 2 of actuators switched off .* that of 'servo'"),
@@ -280,6 +281,16 @@ def test_an_implicit_group_whose_drive_is_switched_off_is_refused(engine, num_en
             np.testing.assert_array_equal(values.numpy(), before)
         with implicit(simulation, stiffness=0.0, damping=0.0):
             simulation.step(1)
+
+
+@pytest.mark.parametrize(
+    "parts", [{"flags": 'actuation="disable"'}, {"option": f'actuatorgroupdisable="{ALL_GROUPS}"'}]
+)
+def test_no_drive_is_added_to_a_model_that_switches_all_of_them_off(parts, robot):
+    with MujocoSimulation(robot(**parts)) as simulation:
+        with pytest.raises(actuon.SimulationError, match="switched off.* drive hinge with explicit"):
+            implicit(simulation)
+        assert simulation.models[0].nactuator == 0
 
 
 def test_an_added_drive_is_in_a_group_that_is_switched_on(robot):
@@ -399,6 +410,22 @@ def test_a_gear_that_is_assigned_live_changes_the_armature_of_the_engine(engine,
         simulation.step(1)
         for name, values in held(simulation).items():
             np.testing.assert_array_equal(values, before[name], err_msg=name)
+
+
+def test_inertia_that_the_engine_refuses_is_refused_at_each_step(robot):
+    """An actuator that brings inertia moves a joint too that has no gear."""
+    path = robot('<motor name="drive" tendon="both" armature="0.0125"/>', tendon=TENDON)
+    with MujocoSimulation(path) as simulation:
+        geared = actuon.ActuatorConfig(LIMP, transmission=actuon.GearTransmissionConfig(5.0))
+        pairs = [(geared, "hinge"), (actuon.ActuatorConfig(LIMP), "wrist")]
+        with ArticulationActuators.from_actuators("/arm", pairs, simulation=simulation) as actuators:
+            (gear,) = [stage for each in actuators.actuators for stage in each.stages if hasattr(stage, "ratio")]
+            gear.rotor_inertia = 0.01
+            for _ in range(2):
+                with pytest.raises(actuon.SimulationError, match="moves hinge, wrist together: set all or none"):
+                    simulation.step(1)
+            gear.rotor_inertia = 0.0
+            simulation.step(1)
 
 
 def test_inertia_that_a_gear_gets_later_is_taken_off_again(robot):

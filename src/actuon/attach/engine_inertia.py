@@ -42,11 +42,15 @@ class EngineInertia:
         if not columns.size:
             return
         if self._own is None:
-            _log.warning("%s holds no armature: the inertia of motors is left out", type(simulation).__name__)
+            self._warn_of_none()
             return
         self._say(columns, self._own)
         undo.callback(simulation.keep_properties(robots, columns))
         _write(articulation, columns, self._values(columns, self._own))
+
+    def _warn_of_none(self) -> None:
+        engine = type(self._articulation.simulation).__name__
+        _log.warning("%s holds no armature: the inertia of motors is left out", engine)
 
     def _on_write(self) -> None:
         self.is_stale = True
@@ -77,15 +81,24 @@ class EngineInertia:
         Args:
             undo: Gets what gives the armature back to joints whose stages brought none before.
         """
+        before, wanted = self._wanted, _inertia(self._articulation, self._actuators)
+        columns = np.flatnonzero((wanted != before).any(axis=0))
+        if columns.size:
+            self._wanted = wanted
+            try:
+                self._change(columns, columns[~before[:, columns].any(axis=0)], undo)
+            except SimulationError:
+                self._wanted = before
+                raise
         self.is_stale = False
-        before, self._wanted = self._wanted, _inertia(self._articulation, self._actuators)
-        columns = np.flatnonzero((self._wanted != before).any(axis=0))
-        if not columns.size or self._own is None:
-            return
+
+    def _change(self, columns: np.ndarray, first: np.ndarray, undo: contextlib.ExitStack) -> None:
+        """Write the armature of DOFs, of which stages of the ``first`` brought none before."""
         robots, simulation = self._articulation.robot_ids, self._articulation.simulation
         held = simulation.dof_property("armature", robots)
-        assert held is not None
-        first = columns[~before[:, columns].any(axis=0)]
+        if held is None or self._own is None:
+            self._warn_of_none()
+            return
         self._own[:, first] = held[:, first]
         values = self._values(columns, self._own)
         if np.array_equal(held[:, columns], values):

@@ -44,13 +44,10 @@ class GrowingModel(ModelProperties):
     ) -> Callable[[], None]:
         wanted = self._with_gains(robots, dofs, stiffness, damping)
         needed = self._needed(robots, dofs, stiffness, damping)
-        self._check_drives({dof: name for dof, name in wanted.items() if dof not in needed})
-        release = self._rely_on(lambda: self._check_drives(wanted))
-        try:
-            take_away = self._add_drives(robots, needed) if needed else lambda: None
-        except SimulationError:
-            release()
-            raise
+        self._check_drives(wanted, self._servos_of(set(wanted) - set(needed)))
+        take_away = self._add_drives(robots, needed) if needed else lambda: None
+        servos = self._servos_of(wanted)
+        release = self._rely_on(lambda: self._check_drives(wanted, servos))
 
         def give_back() -> None:
             release()
@@ -97,15 +94,24 @@ class GrowingModel(ModelProperties):
             found |= {int(own[dof]): robot.dof_names[dof] for dof in dofs[has[row]].tolist()}
         return found
 
-    def _check_drives(self, dofs: dict[int, str]) -> None:
-        """Refuse drives of DOFs of the model, with the names of their joints, that its options switch off."""
-        for dof, name in dofs.items():
-            why = self._why_ignored([servo.actuator for servo in self._drives.servos.get(dof, [])])
-            if why:
-                raise SimulationError(
-                    f"{self._where} {why}, so MuJoCo ignores the drive of joint '{name}'; switch it on, or drive the "
-                    "joint with an explicit model"
-                )
+    def _servos_of(self, dofs: Iterable[int]) -> list[int]:
+        """Actuators of the model that follow targets of these of its DOFs."""
+        return [servo.actuator for dof in dofs for servo in self._drives.servos.get(dof, [])]
+
+    def _check_drives(self, dofs: dict[int, str], actuators: Sequence[int]) -> None:
+        """Refuse drives that options of the model switch off.
+
+        Args:
+            dofs: DOFs of the model that have them, with the names of their joints.
+            actuators: Those that are there already.
+        """
+        why = self._why_ignored(actuators) if dofs else ""
+        if why:
+            joints = ", ".join(dofs.values())
+            raise SimulationError(
+                f"{self._where} {why}, so MuJoCo ignores its own drives; switch it on, or drive {joints} with explicit "
+                "models"
+            )
 
     def _why_ignored(self, actuators: Iterable[int] = ()) -> str:
         """Return why MuJoCo ignores one of these actuators, or any; empty where it does not."""

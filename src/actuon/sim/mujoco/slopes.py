@@ -92,7 +92,9 @@ class SlopeHolder(GrowingModel):
             self._give_integrator_back()
             raise
 
-        release = self._rely_on(lambda: self._check_slopes(own))
+        inputs = np.concatenate([places[own] for places in self._drives.slopes.values()])
+        holders = np.flatnonzero(np.isin(self._fields.model.actuator_ctrladr, inputs)).tolist()
+        release = self._rely_on(lambda: self._check_holders(holders))
 
         def give_back() -> None:
             release()
@@ -111,11 +113,9 @@ class SlopeHolder(GrowingModel):
                 "'explicit'"
             )
 
-    def _check_slopes(self, dofs: list[int]) -> None:
-        """Refuse slopes of these DOFs of the model that its options switch off."""
-        inputs = [places[dofs] for places in self._drives.slopes.values()]
-        owners = np.isin(self._fields.model.actuator_ctrladr, np.concatenate(inputs))
-        why = self._why_ignored(np.flatnonzero(owners).tolist())
+    def _check_holders(self, actuators: list[int]) -> None:
+        """Refuse to step where options of the model switch off actuators that hold slopes."""
+        why = self._why_ignored(actuators)
         if why:
             raise SimulationError(
                 f"{self._where} {why}, while actuators with effort_mode 'tangent' count on it; close() them first"
