@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -111,12 +110,10 @@ class BatteryPool:
             self._battery.share(*(state for member in self._members for state in member.states))
 
 
-_pools: weakref.WeakKeyDictionary[Simulation, BatteryPool] = weakref.WeakKeyDictionary()
-
-
 def battery_pool(simulation: Simulation) -> BatteryPool:
-    """The batteries of the robots of a simulation."""
-    return _pools.setdefault(simulation, BatteryPool())
+    """Return the batteries of the robots of a simulation."""
+    pool: BatteryPool = simulation.common.setdefault(BatteryPool, BatteryPool())
+    return pool
 
 
 def _shared(members: Sequence[RobotBatteries]) -> SharedBattery | None:

@@ -70,6 +70,8 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         self.num_envs = num_envs
         self._dt = dt
         self.device = wp.get_device(device)
+        self.common: dict[type, Any] = {}
+        """What actuators on its robots have in common, by class, such as batteries."""
         self._events = Events()
         self._time = 0.0
         self._running = False
