@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +66,9 @@ class ModelFields:
         """Counts changes of the shared model and of which fields have rows. Values in rows may change at any time."""
         self.is_shown = False
         """Whether somebody has the shared model, and may write into its options."""
+        options = model.opt
+        public = (name for name in dir(options) if not name.startswith("_"))
+        self._option_names = [name for name in public if not callable(getattr(options, name))]
         self._options: list[Any] = []
 
     def view(self, env: int) -> Any:
@@ -116,7 +118,7 @@ class ModelFields:
         """Count a change of options that somebody wrote, where threads have copies of the model."""
         if self.rows and self.is_shown:
             options = self.model.opt
-            now = [getattr(options, name) for name in _option_names(type(options))]
+            now = [getattr(options, name) for name in self._option_names]
             now = [value.tolist() if isinstance(value, np.ndarray) else value for value in now]
             self.version += now != self._options
             self._options = now
@@ -154,12 +156,6 @@ class ModelFields:
         model = copy.copy(self.model)
         self.load(env, model)
         return model
-
-
-@functools.cache
-def _option_names(options: type) -> list[str]:
-    """Names of the options of a model."""
-    return [name for name in dir(options) if not name.startswith("_")]
 
 
 class _View:
