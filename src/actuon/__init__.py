@@ -175,6 +175,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "attach.articulation_actuators": ("ArticulationActuators",),
     "attach.checking": ("CheckResult", "check"),
     "attach.fitted_motors": ("DrawnMotors",),
+    "attach.motors": ("JointFriction", "Motors"),
     "attach.recorder": ("Recorder",),
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
     "newton": (),
@@ -215,6 +216,7 @@ if _typing.TYPE_CHECKING:
     from .attach.articulation_actuators import ArticulationActuators as ArticulationActuators
     from .attach.checking import CheckResult as CheckResult, check as check
     from .attach.fitted_motors import DrawnMotors as DrawnMotors
+    from .attach.motors import JointFriction as JointFriction, Motors as Motors
     from .attach.recorder import Recorder as Recorder
     from .attach.telemetry import Telemetry as Telemetry
     from .sim import (

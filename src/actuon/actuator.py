@@ -321,6 +321,14 @@ class Actuator(ActuatorStages):
         state.load(path)
         return state
 
+    def check_dt(self, dt: float | None) -> None:
+        """Refuse a time step [s] that a stage cannot take, as `step` does before it changes anything.
+
+        Raises:
+            StateError: Says which stage, and what it takes.
+        """
+        self._chain.check_dt(dt)
+
     def step(
         self,
         sim_state: object,

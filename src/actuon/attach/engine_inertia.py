@@ -125,24 +125,32 @@ def _write(articulation: Articulation, columns: np.ndarray, values: np.ndarray) 
 
 
 def inertia_at_joints(actuator: Actuator) -> np.ndarray:
-    """What the stages of an actuator bring of inertia at each joint [kg·m²], shape (N,)."""
+    """Return the inertia that the stages of an actuator bring at each joint [kg·m²], shape (N,)."""
     total = np.zeros(actuator.num_actuators)
+    for component, ratio, varies in stages_with_ratios(actuator):
+        inertia = component.engine_armature()
+        if inertia is None or not inertia.any():
+            continue
+        if ratio is None:
+            _log.warning(
+                "the inertia of %s is left out: behind %s it is not the same at every position and for each joint, "
+                "as an armature is",
+                type(component).__name__,
+                varies,
+            )
+        else:
+            total += inertia * ratio**2
+    return total
+
+
+def stages_with_ratios(actuator: Actuator) -> Iterator[tuple[Component, np.ndarray | None, str]]:
+    """Yield each stage with the speed that it sees by the joint's [1], shape (N,); None behind a transmission whose
+    ratio varies, and the name of that one's class."""
     ratio: np.ndarray | None = np.ones(actuator.num_actuators)
     varies = ""
     for component in actuator.stages:
-        inertia = component.engine_armature()
-        if inertia is not None and inertia.any():
-            if ratio is None:
-                _log.warning(
-                    "the inertia of %s is left out: behind %s it is not the same at every position and for each joint, "
-                    "as an armature is",
-                    type(component).__name__,
-                    varies,
-                )
-            else:
-                total += inertia * ratio**2
+        yield component, ratio, varies
         if isinstance(component, Transmission):
             own = component.constant_ratio()
             varies = varies or ("" if own is not None else type(component).__name__)
             ratio = ratio * own if ratio is not None and own is not None else None
-    return total

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,12 +14,15 @@ from ..actuator import Actuator
 from ..components.component import Component
 from ..components.delay import Delay
 from ..components.delay_time import DelayTime
-from ..errors import ParameterError
+from ..errors import ParameterError, shown
 from ..robot_files.parameter_paths import Place, place_in
 from ..typing import PathLike
 from .changed_parameters import check_changed, write_changed
 from .fitted_motors import DrawnMotors, FittedMotors
-from .groups.randomisation import generator
+from .groups.randomisation import Distribution, generator
+
+Baseline: TypeAlias = dict[tuple[int, str], np.ndarray]
+"""Values of parameters before they were first drawn, by identity of the stage and name."""
 
 _log = logging.getLogger("actuon.actuators")
 
@@ -74,6 +78,65 @@ def randomize_from_fit(
     for parameter, count in told.clipped.items():
         _log.warning("%s: %d of %d values of %s are clipped", told.file, count, told.motors.size, parameter)
     return told
+
+
+def randomize_parameters(
+    dof_names: Sequence[str],
+    dt: float,
+    actuators: Sequence[Actuator],
+    baseline: Baseline,
+    parameters: Mapping[str, Distribution],
+    joints: Sequence[str],
+    rows: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Draw parameters of joints, and write them. If a value is not allowed, nothing is written.
+
+    Args:
+        dof_names: All DOFs of a robot.
+        dt: Time step [s].
+        actuators: Of the robots; their ``effort_indices`` count through robots and DOFs.
+        baseline: Values before the first draw, to scale and add to. Gets those of parameters that are drawn first.
+        parameters: Distributions by path.
+        joints: The DOFs to draw for. Those whose chain lacks a parameter stay as they are.
+        rows: Which robots, shape (n,).
+        rng: Generator of the draw.
+
+    Raises:
+        ParameterError: No chain of these joints has such a parameter, or a value is not allowed.
+    """
+    new: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
+    for path, distribution in parameters.items():
+        if not isinstance(distribution, Distribution):
+            raise ParameterError(
+                f"{path}: got {shown(distribution)}; must be a distribution, such as Uniform(0.8, 1.2)"
+            )
+        drawn = distribution.draw(rng, (len(rows), len(joints)))
+        refusal: ParameterError | None = None
+        found = False
+        for column, name in enumerate(joints):
+            for chain in _chains(dof_names, actuators, name, rows):
+                try:
+                    place = _place(chain, path)
+                except ParameterError as error:
+                    refusal = error
+                    continue
+                found = True
+                stage = chain.stage(place)
+                held = stage.parameters()[place.name].numpy()
+                first = baseline.setdefault((id(stage), place.name), held.copy())
+                values = new.setdefault((id(stage), place.name), (stage, held.copy()))[1]
+                numbers = distribution.apply(first[chain.at], drawn[chain.rows, column])
+                most = _room(stage, place.name, dt)
+                if most is not None and (numbers > most[chain.at]).any():
+                    raise ParameterError(
+                        f"{path}: drew {numbers.max():.4g}; the delay has room for {most[chain.at].min():.4g}"
+                    )
+                values[chain.at] = np.rint(numbers) if place.declared.integer else numbers
+        if not found:
+            raise refusal or ParameterError(f"{path}: no joint has an actuator")
+    check_changed(new)
+    write_changed(new)
 
 
 def _chains(dof_names: Sequence[str], actuators: Sequence[Actuator], name: str, rows: np.ndarray) -> Iterator[_Chain]:

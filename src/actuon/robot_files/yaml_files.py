@@ -81,12 +81,15 @@ class ActuatorEntry:
         return self.actuator.with_stages(own)
 
 
-def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list[tuple[ActuatorEntry, list[str]]]:
+def match_joints(
+    entries: Iterable[ActuatorEntry], names: Iterable[str], *, partial: bool = False
+) -> list[tuple[ActuatorEntry, list[str]]]:
     """Find the joints of each entry.
 
     Args:
         entries: As `load_actuators` returns them.
         names: The robot's joints, in its order.
+        partial: The names are some of the robot's joints, so that an entry may match none of them.
 
     Raises:
         RobotFileError: A name or regular expression matches nothing or is not valid, or two entries claim a joint.
@@ -100,7 +103,7 @@ def match_joints(entries: Iterable[ActuatorEntry], names: Iterable[str]) -> list
     for entry in entries:
         found: dict[str, None] = {}
         for pattern in entry.joints:
-            found |= dict.fromkeys(_matches(f"{entry.name}: joints", pattern, names))
+            found |= dict.fromkeys(_matches(f"{entry.name}: joints", pattern, names, partial))
         for name in found:
             if name in owner:
                 raise RobotFileError(f"joint '{name}' is in '{owner[name]}' and in '{entry.name}'; must be in one")
@@ -116,7 +119,7 @@ def _is_match(pattern: str, joint: str) -> bool:
         return False
 
 
-def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
+def _matches(where: str, pattern: str, names: list[str], partial: bool) -> list[str]:
     if pattern in names:
         return [pattern]
     try:
@@ -126,7 +129,7 @@ def _matches(where: str, pattern: str, names: list[str]) -> list[str]:
             f"{where}: '{pattern}' is neither a joint nor a valid regular expression: {error}"
         ) from error
     found = [name for name in names if regex.fullmatch(name)]
-    if not found:
+    if not found and not partial:
         raise RobotFileError(f"{where}: '{pattern}' matches no joint; {listed(pattern, names, 'joints')}")
     return found
 

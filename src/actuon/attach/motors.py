@@ -1,0 +1,607 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Motors`: the motors of a robot on plain arrays, for any simulator.
+
+``effort = motors.step(q, qd, target, dt)`` takes arrays of any framework and returns a new one of the same kind. The
+memory of the motors (delayed commands, integrals, temperatures) is kept here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..actuator import Actuator
+from ..actuator_config import ActuatorConfig, Part
+from ..actuator_state import ActuatorState
+from ..arrays import is_read_only, refuse_autograd
+from ..builder import ActuatorBuilder
+from ..components.controllers.pd import PDControlConfig
+from ..components.effects.friction import EffectFriction, FrictionEffectConfig
+from ..errors import (
+    ActuonError,
+    ArrayError,
+    ArrayTypeError,
+    MissingArrayError,
+    ParameterError,
+    RobotFileError,
+    StructureError,
+    listed,
+    shown,
+)
+from ..motors.catalogue import CatalogueMotor, find_motor, motor_names
+from ..motors.datasheet import MotorDatasheet
+from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
+from ..sim.ids import ids_to_reset
+from ..trials import Conditions, at_rest
+from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
+from .attachment import signal_attr
+from .engine_inertia import inertia_at_joints, stages_with_ratios
+from .fitted_motors import DrawnMotors
+from .groups.randomisation import Distribution, generator
+from .groups.resolution import matching
+from .motor_supply import RobotBatteries, number_dofs
+from .random_motors import Baseline, randomize_from_fit, randomize_parameters
+from .telemetry import Telemetry, make_telemetry
+
+_YAML = (".yaml", ".yml")
+_USD = (".usda", ".usd", ".usdc", ".usdz")
+_ROBOT = (".xml", ".mjcf", ".urdf")
+"""Robots' files that have their motors in a YAML beside them."""
+_FULL_EFFORT = 0.5
+"""Distance from the target [rad] at which default gains ask for all that a motor can give."""
+_DAMPING = 0.12
+"""Braking effort at 1 rad/s with default gains, as a share of all that a motor can give."""
+_COMPUTED = "computed"
+_NUMPY_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
+_WARP_FLOATS = (wp.float16, wp.float32, wp.float64)
+_LABELS = {
+    "joint_q": "q",
+    "joint_qd": "qd",
+    "joint_target_q": "target",
+    "joint_target_qd": "target_qd",
+    "joint_act": "feedforward",
+}
+"""Names of `Motors.step`'s arguments, by the names that actuators have for them."""
+
+_log = logging.getLogger("actuon.actuators")
+
+
+@dataclass(frozen=True)
+class JointFriction:
+    """Friction that the simulator should hold; arrays of shape (N, J), or (J,) for one robot."""
+
+    dry: np.ndarray
+    """Dry friction of the joint [N·m or N]."""
+    viscous: np.ndarray
+    """Friction proportional to speed [N·m·s/rad or N·s/m]."""
+
+
+class Motors:
+    """The motors of one robot, or of many alike, on arrays of any framework.
+
+    Args:
+        source: An ``actuon.yaml``; a USD file with actuators; a robot's file with a YAML beside it; the name of a motor
+            in the catalogue, or its data sheet; an `ActuatorConfig` for all joints; or a mapping of joints to configs.
+        joints: Names of the joints, in the order of the arrays. Default: the keys of a mapping.
+        num_envs: Number of robots.
+        controller: Controller in front of a motor from the catalogue or a data sheet. Default: a PD controller that
+            asks for the motor's full effort 0.5 rad off its target; a message says its gains.
+        inertia: Inertia that moves with each joint, without the rotor's [kg·m² or kg]: one number, or one per joint.
+            With it the motors apply their own friction; without it they leave friction to the simulator (`friction`).
+        device: Where the motors run. Default: Warp's current device.
+        allow_unsafe_torch_checkpoints: Let a file name ``.pt`` and ``.pt2`` networks, which can run code when loaded.
+
+    Raises:
+        RobotFileError: The source is neither a file nor a motor, or has no actuator for a joint.
+    """
+
+    def __init__(
+        self,
+        source: PathLike | ActuatorConfig | MotorDatasheet | CatalogueMotor | Mapping[str, ActuatorConfig],
+        joints: Sequence[str] | None = None,
+        num_envs: int = 1,
+        *,
+        controller: Part | None = None,
+        inertia: ArrayLike | None = None,
+        device: DeviceLike = None,
+        allow_unsafe_torch_checkpoints: bool = False,
+    ):
+        if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
+            raise ParameterError(f"num_envs: got {shown(num_envs)}; must be a whole number ≥ 1")
+        names = _joint_names(source, joints)
+        configs = _configs(source, names, controller, allow_unsafe_torch_checkpoints)
+        self.joint_names = tuple(names)
+        """Names of the joints, in the order of the arrays."""
+        self.num_envs = int(num_envs)
+        """Number of robots."""
+        self.configs = {name: config.copy() for name, config in zip(names, configs, strict=True)}
+        """The actuator of each joint, as it was read. Changing one has no effect."""
+        self._shape = self.num_envs, len(names)
+        self._shapes = (self._shape[1:], self._shape) if self.num_envs == 1 else (self._shape,)
+        self._device = wp.get_device(device)
+        self.actuators, self._in_simulator = self._build(inertia is not None)
+        self._robot_of = [actuator.effort_indices.numpy() // len(names) for actuator in self.actuators]
+        if inertia is not None:
+            self._write_inertia(inertia)
+        number_dofs(self.actuators)
+        self._states = [actuator.state() for actuator in self.actuators]
+        self._batteries = RobotBatteries(self.actuators, self._robot_of)
+        self._make_arrays()
+        self._report_simulator_side()
+
+    def _build(self, applies_friction: bool) -> tuple[list[Actuator], list[bool]]:
+        """Build an actuator per structure, and tell for each whether the simulator solves its friction."""
+        builders = {in_simulator: ActuatorBuilder() for in_simulator in (False, True)}
+        for column, (name, config) in enumerate(self.configs.items()):
+            config = _with_inertia(config) if applies_friction else config
+            try:
+                builders[_needs_inertia(config)].add(config, np.arange(self.num_envs) * self._shape[1] + column)
+            except ActuonError as error:
+                raise type(error)(f"joint '{name}': {error}") from error
+        options: dict[str, Any] = {"control_computed_output_attr": _COMPUTED, "control_signal_attrs": signal_attr}
+        built = {
+            in_simulator: builder.finalize(self._device, accumulate=False, in_engine=in_simulator, **options)
+            for in_simulator, builder in builders.items()
+        }
+        return [*built[False], *built[True]], [False] * len(built[False]) + [True] * len(built[True])
+
+    def _write_inertia(self, inertia: ArrayLike) -> None:
+        """Write the inertia of joint and rotor to friction stages, as it is felt at the place of each."""
+        try:
+            joints = np.broadcast_to(np.asarray(inertia, np.float64), self._shape).ravel()
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"inertia: got {shown(inertia)}; must be one number, or one per joint") from error
+        if not ((joints > 0.0) & np.isfinite(joints)).all():
+            raise ParameterError(f"inertia: got {shown(inertia)}; must be > 0 and finite [kg·m² or kg]")
+        lacking = np.tile([_needs_inertia(config) for config in self.configs.values()], self.num_envs)
+        for actuator in self.actuators:
+            at = actuator.effort_indices.numpy()
+            total = joints[at] + inertia_at_joints(actuator)
+            for stage, ratio, varies in stages_with_ratios(actuator):
+                if not isinstance(stage, EffectFriction) or not lacking[at].any():
+                    continue
+                if ratio is None:
+                    raise StructureError(
+                        f"inertia: friction behind {varies} feels another one at every position; give its stage an "
+                        "inertia of its own"
+                    )
+                held = stage.parameters()["inertia"]
+                held.assign(np.where(lacking[at], total / ratio**2, held.numpy()).astype(np.float32))
+
+    def _make_arrays(self) -> None:
+        """Make what the actuators read and write: flat, robot by robot."""
+        stages = [stage for actuator in self.actuators for stage in actuator.stages]
+        takes = {name: stage for stage in stages for name in stage.stage().custom_inputs}
+        self._needed = {name: type(s).__name__ for name, s in takes.items() if name not in s.OPTIONAL_INPUTS}
+        self._custom_inputs = tuple(takes)
+        self._signals = {
+            signal: attr for actuator in self.actuators for signal, attr in actuator.control_signal_attrs.items()
+        }
+        zeros = dict.fromkeys((*_LABELS, *takes, "joint_f", _COMPUTED), 0.0)
+        size = math.prod(self._shape)
+        self._arrays = {
+            name: wp.full(size, value, dtype=wp.float32, device=self._device)
+            for name, value in (zeros | dict.fromkeys(self._signals.values(), math.nan)).items()
+        }
+        self._rows = {name: self._host(name) for name in self._arrays}
+        self._tensors: dict[str, Any] = {}
+        self._nonzero: set[str] = set()
+        self._dt: float | None = math.nan
+        self._has_stepped = False
+        self._baseline: Baseline = {}
+
+    def _host(self, name: str) -> np.ndarray:
+        """An array as NumPy has it, shape (N, J): over the same memory on the CPU, a copy of a GPU's."""
+        return self._arrays[name].numpy().reshape(self._shape)
+
+    def step(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        target: ArrayLike,
+        dt: float | None = None,
+        *,
+        target_qd: ArrayLike | None = None,
+        feedforward: ArrayLike | None = None,
+        out: Array | None = None,
+        **inputs: ArrayLike,
+    ) -> Any:
+        """Return the effort of each joint [N·m or N], and advance the motors' memory by one step.
+
+        Arrays may be NumPy, PyTorch, JAX or Warp arrays of any float type and strides, of shape (N, J), or (J,) for one
+        robot. They are never written.
+
+        Args:
+            q: Positions [rad or m].
+            qd: Velocities [rad/s or m/s].
+            target: Target positions [rad or m]; here and below, one number stands for all joints.
+            dt: Time step [s]. Needed where a stage works over time, such as a delay in seconds.
+            target_qd: Target velocities [rad/s or m/s]. Default: 0.
+            feedforward: Efforts added by the controller [N·m or N]. Default: 0.
+            out: Array to write the efforts to and return. Default: a new array with the framework, dtype and device of
+                ``q``.
+            inputs: Further inputs of stages, by name, such as ``joint_load`` [N·m]. See `custom_inputs`.
+
+        Raises:
+            ArrayError: An array has a wrong shape, or is a tensor that requires grad: see `actuon.torch`.
+            MissingArrayError: A network needs an input that was not given.
+        """
+        if out is not None:
+            self._check_out(out)
+        given = {"joint_q": q, "joint_target_q": target, "joint_target_qd": target_qd, "joint_act": feedforward}
+        if inputs or self._custom_inputs:
+            given |= self._further(inputs)
+        given["joint_qd"] = qd  # last, for telemetry: it stays where another one is refused
+        for name, value in given.items():
+            self._put(name, value)
+        self._step(self._states, dt)
+        self._has_stepped = True
+        return self._efforts(q, out)
+
+    def _step(self, states: Sequence[ActuatorState | None], dt: float | None) -> None:
+        if dt is not self._dt:
+            for actuator in self.actuators:
+                actuator.check_dt(dt)
+            self._dt = dt
+        arrays = self._arrays
+        for actuator, state in zip(self.actuators, states, strict=True):
+            actuator.step(arrays, arrays, state, state, dt)
+        self._batteries.share(states)
+
+    def _further(self, inputs: Mapping[str, ArrayLike]) -> dict[str, ArrayLike | None]:
+        """All inputs beside targets by name; None for optional ones that were not given."""
+        for name in inputs:
+            if name not in self._custom_inputs:
+                raise ParameterError(
+                    f"step: no stage takes an input '{name}'; {listed(name, self._custom_inputs, 'custom inputs')}"
+                )
+        for name, asking in self._needed.items():
+            if name not in inputs:
+                raise MissingArrayError(f"step: {asking} needs an input '{name}'; pass {name}=, of shape {self._shape}")
+        return {name: inputs.get(name) for name in self._custom_inputs}
+
+    def _put(self, name: str, value: Any) -> None:
+        """Copy an argument into the array that kernels read."""
+        rows = self._rows[name]
+        if value is None:
+            if name not in self._nonzero:
+                return
+            rows.fill(0.0)
+            self._nonzero.discard(name)
+        else:
+            if type(value) is not np.ndarray:
+                refuse_autograd(value, _LABELS.get(name, name))
+                if _is_tensor(value):
+                    self._check_shape(name, tuple(value.shape))
+                    self._tensor(name).copy_(value.detach())
+                    self._nonzero.add(name)
+                    return
+                value = _to_numpy(value, _LABELS.get(name, name))
+            if value.shape not in self._shapes:
+                self._check_shape(name, value.shape)
+            try:
+                np.copyto(rows, value, casting="same_kind")
+            except TypeError as error:
+                label = _LABELS.get(name, name)
+                raise ArrayTypeError(f"{label}: got dtype {value.dtype}; must be real numbers") from error
+            self._nonzero.add(name)
+        if not self._device.is_cpu:
+            self._arrays[name].assign(rows.ravel())
+
+    def _check_shape(self, name: str, shape: tuple[int, ...]) -> None:
+        is_state = name in ("joint_q", "joint_qd")
+        if shape in self._shapes or (shape == () and not is_state):
+            return
+        allowed = " or ".join(map(str, self._shapes)) + ("" if is_state else ", or one number")
+        raise ArrayError(f"{_LABELS.get(name, name)}: got shape {shape}; must be {allowed}, for {self._describe()}")
+
+    def _describe(self) -> str:
+        robots = f"{self.num_envs} robots" if self.num_envs > 1 else "one robot"
+        return f"{robots} with the joints {', '.join(self.joint_names)}"
+
+    def _tensor(self, name: str) -> Any:
+        """An array of the kernels as a PyTorch tensor over the same memory, shape (N, J)."""
+        if name not in self._tensors:
+            self._tensors[name] = wp.to_torch(self._arrays[name]).view(self._shape)
+        return self._tensors[name]
+
+    def _check_out(self, out: Any) -> None:
+        if not isinstance(out, (np.ndarray, wp.array)) and not _is_tensor(out):
+            raise ArrayTypeError(f"out: got {type(out).__name__}; must be a writable NumPy, PyTorch or Warp array")
+        if tuple(out.shape) not in self._shapes:
+            allowed = " or ".join(map(str, self._shapes))
+            raise ArrayError(f"out: got shape {tuple(out.shape)}; must be {allowed}, for {self._describe()}")
+        refuse_autograd(out, "out")
+        is_real = out.is_floating_point() if _is_tensor(out) else out.dtype in (*_NUMPY_FLOATS, *_WARP_FLOATS)
+        if not is_real or is_read_only(out):
+            raise ArrayTypeError(f"out: got a read-only array, or one of dtype {out.dtype}; must be floats to write to")
+
+    def _efforts(self, q: Any, out: Any) -> Any:
+        """The efforts of the last step, in ``out`` or in a new array like ``q``."""
+        if _is_tensor(q if out is None else out):
+            effort = self._tensor("joint_f")
+            if out is not None:
+                return out.copy_(effort.view(tuple(out.shape)))
+            dtype = q.dtype if q.is_floating_point() else effort.dtype
+            return effort.to(dtype=dtype, device=q.device, copy=True).view(tuple(q.shape))
+        rows = self._rows["joint_f"] if self._device.is_cpu else self._host("joint_f")
+        if isinstance(out, np.ndarray):
+            np.copyto(out, rows.reshape(out.shape), casting="same_kind")
+            return out
+        if out is not None:
+            out.assign(rows.reshape(out.shape))
+            return out
+        return _like(q, rows)
+
+    def reset(self, envs: IdsLike = None) -> None:
+        """Let robots forget the past: delayed commands, integrals, temperatures, hidden states.
+
+        Args:
+            envs: Which robots: whole numbers, a slice, or a mask. Default: all.
+        """
+        rows = ids_to_reset("envs", envs, self.num_envs)
+        for state, robots in zip(self._states, self._robot_of, strict=True):
+            if state is not None:
+                state.reset(None if len(rows) == self.num_envs else np.isin(robots, rows))
+
+    def randomize(
+        self,
+        parameters: Mapping[str, Distribution] | None = None,
+        *,
+        from_fit: PathLike | None = None,
+        joints: Sequence[str] | Mapping[str, str] | None = None,
+        envs: IdsLike = None,
+        seed: int | None = None,
+    ) -> DrawnMotors | None:
+        """Draw parameters for each joint of each robot.
+
+        Args:
+            parameters: A distribution by path of the parameter, such as ``{"controller.kp": actuon.lab.Uniform(0.8,
+                1.2)}``. Scaling and adding start from what the motors were built with. Joints whose chain lacks the
+                parameter stay as they are.
+            from_fit: A ``fleet.yaml``, or the ``actuon.yaml`` of a fit, to draw whole motors from instead.
+            joints: Regular expressions of the joints. Default: all. With ``from_fit`` a mapping of these to the joint
+                of the file that each is drawn from.
+            envs: Which robots: whole numbers, a slice, or a mask. Default: all.
+            seed: Seed of the draw. Default: a different draw each time.
+
+        Returns:
+            With ``from_fit``, which motor each joint was drawn around.
+
+        Raises:
+            ParameterError: No chain has such a parameter, or a drawn value is not allowed. Nothing is changed then.
+        """
+        if (parameters is None) == (from_fit is None):
+            raise ParameterError("randomize: needs either parameters or from_fit")
+        rows = ids_to_reset("envs", envs, self.num_envs)
+        dt = 0.005 if self._dt is None or math.isnan(self._dt) else self._dt
+        robots = list(self.joint_names), dt, self.actuators
+        if from_fit is not None:
+            if joints is not None and not isinstance(joints, Mapping):
+                raise ParameterError("joints: with from_fit, must be a mapping of joints to joints of the file")
+            return randomize_from_fit(*robots, list(self.joint_names), from_fit, joints, rows, seed)
+        assert parameters is not None
+        chosen = list(self.joint_names)
+        if joints is not None:
+            patterns = [joints] if isinstance(joints, str) else joints
+            chosen = [name for pattern in patterns for name in matching("joints", pattern, self.joint_names)]
+        randomize_parameters(*robots, self._baseline, parameters, chosen, rows, generator("seed", seed))
+        return None
+
+    def telemetry(self) -> Telemetry:
+        """Return requested, applied and clipped efforts of the last step, and the signals of stages."""
+        velocity, computed, applied = (self._host(name).copy() for name in ("joint_qd", _COMPUTED, "joint_f"))
+        signals = {signal: self._host(attr).copy() for signal, attr in self._signals.items()}
+        names = list(self.joint_names)
+        return make_telemetry(names, velocity, computed, applied, signals, self.actuators, None)
+
+    @property
+    def armature(self) -> np.ndarray:
+        """Inertia of the rotors at the joints, to be set in the simulator [kg·m² or kg]; shape (N, J), or (J,) for one
+        robot."""
+        total = np.zeros(math.prod(self._shape))
+        for actuator in self.actuators:
+            total[actuator.effort_indices.numpy()] = inertia_at_joints(actuator)
+        return total.reshape(self._shapes[0])
+
+    @property
+    def friction(self) -> JointFriction:
+        """Friction of the joints, to be set in the simulator, as of the last step; zero where the motors apply it."""
+        with contextlib.nullcontext() if self._has_stepped else self._scratch_step(0.005):
+            total = {signal: np.zeros(math.prod(self._shape)) for signal in ("dry_friction", "viscous_friction")}
+            for actuator, in_simulator in zip(self.actuators, self._in_simulator, strict=True):
+                at = actuator.effort_indices.numpy()
+                for signal in set(total).intersection(actuator.control_signal_attrs if in_simulator else ()):
+                    total[signal][at] = self._arrays[self._signals[signal]].numpy()[at]
+        return JointFriction(*(values.reshape(self._shapes[0]) for values in total.values()))
+
+    def compile(self, dt: float = 0.005) -> None:
+        """Compile the kernels, which the first step would do otherwise. Changes nothing else.
+
+        Args:
+            dt: A time step that all stages can take [s].
+        """
+        with self._scratch_step(dt):
+            pass
+
+    @contextlib.contextmanager
+    def _scratch_step(self, dt: float) -> Iterator[None]:
+        """Step from a fresh state, and give all arrays their values back."""
+        kept = {name: array.numpy().copy() for name, array in self._arrays.items()}
+        try:
+            self._step([actuator.state() for actuator in self.actuators], dt)
+            yield
+        finally:
+            for name, values in kept.items():
+                self._arrays[name].assign(values)
+
+    @property
+    def custom_inputs(self) -> tuple[str, ...]:
+        """Names of inputs that stages take beside targets and feedforward."""
+        return self._custom_inputs
+
+    def _report_simulator_side(self) -> None:
+        """Name the joints whose rotor inertia or friction the simulator should hold."""
+        found = []
+        rotors = self.armature.reshape(self._shape).any(axis=0)
+        if rotors.any():
+            names = ", ".join(np.array(self.joint_names)[rotors])
+            found.append(f"rotor inertia of {names} (motors.armature)")
+        left = (
+            [name for name, config in self.configs.items() if _needs_inertia(config)] if any(self._in_simulator) else []
+        )
+        if left:
+            found.append(f"friction of {', '.join(left)} (motors.friction; inertia= lets the motors apply it)")
+        if found:
+            _log.warning("to be set in the simulator: %s", ", ".join(found))
+
+    def __repr__(self) -> str:
+        chains = f"{len(self.actuators)} kernel{'s' * (len(self.actuators) != 1)}"
+        return f"<Motors of {self._describe()}: {chains} on {self._device}>"
+
+
+def motor_actuator(motor: MotorDatasheet, controller: Part | None = None) -> ActuatorConfig:
+    """Return an actuator with a motor behind a controller.
+
+    Args:
+        motor: Its data sheet.
+        controller: Default: a PD controller that asks for the motor's full effort 0.5 rad off its target.
+    """
+    if controller is not None:
+        return motor.actuator(controller)
+    most = at_rest(motor.actuator(PDControlConfig(0.0, 0.0)), Conditions()) or 1.0
+    return motor.actuator(PDControlConfig(float(f"{most / _FULL_EFFORT:.2g}"), float(f"{most * _DAMPING:.2g}")))
+
+
+def _joint_names(source: Any, joints: Sequence[str] | None) -> list[str]:
+    if joints is None and isinstance(source, Mapping):
+        joints = list(source)
+    if isinstance(joints, str) or not isinstance(joints, Sequence) or not all(isinstance(name, str) for name in joints):
+        raise StructureError(f"joints: got {shown(joints)}; must be a list of names, in the order of the arrays")
+    if not joints:
+        raise StructureError("joints: got no names; must be one or more")
+    twice = [name for i, name in enumerate(joints) if name in joints[:i]]
+    if twice:
+        raise StructureError(f"joints: got '{twice[0]}' twice; a joint has one motor")
+    return list(joints)
+
+
+def _configs(source: Any, names: list[str], controller: Part | None, allow_torch: bool) -> list[ActuatorConfig]:
+    """The actuator of each joint."""
+    motor = _motor(source)
+    if motor is not None:
+        config = motor_actuator(motor, controller)
+        if controller is None:
+            _log.warning("no controller= is given; using %s", config.controller)
+        return [config] * len(names)
+    if controller is not None:
+        raise StructureError("controller: is for a motor alone; the actuators of this source have their own")
+    if isinstance(source, ActuatorConfig):
+        return [source] * len(names)
+    found = source if isinstance(source, Mapping) else _read(Path(source), names, allow_torch)
+    for name in names:
+        if name not in found:
+            raise RobotFileError(
+                f"{'source' if isinstance(source, Mapping) else source}: has no actuator for joint '{name}'; "
+                f"{listed(name, found, 'joints that have one')}. Leave joints without a motor out of joints="
+            )
+        if not isinstance(found[name], ActuatorConfig):
+            raise StructureError(f"source['{name}']: got {type(found[name]).__name__}; must be an ActuatorConfig")
+    return [found[name] for name in names]
+
+
+def _motor(source: Any) -> MotorDatasheet | None:
+    """The motor that ``source`` is or names; None where it is something else."""
+    if isinstance(source, (ActuatorConfig, Mapping)):
+        return None
+    if isinstance(source, (MotorDatasheet, CatalogueMotor)):
+        return source.datasheet if isinstance(source, CatalogueMotor) else source
+    formats = (*_YAML, *_USD, *_ROBOT)
+    if not isinstance(source, (str, os.PathLike)):
+        raise StructureError(
+            f"source: got {type(source).__name__}; must be a file ({', '.join(formats)}), the name of a motor, a data "
+            "sheet, an ActuatorConfig, or a mapping of joints to configs"
+        )
+    if Path(source).suffix.lower() in formats:
+        return None
+    try:
+        return find_motor(os.fspath(source)).datasheet
+    except ParameterError as error:
+        known = listed(os.fspath(source).lower(), motor_names(), "motors")
+        raise RobotFileError(f"'{source}' is neither a file ({', '.join(formats)}) nor a motor; {known}") from error
+
+
+def _read(path: Path, names: list[str], allow_torch: bool) -> dict[str, ActuatorConfig]:
+    """The actuators of a file, by joint."""
+    suffix = path.suffix.lower()
+    if suffix in _USD:
+        from ..robot_files.usd.parse import export_actuators
+
+        entries = export_actuators(path, allow_torch)
+    else:
+        beside = yaml_beside(path) if suffix in _ROBOT else path
+        if beside is None:
+            raise RobotFileError(
+                f"{path}: has no actuon.yaml beside it; write one with 'actuon init', or pass its path"
+            )
+        entries = load_actuators(beside, allow_torch)
+    try:
+        matched = match_joints(entries, names, partial=True)
+    except ActuonError as error:
+        raise RobotFileError(f"{path}: {error}") from error
+    return {name: entry.actuator_of(name) for entry, own in matched for name in own}
+
+
+def _needs_inertia(config: ActuatorConfig) -> bool:
+    """Whether an actuator has friction that it cannot apply itself."""
+    return any(isinstance(part, FrictionEffectConfig) and part.inertia is None for part in config.stages)
+
+
+def _with_inertia(config: ActuatorConfig) -> ActuatorConfig:
+    """The actuator with some inertia in each friction stage, to be overwritten once the stage is built."""
+    return config.with_stages(
+        [
+            dataclasses.replace(part, inertia=part.inertia or 1.0) if isinstance(part, FrictionEffectConfig) else part
+            for part in config.stages
+        ]
+    )
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _to_numpy(value: Any, label: str) -> np.ndarray:
+    """An argument that is neither NumPy's nor PyTorch's as a NumPy array."""
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(value, jax.core.Tracer):
+        raise ArrayTypeError(f"{label}: got a JAX tracer; call Motors.step outside of jit, grad and vmap")
+    try:
+        array = value.numpy() if isinstance(value, wp.array) else np.asarray(value)
+        return array if array.dtype.kind in "fiu" else array.astype(np.float32, casting="unsafe")
+    except Exception as error:  # ragged lists, and whatever another framework raises
+        got = type(value).__name__
+        raise ArrayTypeError(f"{label}: got {got}, which is not an array of real numbers: {error}") from error
+
+
+def _like(q: Any, efforts: np.ndarray) -> Any:
+    """A new array with the framework, shape, dtype and device of ``q``, which is not a tensor."""
+    if isinstance(q, wp.array):
+        return wp.array(efforts.reshape(q.shape), dtype=q.dtype, device=q.device, copy=True)
+    if type(q) is np.ndarray or not hasattr(q, "sharding"):
+        dtype = getattr(q, "dtype", None)
+        is_float = isinstance(dtype, np.dtype) and dtype.kind == "f"
+        return efforts.astype(dtype if is_float else np.float32).reshape(np.shape(q))
+    return sys.modules["jax"].device_put(efforts.astype(q.dtype).reshape(q.shape), q.sharding)
