@@ -509,12 +509,16 @@ def _configs(source: Any, names: list[str], controller: Part | None, allow_torch
         raise StructureError("controller: is for a motor alone; the actuators of this source have their own")
     if isinstance(source, ActuatorConfig):
         return [source] * len(names)
-    found = source if isinstance(source, Mapping) else _read(Path(source), names, allow_torch)
+    if isinstance(source, Mapping):
+        found, known, where = source, list(source), "source"
+    else:
+        where = str(source)
+        found, known = _read(Path(source), names, allow_torch)
     for name in names:
         if name not in found:
             raise RobotFileError(
-                f"{'source' if isinstance(source, Mapping) else source}: has no actuator for joint '{name}'; "
-                f"{listed(name, found, 'joints that have one')}. Leave joints without a motor out of joints="
+                f"{where}: has no actuator for joint '{name}'; {listed(name, known, 'joints that have one')}. Leave "
+                "joints without a motor out of joints="
             )
         if not isinstance(found[name], ActuatorConfig):
             raise StructureError(f"source['{name}']: got {type(found[name]).__name__}; must be an ActuatorConfig")
@@ -542,8 +546,8 @@ def _motor(source: Any) -> MotorDatasheet | None:
         raise RobotFileError(f"'{source}' is neither a file ({', '.join(formats)}) nor a motor; {known}") from error
 
 
-def _read(path: Path, names: list[str], allow_torch: bool) -> dict[str, ActuatorConfig]:
-    """The actuators of a file, by joint."""
+def _read(path: Path, names: list[str], allow_torch: bool) -> tuple[dict[str, ActuatorConfig], list[str]]:
+    """The actuators of a file, by joint, and all names and regular expressions in it."""
     suffix = path.suffix.lower()
     if suffix in _USD:
         from ..robot_files.usd.parse import export_actuators
@@ -560,7 +564,8 @@ def _read(path: Path, names: list[str], allow_torch: bool) -> dict[str, Actuator
         matched = match_joints(entries, names, partial=True)
     except ActuonError as error:
         raise RobotFileError(f"{path}: {error}") from error
-    return {name: entry.actuator_of(name) for entry, own in matched for name in own}
+    found = {name: entry.actuator_of(name) for entry, own in matched for name in own}
+    return found, [pattern for entry in entries for pattern in entry.joints]
 
 
 def _needs_inertia(config: ActuatorConfig) -> bool:
