@@ -357,6 +357,41 @@ def test_draws_that_are_not_allowed_change_nothing(arguments, said):
     np.testing.assert_allclose(motors.step(np.zeros((2, 2)), np.zeros((2, 2)), 0.1), 4.0, rtol=1e-6)
 
 
+def test_saved_motors_go_on_bit_for_bit(tmp_path):
+    motors, other = (actuon.Motors({"hip": PD, "knee": LATE}, num_envs=3) for _ in range(2))
+    motors.randomize({"controller.kp": actuon.lab.Uniform(0.5, 1.5)}, seed=1)
+    for target in (0.1, 0.2):
+        motors.step(np.zeros((3, 2)), np.zeros((3, 2)), target)
+    motors.save(tmp_path / "motors.npz")
+    other.load(tmp_path / "motors.npz")
+    for target in (0.3, 0.4, 0.5):
+        efforts = [m.step(np.full((3, 2), 0.1), np.ones((3, 2)), target) for m in (motors, other)]
+        np.testing.assert_array_equal(*efforts)
+
+
+@pytest.mark.parametrize("damage", ["gains", "ring", "joints", "missing"])
+def test_files_that_do_not_fit_change_nothing(tmp_path, damage):
+    path = tmp_path / "motors.npz"
+    motors = actuon.Motors(LATE, JOINTS, 3)
+    motors.step(np.zeros((3, 2)), np.zeros((3, 2)), 0.1)
+    motors.save(path)
+    with np.load(path) as file:
+        contents = dict(file)
+    gains, ring = (next(key for key in contents if key.endswith(end)) for end in (".kp", ".newest"))
+    if damage == "gains":
+        contents[gains] = np.full_like(contents[gains], -1.0)
+    elif damage == "ring":
+        contents[ring] = np.full_like(contents[ring], 100_000)
+    elif damage == "missing":
+        del contents[gains]
+    np.savez(path, **contents)
+    other = actuon.Motors(LATE, ["hip", "ankle"] if damage == "joints" else JOINTS, 3)
+    other.step(np.zeros((3, 2)), np.zeros((3, 2)), 0.2)
+    with pytest.raises(actuon.StateError, match=r"motors\.npz"):
+        other.load(path)
+    np.testing.assert_allclose(other.step(np.zeros((3, 2)), np.zeros((3, 2)), 0.3), 8.0, rtol=1e-6)
+
+
 def test_motors_of_the_catalogue_need_warp_and_numpy_alone():
     code = (
         "import sys\n"

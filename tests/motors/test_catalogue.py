@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import numpy as np
 import pytest
 
 import actuon
-from actuon.bounded_yaml import read_yaml
 from actuon.motors.catalogue import CATALOGUE
 from tests.support.command_line import command
 
@@ -29,7 +30,7 @@ def load(folder, motor, more=""):
 
 
 def test_there_are_many_and_every_figure_has_a_source():
-    written = read_yaml(CATALOGUE)["motors"]
+    written = tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))["motors"]
     assert len(NAMES) >= 12
     assert len({actuon.find_motor(name).vendor for name in NAMES}) >= 5
     for name in NAMES:

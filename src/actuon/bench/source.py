@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from ..actuator_config import ActuatorConfig
 from ..attach.articulation_actuators import read_actuators, without_actuators
+from ..attach.motors import actuator_with
 from ..components.controllers.pd import PDControlConfig
 from ..errors import ActuonError, MissingExtraError, RobotFileError, listed
 from ..files import check_readable
@@ -28,8 +28,6 @@ _LENGTH = 0.25
 """Of the pendulum that a motor moves [m]."""
 _SHARE = 0.3
 """Of the motor's effort at rest that the pendulum needs to be held out level."""
-_STIFF = 0.5
-"""How far off its target [rad] a motor of the catalogue gives all that it can."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +89,7 @@ def find_source(robot: PathLike, allow_torch: bool = False) -> Source:
 
 def motor_actuator(name: str) -> ActuatorConfig:
     """A motor of the catalogue behind a PD controller that suits its pendulum."""
-    sheet = find_motor(name).datasheet
-    most = _at_rest(name)
-    stiffness = most / _STIFF
-    inertia = _mass(most) * _LENGTH**2
-    return sheet.actuator(PDControlConfig(float(f"{stiffness:.2g}"), float(f"{math.sqrt(stiffness * inertia):.2g}")))
+    return actuator_with(find_motor(name).datasheet)
 
 
 def _at_rest(name: str) -> float:

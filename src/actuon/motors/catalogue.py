@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A catalogue of motors, as data: ``catalogue.yaml`` in this folder."""
+"""A catalogue of motors, as data: ``catalogue.toml`` in this folder, which needs no package to be read."""
 
 from __future__ import annotations
 
 import functools
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..bounded_yaml import read_yaml
 from ..errors import ParameterError, listed, shown
 from .datasheet import MotorDatasheet
 
-CATALOGUE = Path(__file__).with_name("catalogue.yaml")
+CATALOGUE = Path(__file__).with_name("catalogue.toml")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class CatalogueMotor:
 
 @functools.cache
 def _catalogue() -> dict[str, CatalogueMotor]:
-    return {name: _motor(name, entry) for name, entry in read_yaml(CATALOGUE)["motors"].items()}
+    entries = tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))["motors"]
+    return {name: _motor(name, entry) for name, entry in entries.items()}
 
 
 def _motor(name: str, entry: Mapping[str, Any]) -> CatalogueMotor:
