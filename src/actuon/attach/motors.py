@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import warp as wp
@@ -79,6 +79,8 @@ _LABELS = {
     "joint_act": "feedforward",
 }
 """Names of `Motors.step`'s arguments, by the names that actuators have for them."""
+
+_Array = TypeVar("_Array", bound=Array)
 
 _log = logging.getLogger("actuon.actuators")
 
@@ -224,7 +226,7 @@ class Motors:
 
     def step(
         self,
-        q: ArrayLike,
+        q: _Array,
         qd: ArrayLike,
         target: ArrayLike,
         dt: float | None = None,
@@ -233,7 +235,7 @@ class Motors:
         feedforward: ArrayLike | None = None,
         out: Array | None = None,
         **inputs: ArrayLike,
-    ) -> Array:
+    ) -> _Array:
         """Return the effort of each joint [N·m or N], and advance the motors' memory by one step.
 
         Arrays may be NumPy, PyTorch, JAX or Warp arrays of any float type and strides, of shape (N, J), or (J,) for one
@@ -264,7 +266,8 @@ class Motors:
             self._put(name, value)
         self._step(self._states, dt)
         self._has_stepped = True
-        return self._efforts(q, out)
+        efforts: _Array = self._efforts(q, out)
+        return efforts
 
     def _step(self, states: Sequence[ActuatorState | None], dt: float | None) -> None:
         if dt is not self._dt:
