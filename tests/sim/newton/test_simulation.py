@@ -294,3 +294,24 @@ def test_steps_end_where_one_diverges():
         Articulation("/Arm").set_dof_efforts(1e13, dof_indices=[2])
         with pytest.raises(actuon.SimulationError, match="t = 0.002 s: the velocity of joint 'joint3' of '/Arm' is"):
             simulation.step(50)
+
+
+@pytest.mark.parametrize("option", ['gravity="0.5 0 -1.62"', 'gravity="0 0 0"', ""])
+@pytest.mark.parametrize("flag", ["", '<flag gravity="disable"/>'])
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_gravity_of_an_mjcf_file_pulls(tmp_path, option, flag, num_envs):
+    path = tmp_path / "lift.xml"
+    path.write_text(f"""
+<mujoco>
+  <option timestep="0.01" {option}>{flag}</option>
+  <worldbody>
+    <body name="lift"><joint name="up" type="slide" axis="0 0 1"/><geom size="0.1" mass="2"/></body>
+  </worldbody>
+</mujoco>""")
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, nstep=5)
+    with NewtonSimulation(path, num_envs=num_envs) as simulation:
+        simulation.step(5)
+        velocities = Articulation([robot.path for robot in simulation.robots]).get_dof_velocities().numpy()
+    np.testing.assert_allclose(velocities, data.qvel[0], rtol=1e-4, atol=1e-6)

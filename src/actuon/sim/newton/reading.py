@@ -154,6 +154,8 @@ def _read_mjcf(newton: Any, path: Path) -> RobotFile:
     try:
         spec = mujoco.MjSpec.from_file(str(path))
         builder.add_mjcf(str(path))
+        if not spec.option.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY:
+            builder.gravity = spec.option.gravity  # of which Newton reads no more than whether there is any
     except (ValueError, RuntimeError, KeyError, mujoco.FatalError) as error:
         raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
     bodies = _mjcf_bodies(mujoco, spec)
