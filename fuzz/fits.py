@@ -25,6 +25,8 @@ STEP, DT = 0.004, 0.002
 SECONDS, REST, OFF = 4.0, 0.2, (2.6, 3.3)
 """Length of a log, time before the first motion, and when motors are switched off, which tells friction from damping
 [s]."""
+FURTHEST = 1.5
+"""Largest command [rad]: beyond, a pendulum that is switched off may turn over."""
 LOAD = {"mass": 0.5, "length": 0.1}
 JOINTS = ("hip", "knee")
 ROBOT = """
@@ -83,6 +85,7 @@ def recorded(motors: Sequence[Mapping[str, float]], noise: float, rng: np.random
     for motor in motors:
         waves = sum(rng.uniform(0.3, 0.8) * np.sin(w * time + rng.uniform(0.0, 6.0)) for w in rng.uniform(1.5, 11.0, 3))
         command = waves + np.repeat(rng.uniform(-0.6, 0.6, len(time) // 200 + 1), 200)[: len(time)]
+        command *= FURTHEST / max(FURTHEST, float(np.abs(command).max()))
         command = np.where(time < REST, 0.0, command)  # so that the velocity at the start can be read off the log
         position = simulate(
             time, command, enabled, (0.0, 0.0), dt=DT, **LOAD,
