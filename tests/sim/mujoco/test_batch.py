@@ -271,12 +271,13 @@ def test_nobody_is_called_between_steps_that_need_nobody(monkeypatch):
     with MujocoSimulation(ARM, num_envs=MANY) as simulation:
         for _ in range(3):  # it times the first ones
             simulation.step(2)
-        assert calls_in(simulation.step, 12) == calls_in(simulation.step, 6) == calls_in(simulation.step, 2)
+        calls = [calls_in(simulation.step, steps) for steps in (12, 10, 8)]  # so long that it asks for threads each time
+        assert calls[0] == calls[1] == calls[2]
         heard = []
         simulation.subscribe(Event.PRE_STEP, lambda *_: heard.append(simulation.time))
         assert calls_in(simulation.step, 6) > calls_in(simulation.step, 2) + 4
         assert len(heard) == 8
-        assert simulation.time == pytest.approx(34 * simulation.dt)
+        assert simulation.time == pytest.approx(44 * simulation.dt)
 
 
 def test_divergence_between_steps_is_told_at_its_time():

@@ -363,7 +363,7 @@ def test_what_is_heard_at_each_step(rng):
 def count_arrays(*shape):
     """How many Warp arrays of a shape, such as efforts of robots, are held by anybody."""
     gc.collect()
-    return sum(isinstance(each, wp.array) and each.shape == shape for each in gc.get_objects())
+    return sum(type(each) is wp.array and each.shape == shape for each in gc.get_objects())
 
 
 def test_one_of_two_sets_of_actuators_is_closed(rng):
