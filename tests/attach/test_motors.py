@@ -132,6 +132,22 @@ def test_warp_arrays_and_lists():
     np.testing.assert_array_equal(doubled.numpy(), expected)
 
 
+def test_jax_arrays_give_jax_arrays_and_are_never_written():
+    jax = pytest.importorskip("jax", reason="JAX is not one of the packages that tests install")
+    motors = actuon.Motors(PD, JOINTS)
+    for dtype in (jax.numpy.float32, jax.numpy.bfloat16):
+        q, target = jax.numpy.zeros(2, dtype), jax.numpy.full(2, 0.1)
+        effort = motors.step(q, q, target)
+        assert isinstance(effort, jax.Array)
+        assert effort.dtype == dtype
+        np.testing.assert_allclose(effort, 4.0, rtol=1e-2)
+        np.testing.assert_array_equal(q, 0.0)
+        with pytest.raises(actuon.ArrayTypeError, match="out: got ArrayImpl"):
+            motors.step(q, q, target, out=q)
+    with pytest.raises(actuon.ArrayTypeError, match="q: got a JAX tracer"):
+        jax.jit(lambda q: motors.step(q, q, target))(q)
+
+
 def test_efforts_are_new_arrays_and_never_add_up():
     motors = actuon.Motors(PD, JOINTS)
     q = np.zeros(2)

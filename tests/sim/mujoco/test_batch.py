@@ -271,7 +271,7 @@ def test_nobody_is_called_between_steps_that_need_nobody(monkeypatch):
     with MujocoSimulation(ARM, num_envs=MANY) as simulation:
         for _ in range(3):  # it times the first ones
             simulation.step(2)
-        calls = [calls_in(simulation.step, steps) for steps in (12, 10, 8)]  # so long that it asks for threads each time
+        calls = [calls_in(simulation.step, steps) for steps in (12, 10, 8)]  # so many that it asks for threads
         assert calls[0] == calls[1] == calls[2]
         heard = []
         simulation.subscribe(Event.PRE_STEP, lambda *_: heard.append(simulation.time))
