@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import actuon
+from tests.support.states import model_bytes
 
 KT, R = 0.3, 0.8
 STEPS = 1500
@@ -103,3 +104,21 @@ def test_a_motor_warms_as_in_mujoco(tmp_path):
     np.testing.assert_allclose(signals["temperature"], act[0] + ambient, rtol=2e-3)
     np.testing.assert_allclose(our_effort, effort, atol=0.02)
     np.testing.assert_allclose(our_q, q, atol=0.02)
+
+
+@pytest.mark.parametrize("attributes", ['inductance="0.004 0"', 'thermal="1 10 25 0.004 25 20"', 'lugre="1 1 1 1 1"'])
+def test_a_motor_with_a_state_is_silenced_and_given_back(attributes):
+    robot = f'<dcmotor joint="axle" motorconst="{KT} {KT}" resistance="{R}" {attributes}/>'
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(5.0, 0.1))
+    positions = []
+    for motor in ("", robot):
+        model = mujoco.MjSpec.from_string(BODY.format(f"<actuator>{motor}</actuator>"))
+        with actuon.MujocoSimulation(model) as simulation:
+            before = model_bytes(simulation)
+            with actuon.ArticulationActuators.from_actuators("wheel", [(config, "axle")]) as actuators:
+                actuators.articulation.set_dof_position_targets(0.5)
+                simulation.step(50)
+                positions.append(actuators.articulation.get_dof_positions().numpy()[0, 0])
+            assert model_bytes(simulation) == before
+            simulation.step(10)
+    assert positions[1] == positions[0] > 0.1

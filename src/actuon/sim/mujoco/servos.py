@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-GAIN_FIELDS = ("actuator_gaintype", "actuator_biastype", "actuator_gainprm", "actuator_biasprm")
+GAIN_FIELDS = (
+    "actuator_gaintype",
+    "actuator_biastype",
+    "actuator_dyntype",
+    "actuator_gainprm",
+    "actuator_biasprm",
+)
 """Fields of a model, by actuator, that hold how strong it is."""
 
 
@@ -130,11 +136,17 @@ def put_back(model: Any, actuators: list[int], values: list[np.ndarray]) -> None
 
 
 def silence(mujoco: Any, model: Any, actuators: list[int]) -> None:
-    """Switch actuators off."""
+    """Switch actuators off.
+
+    The current and heat of a DC motor stay as they are: their equations divide by its resistance, which is among the
+    gains.
+    """
     plain = [int(kind) for kind in (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_PID)]
     for i in actuators:
         if model.actuator_gaintype[i] not in plain:
             model.actuator_gaintype[i] = plain[0]
+        if model.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_DCMOTOR):
+            model.actuator_dyntype[i] = int(mujoco.mjtDyn.mjDYN_NONE)
     model.actuator_biastype[actuators] = int(mujoco.mjtBias.mjBIAS_AFFINE)
     model.actuator_gainprm[actuators] = 0.0
     model.actuator_biasprm[actuators] = 0.0
