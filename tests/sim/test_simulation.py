@@ -60,6 +60,28 @@ def test_time_and_steps(simulation):
     assert simulation.time == 0.0
 
 
+def test_efforts_of_closed_actuators_do_not_come_back(simulation):
+    robots = robots_of(simulation)
+    names = [name for name in robots.dof_names if name.startswith("FL_")]
+    motor = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0))
+    actuators = actuon.ArticulationActuators.from_actuators(
+        robots.paths, [(motor, name) for name in names], simulation=simulation
+    )
+    driven = robots.dof_columns(names)
+    own = np.setdiff1d(np.arange(robots.num_dofs), driven)
+    robots.set_dof_efforts(0.5, dof_indices=own)
+    robots.set_dof_position_targets(robots.get_dof_positions().numpy() + 0.2)
+    simulation.step(3)
+    saved = simulation.save_state()
+    assert (robots.get_dof_efforts(dof_indices=driven).numpy() != 0.0).all()
+    actuators.close()
+    robots.set_dof_efforts(0.0)
+    simulation.load_state(saved)
+    efforts = robots.get_dof_efforts().numpy()
+    assert (efforts[:, driven] == 0.0).all()
+    assert (efforts[:, own] == 0.5).all()
+
+
 def test_names_and_indices(simulation):
     robots = robots_of(simulation)
     assert len(robots) == 1

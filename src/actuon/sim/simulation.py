@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,6 +45,8 @@ class SavedState:
     ``mjSTATE_INTEGRATION``."""
     memories: dict[Any, Any] = field(default_factory=dict)
     """What actuators on the robots remembered, by what they call themselves."""
+    driven: frozenset[tuple[int, int]] = frozenset()
+    """DOFs that had actuators, as indices into ``robots`` and columns of these."""
 
     def __repr__(self) -> str:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
@@ -248,7 +250,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         That is the state of the engine, targets and efforts, and what actuators on the robots remember.
         """
         self.check_open()
-        saved = SavedState(self._time, self._engine_state())
+        saved = SavedState(self._time, self._engine_state(), driven=frozenset(self._claims))
         self._events.fire(Event.SAVE, self, saved.memories)
         return saved
 
@@ -277,6 +279,13 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         if env_ids is None:
             self._time = saved.time
         self._load_engine_state(ids, saved.engine[ids])
+        self._take_efforts_off(ids, saved.driven - self._claims.keys())
+
+    def _take_efforts_off(self, env_ids: np.ndarray, driven: Iterable[tuple[int, int]]) -> None:
+        """Apply no effort to DOFs whose actuators are closed: a saved state holds the last one that they gave."""
+        for robot, dof in driven:
+            if self.robots[robot].env in env_ids:
+                self.write("joint_f", np.array([robot]), np.array([dof]), np.zeros((1, 1), np.float32))
 
     def _rewind(self) -> None:
         self._time = 0.0
