@@ -256,7 +256,7 @@ def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list
         said: What to say of two lines that differ.
     """
     found = contents.get(STRUCTURE)
-    if found is None:
+    if found is None or not _is_text(found):
         raise StateError(f"{where} is not the state of an actuator")
     got = [str(line) for line in np.atleast_1d(found)]
     if len(got) != len(wanted):
@@ -264,6 +264,14 @@ def check_structure(where: str, contents: Mapping[str, np.ndarray], wanted: list
     for theirs, ours in zip(got, wanted, strict=True):
         if theirs != ours:
             raise StateError(f"{where}: is {said.format(theirs, ours)}")
+
+
+def _is_text(array: np.ndarray) -> bool:
+    """Return whether an array holds characters that exist: NumPy reads any number as one, which cannot be printed."""
+    if array.dtype.kind != "U":
+        return False
+    codes = np.frombuffer(array.astype(array.dtype.newbyteorder("=")).tobytes(), np.uint32)
+    return not np.any((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000)))
 
 
 def check_like(where: str, key: str, values: np.ndarray | None, like: np.ndarray) -> None:

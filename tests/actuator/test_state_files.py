@@ -76,6 +76,19 @@ def test_robots_go_on_from_the_file_of_their_actuators(name, version, saved):
     assert_close(positions, expected[f"{name}/positions"])
 
 
+@pytest.mark.parametrize("code", [0x110000, 0xFFFFFFFB, 0xD800])
+def test_a_description_with_characters_that_do_not_exist_is_refused(code, tmp_path):
+    actuator, path = state_files.build("late"), tmp_path / "state.npz"
+    actuator.state().save(path)
+    with np.load(path) as file:
+        contents = dict(file)
+    structure = contents["__structure__"]
+    structure.view(np.uint32)[0] = code
+    np.savez(path, **contents)
+    with pytest.raises(actuon.StateError, match=r"state\.npz' is not the state of an actuator"):
+        actuator.load_state(path)
+
+
 @VERSIONS
 def test_every_file_is_read_by_a_test(version):
     names = {path.stem for path in (state_files.FOLDER / version).glob("*.npz")}
