@@ -23,7 +23,7 @@ SECONDS = 30.0
 """Longest that a call may take [s]; on a machine that is busy, far more than it needs."""
 MEGABYTES = 2048
 """Most that a process may take on top of what it has after its imports."""
-CALLS = 500
+CALLS = 2000
 """Calls until a process is replaced: other libraries leak a little with each."""
 
 

@@ -3,13 +3,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.strategies import SearchStrategy
+
+
+class Tally:
+    """Counts of a rig over all its seeds: cases, and whatever its check counts. Stops at a failure, until `resume`."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin at zero."""
+        self._counts: Counter[str] = Counter()
+        self._seen: defaultdict[str, set[Hashable]] = defaultdict(set)
+        self._stopped = False
+
+    def add(self, name: str, count: int = 1) -> None:
+        """Count things."""
+        if not self._stopped:
+            self._counts[name] += count
+
+    def see(self, name: str, what: Hashable) -> None:
+        """Count different things: each once."""
+        if not self._stopped:
+            self._seen[name].add(what)
+
+    def stop(self) -> None:
+        """Count no more: what follows is the search for a smaller case."""
+        self._stopped = True
+
+    def resume(self) -> None:
+        """Count again."""
+        self._stopped = False
+
+    def __getitem__(self, name: str) -> int:
+        return len(self._seen[name]) if name in self._seen else self._counts[name]
+
+    def __str__(self) -> str:
+        counts = self._counts | {name: len(things) for name, things in self._seen.items()}
+        return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 @dataclass(frozen=True)
@@ -28,6 +67,7 @@ class Rig:
     check: Callable[..., None]
     drawn: Callable[[int], Mapping[str, SearchStrategy[Any]]]
     examples: int
+    tally: Tally = field(default_factory=Tally)
 
     def run(self, seed: int, examples: int | None = None) -> int:
         """Draw the examples of ``seed``, the same ones each time, and check them. Returns how many there were."""
@@ -36,7 +76,12 @@ class Rig:
         def counted(**arguments: Any) -> None:
             nonlocal count
             count += 1
-            self.check(**arguments)
+            self.tally.add("cases")
+            try:
+                self.check(**arguments)
+            except Exception:
+                self.tally.stop()
+                raise
 
         configured = settings(
             max_examples=examples or self.examples,
@@ -47,7 +92,10 @@ class Rig:
             phases=[Phase.generate, Phase.target, Phase.shrink],
             suppress_health_check=list(HealthCheck),
         )
-        configured(hypothesis.seed(seed)(hypothesis.given(**self.drawn(seed))(counted)))()
+        try:
+            configured(hypothesis.seed(seed)(hypothesis.given(**self.drawn(seed))(counted)))()
+        finally:
+            self.tally.resume()
         return count
 
 
