@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,6 +51,17 @@ def damaged(content: bytes, changes: Sequence[Edit]) -> bytes:
             middle = {"cut": b"", "repeat": piece * 2, "insert": edit.bytes + piece, "replace": edit.bytes, "end": b""}
             content = before + middle[edit.kind] + (b"" if edit.kind == "end" else after)
     return content
+
+
+def damaged_inside(content: bytes, member: int, changes: Sequence[Edit]) -> bytes:
+    """The archive with one file in it damaged, and its checksum right again."""
+    result = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(result, "w") as target:
+        names = source.namelist()
+        for name in names:
+            data = source.read(name)
+            target.writestr(name, damaged(data, changes) if name == names[member % len(names)] else data)
+    return result.getvalue()
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import io
 import tempfile
 import warnings
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,7 @@ from torch import nn
 import actuon
 
 from .isolated import Refused, worker
-from .mutations import Edit, damaged, edits
+from .mutations import Edit, damaged, damaged_inside, edits
 from .rig import rig
 from .values import SIGNALS, random_signals
 
@@ -218,17 +216,6 @@ def _sound_file(kind: str, suffix: str) -> bytes:
         return path.read_bytes()
 
 
-def _damaged_inside(content: bytes, member: int, changes: list[Edit]) -> bytes:
-    """The archive with one file in it damaged, and its checksum right again."""
-    result = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(result, "w") as target:
-        names = source.namelist()
-        for name in names:
-            data = source.read(name)
-            target.writestr(name, damaged(data, changes) if name == names[member % len(names)] else data)
-    return result.getvalue()
-
-
 def _prepare() -> None:
     import onnx  # noqa: F401
     import torch
@@ -259,7 +246,7 @@ def network_files(kind: str, suffix: str, renamed: str | None, member: int | Non
         path = Path(folder) / f"network{renamed or suffix}"
         content = _sound_file(kind, suffix)
         inside = member is not None and suffix in (".pt", ".pt2")
-        path.write_bytes(_damaged_inside(content, member, changes) if inside else damaged(content, changes))
+        path.write_bytes(damaged_inside(content, member, changes) if inside else damaged(content, changes))
         # PyTorch may crash on an archive whose checksums hide the damage, which is why such files need to be trusted.
         outcome = worker(_prepare).call(load, str(path), may_crash=inside)
         if isinstance(outcome, Refused) and outcome.kind != "crashed":

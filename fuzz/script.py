@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,7 +128,10 @@ class Script:
         return t % self.num_states, (t + 1) % self.num_states
 
     def _between_steps(self) -> list[Event]:
-        kind = str(self.rng.choice(["reset", "assign", "set", "set", "refused"]))
+        kinds = ["reset", "assign", "set", "set", "refused"]
+        if self.case.mood in ("plain", "far") and self.rng.random() < 0.1:  # a file with NaN is refused
+            kinds = ["file"]
+        kind = str(self.rng.choice(kinds))
         one, other = self.rng.integers(0, self.num_states, 2).tolist()
         if kind in ("set", "refused"):
             return self._parameter_event(kind)
@@ -194,6 +199,8 @@ class Reader:
     def _assign(self, event: Event) -> None:
         first, second = event.states
         self.states[second] = self.states[first].copy()
+
+    _file = _assign
 
     def _set(self, event: Event) -> None:
         if not self.script.is_refused(self.chain, event):
@@ -279,6 +286,15 @@ class Player:
         first, second = event.states
         for states in self.states:
             states[second].assign(states[first])
+
+    def _file(self, event: Event) -> None:
+        """Save one state to a file, and let the other take it over."""
+        first, second = event.states
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "state.npz"
+            for states in self.states:
+                states[first].save(path)
+                states[second].load(path)
 
     def _set(self, event: Event) -> None:
         refused = self.script.is_refused(self.chain, event)

@@ -102,7 +102,7 @@ class Soak:
             self.step(t)
             efforts.append(self.sim["joint_f"].copy())
             expected, tolerance = reference(*(self.signals[t % PERIOD][name] for name in SIGNALS))
-            assert_within(efforts[-1], expected, tolerance, t - first, f"{self.name}: step {t}")
+            assert_within(efforts[-1], expected, tolerance, f"{self.name}: step {t}")
         self.state.assign(self.saved)
         for t, effort in zip(range(first, first + count), efforts, strict=True):
             self.step(t)
@@ -129,7 +129,7 @@ class ChainSoak(Soak):
             for past in range(max(since, t - self.chain.depth), t):
                 command = np.array([self.signals[past % PERIOD][name][i] for name in SIGNALS[2:]], np.float64)
                 for line, kept in zip(reference.lines, (command, np.abs(command)), strict=True):
-                    line.past[i].append(tuple(kept))
+                    line.push(i, kept)
 
         def step(*signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             exact, sizes = reference.step(*signals, dt=DT)

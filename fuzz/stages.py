@@ -46,9 +46,8 @@ def _pd(s, v, m, dt):
 
 
 def _pd_size(s, v, m, dt):
-    error, rate = s["seen_q"] + s["target_q"], s["seen_qd"] + s["target_qd"]
     const = np.abs(v.get("const_effort", 0.0))
-    s["effort"] = sum(finite(s["feedforward"], v["kp"] * error, v["kd"] * rate, const))
+    s["effort"] = sum(finite(s["feedforward"], v["kp"] * s["error"], v["kd"] * s["rate"], const))
 
 
 def _pid(s, v, m, dt):
@@ -61,7 +60,7 @@ def _pid(s, v, m, dt):
 def _pid_size(s, v, m, dt):
     _pd_size(s, v, m, dt)
     (bound,) = finite(v["integral_max"])
-    step = (s["seen_q"] + s["target_q"]) * dt
+    step = s["error"] * dt
     m["integral"] = np.where(np.isinf(step), bound, m["integral"] + step)
     s["effort"] = s["effort"] + finite(v["ki"] * m["integral"])[0]
 
@@ -84,8 +83,8 @@ def _low_pass_size(m, name, now, share):
 
 def _filtered_size(s, v, m, dt):
     share = dt / (v["time_constant"] + dt)
-    error = _low_pass_size(m, "error", s["seen_q"] + s["target_q"], share)
-    rate = _low_pass_size(m, "rate", s["seen_qd"] + s["target_qd"], share)
+    error = _low_pass_size(m, "error", s["error"], share)
+    rate = _low_pass_size(m, "rate", s["rate"], share)
     s["effort"] = sum(finite(s["feedforward"], v["kp"] * error, v["kd"] * rate))
 
 
@@ -142,8 +141,8 @@ def _late_sensor(s, v, m, dt):
 
 
 def _late_sensor_size(s, v, m, dt):
-    s["seen_q"] = s["seen_q"] + np.abs(v["bias"])
-    s["seen_qd"] = _low_pass_size(m, "seen", s["seen_qd"], v["share"])
+    s["seen_q"] = s["seen_q rounded"] = s["seen_q"] + np.abs(v["bias"])
+    s["seen_qd"] = s["seen_qd rounded"] = _low_pass_size(m, "seen", s["seen_qd"], v["share"])
 
 
 def _gear(s, v, m, dt):

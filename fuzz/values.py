@@ -33,8 +33,11 @@ RANGES = {
 MAY_BE_INFINITE = {"integral_max", "saturation_effort", "velocity_limit", "max_motor_effort"}
 MUST_BE_ABOVE_ZERO = {"time_constant", "velocity_limit"}
 SHARES = {"share", "efficiency"}
-MOODS = ("plain", "edge", "huge")
-"""Values of an ordinary robot; with zeros, denormals, infinite limits and NaN among them; and of any size."""
+MOODS = ("plain", "far", "edge", "huge")
+"""Values of an ordinary robot; of one whose wheels have turned for long; with zeros, denormals, infinite limits and NaN
+among them; and of any size."""
+FAR = 1e4
+"""How far a wheel has turned [rad]."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +232,9 @@ def random_signals(sizes: tuple[int, int], mood: str, rng: np.random.Generator) 
     for name, scale in zip(SIGNALS, (1.5, 6.0, 1.5, 2.0, 5.0), strict=True):
         size = sizes[1] if name in ("joint_q", "joint_target_q") else sizes[0]
         values = rng.standard_normal(size) * scale
-        if mood == "huge":
+        if mood == "far" and name in ("joint_q", "joint_target_q"):
+            values = values + FAR
+        elif mood == "huge":
             values = values * 10.0 ** rng.uniform(-20, 20, size)
         elif mood == "edge":
             special = [0.0, -0.0, 1e-40, 1e4, np.nan]

@@ -19,20 +19,15 @@ def max_effort(effort, q, qd, max_effort):
 
 def dc_motor(effort, q, qd, saturation_effort, velocity_limit, max_motor_effort):
     """The definition with its corner velocity; infinities taken as limits."""
-    result = np.empty_like(effort)
-    for i in range(len(effort)):
-        stall, no_load, most = saturation_effort[i], velocity_limit[i], max_motor_effort[i]
-        if np.isinf(no_load):
-            high, low = min(stall, most), max(-stall, -most)
-        elif stall == 0.0:
-            high = low = 0.0
-        else:
-            corner = no_load * (1.0 + most / stall)
-            v = np.clip(qd[i], -corner, corner)
-            high = min(stall * (1.0 - v / no_load), most)
-            low = max(stall * (-1.0 - v / no_load), -most)
-        result[i] = min(max(effort[i], low), high)
-    return result
+    stall, no_load, most = saturation_effort, velocity_limit, max_motor_effort
+    with np.errstate(all="ignore"):
+        corner = no_load * (1.0 + most / stall)
+        v = np.clip(qd, -corner, corner)
+        high, low = np.minimum(stall * (1.0 - v / no_load), most), np.maximum(stall * (-1.0 - v / no_load), -most)
+    flat = np.minimum(stall, most)
+    high = np.where(np.isinf(no_load), flat, np.where(stall == 0.0, 0.0, high))
+    low = np.where(np.isinf(no_load), -flat, np.where(stall == 0.0, 0.0, low))
+    return np.minimum(np.maximum(effort, low), high)
 
 
 def position_based(effort, q, qd, lookup_positions, lookup_efforts):

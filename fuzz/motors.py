@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors with springs, gaps, batteries and sensors, near and a thousand turns away; and delays in seconds."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import actuon
+from tests.support import motor_oracle
+
+from .rig import rig
+
+LENGTH = 100
+N = 5
+FAR = 8192.0
+"""How far a wheel has turned [rad]. Positions are whole multiples of `GRID`, so that they are exact there too."""
+GRID = 2.0**-9
+SHARE = 2e-3
+"""How far an effort may be off after `LENGTH` steps, as a share of the largest one."""
+
+
+class Battery(motor_oracle.ClampingBattery):
+    """One that is not charged beyond full."""
+
+    def law(self, s: dict[str, Any], dt: float) -> None:
+        super().law(s, dt)
+        self.charge = np.maximum(self.charge, 0.0)
+        s["charge"] = self.charge
+
+
+ORACLES = {
+    name: getattr(motor_oracle, name)
+    for name in (
+        "SensorDifferentiated", "SensorLowPass", "ControllerPD", "TransmissionSeriesElastic", "TransmissionBacklash",
+        "ClampingVoltage", "EffectCurrentLoop",
+    )
+} | {"ClampingBattery": Battery}  # fmt: skip
+RANGES: dict[str, dict[str, tuple[float, float]]] = {
+    "SensorDifferentiated": {"time_constant": (0.005, 0.03)},
+    "SensorLowPass": {"time_constant": (0.005, 0.03)},
+    "ControllerPD": {"kp": (2, 40), "kd": (0.1, 1)},
+    "TransmissionSeriesElastic": {"stiffness": (50, 400), "motor_inertia": (0.01, 0.05), "damping": (0.5, 4)},
+    "TransmissionBacklash": {
+        "gap": (0.005, 0.05), "stiffness": (50, 400), "motor_inertia": (0.01, 0.05), "damping": (0.5, 4)
+    },
+    "ClampingBattery": {
+        "full_voltage": (20, 28), "inner_resistance": (0.02, 0.1), "capacity": (20, 40), "empty_voltage": (16, 19)
+    },
+    "ClampingVoltage": {"torque_constant": (0.3, 1), "resistance": (0.4, 1.5), "max_current": (5, 30)},
+    "EffectCurrentLoop": {"time_constant": (0.002, 0.02)},
+}  # fmt: skip
+FIXED = {
+    "ClampingVoltage": {"bus_voltage": 24.0, "temperature_coefficient": 0.0},
+    "EffectCurrentLoop": {"max_slope": 1e6},
+}
+"""Parameters that oracles need and that are not drawn."""
+
+
+def _structure(seed: int) -> tuple[str, ...]:
+    """The stages of a seed."""
+    source = random.Random(seed)
+    names = [[], ["SensorDifferentiated"], ["SensorLowPass"]][source.randrange(3)]
+    names = [*names, "ControllerPD"]
+    names += [[], ["TransmissionSeriesElastic"], ["TransmissionBacklash"]][source.randrange(3)]
+    names += [[], ["ClampingVoltage"], ["ClampingBattery", "ClampingVoltage"]][source.randrange(3)]
+    return tuple(names + ["EffectCurrentLoop"] * (source.random() < 0.4))
+
+
+def _signals(rng: np.random.Generator, dt: float) -> list[dict[str, np.ndarray]]:
+    """A motion as engines make it: each position is the one before and the velocity times the step."""
+    time = np.arange(LENGTH + 1)[:, None] * dt
+    swing, pace = rng.uniform(0.1, 1.0, (2, N)) * np.array([[1.0], [12.0]])
+    positions = np.round(swing * np.sin(pace * time + rng.uniform(0, 6, N)) / GRID) * GRID
+    targets = np.round(rng.uniform(-1, 1, N) * np.cos(rng.uniform(1, 9, N) * time) / GRID) * GRID
+    velocities = np.diff(positions, axis=0) / dt
+    return [
+        {
+            "joint_q": positions[t + 1],
+            "joint_qd": velocities[t].astype(np.float32),
+            "joint_target_q": targets[t],
+            "joint_target_qd": np.zeros(N),
+            "joint_act": np.zeros(N),
+        }
+        for t in range(LENGTH)
+    ]
+
+
+def _efforts(actuator: Any, signals: list[dict[str, np.ndarray]], dt: float, far: float, save_at: int) -> np.ndarray:
+    """Efforts of an actuator, shape (steps, N), whose state is saved to a file and loaded at a step."""
+    state, found = actuator.state(), []
+    for t, given in enumerate(signals):
+        if t == save_at and state is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                state.save(Path(folder) / "state.npz")
+                state = actuator.load_state(Path(folder) / "state.npz")
+        sim = {name: values.astype(np.float32) for name, values in given.items()}
+        sim |= {name: (given[name] + far).astype(np.float32) for name in ("joint_q", "joint_target_q")}
+        sim["joint_f"] = np.zeros(N, np.float32)
+        actuator.step(sim, sim, state, state, dt=dt)
+        found.append(sim["joint_f"])
+    return np.array(found)
+
+
+@rig(
+    "motors",
+    examples=20,
+    drawn=lambda seed: {
+        "structure": st.just(_structure(seed)),
+        "dt": st.sampled_from([0.001, 0.002, 0.005]),
+        "save_at": st.integers(1, LENGTH - 1),
+        "numbers": st.integers(0, 2**32 - 1),
+    },
+)
+def motors(structure: tuple[str, ...], dt: float, save_at: int, numbers: int) -> None:
+    """Efforts are those of the equations, also a thousand turns away; a state from a file goes on bit for bit."""
+    motors.tally.add("steps", LENGTH)
+    motors.tally.see("structures", structure)
+    rng = np.random.default_rng(numbers)
+    values: list[dict[str, Any]] = [
+        {key: rng.uniform(*span, N).astype(np.float32) for key, span in RANGES[name].items()} | FIXED.get(name, {})
+        for name in structure
+    ]
+    signals = _signals(rng, dt)
+    stages = [getattr(actuon, name)(**given) for name, given in zip(structure, values, strict=True)]
+    actuator = actuon.Actuator(range(N), stages=stages, accumulate=False)
+    near, again, far = (_efforts(actuator, signals, dt, *where) for where in ((0.0, -1), (0.0, save_at), (FAR, -1)))
+    np.testing.assert_array_equal(again, near, "saved to a file and loaded")
+    oracles = [ORACLES[name](N, **given) for name, given in zip(structure, values, strict=True)]
+    right = np.array([motor_oracle.step(oracles, given, dt)["effort"] for given in signals])
+    most = SHARE * np.abs(right).max(axis=0) + 1e-5
+    for found, where in ((near, "near"), (far, f"{FAR:g} rad away")):
+        off = np.abs(found - right) - most
+        t, i = np.unravel_index(np.argmax(off), off.shape)
+        assert off.max() <= 0, f"{where}: step {t}, DOF {i}: got {found[t, i]}, expected {right[t, i]} ± {most[i]:.2g}"
+
+
+DELAYS = ("DelayTime", "DelayInterpolated", "SensorDelay")
+SHORTEST, LONGEST_STEP, MOST = 0.001, 0.004, 0.03
+
+
+@rig(
+    "delays",
+    examples=60,
+    drawn=lambda seed: {
+        "name": st.sampled_from(DELAYS),
+        "delay": st.sampled_from([0.0, 0.0005, 0.002, 0.008, 0.0133]),
+        "jitter": st.sampled_from([0.0, 0.0, 0.001, 0.01]),
+        "dropout": st.sampled_from([0.0, 0.0, 0.2]),
+        "varying": st.booleans(),
+        "later": st.sampled_from([None, None, 0.001, 0.012, 1.0]),
+        "numbers": st.integers(0, 2**31 - 1),
+    },
+)
+def delays(
+    name: str, delay: float, jitter: float, dropout: float, varying: bool, later: float | None, numbers: int
+) -> None:
+    """What arrives is as old as the delay says at any time step, and not older than what came before.
+
+    A delay that does not fit the memory is refused."""
+    rng = np.random.default_rng(numbers)
+    stage = getattr(actuon, name)(
+        delay, jitter=jitter, dropout=dropout, seed=numbers, stream=np.arange(N), shortest_dt=SHORTEST
+    )
+    controller = actuon.ControllerPD(1.0, 0.0)
+    actuator = actuon.Actuator(range(N), stages=[stage, controller], accumulate=False)
+    state, time, since, last = actuator.state(), 0.0, 0.0, np.full(N, -np.inf)
+    delays.tally.add("steps", LENGTH)
+    for t in range(LENGTH):
+        dt = float(rng.choice([0.001, 0.002, LONGEST_STEP])) if varying else 0.002
+        if t == LENGTH // 2 and later is not None:
+            try:
+                stage.delay = later
+                delay, since = later, time
+            except actuon.ParameterError:
+                np.testing.assert_array_equal(stage.delay.numpy(), np.float32(delay))
+            assert delay != 1.0, "a delay that does not fit the memory was taken"
+        sim = {key: np.zeros(N, np.float32) for key in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")}
+        sim |= {"joint_f": np.zeros(N, np.float32)}
+        sim["joint_q" if name == "SensorDelay" else "joint_target_q"][:] = time
+        actuator.step(sim, sim, state, state, dt=dt)
+        arrived = np.abs(sim["joint_f"].astype(np.float64))
+        step = LONGEST_STEP if varying else dt
+        lost = 9 * step if dropout else 0.0
+        if since == 0.0 or time - since > MOST + lost:
+            assert (arrived >= last - 1e-6).all(), f"step {t}: {arrived} s after {last} s: back in time"
+        last = arrived
+        age, uncertain = time - arrived, step if varying else 0.0
+        settled = time - since > delay + jitter + lost + 2 * step
+        low, high = delay - uncertain - 1e-5, delay + jitter + lost + step + uncertain + 1e-5
+        if name == "DelayInterpolated" and not dropout:
+            high = delay + jitter + uncertain + 1e-5
+        if settled:
+            assert ((age >= low) & (age <= high)).all(), f"step {t}: {age} s old; must be from {low} to {high}"
+        time += dt
