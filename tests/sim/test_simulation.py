@@ -16,6 +16,7 @@ from pxr import UsdPhysics
 import actuon
 from actuon.sim import Articulation, Event, MujocoSimulation, NewtonSimulation, current_simulation
 from actuon.sim.ids import ids_to_reset, ids_to_write, read_ids
+from tests.support.remembered import remembered
 from tests.support.robot_files import robot
 
 ASSETS = actuon.assets.FOLDER
@@ -80,6 +81,25 @@ def test_efforts_of_closed_actuators_do_not_come_back(simulation):
     efforts = robots.get_dof_efforts().numpy()
     assert (efforts[:, driven] == 0.0).all()
     assert (efforts[:, own] == 0.5).all()
+
+
+def test_a_state_from_before_one_of_the_actuators_changes_nothing():
+    motor = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), delay=actuon.DelayConfig(3))
+    with MujocoSimulation(QUADRUPED) as simulation:
+        first, second = (name for name in Articulation("base").dof_names if name.startswith(("FL_hip", "FR_hip")))
+        known = actuon.ArticulationActuators.from_actuators("base", [(motor, first)])
+        simulation.step(2)
+        saved = simulation.save_state()
+        new = actuon.ArticulationActuators.from_actuators("base", [(motor, second)])
+        simulation.step(2)
+        known.set_dof_feedforward_effort_targets(1.5)
+        before = remembered(known), simulation.save_state().engine
+        with pytest.raises(actuon.SimulationError, match="before these actuators were attached"):
+            simulation.load_state(saved)
+        for name, values in remembered(known).items():
+            np.testing.assert_array_equal(values, before[0][name], name)
+        np.testing.assert_array_equal(simulation.save_state().engine, before[1])
+        assert not new.is_closed
 
 
 def test_names_and_indices(simulation):

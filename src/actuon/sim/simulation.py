@@ -45,8 +45,8 @@ class SavedState:
     ``mjSTATE_INTEGRATION``."""
     memories: dict[Any, Any] = field(default_factory=dict)
     """What actuators on the robots remembered, by what they call themselves."""
-    driven: frozenset[tuple[int, int]] = frozenset()
-    """DOFs that had actuators, as indices into ``robots`` and columns of these."""
+    driven: dict[tuple[int, int], int] = field(default_factory=dict)
+    """DOFs that had actuators, as indices into ``robots`` and columns of these, and whose they were."""
 
     def __repr__(self) -> str:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
@@ -250,7 +250,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         That is the state of the engine, targets and efforts, and what actuators on the robots remember.
         """
         self.check_open()
-        saved = SavedState(self._time, self._engine_state(), driven=frozenset(self._claims))
+        saved = SavedState(self._time, self._engine_state(), driven=dict(self._claims))
         self._events.fire(Event.SAVE, self, saved.memories)
         return saved
 
@@ -269,6 +269,8 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
                 f"saved: got {saved!r}; must be what save_state() of this simulation returned, with no drives added to "
                 "the model or taken away since"
             )
+        if self._claims.items() - saved.driven.items():
+            raise SimulationError("the state was saved before these actuators were attached; attach first, then save")
         ids = ids_to_reset("env_ids", env_ids, self.num_envs)
         if not ids.size:
             return
@@ -279,7 +281,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         if env_ids is None:
             self._time = saved.time
         self._load_engine_state(ids, saved.engine[ids])
-        self._take_efforts_off(ids, saved.driven - self._claims.keys())
+        self._take_efforts_off(ids, saved.driven.keys() - self._claims.keys())
 
     def _take_efforts_off(self, env_ids: np.ndarray, driven: Iterable[tuple[int, int]]) -> None:
         """Apply no effort to DOFs whose actuators are closed: a saved state holds the last one that they gave."""
