@@ -204,8 +204,8 @@ class PlainRobots:
     def efforts(self, motor: Motor) -> tuple[np.ndarray, np.ndarray]:
         """What a motor does in this step, within the engine's limits, and the tolerance of 32 bits."""
         effort, size = motor.step(self.positions(), self.velocities(), self.target_q, self.target_qd, self.dt)
-        if not motor.is_implicit:
-            effort = np.clip(effort, self.lower, self.upper)
+        beside = motor.feedforward if motor.is_implicit else 0.0  # an engine's drive is clipped without it
+        effort = np.clip(effort - beside, self.lower, self.upper) + beside
         return effort, SHARE * size + 1e-6
 
     def step(self, efforts: list[np.ndarray]) -> None:

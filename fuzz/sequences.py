@@ -167,7 +167,7 @@ class Sequence:
         values |= {"max_effort": rng.uniform(1, 8)} if kind in ("max", "late", "motor") else {}
         values |= {"stall": rng.uniform(4, 12), "no_load": rng.uniform(3, 20)} if kind == "motor" else {}
         values |= {"ki": rng.uniform(0, 20), "integral_max": rng.uniform(0.02, 0.3)} if kind == "pid" else {}
-        values |= {"lag": int(rng.integers(0, 4))} if kind == "late" else {}
+        values |= {"lag": int(rng.integers(1, 4))} if kind == "late" else {}
         if is_group and kind == "pd":
             values["max_effort"] = 1e6
         values = {name: float(np.float32(value)) for name, value in values.items()}
@@ -279,12 +279,14 @@ class Sequence:
         rows = rng.permutation(len(view))[: int(rng.integers(1, len(view) + 1))]
         values = rng.uniform(-1.0, 1.0, (len(rows), len(columns))).astype(np.float32)
         dofs = [self.plain.dof_of[view.dof_names[i]] for i in columns]
-        with self.refusal(must=not followed.issuperset(dofs)) as refused:
+        envs = np.asarray(view.env_ids)[rows]
+        held = self.plain.target_q if kind == "position" else self.plain.target_qd
+        is_new = np.any(np.float32(held[np.ix_(envs, dofs)]) != values, axis=0)
+        lost = [dof for dof, other in zip(dofs, is_new, strict=True) if other and dof not in followed]
+        with self.refusal(must=bool(lost)) as refused:
             getattr(view, f"set_dof_{kind}_targets")(values, rows.tolist(), columns)
         if refused:
             return
-        envs = np.asarray(view.env_ids)[rows]
-        held = self.plain.target_q if kind == "position" else self.plain.target_qd
         held[np.ix_(envs, dofs)] = values
         if kind == "position":
             self._tell(envs)
@@ -574,7 +576,7 @@ def sequences(robot: str, integrator: str, dt: float, num_envs: int, done: list[
         warnings.simplefilter("ignore")
         sequence = Sequence(robot, integrator, dt, num_envs, Path(folder))
         with sequence.simulation:
-            for place, (name, number) in enumerate([("attach", len(done)), *done]):
+            for place, (name, number) in enumerate([("attach", num_envs), *done]):
                 sequences.tally.add("calls")
                 try:
                     CALLS[name](sequence, np.random.default_rng(number))
