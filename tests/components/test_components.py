@@ -67,6 +67,17 @@ def test_a_large_integral_grows_by_small_errors(name):
     np.testing.assert_allclose(state.controller_state.integral.numpy(), [grown, 5.0005], rtol=1e-6)
 
 
+def test_an_infinite_integral_stays_infinite():
+    """After one target at infinity, limits bind for ever; the effort is never NaN."""
+    pid = actuon.ControllerPID(kp=0.0, ki=1.0, kd=0.0)
+    actuator = actuon.Actuator([0, 1], pid, accumulate=False)
+    state, zeros = actuator.state(), np.zeros(2, np.float32)
+    sim = {"joint_q": zeros, "joint_qd": zeros, "joint_target_qd": zeros, "joint_f": np.zeros(2, np.float32)}
+    for target in ([np.inf, 1.0], [0.0, 1.0], [-1.0, 1.0]):
+        actuator.step(sim, sim | {"joint_target_q": np.float32(target)}, state, state, dt=1.0)
+    np.testing.assert_array_equal(sim["joint_f"], [np.inf, 3.0])
+
+
 def test_dc_motor_four_quadrants():
     """Driving the motion, effort falls with speed; braking it, effort may go up to the peak."""
     stall, speed, most = 20.0, 10.0, 15.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import zipfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -241,6 +242,12 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
     actuon.save_actuators(tmp_path / "coupled.yaml", [ankle])
     (tmp_path / "text.csv").write_text("a,b\n1,2\n")
     (tmp_path / "broken.npz").write_text("no")
+    np.savez_compressed(tmp_path / "damaged.npz", dof_names=np.array(["a"]), time=np.zeros(2))
+    with zipfile.ZipFile(tmp_path / "damaged.npz") as archive:
+        begin = archive.getinfo("dof_names.npy").header_offset
+    packed = bytearray((tmp_path / "damaged.npz").read_bytes())
+    packed[begin + 60 : begin + 80] = b"\xff" * 20
+    (tmp_path / "damaged.npz").write_bytes(packed)
     np.savez(tmp_path / "other.npz", dof_names=np.array(["a"]), time=np.zeros(2))
     full = record / "full.yaml"
     for arguments, match in [
@@ -257,6 +264,7 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
         (("min-cheetah",), "'min-cheetah' is neither a file nor a motor; motors: "),
         (("text.csv",), "'text.csv' is not a record"),
         (("broken.npz",), "'broken.npz' is not a record"),
+        (("damaged.npz",), "'damaged.npz' is not a record"),
         (("other.npz",), "'other.npz' is not a record of actuon.Recorder: it has no series 'velocity'"),
         ((full, "--inertia", "0"), "--inertia: got 0; must be finite and > 0 [kg·m² or kg]"),
         ((full, "--duty", "2"), "--duty: got 2; must be ≥ 0 and ≤ 1"),

@@ -23,7 +23,9 @@ def integrated(total: float, added: float, rest: float, most: float):
     part = added + rest
     grown = total + part
     held = wp.where(grown < -most, -most, wp.where(grown > most, most, grown))
-    return held, wp.where(held == grown, part - (grown - total), 0.0)
+    lost = part - (grown - total)
+    lost = wp.where(wp.abs(lost) <= wp.abs(part), lost, 0.0)  # NaN of an infinite sum
+    return held, wp.where(held == grown, lost, 0.0)
 
 
 @wp.func

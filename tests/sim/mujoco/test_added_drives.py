@@ -319,3 +319,20 @@ def test_a_file_that_has_changed_is_told(arm, before, now, what):
         with pytest.raises(ValueError, match=rf"no drive .* has changed since \(.*{what}.*\); make"):
             ActuatorGroups(Articulation("/r"), {"c": implicit("c")})
         simulation.step()
+
+
+@pytest.mark.parametrize("late", ['timeconst="0.1"', 'delay="0.02" nsample="10"'])
+def test_a_servo_that_is_late_is_replaced_while_an_implicit_group_drives(arm, late, caplog):
+    """The law of the group, and no filter or delay of the model, acts and is shown."""
+    own = f'<position joint="a" kp="30" kv="3" {late}/>'
+    with MujocoSimulation(arm(actuators=own, keys="")) as simulation:
+        robots = Articulation("r")
+        with caplog.at_level(logging.WARNING), ActuatorGroups(robots, {"a": implicit("a")}) as groups:
+            assert "no drive in the model for a that follows gains alone; one is added" in caplog.text
+            robots.set_dof_position_targets(0.5, dof_indices=[0])
+            q, qd = (values.numpy()[0, 0] for values in (robots.get_dof_positions(), robots.get_dof_velocities()))
+            simulation.step()
+            acted = simulation.data[0].qfrc_actuator[0]
+            np.testing.assert_allclose(groups.telemetry().applied_effort[0, 0], acted, rtol=1e-5)
+            np.testing.assert_allclose(acted, 30.0 * (0.5 - q) - 3.0 * qd, rtol=1e-5)
+        assert simulation.models[0].nu == 1

@@ -15,7 +15,7 @@ from .added_drives import NewActuator, copy_values, force_range, new_drive, with
 from .drives import Drives
 from .limits import ACTUATOR_FIELDS
 from .properties import LIMITS, ModelProperties
-from .servos import GAIN_FIELDS, is_active
+from .servos import GAIN_FIELDS, is_active, read_lags
 
 _GROUPS = 31
 """Groups of actuators that can be switched off."""
@@ -68,8 +68,9 @@ class GrowingModel(ModelProperties):
                 "to a model from an .xml or .urdf file or an MjSpec"
             )
         if lacking:
+            late = {dof: " that follows gains alone" for dof in lacking if self._is_late(dof)}
+            names = ", ".join(f"{needed[dof]}{late.get(dof, '')}" for dof in lacking)
             self._grow_drives(lacking)
-            names = ", ".join(needed[dof] for dof in lacking)
             _log.warning("%s: no drive in the model for %s; one is added, until close()", self._where, names)
         self._users += 1
         try:
@@ -142,9 +143,15 @@ class GrowingModel(ModelProperties):
         for row, (_, robot, own) in enumerate(self._with_models(robots)):
             for column, dof in enumerate(dofs.tolist()):
                 kp, kd = float(stiffness[row, column]), float(damping[row, column])
-                if (kp or kd) and (int(own[dof]) in added or self._drives.why_not(int(own[dof]), kp)):
-                    found[int(own[dof])] = robot.dof_names[dof]
+                at = int(own[dof])
+                if (kp or kd) and (at in added or self._drives.why_not(at, kp) or self._is_late(at)):
+                    found[at] = robot.dof_names[dof]
         return found
+
+    def _is_late(self, dof: int) -> bool:
+        """Whether a servo of a DOF does more than to follow its gains: a filter, a delay, an integral."""
+        lags = (read_lags(self._mujoco, self._fields.model, i) for i in self._servos_of([dof]))
+        return any(own.delay or own.time_constant or own.integral or own.slew for own in lags)
 
     def _grow_drives(self, dofs: list[int]) -> None:
         model = self._fields.model
