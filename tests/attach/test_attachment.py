@@ -366,6 +366,46 @@ def test_a_saved_run_goes_on_with_the_parameters_it_had(make, randomise, tmp_pat
         np.testing.assert_array_equal(remembered(other)[key], before)
 
 
+@pytest.mark.parametrize(
+    ("delay", "name", "value", "message"),
+    [
+        (actuon.DelayConfig(3), "delay_steps", 4, r"delay_steps: got 4 .*max_delay is 3"),
+        (actuon.TimeDelayConfig(delay=0.006), "delay", 0.05, r"got 0.05 s of delay.*memory for 0.006 s"),
+    ],
+    ids=["steps", "seconds"],
+)
+def test_a_saved_delay_that_there_is_no_memory_for_is_refused(delay, name, value, message, tmp_path):
+    motor = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.5), delay=delay)
+    with MujocoSimulation(ARM) as simulation:
+        actuators = ArticulationActuators.from_actuators("link0", [(motor, "joint2")])
+        simulation.step(3)
+        saved, before = remembered(actuators), simulation.time
+        (key,) = (key for key in saved if key.endswith(f".{name}"))
+        np.savez(tmp_path / "damaged.npz", **saved | {key: np.full_like(saved[key], value)})
+        with pytest.raises(actuon.StateError, match=rf"damaged.npz.*{message}"):
+            actuators.load_state(tmp_path / "damaged.npz")
+        np.testing.assert_array_equal(remembered(actuators)[key], saved[key])
+        assert simulation.time == before
+
+
+def test_the_shortest_time_step_of_a_delay_is_saved_too(tmp_path):
+    """The file's decides which time steps there is memory for, not that of the actuators that read it."""
+    motor = actuon.ActuatorConfig(
+        actuon.PDControlConfig(40.0, 1.5), delay=actuon.TimeDelayConfig(delay=0.006, shortest_dt=0.001)
+    )
+    with MujocoSimulation(ARM) as simulation:
+        actuators = ArticulationActuators.from_actuators("link0", [(motor, "joint2")])
+        (stage,) = (stage for stage in actuators.actuators[0].stages if hasattr(stage, "shortest_dt"))
+        stage.shortest_dt = 0.0015
+        actuators.save_state(tmp_path / "state.npz")
+        stage.shortest_dt = 0.001
+        simulation.models[0].opt.timestep = 0.001
+        simulation.step()
+        actuators.load_state(tmp_path / "state.npz")
+        with pytest.raises(actuon.StateError, match=r"dt: got 0.001; .*room for steps of 0.0015 s"):
+            simulation.step()
+
+
 def test_the_feedforward_is_saved_too(tmp_path):
     with MujocoSimulation(ARM, 2) as simulation:
         actuators = ArticulationActuators.from_actuators(

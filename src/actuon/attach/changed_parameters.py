@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -19,17 +19,19 @@ def check_changed(new: Changed) -> None:
     Raises:
         ParameterError: One of them is not; says which, and what is.
     """
-    for stage in {id(stage): stage for stage, _ in new.values()}.values():
-        held = {name: array.numpy() for name, array in stage.parameters().items()}
-        changed = {name: numbers for (of, name), (_, numbers) in new.items() if of == id(stage)}
+    for stage, changed in _by_stage(new):
         assert stage.config is not None
         for name, numbers in changed.items():
             stage.config.declared()[name].check(f"{type(stage).__name__}.{name}", numbers)
-        left_out = dict.fromkeys(stage.config.declared())
-        stage.config.check_together(type(stage).__name__, left_out | held | changed)
+        stage._check_together(stage.arguments() | changed)
 
 
 def write_changed(new: Changed) -> None:
     """Write values that were checked."""
-    for (_, name), (stage, numbers) in new.items():
-        stage.parameters()[name].assign(numbers)
+    for stage, changed in _by_stage(new):
+        stage.write_together(changed)
+
+
+def _by_stage(new: Changed) -> Iterator[tuple[Component, dict[str, np.ndarray]]]:
+    for stage in {id(stage): stage for stage, _ in new.values()}.values():
+        yield stage, {name: numbers for (of, name), (_, numbers) in new.items() if of == id(stage)}

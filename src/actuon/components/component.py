@@ -104,7 +104,7 @@ class Component:
     _revision: int = 0
     """Counts rebinding of parameter arrays, so that an actuator notices."""
     _listeners: tuple[Callable[[], None], ...] = ()
-    """What is called when a parameter was assigned."""
+    """What is called when a parameter was written."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -175,8 +175,19 @@ class Component:
         self._owned = self._owned | {name} if is_plain else self._owned - {name}
         self._revision += 1
 
+    def write_together(self, values: Mapping[str, np.ndarray]) -> None:
+        """Write parameters whose values were checked, each and together, into their arrays."""
+        for name, numbers in values.items():
+            self._values[name].assign(numbers)
+        self._has_written()
+
+    def _has_written(self) -> None:
+        """Bring up to date what follows from parameters, after some were written."""
+        for listener in self._listeners:
+            listener()
+
     def on_write(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` whenever a parameter was assigned. Returns what ends that.
+        """Call ``listener`` whenever a parameter was written. Returns what ends that.
 
         Numbers that are written into a parameter's array in place are not noticed.
         """

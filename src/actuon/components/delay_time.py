@@ -28,7 +28,7 @@ import numpy as np
 import warp as wp
 
 from ..declare.config import Config
-from ..declare.parameter import Field, param
+from ..declare.parameter import param
 from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError
 from ..kernel.structure import COMMANDS, FEEDBACK, Ring, Stage
@@ -210,10 +210,11 @@ class DelayTime(Component):
         if self._depth is None:
             self._depth = math.ceil(steps) + 1 + lost
 
-    def _write(self, name: str, declared: Field, value: Any) -> None:
-        super()._write(name, declared, value)
+    def _has_written(self) -> None:
+        super()._has_written()
         if self._depth is not None:
-            self._shortest = self._room_needed(self._values)[1]
+            before, self._shortest = self._shortest, self._room_needed(self._values)[1]
+            self._revision += before != self._shortest  # the time step is to be checked again
 
     def _check_together(self, values: Mapping[str, Any]) -> None:
         super()._check_together(values)

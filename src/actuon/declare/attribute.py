@@ -21,5 +21,4 @@ class ParameterAttribute:
 
     def __set__(self, component: Any, value: Any) -> None:
         component._write(self.name, self.declared, value)
-        for listener in component._listeners:
-            listener()
+        component._has_written()

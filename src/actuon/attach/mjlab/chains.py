@@ -258,7 +258,7 @@ class EnvironmentChains:
         may_be_held = any(isinstance(own.stage, (Transmission, EffectFriction)) for own in found)
         with self._on_stream_of_torch(), self._held_stays(name) if may_be_held else contextlib.nullcontext():
             for own, numbers in zip(found, changed, strict=True):
-                own.array.assign(numbers)
+                own.stage.write_together({own.name: numbers})
 
     def draw_motors(
         self, from_fit: PathLike, joints: Mapping[str, str] | None, env_ids: IdsLike, seed: int | None

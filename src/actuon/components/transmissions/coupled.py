@@ -20,7 +20,7 @@ import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import Field, param
+from ...declare.parameter import param
 from ...errors import ParameterError, RobotFileError, shown
 from ...kernel.alone import Given
 from ...kernel.types import Flavour, Floats, Indices, Ints, module_options
@@ -249,8 +249,8 @@ class TransmissionCoupled(Transmission):
         if self._num_actuators is not None:
             self._find_members(values, self._num_actuators)
 
-    def _write(self, name: str, declared: Field, value: Any) -> None:
-        super()._write(name, declared, value)
+    def _has_written(self) -> None:
+        super()._has_written()
         if self._num_actuators is not None:
             first, members = self._find_members(self._values, self._num_actuators)
             self._first_member.assign(first)
