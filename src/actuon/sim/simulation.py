@@ -153,13 +153,14 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         """Advance by ``n`` time steps, or until a callback stops the simulation.
 
         Raises:
-            SimulationError: A position or velocity is NaN, infinite or beyond 1e10. Nothing is stepped or written from
-                then on.
+            SimulationError: A position or velocity is NaN, infinite or beyond 1e10: nothing is stepped or written from
+                then on. Or options of the engine were changed, so that it ignores what actuators hand over.
         """
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
             raise SimulationError(f"n: got {n!r}; must be a whole number ≥ 0")
         if self._stepping:
             raise SimulationError("a callback of a step cannot step the simulation")
+        self._check_options()
         self.start()
         self._stepping = True
         try:
@@ -178,15 +179,18 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
                 self._events.fire(Event.PRE_STEP, self, self.dt)
                 if not self._running:
                     return
-                self._time += self._advance(steps) * self.dt
+                self._time += self._advance(steps) * self._dt
                 if self._events.has_any(Event.POST_STEP):
-                    self._events.fire(Event.POST_STEP, self, self.dt)
+                    self._events.fire(Event.POST_STEP, self, self._dt)
                     if not self._running:
                         return
                     self.refresh()
                 self._check_state()
         finally:
             self._stepping = False
+
+    def _check_options(self) -> None:
+        """Refuse options of the engine with which it ignores what it was handed."""
 
     def _drive(self, n: int) -> int | None:
         """Take steps with actuators in the engine's own loop, where nobody else has to know of each.
@@ -196,9 +200,9 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         """
         only = self._events.only(Event.PRE_STEP)
         driver = None if only is None else only.driver
+        dt = self.dt
         if driver is None or self._events.has_any(Event.POST_STEP) or not self._begin_loop():
             return 0
-        dt = self.dt
         motors = driver.motors(dt)
         if motors is None:
             return 0

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import actuon
+from actuon.lab import ActuatorGroups, ImplicitActuatorCfg
+from actuon.sim import Articulation
 from actuon.sim.mujoco.batch import FEW
 
 mujoco = pytest.importorskip("mujoco")
@@ -66,20 +68,48 @@ def test_actuators_and_time_follow_the_time_step(num_envs, is_heard):
     assert told == ([dt for dt, steps in SEGMENTS for _ in range(steps)] if is_heard else [])
 
 
-def test_environments_that_differ_follow_options_too():
-    """Threads have copies of the model then, of which the user sees none."""
+@pytest.mark.parametrize("reached", ["before", "copy", "data"])
+def test_environments_that_differ_follow_options_too(reached):
+    """Threads have copies of the model then, of which the user sees none; and `models` gives copies, too."""
     armatures = np.linspace(0.01, 0.05, FEW + 3)
     expected = np.stack([plain_run(armature=armature, gravity=-3.0)[0] for armature in armatures], axis=1)
     with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM), len(armatures)) as simulation:
-        model = simulation.models[0]
+        held = simulation.models[0] if reached == "before" else None
+        model_of = {
+            "before": lambda: held,
+            "copy": lambda: simulation.models[-1],
+            "data": lambda: simulation.data[0].model,
+        }[reached]
         actuators = attached(simulation)
         robots = actuators.articulation
         robots.set_dof_armatures(armatures[:, None])
         for (dt, steps), wanted in zip(SEGMENTS, expected, strict=True):
-            model.opt.timestep = dt
+            model_of().opt.timestep = dt
             simulation.step(steps)
-            model.opt.gravity[2] = -3.0
+            model_of().opt.gravity[2] = -3.0
             np.testing.assert_allclose(robots.get_dof_positions().numpy()[:, 0], wanted, rtol=1e-4)
+
+
+def test_options_of_a_model_that_has_grown_since_count():
+    """Of one that was at hand before a drive was added to it; and they stay when that is taken away."""
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM)) as simulation:
+        model = simulation.models[0]
+        group = ImplicitActuatorCfg(["hinge"], stiffness=20.0, damping=0.5)
+        with ActuatorGroups(Articulation("robot"), {"all": group}):
+            assert simulation.models[0] is not model
+            simulation.step(2)
+            model.opt.timestep = 0.004
+            assert simulation.dt == 0.004
+            simulation.step(2)
+            assert np.isclose(simulation.time, 0.010)
+            assert np.isclose(simulation.data[0].time, 0.010)
+            grown = simulation.models[0]
+            model.opt.gravity[2] = -3.0
+        assert simulation.models[0] is model
+        assert (model.opt.timestep, model.opt.gravity[2]) == (0.004, -3.0)
+        grown.opt.timestep = 0.001
+        simulation.step()
+        assert np.isclose(simulation.time, 0.011)
 
 
 def test_dry_friction_is_as_firm_as_the_time_step_allows():

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import copy
+import operator
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,10 +68,14 @@ class ModelFields:
         """Counts changes of the shared model and of which fields have rows. Values in rows may change at any time."""
         self.is_shown = False
         """Whether somebody has the shared model, and may write into its options."""
-        options = model.opt
-        public = (name for name in dir(options) if not name.startswith("_"))
-        self._option_names = [name for name in public if not callable(getattr(options, name))]
+        self.options = model.opt
+        """Those of the shared model."""
+        public = (name for name in dir(self.options) if not name.startswith("_"))
+        self._option_names = [name for name in public if not callable(getattr(self.options, name))]
+        self._get_options = operator.attrgetter(*self._option_names)
         self._options: list[Any] = []
+        self._others: list[_Other] = []
+        """Models that somebody has beside the shared one."""
 
     def view(self, env: int) -> Any:
         """The model of an environment, as far as its fields are read and written as arrays."""
@@ -111,17 +117,42 @@ class ModelFields:
                 common = (slice(None), *(slice(min(pair)) for pair in zip(shared.shape, rows.shape[1:], strict=True)))
                 self.rows[name] = np.repeat(shared[None], self.num_envs, axis=0)
                 self.rows[name][common] = rows[common]
-        self.model = model
+        self._others = [other for other in self._others if other.model() is not model]
+        if self.is_shown:
+            self._add_other(self.model)
+        self.model, self.options = model, model.opt
         self.version += 1
 
-    def follow_options(self) -> None:
-        """Count a change of options that somebody wrote, where threads have copies of the model."""
+    def gather_options(self) -> None:
+        """Take over options that somebody wrote into a model that was shown, other than the shared one."""
+        if self._others:
+            self._others = [other for other in self._others if self._follow(other)]
+
+    def count_options(self) -> None:
+        """Count a change of options that somebody wrote into the shared model, where threads have copies of it."""
         if self.rows and self.is_shown:
-            options = self.model.opt
-            now = [getattr(options, name) for name in self._option_names]
-            now = [value.tolist() if isinstance(value, np.ndarray) else value for value in now]
+            now = self._read_options(self.model)
             self.version += now != self._options
             self._options = now
+
+    def _read_options(self, model: Any) -> list[Any]:
+        values = self._get_options(model.opt)
+        return [value.tolist() if isinstance(value, np.ndarray) else value for value in values]
+
+    def _add_other(self, model: Any) -> None:
+        self._others.append(_Other(model, self._read_options(model)))
+
+    def _follow(self, other: _Other) -> bool:
+        """Take over options that were written into a model since the last look. False where nobody has it any more."""
+        model, other.unseen = other.model(), None
+        if model is None:
+            return False
+        before, other.options = other.options, self._read_options(model)
+        if before != other.options:
+            for name, old, new in zip(self._option_names, before, other.options, strict=True):
+                if new != old:
+                    setattr(self.options, name, new)
+        return True
 
     def all_rows(self, name: str) -> np.ndarray:
         """A field of all environments, to write into at any time, shape (N, ...). It has rows, or N is one."""
@@ -149,6 +180,16 @@ class ModelFields:
         for name, rows in self.rows.items():
             field(model, name)[...] = rows[env]
 
+    def show(self, env: int) -> Any:
+        """The model of an environment, for somebody who may write into its options."""
+        self.is_shown = True
+        if self._others:  # so that no more than one is kept that nobody has
+            self._follow(self._others[-1])
+        model = self.model_of(env)
+        if model is not self.model:
+            self._add_other(model)
+        return model
+
     def model_of(self, env: int) -> Any:
         """The model of an environment: the shared one, or a copy where it differs from that."""
         if all(np.array_equal(rows[env], field(self.model, name)) for name, rows in self.rows.items()):
@@ -156,6 +197,20 @@ class ModelFields:
         model = copy.copy(self.model)
         self.load(env, model)
         return model
+
+
+class _Other:
+    """A model that somebody has beside the shared one, and may write options into.
+
+    Args:
+        model: The model. It is kept until it was looked at, then as long as somebody has it.
+        options: What it has.
+    """
+
+    def __init__(self, model: Any, options: list[Any]):
+        self.model = weakref.ref(model)
+        self.unseen: Any = model
+        self.options = options
 
 
 class _View:

@@ -166,6 +166,7 @@ class GrowingModel(ModelProperties):
     def _grow(self, new: Sequence[NewActuator]) -> None:
         """Go on with a model that has these actuators too, last. What was there keeps its place and its values."""
         assert self._spec is not None
+        self._fields.gather_options()
         model, drives = self._fields.model, self._drives
         bare, _ = self._bare or (model, drives)
         try:
@@ -190,6 +191,7 @@ class GrowingModel(ModelProperties):
         self._users -= 1
         if self._users or self._bare is None:
             return
+        self._fields.gather_options()
         model, drives = self._bare
         self._bare, self._added = None, ()
         copy_values(self._fields.model, model)

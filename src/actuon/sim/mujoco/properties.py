@@ -34,6 +34,8 @@ class ModelProperties(Simulation):
     """What to call the model."""
     _relied_on: list[Callable[[], None]]
     """Checks that options of the model, which anyone may write, still let it do what it was handed."""
+    _checked_flags: tuple[int, int] | None = None
+    """What is switched off in these options, as far as it was checked."""
     _compensates: bool
     """Whether MuJoCo counts gravity compensation among the efforts of actuators of a joint."""
     _fields: ModelFields
@@ -84,8 +86,10 @@ class ModelProperties(Simulation):
             )
 
     def _rely_on(self, check: Callable[[], None]) -> Callable[[], None]:
-        """Let ``check`` be called before steps, which refuses what they would leave out. Returns what ends that."""
+        """Let ``check``, which refuses what steps would leave out, be called before a step with other flags. Returns
+        what ends that."""
         self._relied_on.append(check)
+        self._checked_flags = None
         return lambda: self._relied_on.remove(check)
 
     def _actuators_add(self, name: str) -> bool:

@@ -104,10 +104,10 @@ class MujocoSimulation(SlopeHolder):
     def models(self) -> Sequence[mujoco.MjModel]:
         """The ``MjModel`` of each environment: the one that all share, or a copy for one that differs from it.
 
-        What is written into the options of the shared one takes effect at the next step, the time step included.
+        All environments have the same options: those that are written into any of these take effect at the next step,
+        the time step included.
         """
-        self._fields.is_shown = True
-        return _Each(self.num_envs, self._fields.model_of)
+        return _Each(self.num_envs, self._fields.show)
 
     @property
     def data(self) -> Sequence[mujoco.MjData]:
@@ -116,13 +116,16 @@ class MujocoSimulation(SlopeHolder):
         One that was asked for stays up to date, and what is written into it takes effect. Ask for those that you need:
         each takes as much memory as hundreds of environments without.
         """
+        self._fields.is_shown = True  # by its attribute ``model``
         return _Each(self.num_envs, self._batch.data)
 
     @property
     def dt(self) -> float:
         """Time step [s]: that of the model's options, which may be changed between two steps."""
-        if self._fields.model.opt.timestep != self._dt:
-            self._take_timestep(float(self._fields.model.opt.timestep))
+        fields = self._fields
+        fields.gather_options()
+        if fields.options.timestep != self._dt:
+            self._take_timestep(float(fields.options.timestep))
         return self._dt
 
     def _take_timestep(self, dt: float) -> None:
@@ -179,30 +182,30 @@ class MujocoSimulation(SlopeHolder):
 
     refresh_targets = refresh
 
-    def step(self, n: int = 1) -> None:
-        """Advance by ``n`` time steps, or until a callback stops the simulation.
-
-        Raises:
-            SimulationError: A position or velocity is NaN, infinite or beyond 1e10: nothing is stepped or written from
-                then on. Or options of the model were changed, so that it ignores what actuators hand over.
-        """
-        for check in self._relied_on:
-            check()
-        super().step(n)
+    def _check_options(self) -> None:
+        if not self._relied_on:
+            return
+        fields = self._fields
+        fields.gather_options()
+        flags = fields.options.disableflags, fields.options.disableactuator
+        if flags != self._checked_flags:
+            for check in self._relied_on:
+                check()
+            self._checked_flags = flags
 
     def _advance(self, steps: int) -> int:
-        before = self._batch.block("time").copy() if steps > 1 else None
-        self._fields.follow_options()
+        before, dt = self._batch.block("time").copy() if steps > 1 else None, self.dt
+        self._fields.count_options()
         try:
             self._batch.advance(steps)
             self._keep_to_limits()
         except BaseException:
-            self._time += self._steps_since(before) * self.dt
+            self._time += self._steps_since(before) * dt
             raise
         return steps if before is None or self._is_sound() else self._steps_since(before)
 
     def _begin_loop(self) -> bool:
-        self._fields.follow_options()
+        self._fields.count_options()
         return not self._compensates and self._batch.begin_loop()
 
     def _advance_with(self, motors: Motors, n: int) -> tuple[np.ndarray, np.ndarray] | None:
