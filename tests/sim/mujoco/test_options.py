@@ -71,8 +71,8 @@ def test_actuators_and_time_follow_the_time_step(num_envs, is_heard):
 @pytest.mark.parametrize("reached", ["before", "copy", "data"])
 def test_environments_that_differ_follow_options_too(reached):
     """Threads have copies of the model then, of which the user sees none; and `models` gives copies, too."""
-    armatures = np.linspace(0.01, 0.05, FEW + 3)
-    expected = np.stack([plain_run(armature=armature, gravity=-3.0)[0] for armature in armatures], axis=1)
+    armatures, segments = np.linspace(0.01, 0.05, FEW + 3), (SEGMENTS[0], *SEGMENTS[:2])
+    expected = np.stack([plain_run(segments, armature, gravity=-3.0)[0] for armature in armatures], axis=1)
     with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM), len(armatures)) as simulation:
         held = simulation.models[0] if reached == "before" else None
         model_of = {
@@ -83,7 +83,7 @@ def test_environments_that_differ_follow_options_too(reached):
         actuators = attached(simulation)
         robots = actuators.articulation
         robots.set_dof_armatures(armatures[:, None])
-        for (dt, steps), wanted in zip(SEGMENTS, expected, strict=True):
+        for (dt, steps), wanted in zip(segments, expected, strict=True):
             model_of().opt.timestep = dt
             simulation.step(steps)
             model_of().opt.gravity[2] = -3.0
