@@ -365,6 +365,33 @@ def test_compensation_and_motor_are_limited_together(gravcomp, mode, robot):
         np.testing.assert_array_equal(simulation.models[0].jnt_actfrclimited, before)
 
 
+@pytest.mark.parametrize(
+    ("actuator", "flags"), [("", ""), (f'<position joint="hinge" kp="{GAIN}"/>', 'actuation="disable"')]
+)
+def test_compensation_that_mujoco_leaves_out_takes_nothing_off_the_limit(actuator, flags, robot):
+    """As it does in a model without actuators, or with actuation switched off."""
+    path = robot(actuator, joint=COMPENSATED, body='gravcomp="2"', flags=flags)
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data, expected = mujoco.MjData(model), []
+    for _ in range(20):
+        data.qfrc_applied[0] = np.clip(GAIN * (-0.5 - data.qpos[0]), -4.0, 4.0)
+        mujoco.mj_step(model, data)
+        expected.append(data.qpos[0])
+    assert data.qfrc_gravcomp[0] != 0.0
+    with (
+        MujocoSimulation(path) as simulation,
+        attach(simulation, actuon.ActuatorConfig(actuon.PDControlConfig(GAIN, 0.0))) as actuators,
+    ):
+        actuators.articulation.set_dof_position_targets(-0.5, dof_indices=[0])
+        seen, efforts = [], []
+        for _ in range(20):
+            simulation.step(1)
+            seen.append(actuators.articulation.get_dof_positions().numpy()[0, 0])
+            efforts.append(actuators.telemetry().applied_effort[0, 0])
+    assert min(efforts) == -4.0
+    np.testing.assert_allclose(seen, expected, atol=1e-5)
+
+
 def test_groups_keep_motor_and_compensation_within_the_limit_of_the_joint(robot):
     path = robot(f'<position joint="hinge" kp="{GAIN}"/>', joint=COMPENSATED, body='gravcomp="2"')
     with MujocoSimulation(path) as simulation:

@@ -236,9 +236,14 @@ class Batch:
     def compensation(self, envs: Iterable[int]) -> dict[int, np.ndarray]:
         """Return the gravity compensation that MuJoCo counts among the efforts of actuators, in the present state.
 
+        A model without actuators, or with actuation switched off, does none there.
+
         Returns:
             [N·m or N], by environment, each of shape (nv,).
         """
+        shared = self._fields.model
+        if not shared.nu or shared.opt.disableflags & int(self._mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+            return {env: np.zeros(shared.nv) for env in envs}
         found = {}
         for env in envs:
             model, data = self.workers.ready(1)[0]
