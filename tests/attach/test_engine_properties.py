@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import mujoco
@@ -235,6 +236,25 @@ def test_friction_that_the_engine_leaves_out_is_done_by_the_chain_or_refused(fla
         with attach(simulation, config):
             simulation.step(200)
             assert np.abs(Articulation(everyone(simulation)).get_dof_positions().numpy()[:, 0]).max() < 0.02
+
+
+@pytest.mark.parametrize(("engine", "num_envs"), ENGINES)
+@pytest.mark.parametrize("flag", ["frictionloss", "damper"])
+def test_none_of_a_friction_that_is_switched_off_can_be_set(flag, engine, num_envs, robot, caplog):
+    """What the getter shows can be written back, and a group without friction has nothing to say."""
+    path = robot(joint='damping="0.2" frictionloss="0.3"', flags=f'{flag}="disable"')
+    cfg = IdealPDActuatorCfg(["hinge"], stiffness=0.0, damping=0.0, friction=0.0, viscous_friction=0.0)
+    with engine(path, num_envs=num_envs) as simulation:
+        robots = Articulation(everyone(simulation))
+        robots.set_dof_friction(*robots.get_dof_friction())
+        with pytest.raises(actuon.SimulationError, match="makes no use of the .*friction of joints"):
+            robots.set_dof_friction(0.1, 0.1)
+        with caplog.at_level(logging.WARNING, "actuon.lab"):
+            ActuatorGroups(robots, {"all": cfg}).close()
+        assert "makes no use of" not in caplog.text
+        with caplog.at_level(logging.WARNING, "actuon.lab"):
+            ActuatorGroups(robots, {"all": dataclasses.replace(cfg, friction=0.1, viscous_friction=0.1)}).close()
+        assert "makes no use of" in caplog.text
 
 
 def test_flags_that_are_switched_off_under_friction_are_refused_at_the_next_step(robot):

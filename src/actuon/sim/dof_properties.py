@@ -11,7 +11,7 @@ from ..typing import ArrayLike, IdsLike
 from .ids import ids_to_write, read_ids
 from .selection import Selection
 
-_LIMITS = ("effort_limit", "velocity_limit")
+LIMIT_PROPERTIES = ("effort_limit", "velocity_limit")
 """Properties that are infinite where an engine has none; the others are zero."""
 
 
@@ -119,7 +119,7 @@ class DofProperties(Selection):
     def _property(self, name: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
         self.simulation.check_open()
         values = self.simulation.dof_property(name, self.robot_ids)
-        is_limit = name in _LIMITS
+        is_limit = name in LIMIT_PROPERTIES
         if values is None:
             values = np.full((len(self), self.num_dofs), np.inf if is_limit else 0.0)
         elif is_limit:
@@ -129,7 +129,7 @@ class DofProperties(Selection):
     def _set_property(self, name: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         self.simulation.check_open()
         robots, dofs = self.places_to_write(indices, dof_indices)
-        is_limit = name in _LIMITS
+        is_limit = name in LIMIT_PROPERTIES
         numbers = self.numbers(name, values, (len(robots), len(dofs)), finite=not is_limit)
         if not (numbers >= 0.0).all():
             raise SimulationError(f"{name}: got {numbers.min()}; must be ≥ 0")

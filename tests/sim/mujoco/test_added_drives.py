@@ -336,3 +336,27 @@ def test_a_servo_that_is_late_is_replaced_while_an_implicit_group_drives(arm, la
             np.testing.assert_allclose(groups.telemetry().applied_effort[0, 0], acted, rtol=1e-5)
             np.testing.assert_allclose(acted, 30.0 * (0.5 - q) - 3.0 * qd, rtol=1e-5)
         assert simulation.models[0].nu == 1
+
+
+def test_targets_stay_within_the_range_of_a_late_servo_that_is_replaced(arm):
+    own = '<position joint="a" kp="30" kv="3" ctrlrange="-0.2 0.3" timeconst="0.1"/>'
+    with MujocoSimulation(arm(actuators=own, keys="")) as simulation:
+        robots = Articulation("r")
+        for _ in range(2):
+            with ActuatorGroups(robots, {"a": implicit("a")}):
+                robots.set_dof_position_targets(0.5, dof_indices=[0])
+                assert robots.get_dof_position_targets().numpy()[0, 0] == np.float32(0.3)
+                simulation.step()
+                assert simulation.data[0].qfrc_actuator[0] <= 30.0 * 0.3 + 1e-4
+            robots.set_dof_position_targets(0.0, dof_indices=[0])
+
+
+def test_a_late_servo_of_a_model_that_cannot_grow_is_named(arm):
+    own = '<position joint="a" kp="30" kv="3" timeconst="0.1"/>'
+    model = mujoco.MjModel.from_xml_path(str(arm(actuators=own, keys="")))
+    with MujocoSimulation(model):
+        robots = Articulation("r")
+        with pytest.raises(
+            ValueError, match=r"joint 'a' of '/r' has no drive that follows gains alone, without filter"
+        ):
+            ActuatorGroups(robots, {"a": implicit("a")})

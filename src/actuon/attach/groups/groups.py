@@ -19,6 +19,7 @@ from ...declare.effort_mode import AUTO, EXPLICIT, TANGENT, checked_effort_mode
 from ...declare.parameter import Field
 from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
 from ...sim import Articulation
+from ...sim.dof_properties import LIMIT_PROPERTIES
 from ..attachment import Attachment, signal_attr
 from ..auto_mode import install_with_auto
 from ..changed_parameters import Changed
@@ -264,7 +265,9 @@ class ActuatorGroups(Attachment):
             held: np.ndarray | None = simulation.gains(robots)[parameter == "damping"]
         elif parameter in _HELD and (model.is_implicit_model or not parameter.endswith("_sim")):
             if simulation.dof_property(_HELD[parameter], robots) is None:
-                _log.warning("group '%s': %s holds no %s", name, type(simulation).__name__, _HELD[parameter])
+                if _HELD[parameter] in LIMIT_PROPERTIES or np.any(values):
+                    text = "group '%s': %s makes no use of %s of joints here: it is left out"
+                    _log.warning(text, name, type(simulation).__name__, _HELD[parameter])
                 return
             values = np.where(np.isinf(values), simulation.no_limit, values)
             simulation.set_dof_property(_HELD[parameter], robots, columns, values)

@@ -47,9 +47,18 @@ class NewActuator:
     """Attributes of an ``MjsActuator``, such as ``gaintype`` and ``gainprm``."""
     holds: Slope | None = None
     """Which slope of an effort it holds. None: it is a drive."""
+    inputs: Sequence[tuple[float, float]] = ()
+    """Lowest and highest value of each of its inputs, infinite where any counts. Default: any."""
 
 
-def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.inf, group: int = 0) -> NewActuator:
+def new_drive(
+    mujoco: Any,
+    dof: int,
+    lower: float = -np.inf,
+    upper: float = np.inf,
+    group: int = 0,
+    targets: Sequence[tuple[float, float]] = (),
+) -> NewActuator:
     """A drive that follows target position and velocity, with ``kp·(q* − q) + kd·(q̇* − q̇)``, and both gains zero.
 
     Args:
@@ -58,6 +67,7 @@ def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.i
         lower: Lowest effort [N·m or N].
         upper: Highest effort [N·m or N]. An infinite bound means no limit; MuJoCo takes both or none.
         group: A group of actuators that is not switched off.
+        targets: Lowest and highest target position [rad or m] and target velocity [rad/s or m/s]. Default: any.
     """
     inputs = int(mujoco.mjtCtrlInput.mjINPUT_POS) | int(mujoco.mjtCtrlInput.mjINPUT_VEL)
     fields: dict[str, Any] = {
@@ -69,10 +79,10 @@ def new_drive(mujoco: Any, dof: int, lower: float = -np.inf, upper: float = np.i
         "biasprm": np.zeros(mujoco.mjNBIAS),
         "group": group,
     }
-    limited, bounds = force_range(lower, upper)
+    limited, bounds = limited_range(lower, upper)
     if limited:
         fields |= {"forcelimited": True, "forcerange": bounds}
-    return NewActuator(dof, "_drive", fields)
+    return NewActuator(dof, "_drive", fields, inputs=targets)
 
 
 def new_slope(mujoco: Any, dof: int, slope: Slope, group: int) -> NewActuator:
@@ -97,8 +107,8 @@ def new_slope(mujoco: Any, dof: int, slope: Slope, group: int) -> NewActuator:
     return NewActuator(dof, f"_slope_{slope.value}", fields, slope)
 
 
-def force_range(lower: float, upper: float) -> tuple[bool, np.ndarray]:
-    """``forcelimited`` and ``forcerange`` of a drive that pushes from ``lower`` to ``upper`` [N·m or N]."""
+def limited_range(lower: float, upper: float) -> tuple[bool, np.ndarray]:
+    """Whether a model limits something to what is from ``lower`` to ``upper``, and the range that it then has."""
     most = float(np.finfo(np.float32).max)
     limited = bool(np.isfinite([lower, upper]).any())
     return limited, np.clip([lower, upper], -most, most) if limited else np.zeros(2)
@@ -137,6 +147,9 @@ def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewAc
     slopes = {i: new.holds for i, new in added if new.holds is not None}
     drives = Drives(mujoco, grown, [i for i, new in added if new.holds is None], slopes)
     copy_values(model, grown)
+    for i, new in added:
+        for place, bounds in enumerate(new.inputs, start=int(grown.actuator_ctrladr[i])):
+            grown.actuator_ctrllimited[place], grown.actuator_ctrlrange[place] = limited_range(*bounds)
     return grown, drives
 
 

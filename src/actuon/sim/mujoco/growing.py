@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SimulationError
-from .added_drives import NewActuator, copy_values, force_range, new_drive, with_actuators
+from .added_drives import NewActuator, copy_values, limited_range, new_drive, with_actuators
 from .drives import Drives
 from .limits import ACTUATOR_FIELDS
 from .properties import LIMITS, ModelProperties
@@ -62,13 +62,15 @@ class GrowingModel(ModelProperties):
             What takes them away.
         """
         path, lacking = self.robots[robots[0]].path, sorted(set(needed) - set(self._drives.added_dofs))
+        late = {dof: " that follows gains alone" for dof in lacking if self._is_late(dof)}
         if lacking and self._spec is None:
+            first = lacking[0]
+            why = " that follows gains alone, without filter, delay or integral," if first in late else " for it"
             raise SimulationError(
-                f"joint '{needed[lacking[0]]}' of '{path}' has no drive for it in the model, and one can be added only "
-                "to a model from an .xml or .urdf file or an MjSpec"
+                f"joint '{needed[first]}' of '{path}' has no drive{why} in the model, and one can be added only to a "
+                "model from an .xml or .urdf file or an MjSpec"
             )
         if lacking:
-            late = {dof: " that follows gains alone" for dof in lacking if self._is_late(dof)}
             names = ", ".join(f"{needed[dof]}{late.get(dof, '')}" for dof in lacking)
             self._grow_drives(lacking)
             _log.warning("%s: no drive in the model for %s; one is added, until close()", self._where, names)
@@ -158,8 +160,14 @@ class GrowingModel(ModelProperties):
         envs = range(self.num_envs if any(name in self._fields.rows for name in LIMITS) else 0)
         own = [self._limits.effort_range(self._fields.view(env), np.array(dofs)) for env in envs]
         lower, upper, _ = self._limits.effort_range(model, np.array(dofs))
+        targets = [self._limits.target_range(model, kind, np.array(dofs)) for kind in ("position", "velocity")]
         group = self._free_group()
-        self._grow([new_drive(self._mujoco, *place, group=group) for place in zip(dofs, lower, upper, strict=True)])
+        self._grow(
+            [
+                new_drive(self._mujoco, dof, lower[i], upper[i], group, [(low[i], high[i]) for low, high in targets])
+                for i, dof in enumerate(dofs)
+            ]
+        )
         if own:
             self._limit_each(self._fields.model.nactuator - len(dofs), own)
 
@@ -184,7 +192,7 @@ class GrowingModel(ModelProperties):
         """Give actuators from ``first`` on lowest and highest efforts [N·m or N], for each environment."""
         for env, model in self._fields.to_change(ACTUATOR_FIELDS, range(self.num_envs), alike=False):
             for i, place in enumerate(zip(*ranges[env][:2], strict=True), start=first):
-                model.actuator_forcelimited[i], model.actuator_forcerange[i] = force_range(*place)
+                model.actuator_forcelimited[i], model.actuator_forcerange[i] = limited_range(*place)
 
     def _shrink(self) -> None:
         """Take added actuators away, once nobody needs any."""

@@ -102,7 +102,8 @@ class ModelProperties(Simulation):
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if name == "velocity_limit":
             raise SimulationError("MuJoCo holds no limit of the speed of a joint; give it to an actuator")
-        self._check_switched_on(name)
+        if np.any(values):  # none is what a property that is switched off comes to
+            self._check_switched_on(name)
         self.limits_version += name == "effort_limit"
         if name == "effort_limit":
             for row, model, at in self._to_change(LIMITS, robots, dofs, _alike(values)):
