@@ -85,9 +85,13 @@ def test_gears_behind_gears_and_behind_linkages(tmp_path, caplog):
         pairs = [(chain(LINKAGE, GEAR), "first"), (two, "second")]
         with (
             caplog.at_level(logging.WARNING, "actuon.actuators"),
-            ArticulationActuators.from_actuators(robots.paths, pairs),
+            ArticulationActuators.from_actuators(robots.paths, pairs) as actuators,
         ):
             np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.2, 0.4]] * 2, rtol=1e-6)
+            for actuator in actuators.actuators:
+                actuator.stages[-1].efficiency = 0.9
+            simulation.step()
+            simulation.step()
     (said,) = caplog.messages
     assert "the inertia of TransmissionGear is left out: behind TransmissionLinkage it is not the same" in said
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import weakref
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,6 +17,9 @@ from ..errors import SimulationError
 from ..sim import Articulation
 
 _log = logging.getLogger("actuon.actuators")
+
+_left_out: weakref.WeakSet[Component] = weakref.WeakSet()
+"""Stages whose inertia is left out, which was said."""
 
 
 class EngineInertia:
@@ -131,15 +135,16 @@ def inertia_at_joints(actuator: Actuator) -> np.ndarray:
         inertia = component.engine_armature()
         if inertia is None or not inertia.any():
             continue
-        if ratio is None:
+        if ratio is not None:
+            total += inertia * ratio**2
+        elif component not in _left_out:
+            _left_out.add(component)
             _log.warning(
                 "the inertia of %s is left out: behind %s it is not the same at every position and for each joint, "
                 "as an armature is",
                 type(component).__name__,
                 varies,
             )
-        else:
-            total += inertia * ratio**2
     return total
 
 

@@ -273,8 +273,13 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
                 f"saved: got {saved!r}; must be what save_state() of this simulation returned, with no drives added to "
                 "the model or taken away since"
             )
-        if self._claims.items() - saved.driven.items():
-            raise SimulationError("the state was saved before these actuators were attached; attach first, then save")
+        new = sorted(place for place, _ in self._claims.items() - saved.driven.items())
+        if new:
+            robot, dof = new[0]
+            where = f"joint '{self.robots[robot].dof_names[dof]}' of '{self.robots[robot].path}'"
+            raise SimulationError(
+                f"the state was saved before these actuators were attached, on {where}; attach first, then save"
+            )
         ids = ids_to_reset("env_ids", env_ids, self.num_envs)
         if not ids.size:
             return
