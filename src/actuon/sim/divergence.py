@@ -44,7 +44,7 @@ class StateWatch:
     """
 
     def __init__(self, robots: list[Robot], num_envs: int, arrays: SimpleNamespace):
-        self._robots, self._num_envs, self._dt = robots, num_envs, 0.0
+        self._robots, self._num_envs = robots, num_envs
         self._position, self._velocity, self._effort = (
             getattr(arrays, kind).numpy() for kind in ("joint_q", "joint_qd", "joint_f")
         )
@@ -70,8 +70,7 @@ class StateWatch:
             SimulationError: It is not sound; says which joint diverged.
         """
         if not sound:
-            self._dt = dt
-            what, joint = self._what_diverged()
+            what, joint = self._what_diverged(dt)
             error = SimulationError(f"t = {time:.6g} s: {what}")
             error.joint = joint
             raise error
@@ -86,8 +85,8 @@ class StateWatch:
             self._length += 1
             self._time = time
 
-    def _what_diverged(self) -> tuple[str, str | None]:
-        """In words, and the name of the joint that did it; None where it is that of a base."""
+    def _what_diverged(self, dt: float) -> tuple[str, str | None]:
+        """Say what diverged in a step of ``dt`` [s], and name the joint that did it; None for that of a base."""
         kind = "joint_q" if not _is_sound(self._position) else "joint_qd"
         values = self._position if kind == "joint_q" else self._velocity
         first = int(np.flatnonzero(~(np.abs(values) <= HUGE))[0])
@@ -98,16 +97,16 @@ class StateWatch:
         bad = ~(np.abs(state) <= HUGE)
         if not bad.any():
             return f"{kind}[{first}], of a free base or ball joint, is {values[first]:.6g}", None
-        fast = ~(np.abs(state[1]) * self._dt < _FAST)
+        fast = ~(np.abs(state[1]) * dt < _FAST)
         chosen = np.flatnonzero(bad.any(axis=0) | fast)  # what moves as usual has no part in it
-        column = int(chosen[self._first_to_leave(dofs[chosen])])
+        column = int(chosen[self._first_to_leave(dofs[chosen], dt)])
         what, value = ("position", state[0, column]) if bad[0, column] else ("velocity", state[1, column])
         robot, i = joints[column]
         end = "; it diverged" if np.isfinite(value) else ""
         name = robot.dof_names[i]
         return f"the {what} of joint '{name}' of '{robot.path}' is {value:.6g}{end}", name
 
-    def _first_to_leave(self, dofs: np.ndarray) -> int:
+    def _first_to_leave(self, dofs: np.ndarray, dt: float) -> int:
         """Which of ``dofs`` got the most energy from its effort when the motion began to grow; without efforts, which
         is the fastest."""
         rows = [i % self._steps for i in range(max(0, self._length - self._steps), self._length)]
@@ -117,7 +116,7 @@ class StateWatch:
         if np.isfinite(now).all():
             speeds = np.vstack([speeds, self._velocity[dofs]])
             efforts = np.vstack([efforts, self._effort[dofs]])
-        paces = self._dt * np.abs(speeds).max(axis=1, initial=0.0)
+        paces = dt * np.abs(speeds).max(axis=1, initial=0.0)
         usual = np.percentile(paces, 25) if len(paces) else 0.0
         leaves = np.flatnonzero(paces > np.clip(_FASTER * usual, _QUICK, _FAST))
         begin = int(leaves[0]) if leaves.size else max(0, len(paces) - _ONSET)
