@@ -238,9 +238,9 @@ if _typing.TYPE_CHECKING:
         use_stage as use_stage,
     )
 else:
-    # Not for type checkers, which take `name as name` for public and could not read this.
+    # Not for type checkers, which take `name as name` for public and could not read this. Without the names of
+    # `_LAZY`: `from actuon import *` would load them all, and fail where an extra is missing.
     __all__ = [name for name, it in globals().items() if name[0] != "_" and not isinstance(it, _types.ModuleType)]
-    __all__ += [name for names in _LAZY.values() for name in names]
 
     def __getattr__(name):
         import importlib
@@ -253,4 +253,5 @@ else:
         raise AttributeError(f"module 'actuon' has no attribute {name!r}")
 
     def __dir__():
-        return sorted([*__all__, "__version__", *(module for module in _LAZY if "." not in module)])
+        modules = (module for module in _LAZY if "." not in module)
+        return sorted([*__all__, "__version__", *modules, *(name for names in _LAZY.values() for name in names)])

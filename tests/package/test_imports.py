@@ -130,6 +130,11 @@ def test_import_loads_warp_and_numpy_only():
     assert run(code).strip() == "[]"
 
 
+def test_a_star_import_works_without_any_extra():
+    missing = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
+    run(f"{missing}\nfrom actuon import *\nActuator, ControllerPD, load_actuators")
+
+
 def test_import_neither_initialises_warp_nor_compiles(tmp_path):
     run("import actuon", WARP_CACHE_PATH=str(tmp_path))
     assert not list(tmp_path.rglob("*.o"))
