@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -136,8 +136,11 @@ def build(name: str) -> actuon.Actuator:
     return actuon.Actuator(range(DOFS), accumulate=False, **ACTUATORS[name]())
 
 
-def run(actuator: actuon.Actuator, state: Any, first: int, last: int) -> np.ndarray:
-    """Step an actuator from one step of a given motion to another; return the efforts, shape (steps, DOFs)."""
+def run(actuator: actuon.Actuator, state: Any, first: int, last: int, diverged: Sequence[int] = ()) -> np.ndarray:
+    """Step an actuator from one step of a given motion to another; return the efforts, shape (steps, DOFs).
+
+    All signals of the DOFs in ``diverged`` are NaN.
+    """
     efforts = []
     for t in range(first, last):
         phase = 0.3 * t + np.arange(DOFS)
@@ -150,6 +153,8 @@ def run(actuator: actuon.Actuator, state: Any, first: int, last: int) -> np.ndar
             "joint_f": np.zeros(DOFS),
         }
         sim = {key: values.astype(np.float32) for key, values in signals.items()}
+        for values in sim.values():
+            values[list(diverged)] = np.nan
         actuator.step(sim, sim, state, state, dt=DT)
         efforts.append(sim["joint_f"])
     return np.array(efforts)

@@ -121,6 +121,9 @@ class ActuatorState:
 
         Args:
             path: An ``.npz`` file. It is written whole, or not at all.
+
+        Raises:
+            StateError: A DOF diverged, and remembers NaN. Says which.
         """
         write_arrays(path, self.contents())
 
@@ -131,9 +134,17 @@ class ActuatorState:
         self.check(f"'{path}'", contents)
         self.take(contents)
 
-    def contents(self) -> dict[str, np.ndarray]:
-        """Everything that is remembered, and a description of the chain, as arrays by name."""
+    def contents(self, where: str = "state") -> dict[str, np.ndarray]:
+        """Everything that is remembered, and a description of the chain, as arrays by name.
+
+        Args:
+            where: What to call it in an error.
+
+        Raises:
+            StateError: It could not be loaded: a DOF diverged, and remembers NaN. Says which.
+        """
         arrays = {key: array.numpy() for key, array in self._saved().items()}
+        self._check_values(f"{where}: ", arrays)
         clock = {} if self.held is None else {_CLOCK: np.array(self.clock)}
         return {STRUCTURE: np.array(self._structure()), **arrays, **clock}
 
@@ -165,18 +176,22 @@ class ActuatorState:
         check_structure(where, contents, self._structure(), "the state of a chain with {}; this one has {}")
         for key, array in self._saved().items():
             check_like(where, key, contents.get(key), array.numpy())
-        for prefix, state, names in self._parts():
-            values = {name: contents[f"{prefix}{name}"] for name in names}
-            if isinstance(state, State):
-                state.check_saved(f"{where}: {prefix}", values)
-            else:
-                for name, array in values.items():
-                    check_finite(f"{where}: {prefix}{name}", array)
+        self._check_values(f"{where}: ", contents)
         if self.held is not None:
             check_like(where, _CLOCK, contents.get(_CLOCK), np.array(self.clock))
             clock, every = int(contents[_CLOCK]), self.owner.control_every
             if not 0 <= clock < every:
                 raise StateError(f"{where}: '{_CLOCK}' is {clock}; must be from 0 to {every - 1}")
+
+    def _check_values(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
+        """Refuse values of arrays that have the right shapes and types."""
+        for prefix, state, names in self._parts():
+            values = {name: contents[f"{prefix}{name}"] for name in names}
+            if isinstance(state, State):
+                state.check_saved(f"{where}{prefix}", values)
+            else:
+                for name, array in values.items():
+                    check_finite(f"{where}{prefix}{name}", array)
 
     def take(self, contents: Mapping[str, np.ndarray]) -> None:
         """Take over contents that were checked."""

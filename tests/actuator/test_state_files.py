@@ -175,6 +175,22 @@ def test_a_damaged_file_is_refused_and_changes_nothing(name, changes, said, tmp_
         np.testing.assert_array_equal(values, before[key])
 
 
+@pytest.mark.parametrize("name", ["late", "late_in_seconds", "held", "motor", "lstm", "springs"])
+def test_a_dof_that_diverged_is_told_before_a_file_is_written_and_forgotten_by_a_reset(name, tmp_path):
+    actuator, path = state_files.build(name), tmp_path / "state.npz"
+    state = actuator.state()
+    state_files.run(actuator, state, 0, 6, diverged=[1])
+    with pytest.raises(actuon.StateError, match=r"state: .*: is nan at index .*1; .*reset\(mask\), before the state"):
+        state.save(path)
+    assert not path.exists()
+    state.reset(np.arange(actuator.num_actuators) == 1)
+    for step in range(6, 10):  # while rings still hold what the DOF cannot look back at
+        state.save(path)
+        expected = state_files.run(actuator, state, step, step + 1)
+        assert np.isfinite(expected).all()
+        np.testing.assert_array_equal(state_files.run(actuator, actuator.load_state(path), step, step + 1), expected)
+
+
 def test_files_with_changed_bytes_are_read_or_refused(tmp_path):
     actuator, path = state_files.build("late"), tmp_path / "state.npz"
     state_files.run(actuator, state := actuator.state(), 0, 7)

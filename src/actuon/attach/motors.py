@@ -381,11 +381,14 @@ class Motors:
 
         Args:
             path: An ``.npz`` file. It is written whole, or not at all.
+
+        Raises:
+            StateError: A joint diverged, and its motor remembers NaN. Says which.
         """
         contents = {STRUCTURE: np.array(self._structure())}
         contents |= {key: stage.parameters()[name].numpy() for key, (stage, name) in self._parameters().items()}
         for prefix, state in self._stateful():
-            contents |= {f"{prefix}{key}": array for key, array in state.contents().items()}
+            contents |= {f"{prefix}{key}": array for key, array in state.contents(prefix[:-1]).items()}
         write_arrays(path, contents)
 
     def load(self, path: PathLike) -> None:

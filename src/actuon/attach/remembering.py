@@ -62,13 +62,16 @@ class Remembering(abc.ABC):
 
         Args:
             path: An ``.npz`` file. It is written whole, or not at all.
+
+        Raises:
+            StateError: A joint diverged, and its actuator remembers NaN. Says which.
         """
         self._check_open()
         contents = {STRUCTURE: np.array(self._structure()), **self._kept()}
         contents |= {key: values for key, (_, values) in self._own_parameters().items()}
         contents |= {key: stage.parameters()[name].numpy() for key, stage, name in self._stage_parameters()}
         for name, state in self._named_states().items():
-            contents |= {f"{name}/{key}": array for key, array in state.contents().items()}
+            contents |= {f"{name}/{key}": array for key, array in state.contents(name).items()}
         write_arrays(path, contents)
 
     def load_state(self, path: PathLike) -> None:

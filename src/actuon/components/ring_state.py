@@ -101,9 +101,11 @@ class RingState(State):
         n = self.num_pushes.shape[0]
         ring = values["ring"].reshape(self.depth + 1, -1, self.columns, LANES).transpose(0, 2, 1, 3)
         past = ring.reshape(self.depth + 1, self.columns, -1)[..., :n]  # beyond the last DOF may be anything
-        super().check_saved(where, {**values, "ring": past})
         for name in ("pushes", "newest", "filled"):
             check_range(f"{where}{name}", values[name], 0, self.depth)
+        back = (np.repeat(values["newest"], self.cell_size)[:n] - np.arange(self.depth + 1)[:, None]) % (self.depth + 1)
+        is_past = back < values["pushes"]  # and so may what a DOF cannot look back at
+        super().check_saved(where, {**values, "ring": np.where(is_past[:, None], past, np.float32(0.0))})
         most = np.repeat(values["filled"], self.cell_size)[:n]
         bad = np.flatnonzero(most > values["pushes"])
         if bad.size:

@@ -92,7 +92,7 @@ class State:
             StateError: One of them holds a value that is not allowed.
         """
         for name, array in values.items():
-            check_finite(f"{where}{name}", array)
+            check_finite(f"{where}{name}", array, "; reset such DOFs, with reset(mask), before the state is saved")
 
     def take_saved(self, values: Mapping[str, np.ndarray]) -> None:
         """Take over arrays of a file that were checked."""
@@ -101,11 +101,11 @@ class State:
             arrays_by_name[name].assign(array)
 
 
-def check_finite(where: str, values: np.ndarray) -> None:
-    """Refuse NaN and infinities in an array of a file."""
+def check_finite(where: str, values: np.ndarray, remedy: str = "") -> None:
+    """Refuse NaN and infinities in an array of a file; ``remedy`` ends the error."""
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         at = np.argwhere(~np.isfinite(values))[0]
-        raise StateError(f"{where}: is {values[tuple(at)]} at index {_shown_index(at)}; must be finite")
+        raise StateError(f"{where}: is {values[tuple(at)]} at index {_shown_index(at)}; must be finite{remedy}")
 
 
 def check_range(where: str, values: np.ndarray, low: int, high: int) -> None:
