@@ -26,6 +26,22 @@ def native_cube(x: float) -> float: ...
 
 
 @wp.func
+def residue(x: float, y: float):
+    return wp.min(x - y, 0.1)
+
+
+@wp.func_grad(residue)
+def adj_residue(x: float, y: float, adj_ret: float):
+    pass
+
+
+@wp.func
+def with_constant(q: float, qd: float, gain: float):
+    left = residue(q, qd)
+    return gain * q + left, qd * left
+
+
+@wp.func
 def with_branches(q: float, qd: float, gain: float):
     effort = -gain * q
     if qd > 0.5:
@@ -138,3 +154,10 @@ def test_what_is_not_plain_statements_is_left_to_warp():
         sloped(native_cube, (("x", 0),))
     with pytest.raises(NotUnderstood):
         sloped(with_vectors, (("q", 0), ("qd", 1)))
+
+
+def test_functions_with_an_empty_adjoint_are_constants():
+    """Plainly, without `wp.grad`, which takes longer and is refused in functions of several values."""
+    found = sloped(with_constant, (("q", 0), ("qd", 1)))
+    assert found.returned == ((True, False), (False, True))
+    assert not found.asks_warp

@@ -294,6 +294,8 @@ class _Forward:
 
     def _of_own(self, function: Any, node: ast.Call, slopes: Sequence[Slopes]) -> Sequence[Slopes]:
         """Of a call of another Warp function that is written in Python."""
+        if _is_constant(function):
+            return [(None, None)]
         names = list(function.input_types)
         given = tuple((names[i], side) for i, by in enumerate(slopes) for side in (0, 1) if by[side] is not None)
         try:
@@ -366,6 +368,15 @@ def _times(slope: str, factor: str) -> str:
     if factor == "-1.0":
         return f"-{slope}"
     return f"{slope} * {factor}"
+
+
+def _is_constant(function: Any) -> bool:
+    """Return whether a function of one value has an empty adjoint, which says that it has no slopes."""
+    adjoint = function.custom_grad_func
+    if adjoint is None or len(adjoint.input_types) != len(function.input_types) + 1:
+        return False
+    tree = ast.parse(textwrap.dedent(inspect.getsource(adjoint.func))).body[0]
+    return isinstance(tree, ast.FunctionDef) and all(isinstance(statement, ast.Pass) for statement in tree.body)
 
 
 @functools.cache
