@@ -226,6 +226,11 @@ class TestUnits:
             (joint,) = read_log(csv_of({"time": t} | dict.fromkeys(names, way))).joints
             np.testing.assert_allclose(joint.position, 1e-3 * way, rtol=1e-6)
             assert (joint.name, joint.units["position"]) == ("slide", "mm")
+        for name in ("left_slide", "baseRail", "rail2", "Linear"):
+            with pytest.raises(actuon.LogError, match="which slides by its name"):
+                read_log(csv_of({"time": t, f"cmd/{name}": way, f"pos/{name}": way}))
+        for name in ("trailer_yaw", "nonlinear"):
+            assert read_log(csv_of({"time": t, f"cmd/{name}": way / 80, f"pos/{name}": way / 80})).joint_names == (name,)
 
     def test_counts_are_asked_for(self, csv_of):
         columns = motion()
@@ -439,6 +444,23 @@ class TestSamples:
         arm["pos_gripper"][400:450] = arm["pos_gripper"][400]
         text = found(read_log(csv_of(arm)), "gripper: the position is the same from ")
         assert "to 9.007 s" in text  # and from where it rested before
+
+    @pytest.mark.parametrize("dt", [0.002, 0.01, 0.05])
+    @pytest.mark.parametrize("steps", [(1.0,), (1.0, 4.0, 8.0)], ids=["one", "some"])
+    def test_a_joint_that_rests_before_a_step_is_read(self, csv_of, dt, steps):
+        """A joint of the second order, 40 rad/s, 20 ms late, with an encoder of 12 bits."""
+        fine = 5e-4
+        time = np.arange(0.0, 10.0, fine)
+        command = sum((0.5 * (-1) ** i * (time >= at) for i, at in enumerate(steps)), np.zeros(len(time)))
+        q, v, positions = 0.0, 0.0, []
+        for target in np.concatenate([np.zeros(40), command])[: len(time)]:
+            positions.append(q)
+            v += fine * (1600.0 * (target - q) - 72.0 * v)
+            q += fine * v
+        position = np.round(np.array(positions) * 4096 / (2 * np.pi)) * 2 * np.pi / 4096
+        rows = slice(None, None, round(dt / fine))
+        log = read_log(csv_of({"time": time[rows], "cmd_knee": command[rows], "pos_knee": position[rows]}))
+        assert [text for text in log.findings if "samples per second" not in text] == []
 
     def test_swapped_joints(self, csv_of, arm):
         columns = motion(joints=("hip", "knee", "foot"))

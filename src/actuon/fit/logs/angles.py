@@ -24,8 +24,10 @@ _FAST = 30.0
 """Joints that follow a position are not faster [rad/s]."""
 _FAR = 2.0
 """Joints that slide do not go further [m]; beyond, they are in mm."""
-_SLIDING = re.compile(r"slid|prismatic|linear|carriage|rail", re.IGNORECASE)
-"""Names of joints that slide."""
+_SLIDING = re.compile(
+    r"(?<![A-Za-z])(?i:slid|prismatic|linear|carriage|rail)|(?<=[a-z])(?:Slid|Prismatic|Linear|Carriage|Rail)"
+)
+"""Words in the names of joints that slide: ``left_rail``, ``baseSlider``, not ``trailer``."""
 _GRIDS = (2**8, 2**10, 2**12, 2**12 - 1, 360 / 0.088, 2**13, 2**14, 2**15, 2**16, 1024 * 360 / 300, 360 / 0.29)
 """Counts per turn of encoders and servos, and of what their manuals make of 4096 and of 1024 in 300°."""
 _DEGREES = math.degrees(1.0)

@@ -21,6 +21,8 @@ _SLOW = 30.0
 """Samples per second; fewer are said."""
 _FROZEN = 0.25
 """Positions that stay the same for less may do so [s]."""
+_FURTHEST_OFF = 20
+"""Rests that are looked at, those furthest from their commands: each takes as long as the log."""
 _RELATED, _BETTER = 0.9, 4.0
 """Correlation of a position with the command of another joint from which on they may be swapped, and how many times as
 far from 1 that with its own is then."""
@@ -101,14 +103,14 @@ def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Ite
     if len(change) < 20 or not change.any():
         return
     usual = float(np.quantile(change[change > 0.0], 0.95))
-    found = []
-    for start, end in _constant(change):
-        if end - start < 10 or time[end] - time[start] < _FROZEN or end + 1 >= len(change):
-            continue
-        # A joint that starts to move gets faster; one that is read again is somewhere else at once.
-        jumps = change[end] > 3.0 * usual and change[end] > 3.0 * change[end + 1]
-        if jumps or _is_left_behind(joint, start, end):
-            found.append((start, end))
+    rests = [
+        (start, end)
+        for start, end in _constant(change)
+        if end - start >= 10 and time[end] - time[start] >= _FROZEN and end + 1 < len(change)
+    ]
+    jumps = {rest for rest in rests if _jumps_after(time, joint, change, rest[1], usual)}
+    left = (rest for rest in _furthest_off(joint, rests) if rest not in jumps and _is_left_behind(time, joint, *rest))
+    found = [*jumps, *left]
     if found:
         start, end = max(found, key=lambda each: time[each[1]] - time[each[0]])
         yield (
@@ -124,15 +126,40 @@ def _constant(change: np.ndarray) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
-def _is_left_behind(joint: JointLog, start: int, end: int) -> bool:
-    """Whether the command is much further away between two samples than at others."""
-    if joint.command is None or not (joint.enabled is None or joint.enabled[start : end + 1].all()):
+def _furthest_off(joint: JointLog, rests: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the rests that are furthest from their commands, where positions are commanded and the motor is on."""
+    if joint.command is None:
+        return []
+    if joint.enabled is not None:
+        rests = [(start, end) for start, end in rests if joint.enabled[start : end + 1].all()]
+    off = joint.position - joint.command
+    off = np.abs(off - np.median(off))
+    return sorted(rests, key=lambda rest: -off[rest[0] : rest[1] + 1].max())[:_FURTHEST_OFF]
+
+
+def _jumps_after(time: np.ndarray, joint: JointLog, change: np.ndarray, end: int, usual: float) -> bool:
+    """Return whether the position is elsewhere at once after a rest, without a step of its command.
+
+    A joint that starts to move gets faster from sample to sample; one that is read again does not.
+    """
+    if change[end] <= 3.0 * usual or change[end] <= 3.0 * change[end + 1]:
         return False
+    if joint.command is None:
+        return True
+    recent = joint.command[np.searchsorted(time, time[end] - _FROZEN) : end + 2]
+    return bool(np.abs(np.diff(recent)).max(initial=0.0) < 0.3 * change[end])
+
+
+def _is_left_behind(time: np.ndarray, joint: JointLog, start: int, end: int) -> bool:
+    """Return whether the command is much further away than elsewhere in the log, for longer than a joint needs to
+    start."""
+    assert joint.command is not None
     off = joint.position - joint.command
     rest = np.concatenate([off[:start], off[end + 1 :]])
     middle = float(np.median(rest))
     most = float(np.quantile(np.abs(rest - middle), 0.98))
-    return bool(np.abs(off[start : end + 1] - middle).max() > 2.0 * most + 0.05 * np.ptp(joint.position))
+    far = np.flatnonzero(np.abs(off[start : end + 1] - middle) > 2.0 * most + 0.05 * np.ptp(joint.position))
+    return bool(len(far)) and float(time[end] - time[start + far[0]]) > _FROZEN
 
 
 def _is_stale(joint: JointLog) -> bool:
