@@ -230,7 +230,8 @@ class TestUnits:
             with pytest.raises(actuon.LogError, match="which slides by its name"):
                 read_log(csv_of({"time": t, f"cmd/{name}": way, f"pos/{name}": way}))
         for name in ("trailer_yaw", "nonlinear"):
-            assert read_log(csv_of({"time": t, f"cmd/{name}": way / 80, f"pos/{name}": way / 80})).joint_names == (name,)
+            turning = dict.fromkeys((f"cmd/{name}", f"pos/{name}"), way / 80)
+            assert read_log(csv_of({"time": t} | turning)).joint_names == (name,)
 
     def test_counts_are_asked_for(self, csv_of):
         columns = motion()
@@ -963,6 +964,32 @@ class TestFormats:
         if robots > 1:
             with pytest.raises(actuon.LogError, match="is a record of 2 robots; read them with read_logs"):
                 read_log(tmp_path / "run.npz")
+
+    def test_a_record_of_a_joint_that_slides_is_in_metres(self, tmp_path):
+        path = tmp_path / "lift.xml"
+        joints = '<joint name="lift" type="slide" axis="0 0 1"/><joint name="turn" axis="0 0 1"/>'
+        path.write_text(
+            f'<mujoco><worldbody><body name="base">{joints}<geom size=".1"/></body></worldbody><actuator>'
+            '<position joint="lift" kp="50"/><position joint="turn" kp="5"/></actuator></mujoco>'
+        )
+        config = actuon.ActuatorConfig(actuon.PDControlConfig(50.0, 5.0))
+        with actuon.MujocoSimulation(path) as simulation:
+            actuators = actuon.ArticulationActuators.from_actuators("base", [(config, "lift"), (config, "turn")])
+            with actuon.Recorder(actuators) as recorder:
+                for step in range(30):
+                    actuators.articulation.set_dof_position_targets(0.1 * np.sin(0.1 * step))
+                    simulation.step()
+        recorder.save(tmp_path / "run.npz")
+        log = read_log(tmp_path / "run.npz")
+        of_lift = {"position": "m", "command": "m", "velocity": "m/s", "velocity_command": "m/s", "effort": "N"}
+        of_turn = {
+            "position": "rad",
+            "command": "rad",
+            "velocity": "rad/s",
+            "velocity_command": "rad/s",
+            "effort": "N·m",
+        }
+        assert {name: dict(log.joint(name).units) for name in log.joint_names} == {"lift": of_lift, "turn": of_turn}
 
 
 class TestLog:

@@ -10,17 +10,18 @@ import numpy as np
 from .table import Table
 
 _KINDS = {
-    "position": "position/{} [rad]",
-    "velocity": "velocity/{} [rad/s]",
-    "position_target": "command/{} [rad]",
-    "velocity_target": "velocity_command/{} [rad/s]",
-    "applied_effort": "effort/{} [N·m]",
-    "current": "current/{} [A]",
-    "voltage": "voltage/{} [V]",
-    "supply_voltage": "supply/{} [V]",
-    "temperature": "temperature/{} [°C]",
+    "position": ("position", "rad"),
+    "velocity": ("velocity", "rad/s"),
+    "position_target": ("command", "rad"),
+    "velocity_target": ("velocity_command", "rad/s"),
+    "applied_effort": ("effort", "N·m"),
+    "current": ("current", "A"),
+    "voltage": ("voltage", "V"),
+    "supply_voltage": ("supply", "V"),
+    "temperature": ("temperature", "°C"),
 }
 """What a log takes from a record, and what its column says."""
+_OF_SLIDES = {"rad": "m", "rad/s": "m/s", "N·m": "N"}
 _ONLY_THERE = ("computed_effort", "applied_effort", "limited_by")
 """Series that every record has, and nobody else's log has all of."""
 
@@ -36,7 +37,7 @@ def robots_of(table: Table) -> list[Table]:
         kind, _, joint = name.partition("/")
         robot, joint = (_robot(name), joint.partition("/")[2]) if several else ("", joint)
         if kind in _KINDS and not (kind not in ("position", "position_target") and np.isnan(values).all()):
-            robots.setdefault(robot, {})[_KINDS[kind].format(joint)] = values
+            robots.setdefault(robot, {})[_column(kind, joint, joint in table.slides)] = values
     return [
         dataclasses.replace(
             table,
@@ -45,6 +46,11 @@ def robots_of(table: Table) -> list[Table]:
         )
         for robot, columns in robots.items()
     ]
+
+
+def _column(kind: str, joint: str, slides: bool) -> str:
+    column, unit = _KINDS[kind]
+    return f"{column}/{joint} [{_OF_SLIDES.get(unit, unit) if slides else unit}]"
 
 
 def _robot(name: str) -> str:

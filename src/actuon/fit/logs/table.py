@@ -22,6 +22,7 @@ class Table:
         rows: The number of each row in the file, as people count them.
         settings: What the file says besides.
         findings: What was noticed while reading.
+        slides: Names of joints that slide, where the file says so.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Table:
     rows: Sequence[int]
     settings: Mapping[str, float | str] = field(default_factory=dict)
     findings: tuple[str, ...] = ()
+    slides: frozenset[str] = frozenset()
 
     def row(self, row: int) -> str:
         """What a row is called in the file, such as ``"line 17"``."""

@@ -19,7 +19,8 @@ from .content import check_size, is_setting
 
 NAMES = ("dof_names", "joint_names", "names", "joints")
 """Arrays that hold the names of joints, in the order of columns of other arrays."""
-OF_RECORDS = ("paths", "dof_units")
+DOF_UNITS = "dof_units"
+OF_RECORDS = ("paths", DOF_UNITS)
 """What records hold beside series: where robots are, and the units of their DOFs."""
 SETTINGS = "settings"
 """Text in JSON."""
@@ -47,12 +48,13 @@ def read_npz(path: Path) -> Table:
     check_size(path, sum(max(array.nbytes, 8 * array.size) for array in arrays.values()))
     settings: dict[str, float | str] = {}
     names: list[str] = []
+    units: list[str] = []
     series: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if name in NAMES and array.ndim == 1 and array.dtype.kind in "US":
             names = [str(each) for each in array.astype(str)]
         elif name in OF_RECORDS and array.dtype.kind in "US":
-            continue
+            units = [str(each) for each in array.astype(str).ravel()] if name == DOF_UNITS else units
         elif array.ndim == 0:
             settings |= _settings(name, array)
         else:
@@ -68,7 +70,8 @@ def read_npz(path: Path) -> Table:
         else:
             unused.append(name)
     findings = (f"arrays that are not used: {', '.join(unused)}",) if unused else ()
-    return Table(str(path), columns, "sample", range(1, count + 1), settings, findings)
+    slides = frozenset(name for name, unit in zip(names, units, strict=False) if unit == "m")
+    return Table(str(path), columns, "sample", range(1, count + 1), settings, findings, slides)
 
 
 def _settings(name: str, array: np.ndarray) -> dict[str, float | str]:
