@@ -69,6 +69,8 @@ def test_fit_select_apply(logs, tmp_path):
     assert entry.actuator.controller.kp == pytest.approx(KP * 50, rel=0.05)
     text = (report / "report.md").read_text()
     assert "**Warning: the fit did not converge" in text.split("## Models")[0]
+    for finding in read_logs(logs)[0].findings:
+        assert text.count(f"{logs[0]}: {finding}") == 1
     for picture in ("joint_motion.png", "joint_residuals.png", "models.png"):
         assert picture in text
         assert (report / picture).stat().st_size > 1000
@@ -103,6 +105,26 @@ def swing():
         law=lambda target, q, v: 2.0 * (target - q) - 0.05 * v, viscous=0.005, armature=0.002,
     )  # fmt: skip
     return time, wanted, np.round(position * 4096 / (2 * np.pi)) * 2 * np.pi / 4096
+
+
+def test_joints_that_differ_by_punctuation_have_pictures_of_their_own(swing, tmp_path):
+    time, wanted, position = swing
+    names = ("a.b", "a_b", "A_B")
+    path, robot, report = tmp_path / "run.csv", tmp_path / "robot.xml", tmp_path / "report"
+    header = ",".join(["time", *(f"{quantity}/{name}" for name in names for quantity in ("position", "command"))])
+    table = np.column_stack([time, *([position, wanted] * 3)])[:200]
+    np.savetxt(path, table, delimiter=",", header=header, comments="")
+    body = (
+        '<body><joint name="{}" axis="0 1 0"/><inertial pos="0 0 -.1" mass=".5" diaginertia="1 1 1"/></body>'
+    )
+    bodies = "".join(body.format(name) for name in names)
+    robot.write_text(f'<mujoco><worldbody><body name="base"><geom size=".1"/>{bodies}</body></worldbody></mujoco>')
+    options = ["--model", "pd", "--generations", "2", "--starts", "1", "--robot", robot, "--report", report]
+    command("fit", path, *options)
+    text = (report / "report.md").read_text()
+    pictures = re.findall(r"!\[(.*): motion\]\((.*)\)", text)
+    assert pictures == [("a.b", "a_b_motion.png"), ("a_b", "a_b_2_motion.png"), ("A_B", "A_B_3_motion.png")]
+    assert all((report / name).exists() for _, name in pictures)
 
 
 DAMAGES = {
@@ -155,7 +177,7 @@ def test_a_fit_that_is_of_no_use_says_so_first_with_its_cause(swing, tmp_path, d
     else:
         assert "joint: the fit is off by" in printed
         assert "times the noise of the logs" in printed
-        assert "'position = command' by" in printed
+        assert "'position = command' is off by" in printed
         applied = command("fit", "apply", tmp_path / "joint.yaml", path)
         assert "found:" not in applied
 
@@ -163,11 +185,14 @@ def test_a_fit_that_is_of_no_use_says_so_first_with_its_cause(swing, tmp_path, d
 def test_what_was_found_in_logs_is_printed(logs, tmp_path):
     options = ["--model", "servo_m1", "--generations", "3", "--dt", DT]
     printed = " ".join(command("fit", *logs, *options, "-o", tmp_path / "servo.yaml").split())
-    told = [text for log in read_logs(logs) for text in log.findings]
-    assert told
-    for text in told:
-        assert text in printed
-        assert text in " ".join(command("fit", "apply", tmp_path / "servo.yaml", *logs, "--dt", DT).split())
+    applied = " ".join(command("fit", "apply", tmp_path / "servo.yaml", *logs, "--dt", DT).split())
+    first, *others = read_logs(logs)
+    assert [len(log.findings) for log in (first, *others)] == [2] * 4
+    names = ", ".join(path.name for path in logs[1:])
+    for text in first.findings:  # those of the other logs differ by numbers, if at all
+        assert f"found: {first.path}: {text}; alike in {names}" in printed
+        assert f"found: {first.path}: {text}; alike in {names}" in applied
+    assert printed.count("found: ") == applied.count("found: ") == 2
     found = json.loads(command("fit", "apply", tmp_path / "servo.yaml", *logs, "--dt", DT, "--json"))
     assert found["findings"] == [f"{log.path}: {text}" for log in read_logs(logs) for text in log.findings]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .logs import JointLog, Log
+from .logs.units import default, held_in
 
 _NOISE = 5.0
 """How many times the noise of a log an error may be without a question."""
@@ -18,6 +20,8 @@ _USUAL_LAG, _LONGEST_LAG = 0.25, 2.0
 _LAGS = 81
 _SAMPLES = 2000
 """Samples of a run that predictors are compared with."""
+_ORDERS = (3, 4, 5, 6)
+"""Of the differences that noise is estimated from."""
 _CLEARLY = 0.5
 """Share of the error of one predictor below which another one explains the log better."""
 _AS_IT_IS, _OPPOSITE, _SHIFTED, _STILL = (
@@ -44,6 +48,8 @@ class Verdict:
     simplest_name: str
     cause: str = ""
     """Why the logs cannot be fitted, where that can be seen: signs and clocks."""
+    unit: str = "rad"
+    """Unit of the position: rad, or m for a joint that slides by its log."""
 
     @property
     def is_useless(self) -> bool:
@@ -53,7 +59,7 @@ class Verdict:
 
     def sentence(self) -> str:
         """Return the verdict in words."""
-        error, noise, simplest = (f"{1e3 * value:.3g} mrad" for value in (self.error, self.noise, self.simplest))
+        error, noise, simplest = map(self._milli, (self.error, self.noise, self.simplest))
         times = f"{_rounded(self.error / self.noise)} times " if self.noise > 0.0 else ""
         if self.is_useless:
             cause = f": {self.cause}" if self.cause else "; see what was found in the logs, and try another model"
@@ -61,16 +67,20 @@ class Verdict:
                 f"{self.joint}: the fit is of no use: it is off by {error}, {times}the noise of the logs ({noise}), "
                 f"where '{self.simplest_name}' is off by {simplest}{cause}"
             )
-        trivial = f", '{self.simplest_name}' by {simplest}"
+        others = f"'{self.simplest_name}' is off by {simplest}"
         if self.as_command is not None and self.simplest_name != _AS_IT_IS:
-            trivial = f", '{_AS_IT_IS}' by {1e3 * self.as_command:.3g} mrad{trivial}"
-        text = f"{self.joint}: the fit is off by {error}, {times}the noise of the logs ({noise}){trivial}"
-        return f"{text}. {self.cause}" if self.cause else text
+            others = f"'{_AS_IT_IS}' is off by {self._milli(self.as_command)}, '{self.simplest_name}' by {simplest}"
+        text = f"{self.joint}: the fit is off by {error}, {times}the noise of the logs ({noise}); {others}"
+        return f"{text}. {self.cause[0].upper()}{self.cause[1:]}" if self.cause else text
+
+    def _milli(self, value: float) -> str:
+        return f"{1e3 * value:.3g} m{self.unit}"
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it, in mrad."""
+        """Return the verdict as JSON can hold it. Errors are in mrad, or in mm where the unit is m."""
         return {
             "useless": self.is_useless,
+            "unit": self.unit,
             "error_mrad": 1e3 * self.error if np.isfinite(self.error) else None,
             "noise_mrad": 1e3 * self.noise,
             "as_command_mrad": None if self.as_command is None else 1e3 * self.as_command,
@@ -95,8 +105,10 @@ def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
     noise = float(np.mean([noise_of(run.joint(name).position) for run in runs]))
     found = [_Predictors.of(run.time, run.joint(name)) for run in runs]
     still = float(np.mean([each.still for each in found]))
+    logged = [run.joint(name).units.get("position", default("position")) for run in runs]
+    unit = held_in("position", logged[0])
     if any(each.as_command is None for each in found):
-        return Verdict(name, error, noise, None, still, _STILL)
+        return Verdict(name, error, noise, None, still, _STILL, unit=unit)
     as_command = float(np.mean([each.as_command for each in found]))
     followed = float(np.mean([each.followed for each in found]))
     opposite = float(np.mean([each.opposite for each in found]))
@@ -113,7 +125,7 @@ def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
         best, least = min((opposite, _OPPOSITE), (shifted, _SHIFTED))[::-1]
     else:
         best, least = (_STILL, still) if _CLEARLY * still < as_command else (_AS_IT_IS, as_command)
-    return Verdict(name, error, noise, as_command, least, best, cause)
+    return Verdict(name, error, noise, as_command, least, best, cause, unit)
 
 
 @dataclass(frozen=True)
@@ -164,14 +176,20 @@ def _errors(time: np.ndarray, joint: JointLog, rows: np.ndarray, lag: float) -> 
 
 
 def noise_of(position: np.ndarray) -> float:
-    """Estimate the mean absolute error of measured positions [rad or m]: half a step of the encoder at most, or what
-    remains of changes that a joint cannot make from sample to sample."""
+    """Estimate the mean absolute error of measured positions [rad or m].
+
+    That of an encoder is a quarter of its step. Noise is what high differences in time show: those of all orders agree
+    on it, and those of motion become smaller from order to order, if it is sampled often enough.
+    """
     steps = np.abs(np.diff(position))
     if not steps.any() or len(position) < 8:
         return 0.0
     resolution = float(np.quantile(steps[steps > 0.0], 0.01)) / 4.0
-    third = np.abs(np.diff(position, 3))
-    return max(resolution, 0.8 * float(np.median(third)) / (0.6745 * np.sqrt(20.0)))
+    deviations = (
+        float(np.median(np.abs(np.diff(position, order)))) / (0.6745 * math.sqrt(math.comb(2 * order, order)))
+        for order in _ORDERS
+    )
+    return max(resolution, 0.8 * min(deviations))
 
 
 def _rounded(times: float) -> str:

@@ -81,7 +81,9 @@ def _print(result: FleetResult) -> None:
     console = make_console()
     for warning in result.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
-    print_findings(console, (finding for own in result.robots.values() for finding in own.findings))
+    robots = result.robots.values()
+    findings = (finding for own in robots for finding in own.findings)
+    print_findings(console, findings, (run.path for own in robots for run in own.runs))
     if len(result.robots) < FEWEST:
         console.print(f"only {len(result.robots)} robots were fitted: too few to compare", highlight=False)
         return

@@ -85,7 +85,7 @@ def _print(result: NetworkResult, findings: Sequence[str]) -> None:
     console = make_console()
     for warning in result.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
-    print_findings(console, findings)
+    print_findings(console, findings, result.applied.logs)
     if result.compared:
         console.print(models_table(result.compared))
     trained = result.trained

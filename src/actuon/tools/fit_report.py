@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,9 @@ def write_report(result: FitResult, plant: Plant, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     residuals = plant.residuals([j.model for j in result.joints], [j.values[None] for j in result.joints])
     pictures = []
-    for j, joint in enumerate(result.joints):
+    names = _file_names([joint.name for joint in result.joints])
+    for j, (joint, name) in enumerate(zip(result.joints, names, strict=True)):
         own = [run[0, :, j] for run in residuals]
-        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in joint.name)
         for kind, draw in (("motion", _motion), ("residuals", _residuals)):
             path = folder / f"{name}_{kind}.png"
             draw(path, plant.runs, joint.name, own, result)
@@ -50,6 +51,17 @@ def write_report(result: FitResult, plant: Plant, folder: Path) -> Path:
     return path
 
 
+def _file_names(joints: Sequence[str]) -> list[str]:
+    """Return a file name for each joint, with a number where two are the same but for punctuation or case."""
+    names: list[str] = []
+    for joint in joints:
+        plain = "".join(c if c.isalnum() or c in "-_" else "_" for c in joint)
+        candidates = itertools.chain([plain], (f"{plain}_{i}" for i in itertools.count(2)))
+        taken = {name.casefold() for name in names}
+        names.append(next(name for name in candidates if name.casefold() not in taken))
+    return names
+
+
 def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield f"# Fit of {', '.join(joint.name for joint in result.joints)}\n"
     for warning in result.warnings:
@@ -58,7 +70,8 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
     if result.held_out is not None:
         yield f"In runs that the model was not fitted to: **{MILLI * result.held_out:.2f} mrad**."
     for verdict in result.verdicts:
-        yield f"{verdict.sentence()}."
+        if not verdict.is_useless:  # which is a warning
+            yield f"{verdict.sentence()}."
     yield f"{result.evaluations} candidates in {result.seconds:.0f} s, seed {result.seed}.\n"
     if result.findings:
         yield "## Found in the logs\n"
@@ -90,9 +103,6 @@ def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[st
     yield "\n## Pictures\n"
     for title, name in pictures:
         yield f"![{title}]({name})\n"
-    if result.findings:
-        yield "## Noticed in the logs\n"
-        yield from (f"- {finding}" for finding in result.findings)
 
 
 def _model_table(result: FitResult) -> Iterator[str]:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,6 +27,9 @@ from .tables import make_console
 
 MILLI = 1e3
 _MOST_FINDINGS = 20
+_MOST_NAMES = 3
+_NUMBER = re.compile(r"(?<= )-?\d+(\.\d+)?(e[+-]?\d+)?(?![\w'])")
+"""A number in a sentence, not in the name of a joint."""
 
 
 class FitProgress:
@@ -71,7 +75,7 @@ def print_fit(result: FitResult) -> None:
     for verdict in result.verdicts:
         if not verdict.is_useless:
             console.print(escape(verdict.sentence()), highlight=False)
-    print_findings(console, result.findings)
+    print_findings(console, result.findings, (run.path for run in result.runs))
     if result.compared:
         console.print(models_table(result.compared))
     for joint in result.joints:
@@ -95,13 +99,35 @@ def print_fit(result: FitResult) -> None:
         console.print(f"in runs that the model was not fitted to: {_mrad(result.held_out)}", highlight=False)
 
 
-def print_findings(console: Console, findings: Iterable[str]) -> None:
-    """Print what was noticed while logs were read."""
-    found = list(findings)
+def print_findings(console: Console, findings: Iterable[str], logs: Iterable[str]) -> None:
+    """Print what was noticed while logs were read. What differs between logs by numbers alone is one line.
+
+    Args:
+        console: Where to.
+        findings: Sentences, those on a log with its path in front.
+        logs: Paths of the logs.
+    """
+    found = list(_gathered(findings, log_names(logs)))
     for finding in found[:_MOST_FINDINGS]:
         console.print(f"found: {escape(finding)}", highlight=False)
     if len(found) > _MOST_FINDINGS:
-        console.print(f"found: {len(found) - _MOST_FINDINGS} things more, which --json shows", highlight=False)
+        console.print(f"found: {len(found) - _MOST_FINDINGS} more, which --json shows", highlight=False)
+
+
+def _gathered(findings: Iterable[str], names: Mapping[str, str]) -> Iterator[str]:
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for finding in findings:
+        path = next((path for path in names if finding.startswith(f"{path}: ")), "")
+        alike.setdefault(_NUMBER.sub("0", finding.removeprefix(path)), []).append((path, finding))
+    for own in alike.values():
+        others = [names.get(path, "") for path, _ in own[1:]]
+        if len({path for path, _ in own}) < len(own):
+            yield from (finding for _, finding in own)
+        elif others:
+            more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
+            yield f"{own[0][1]}; alike in {', '.join(others[:_MOST_NAMES])}{more}"
+        else:
+            yield own[0][1]
 
 
 def _mrad(error: float | None) -> str:
@@ -150,7 +176,7 @@ def print_applied(actuators: Path, found: Applied, findings: Iterable[str]) -> N
     console = make_console()
     for warning in found.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)
-    print_findings(console, findings)
+    print_findings(console, findings, found.logs)
     errors = found.as_dict()["mae_mrad"]
     table = Table("log", escape("mean absolute error [mrad]"))
     table.columns[1].justify = "right"

@@ -91,7 +91,7 @@ def _signed(column: Column, values: np.ndarray, findings: list[str]) -> np.ndarr
             continue
         if not np.any((values >= period / 4) & (values < 3 * period / 4)):
             findings.append(
-                f"{column.name}: numbers from {period / 2:.0f} on are negative ones of {bits} bits, with their sign now"
+                f"{column.name}: numbers from {period / 2:.0f} on are negative ones of {bits} bits, read as such"
             )
             return np.where(values >= period / 2, values - period, values)
         if np.any(np.abs(np.diff(values)) > 0.75 * period):
