@@ -114,9 +114,7 @@ def test_joints_that_differ_by_punctuation_have_pictures_of_their_own(swing, tmp
     header = ",".join(["time", *(f"{quantity}/{name}" for name in names for quantity in ("position", "command"))])
     table = np.column_stack([time, *([position, wanted] * 3)])[:200]
     np.savetxt(path, table, delimiter=",", header=header, comments="")
-    body = (
-        '<body><joint name="{}" axis="0 1 0"/><inertial pos="0 0 -.1" mass=".5" diaginertia="1 1 1"/></body>'
-    )
+    body = '<body><joint name="{}" axis="0 1 0"/><inertial pos="0 0 -.1" mass=".5" diaginertia="1 1 1"/></body>'
     bodies = "".join(body.format(name) for name in names)
     robot.write_text(f'<mujoco><worldbody><body name="base"><geom size=".1"/>{bodies}</body></worldbody></mujoco>')
     options = ["--model", "pd", "--generations", "2", "--starts", "1", "--robot", robot, "--report", report]

@@ -18,7 +18,7 @@ from rich.console import Console
 import actuon
 from actuon.tools import cli, film, plots, scenes
 from actuon.tools.choreography import SLIDE, SWING, Joint, choreography
-from actuon.tools.run import simulate, summary
+from actuon.tools.run import lost_targets, saturation, simulate, summary
 from actuon.tools.tables import print_runs
 from tests.support.command_line import command, in_a_process
 from tests.support.robot_files import save_everything, save_robot
@@ -302,6 +302,29 @@ def test_run_does_not_pass_a_robot_that_follows_its_limits(wrist, most, code, tm
         assert ("of the stability limit at dt = 10 ms. One of these makes it stable: dt below " in line) != found.stable
         assert ("take a motor that is strong enough" in line) == found.stable
     assert "real motor" in out
+
+
+def test_run_does_not_pass_a_robot_that_swings_ever_further(tmp_path):
+    """At 1.02 times the stability limit, a velocity grows by 4 % per step, and the run is over before it diverges."""
+    path = tmp_path / "robot.xml"
+    path.write_text(
+        '<mujoco><option timestep="0.01" gravity="0 0 0"/><worldbody><body name="base"><geom size=".1"/>'
+        '<body name="link"><joint name="hinge" axis="0 1 0" armature="1"/><geom size=".01"/></body>'
+        "</body></worldbody></mujoco>"
+    )
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(200.0, 204.0))
+    actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("hinge", "hinge", config)])
+    done, _ = simulate("mujoco", path, 3.0, 1, True)
+    assert done.problem is None
+    assert saturation(done) is None
+    assert summary(done)["hinge"].error > 1.0
+    told = (
+        r"it did not follow its targets: off by more than these move \(hinge [\d.]+ rad, RMS\); the gains of hinge use "
+    )
+    assert re.match(told + r"1\.02 of the stability limit", lost_targets(done))
+    sound = actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 20.0))  # which is slow, and falls behind
+    actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("hinge", "hinge", sound)])
+    assert lost_targets(simulate("mujoco", path, 3.0, 1, True)[0]) is None
 
 
 def test_run_keeps_a_partial_recording(tmp_path):

@@ -29,7 +29,7 @@ from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 from actuon.sim.mujoco.warnings import without_prints_of_mujoco
 from actuon.sim.newton.adjoints import leave_out_adjoints
 
-from .choreography import Joint, Phase, choreography
+from .choreography import SLIDE, SWING, Joint, Phase, choreography
 from .film import Film
 from .own_drives import read_own_drives
 from .starting_yaml import grouped, why_no_entries
@@ -278,6 +278,30 @@ def saturation(run: Run) -> str | None:
     if unstable and run.stability is not None:
         advice = why_diverged(run.stability, unstable[0])
     return f"it followed its limits and not its targets: at a limit for much of the time ({names}{more}); {advice}"
+
+
+def lost_targets(run: Run) -> str | None:
+    """Say which unstable joints were further from their targets than these move, and what to do; None if none was.
+
+    Without limits such a joint may swing ever further, and not diverge in the time of the run.
+    """
+    if run.stability is None:
+        return None
+    rows = summary(run)
+    spans = np.ptp(run.data["position_target"].astype(np.float64), axis=(0, 1))
+    shares = {own.name: own.share for own in run.stability.joints}
+    lost = []
+    for joint, span in zip(run.joints, spans, strict=True):
+        far = max(float(span), SLIDE if joint.slides else SWING)
+        if joint.has_targets and shares.get(joint.name, 0.0) >= 1.0 and rows[joint.name].error > far:
+            lost.append(joint)
+    if not lost:
+        return None
+    worst = sorted(lost, key=lambda joint: -rows[joint.name].error)
+    shown = ", ".join(f"{joint.name} {rows[joint.name].error:.3g} {joint.unit}" for joint in worst[:_SHOWN])
+    more = f" and {len(worst) - _SHOWN} more" if len(worst) > _SHOWN else ""
+    advice = why_diverged(run.stability, worst[0].name)
+    return f"it did not follow its targets: off by more than these move ({shown}{more}, RMS); {advice}"
 
 
 def summary(run: Run) -> dict[str, JointSummary]:

@@ -43,13 +43,15 @@ def run(
 ) -> None:
     """Move a robot with its real motors and with ideal ones: a table per joint, plots, and a picture.
 
-    A quadruped crouches, hops twice and is pushed. Any other robot swings its joints, within their range. The exit code
-    is 1 where a run diverges; what there is until then is shown and saved. It is 1 too where a joint with a real motor
-    is at a limit for more than half of the time, or for more than a tenth where its gains are unstable.
+    A quadruped crouches, hops twice and is pushed. Any other robot swings its joints, within their range.
+
+    The exit code is 1 if a run diverges; what there is until then is shown and saved. It is also 1 if a joint is at a
+    limit for more than half of the time; or if its gains are unstable, and it is at a limit for more than a tenth of
+    the time or does not follow its target.
     """
     from .film import CannotDrawError
     from .plots import pyplot, save_all
-    from .run import engine_for, saturation, simulate
+    from .run import engine_for, lost_targets, saturation, simulate
     from .scenes import check_video
 
     engine, path = engine_for(robot, engine)
@@ -76,7 +78,7 @@ def run(
             if record is not None and not ideal and len(recorder):
                 recorder.save(record)
     shown = [done for done in runs if done.data]
-    found = [(done, done.problem or saturation(done)) for done in runs]
+    found = [(done, done.problem or saturation(done) or lost_targets(done)) for done in runs]
     problems = [f"{done.title}: {problem}" for done, problem in found if problem is not None]
     if shown:
         print_runs(console, f"{path.name}: {envs} × {len(runs[0].joints)} joints", shown)
