@@ -278,6 +278,12 @@ def test_version_and_help():
     assert "Print Actuon's version, and exit." in text
 
 
+@pytest.mark.parametrize("name", ["run", "check", "inspect", "fit"])
+def test_help_is_wrapped_by_the_terminal_alone(name):
+    description = command(name, "--help").split("Arguments")[0]
+    assert max(len(line.rstrip()) for line in description.splitlines()) > 130  # of 160; lines of the source have 116
+
+
 def commands_of(command, *names):
     """A command with its sub-commands: names, and the command itself."""
     yield names, command

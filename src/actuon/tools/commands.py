@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -324,3 +325,13 @@ def export(
     found = actuators_of(robot, root, allow_torch)
     actuon.save_actuators(output, found.entries)
     print(f"wrote {counted(len(found.entries))} to {output}{found.origin and ', '}{found.origin}")
+
+
+def _unwrapped(text: str) -> str:
+    """Join the lines of each paragraph: Typer would break them again where the source does."""
+    return "\n\n".join(" ".join(part.split()) for part in textwrap.dedent(text).split("\n\n")).strip()
+
+
+for _command in (*app.registered_commands, *motors.registered_commands, *fit_app.registered_commands):
+    assert _command.callback is not None
+    _command.help = _unwrapped(_command.callback.__doc__ or "")

@@ -122,9 +122,11 @@ def fit(
 ) -> None:
     """Fit an actuator to logs: what a motor is, from what it did.
 
-    Commands of the logs go in, positions are compared. Ctrl-C gives the best so far. A folder with a folder of logs for
-    each robot gives an actuator for each, and how they differ. The exit code is 1 where a fit is of no use: far above
-    the noise of the logs, and above 'position = command'.
+    Replays the commands of the logs and compares positions. Ctrl-C ends the search with the best result so far. A
+    folder with a folder of logs for each robot gives an actuator for each, and how they differ.
+
+    The exit code is 1 if a fit is of no use: its error is far above the noise of the logs, and above that of 'position
+    = command'.
     """
     from actuon.fit import SearchOptions, fit_logs
     from actuon.fit.fleet_fitting import robot_folders
