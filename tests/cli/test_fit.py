@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.fit import KnownLoadPlant, apply, read_logs
+from actuon.fit import JointLog, KnownLoadPlant, Log, apply, read_logs
 from actuon.fit.duty import duty_gain
 from actuon.fit.presets import Bench, preset
+from actuon.fit.verdict import judge
 from tests.support.command_line import command
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
 from tests.support.robot_files import save_robot
@@ -178,6 +179,18 @@ def test_a_fit_that_is_of_no_use_says_so_first_with_its_cause(swing, tmp_path, d
         assert "'position = command' is off by" in printed
         applied = command("fit", "apply", tmp_path / "joint.yaml", path)
         assert "found:" not in applied
+
+
+@pytest.mark.parametrize(("error", "is_useless"), [(0.2, True), (0.1, False)])
+def test_a_known_cause_does_not_excuse_a_fit(error, is_useless):
+    """A weak servo with an opposite sign: '−command' is far off too, and 'no motion' by 0.255 rad."""
+    time = np.arange(0.0, 10.0, 0.005)
+    joint = JointLog("joint", 0.4 * np.sin(2.0 * time), -np.sin(2.0 * time), units={"position": "m"})
+    (verdict,) = judge([Log("run.csv", time, (joint,))], ["joint"], np.array([[error]]))
+    assert verdict.simplest == pytest.approx(0.8 / np.pi, rel=0.02)  # not whole periods
+    assert verdict.is_useless is is_useless
+    assert "osition and command have opposite signs" in verdict.sentence()
+    assert f"off by {1e3 * error:g} mm" in verdict.sentence()
 
 
 def test_what_was_found_in_logs_is_printed(logs, tmp_path):

@@ -53,9 +53,8 @@ class Verdict:
 
     @property
     def is_useless(self) -> bool:
-        """Whether the error is far above the noise, and not below that of a predictor that knows nothing."""
-        share = _CLEARLY if self.simplest_name == _STILL else 1.0
-        return not self.error <= max(_NOISE * self.noise, share * self.simplest)
+        """Whether the error is far above the noise, and no better than a predictor that knows nothing."""
+        return not self.error <= max(_NOISE * self.noise, _asked(self.simplest_name, self.simplest))
 
     def sentence(self) -> str:
         """Return the verdict in words."""
@@ -63,9 +62,10 @@ class Verdict:
         times = f"{_rounded(self.error / self.noise)} times " if self.noise > 0.0 else ""
         if self.is_useless:
             cause = f": {self.cause}" if self.cause else "; see what was found in the logs, and try another model"
+            half = ", and a useful fit by less than half of that" if self.simplest_name == _STILL else ""
             return (
                 f"{self.joint}: the fit is of no use: it is off by {error}, {times}the noise of the logs ({noise}), "
-                f"where '{self.simplest_name}' is off by {simplest}{cause}"
+                f"where '{self.simplest_name}' is off by {simplest}{half}{cause}"
             )
         others = f"'{self.simplest_name}' is off by {simplest}"
         if self.as_command is not None and self.simplest_name != _AS_IT_IS:
@@ -121,11 +121,16 @@ def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
         lag = float(np.median([each.lag for each in found]))
         where = f"{-lag:.2g} s before" if lag < 0.0 else f"{lag:.2g} s after"
         cause = f"positions come {where} their commands: the two are on different clocks, or logged in different rows"
+    predictors = {_AS_IT_IS: as_command, _STILL: still}
     if cause:
-        best, least = min((opposite, _OPPOSITE), (shifted, _SHIFTED))[::-1]
-    else:
-        best, least = (_STILL, still) if _CLEARLY * still < as_command else (_AS_IT_IS, as_command)
-    return Verdict(name, error, noise, as_command, least, best, cause, unit)
+        predictors |= {_OPPOSITE: opposite, _SHIFTED: shifted}
+    best = min(predictors, key=lambda each: _asked(each, predictors[each]))
+    return Verdict(name, error, noise, as_command, predictors[best], best, cause, unit)
+
+
+def _asked(name: str, error: float) -> float:
+    """Return the largest error of a useful fit beside a predictor: half of that of "no motion"."""
+    return _CLEARLY * error if name == _STILL else error
 
 
 @dataclass(frozen=True)
