@@ -24,6 +24,9 @@ _ORDERS = (3, 4, 5, 6)
 """Of the differences that noise is estimated from."""
 _CLEARLY = 0.5
 """Share of the error of one predictor below which another one explains the log better."""
+_NEARLY = 1.2
+"""How many times the error of a shifted command that of the opposite one may be: in a sine, half a period later is the
+opposite, and signs are wrong more often than clocks."""
 _AS_IT_IS, _OPPOSITE, _SHIFTED, _STILL = (
     "position = command",
     "position = −command",
@@ -115,7 +118,7 @@ def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
     shifted = float(np.mean([each.shifted for each in found]))
     simple = min(as_command, followed)
     cause = ""
-    if opposite < _CLEARLY * simple and opposite < shifted:
+    if opposite < min(_CLEARLY * simple, _NEARLY * shifted):
         cause = "position and command have opposite signs; state the 'sign' of one in a mapping (--columns)"
     elif shifted < _CLEARLY * simple:
         lag = float(np.median([each.lag for each in found]))
