@@ -409,13 +409,19 @@ ROS2 = (
     '<actuator name="motor" role="actuator1"/><joint name="shoulder" role="joint1">'
     "<mechanical_reduction>9</mechanical_reduction><offset>0.1</offset></joint></transmission></ros2_control>"
 )
+TWICE = ROS2.replace(
+    '<actuator name="motor" role="actuator1"/>',
+    '<actuator name="motor"><mechanical_reduction>9</mechanical_reduction></actuator>',
+)
 ATTRIBUTE = (
     '<ros2_control name="arm" type="system"><transmission name="first">'
     '<actuator name="motor"/><joint name="shoulder" mechanical_reduction="9"/></transmission></ros2_control>'
 )
 
 
-@pytest.mark.parametrize("form", [SIMPLE, ROS2, ATTRIBUTE], ids=["transmission_interface", "ros2_control", "attribute"])
+@pytest.mark.parametrize(
+    "form", [SIMPLE, ROS2, TWICE, ATTRIBUTE], ids=["transmission_interface", "ros2_control", "twice", "attribute"]
+)
 def test_a_reduction_in_a_urdf_is_said(form, tmp_path):
     path = tmp_path / "arm.urdf"
     path.write_text(URDF.replace("</robot>", f"{form}</robot>"))
@@ -446,8 +452,12 @@ def test_a_reduction_in_a_urdf_is_said(form, tmp_path):
             "transmission 'first' of shoulder, whose reduction is nine; must be a number",
         ),
         (SIMPLE.replace(">9<", ">0<"), "transmission 'first' of shoulder, whose reduction is 0; must be a number"),
+        (
+            TWICE.replace(">9<", ">3<", 1),
+            "transmission 'first' of shoulder, which has several reductions: 9, 3",
+        ),
     ],
-    ids=["two joints", "text", "zero"],
+    ids=["two joints", "text", "zero", "two reductions"],
 )
 def test_a_transmission_that_is_not_a_gear_is_said(form, said, tmp_path):
     path = tmp_path / "arm.urdf"

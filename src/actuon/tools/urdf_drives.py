@@ -80,8 +80,13 @@ def _add_transmission(found: UrdfDrives, transmission: Element) -> None:
                 "is not one motor on one joint"
             )
         return
-    ratio = math.prod(_number(text) for text in reductions)
-    if not math.isfinite(ratio) or ratio == 0.0:
+    ratios = {_number(text) for text in reductions} or {1.0}  # the same one may stand at the joint and at the motor
+    ratio = ratios.pop()
+    if ratios:
+        found.notes.append(
+            f"left out: transmission '{name}' of {names[0]}, which has several reductions: {', '.join(reductions)}"
+        )
+    elif not math.isfinite(ratio) or ratio == 0.0:
         found.notes.append(
             f"left out: transmission '{name}' of {names[0]}, whose reduction is {', '.join(reductions)}; must be a "
             "number other than 0"
