@@ -32,10 +32,12 @@ HARD = [*NAMES, "a" * 60]
             "([a-z]|_)+",
         ),
         *("(leg|arm|left|right|hip|_)+.*", r"([a-z]+)_\1.*", "(left_)?(?(1)front.*|right.*)", "(?:(?:_|^)?hip)*.*"),
+        *(".*left.*hip.*(roll|pitch).*", "[A-Z]+_.*_.*_.*"),
         *("(?i:fl_.*)", "[A-Z]{2}_[a-z]+_joint", ".*(?<!_calf)_joint", "(?P<side>[FR])[LR]_.*", "(?>F)L.*", "a{1,99}"),
     ],
 )
 def test_expressions_match_as_in_re(pattern):
+    assert compile_pattern(pattern).pattern == pattern
     compiled = compile_pattern(pattern, NAMES)
     assert [bool(compiled.fullmatch(name)) for name in NAMES] == [bool(re.fullmatch(pattern, name)) for name in NAMES]
 
