@@ -135,6 +135,7 @@ def test_warp_arrays_and_lists():
 def test_jax_arrays_give_jax_arrays_and_are_never_written():
     jax = pytest.importorskip("jax", reason="JAX is not one of the packages that tests install")
     motors = actuon.Motors(PD, JOINTS)
+    np.testing.assert_allclose(motors.step(jax.numpy.zeros(2, int), np.zeros(2), 0.11), 4.4, rtol=1e-6)
     for dtype in (jax.numpy.float32, jax.numpy.bfloat16):
         q, target = jax.numpy.zeros(2, dtype), jax.numpy.full(2, 0.1)
         effort = motors.step(q, q, target)
@@ -146,6 +147,43 @@ def test_jax_arrays_give_jax_arrays_and_are_never_written():
             motors.step(q, q, target, out=q)
     with pytest.raises(actuon.ArrayTypeError, match="q: got a JAX tracer"):
         jax.jit(lambda q: motors.step(q, q, target))(q)
+
+
+@pytest.mark.parametrize(
+    "q", [np.zeros(2, int), torch.zeros(2, dtype=torch.int32), wp.zeros(2, dtype=wp.int32, device="cpu"), [0, 0]]
+)
+def test_positions_of_whole_numbers_give_efforts_of_floats(q):
+    effort = actuon.Motors(PD, JOINTS).step(q, np.zeros(2), 0.11)
+    np.testing.assert_allclose(np.asarray(effort), 4.4, rtol=1e-6)
+
+
+def test_short_floats_of_warp():
+    motors = actuon.Motors(PD, JOINTS)
+    for dtype in (wp.float16, wp.bfloat16):
+        q = wp.array(np.array([0.5, -0.25], np.float32), dtype=dtype, device="cpu")
+        effort = motors.step(q, q, 0.0)
+        assert effort.dtype is dtype
+        np.testing.assert_array_equal(wp.to_torch(effort).float(), [-20.5, 10.25])
+
+
+def test_tensors_in_and_outside_of_inference_mode():
+    motors = actuon.Motors(PD, JOINTS)
+    q = torch.zeros(2)
+    with torch.inference_mode():
+        torch.testing.assert_close(motors.step(q, q, 0.1), torch.full((2,), 4.0))
+    torch.testing.assert_close(motors.step(q, q, 0.2), torch.full((2,), 8.0))
+    with torch.no_grad():
+        torch.testing.assert_close(motors.step(q.clone().requires_grad_(), q, 0.3), torch.full((2,), 12.0))
+
+
+def test_a_graph_would_not_see_new_arrays():
+    motors = actuon.Motors(PD, JOINTS, device="cpu")
+    motors.compile()
+    with (
+        wp.ScopedCapture(device="cpu"),
+        pytest.raises(actuon.StructureError, match=r"capture steps of motors\.actuators"),
+    ):
+        motors.step(np.zeros(2), np.zeros(2), 0.1)
 
 
 def test_efforts_are_new_arrays_and_never_add_up():
@@ -190,6 +228,14 @@ def test_optional_inputs_do_not_linger():
         ((object(), np.zeros(2), 0.0), actuon.ArrayTypeError, "q: got object"),
         ((torch.zeros(2, requires_grad=True), np.zeros(2), 0.0), actuon.ArrayError, "actuon.torch"),
         ((np.zeros(2), torch.zeros(1, 3), 0.0), actuon.ArrayError, r"qd: got shape \(1, 3\)"),
+        ((torch.zeros(2, dtype=torch.complex64), np.zeros(2), 0.0), actuon.ArrayTypeError, "q: got dtype complex64"),
+        ((torch.zeros(2).to_sparse(), np.zeros(2), 0.0), actuon.ArrayTypeError, "q: got a tensor that NumPy cannot"),
+        (([1j, 2.0], np.zeros(2), 0.0), actuon.ArrayTypeError, "q: got dtype complex128"),
+        ((["1", "2"], np.zeros(2), 0.0), actuon.ArrayTypeError, "q: got dtype <U1"),
+        ((wp.zeros(1, dtype=wp.vec2f, device="cpu"), np.zeros(2), 0.0), actuon.ArrayTypeError, "entries are vec2f"),
+        ((None, np.zeros(2), 0.0), actuon.MissingArrayError, "^q: got None"),
+        ((np.zeros(2), None, 0.0), actuon.MissingArrayError, "^qd: got None"),
+        ((np.zeros(2), np.zeros(2), None), actuon.MissingArrayError, "^target: got None"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, error, said):
@@ -202,8 +248,11 @@ def test_what_does_not_fit_is_refused(arguments, error, said):
     ("out", "said"),
     [
         (np.zeros(3), "out: got shape"),
-        (np.zeros(2, int), "out: got a read-only array, or one of dtype int64"),
-        (np.broadcast_to(0.0, 2), "out: got a read-only array"),
+        (np.zeros(2, int), "out: got dtype int64; must be floats"),
+        (torch.zeros(2, dtype=torch.int32), r"out: got dtype torch\.int32"),
+        (wp.zeros(2, dtype=wp.int32, device="cpu"), "out: got dtype int32"),
+        (np.broadcast_to(0.0, 2), "out: got an array that is read-only"),
+        (torch.zeros(1).expand(2), "whose entries share memory"),
         ([0.0, 0.0], "out: got list"),
     ],
 )

@@ -70,7 +70,7 @@ _DAMPING = 0.1237
 pendulum of 0.25 m that takes 30 % of it to hold out level."""
 _COMPUTED = "computed"
 _NUMPY_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
-_WARP_FLOATS = (wp.float16, wp.float32, wp.float64)
+_WARP_FLOATS = (wp.float16, wp.bfloat16, wp.float32, wp.float64)
 _LABELS = {
     "joint_q": "q",
     "joint_qd": "qd",
@@ -256,8 +256,16 @@ class Motors:
             ArrayError: An array has a wrong shape, or is a tensor that requires grad: see `actuon.torch`.
             MissingArrayError: A network needs an input that was not given.
         """
+        if self._device.is_capturing:
+            raise StructureError(
+                "Motors.step copies arrays outside of graphs, so that replays would not see new ones; capture steps of "
+                "motors.actuators instead"
+            )
         if out is not None:
             self._check_out(out)
+        if q is None or qd is None or target is None:
+            missing = "q" if q is None else "qd" if qd is None else "target"
+            raise MissingArrayError(f"{missing}: got None; must be an array, for {self._describe()}")
         given = {"joint_q": q, "joint_target_q": target, "joint_target_qd": target_qd, "joint_act": feedforward}
         if inputs or self._custom_inputs:
             given |= self._further(inputs)
@@ -302,13 +310,17 @@ class Motors:
             self._nonzero.discard(name)
         else:
             if type(value) is not np.ndarray:
-                refuse_autograd(value, _LABELS.get(name, name))
-                if _is_tensor(value):
+                label = _LABELS.get(name, name)
+                refuse_autograd(value, label)
+                if not _is_tensor(value):
+                    value = _to_numpy(value, label)
+                elif self._device.is_cpu:
+                    value = _tensor_to_numpy(value, label)
+                else:
                     self._check_shape(name, tuple(value.shape))
                     self._tensor(name).copy_(value.detach())
                     self._nonzero.add(name)
                     return
-                value = _to_numpy(value, _LABELS.get(name, name))
             if value.shape not in self._shapes:
                 self._check_shape(name, value.shape)
             try:
@@ -332,9 +344,10 @@ class Motors:
         return f"{robots} with the joints {', '.join(self.joint_names)}"
 
     def _tensor(self, name: str) -> Any:
-        """An array of the kernels as a PyTorch tensor over the same memory, shape (N, J)."""
+        """An array of the kernels on a GPU as a PyTorch tensor over the same memory, shape (N, J)."""
         if name not in self._tensors:
-            self._tensors[name] = wp.to_torch(self._arrays[name]).view(self._shape)
+            with sys.modules["torch"].inference_mode(False):  # it is written to in and outside of inference mode
+                self._tensors[name] = wp.to_torch(self._arrays[name]).view(self._shape)
         return self._tensors[name]
 
     def _check_out(self, out: Any) -> None:
@@ -344,14 +357,24 @@ class Motors:
             allowed = " or ".join(map(str, self._shapes))
             raise ArrayError(f"out: got shape {tuple(out.shape)}; must be {allowed}, for {self._describe()}")
         refuse_autograd(out, "out")
-        is_real = out.is_floating_point() if _is_tensor(out) else out.dtype in (*_NUMPY_FLOATS, *_WARP_FLOATS)
-        if not is_real or is_read_only(out):
-            raise ArrayTypeError(f"out: got a read-only array, or one of dtype {out.dtype}; must be floats to write to")
+        if _is_tensor(out):
+            is_float, is_writable = out.is_floating_point(), _is_spread_out(out)
+        elif type(out) is np.ndarray:
+            is_float, is_writable = out.dtype in _NUMPY_FLOATS, out.flags.writeable
+        else:
+            is_float, is_writable = out.dtype in (*_NUMPY_FLOATS, *_WARP_FLOATS), not is_read_only(out)
+        if not is_float:
+            raise ArrayTypeError(f"out: got dtype {_dtype_name(out.dtype)}; must be floats")
+        if not is_writable:
+            raise ArrayTypeError("out: got an array that is read-only, or whose entries share memory; pass another")
 
     def _efforts(self, q: Any, out: Any) -> Any:
         """The efforts of the last step, in ``out`` or in a new array like ``q``."""
         if _is_tensor(q if out is None else out):
-            effort = self._tensor("joint_f")
+            if self._device.is_cpu:
+                effort = sys.modules["torch"].from_numpy(self._rows["joint_f"])
+            else:
+                effort = self._tensor("joint_f")
             if out is not None:
                 return out.copy_(effort.view(tuple(out.shape)))
             dtype = q.dtype if q.is_floating_point() else effort.dtype
@@ -674,25 +697,57 @@ def _is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def _tensor_to_numpy(value: Any, label: str) -> np.ndarray:
+    """A PyTorch tensor as a NumPy array, over the same memory where there can be one."""
+    torch = sys.modules["torch"]
+    try:
+        array: np.ndarray = (value.float() if value.dtype is torch.bfloat16 else value).detach().cpu().numpy()
+        return array
+    except (RuntimeError, TypeError) as error:  # sparse, or without data
+        raise ArrayTypeError(f"{label}: got a tensor that NumPy cannot read: {error}") from error
+
+
+def _is_spread_out(tensor: Any) -> bool:
+    """Whether each entry of a tensor has a place of its own, unlike those of ``tensor.expand()``."""
+    return all(stride or size == 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
+
+
 def _to_numpy(value: Any, label: str) -> np.ndarray:
     """An argument that is neither NumPy's nor PyTorch's as a NumPy array."""
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(value, jax.core.Tracer):
         raise ArrayTypeError(f"{label}: got a JAX tracer; call Motors.step outside of jit, grad and vmap")
     try:
-        array = value.numpy() if isinstance(value, wp.array) else np.asarray(value)
-        return array if array.dtype.kind in "fiu" else array.astype(np.float32, casting="unsafe")
+        array: np.ndarray = _warp_to_numpy(value) if isinstance(value, wp.array) else np.asarray(value)
+        if array.dtype.kind == "O":
+            raise TypeError("its entries are objects")
+        return array
     except Exception as error:  # ragged lists, and whatever another framework raises
         got = type(value).__name__
         raise ArrayTypeError(f"{label}: got {got}, which is not an array of real numbers: {error}") from error
 
 
+def _warp_to_numpy(value: wp.array) -> np.ndarray:
+    array: np.ndarray = value.numpy()
+    if array.shape != value.shape:
+        raise TypeError(f"its entries are {_dtype_name(value.dtype)}")
+    if value.dtype is wp.bfloat16:  # which NumPy knows as such where ml_dtypes is installed only
+        array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return array
+
+
 def _like(q: Any, efforts: np.ndarray) -> Any:
-    """A new array with the framework, shape, dtype and device of ``q``, which is not a tensor."""
+    """A new array with the framework, shape, dtype and device of ``q``, which is not a tensor; float32 where ``q`` does
+    not hold floats."""
     if isinstance(q, wp.array):
-        return wp.array(efforts.reshape(q.shape), dtype=q.dtype, device=q.device, copy=True)
-    if type(q) is np.ndarray or not hasattr(q, "sharding"):
-        dtype = getattr(q, "dtype", None)
-        is_float = isinstance(dtype, np.dtype) and dtype.kind == "f"
-        return efforts.astype(dtype if is_float else np.float32).reshape(np.shape(q))
-    return sys.modules["jax"].device_put(efforts.astype(q.dtype).reshape(q.shape), q.sharding)
+        dtype = q.dtype if q.dtype in _WARP_FLOATS else wp.float32
+        return wp.array(efforts.reshape(q.shape), dtype=dtype, device=q.device, copy=True)
+    dtype = getattr(q, "dtype", None)
+    # "V" is the kind of the short floats of JAX
+    is_float = isinstance(dtype, np.dtype) and dtype.kind in "fV" and dtype.names is None
+    numbers = efforts.astype(dtype if is_float else np.float32).reshape(np.shape(q))
+    return sys.modules["jax"].device_put(numbers, q.sharding) if hasattr(q, "sharding") else numbers
+
+
+def _dtype_name(dtype: Any) -> str:
+    return getattr(dtype, "__name__", str(dtype))
