@@ -300,7 +300,7 @@ def test_bad_choices_are_refused_and_change_nothing(actuators, fleet, options, e
     ("old", "new", "said"),
     [
         ("hip:", "hip_2:", "has no joint 'hip'; .*joints={'hip': 'hip_2'}"),
-        ("encoder.bias:", "encoder.offset:", "joint 'hip': encoder.offset: parameters of encoder: .*bias"),
+        ("encoder.bias:", "encoder.offset:", "joint 'hip': encoder.offset: there is no parameter 'offset'; .*bias"),
         ("encoder.bias:", "battery.voltage:", "joint 'hip': battery.voltage: .*stages"),
         ('unit: "N·m/rad"', "unit: 1/rad", "joint 'hip': controller.kp: is in 1/rad in the file, and in N·m/rad here"),
         ("friction.dynamic:\n", "friction.load_motor:\n", "friction.load_motor: .*the actuator leaves it out"),

@@ -61,9 +61,11 @@ def place_in(stages: Sequence[Part], path: str) -> Place:
         if stage_name in own and config is not None:
             declared = config.declared()
             if name not in declared:
-                raise ParameterError(f"{path}: {listed(name, declared, f'parameters of {stage_name}')}")
+                known = listed(name, declared, f"parameters of {stage_name}")
+                raise ParameterError(f"{path}: there is no parameter '{name}'; {known}")
             return Place(position, name, declared[name])
-    raise ParameterError(f"{path}: {listed(stage_name, [own[-1] for own in names if own], 'stages')}")
+    known = listed(stage_name, [own[-1] for own in names if own], "stages")
+    raise ParameterError(f"{path}: there is no stage '{stage_name}'; {known}")
 
 
 def config_class(part: Part) -> type[Config] | None:
