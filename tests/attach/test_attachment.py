@@ -370,7 +370,7 @@ def test_a_saved_run_goes_on_with_the_parameters_it_had(make, randomise, tmp_pat
     ("delay", "name", "value", "message"),
     [
         (actuon.DelayConfig(3), "delay_steps", 4, r"delay_steps: got 4 .*max_delay is 3"),
-        (actuon.TimeDelayConfig(delay=0.006), "delay", 0.05, r"got 0.05 s of delay.*memory for 0.006 s"),
+        (actuon.TimeDelayConfig(delay=0.006), "delay", 0.05, r"got 0.05 s of delay.*memory for 0.012 s"),
     ],
     ids=["steps", "seconds"],
 )

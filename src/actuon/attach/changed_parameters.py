@@ -13,8 +13,12 @@ Changed = Mapping[tuple[int, str], tuple[Component, np.ndarray]]
 """New values by the ``id`` of a stage and the name of its parameter, with the stage."""
 
 
-def check_changed(new: Changed) -> None:
-    """Refuse values that are not allowed, each or together.
+def check_changed(new: Changed, dt: float | None) -> None:
+    """Refuse values that are not allowed, each or together, or that a stage has no memory for.
+
+    Args:
+        new: The values.
+        dt: Time step [s]. None: the shortest that each stage takes.
 
     Raises:
         ParameterError: One of them is not; says which, and what is.
@@ -23,7 +27,9 @@ def check_changed(new: Changed) -> None:
         assert stage.config is not None
         for name, numbers in changed.items():
             stage.config.declared()[name].check(f"{type(stage).__name__}.{name}", numbers)
-        stage._check_together(stage.arguments() | changed)
+        values = stage.arguments() | changed
+        stage._check_together(values)
+        stage.check_memory(values, dt)
 
 
 def write_changed(new: Changed) -> None:

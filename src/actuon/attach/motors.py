@@ -430,7 +430,7 @@ class Motors:
             check_like(where, key, contents.get(key), stage.parameters()[name].numpy())
             changed[id(stage), name] = stage, contents[key]
         try:
-            check_changed(changed)
+            check_changed(changed, self._dt)
         except ParameterError as error:
             raise StateError(f"{where}: {error}") from error
         parts = []

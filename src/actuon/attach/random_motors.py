@@ -72,7 +72,7 @@ def randomize_from_fit(
                 _prepare(chain, fitted, name, values, dt, new)
             except ParameterError as error:
                 raise ParameterError(f"'{path}': joint '{fitted.of[name].name}': {error}") from error
-    check_changed(new)
+    check_changed(new, dt)
     write_changed(new)
     told = fitted.drawn(rows, {name: motors for name, (motors, _) in drawn.items()})
     for parameter, count in told.clipped.items():
@@ -135,7 +135,7 @@ def randomize_parameters(
                 values[chain.at] = np.rint(numbers) if place.declared.integer else numbers
         if not found:
             raise refusal or ParameterError(f"{path}: no joint has an actuator")
-    check_changed(new)
+    check_changed(new, dt)
     write_changed(new)
 
 

@@ -138,7 +138,7 @@ class Remembering(abc.ABC):
         try:
             for key, (declared, _) in own.items():
                 declared.check(key.removeprefix(f"{PARAMETERS}/"), contents[key])
-            check_changed(changed)
+            check_changed(changed, self.articulation.simulation.dt)
         except ParameterError as error:
             raise StateError(f"{where}: {error}") from error
         return {key: contents[key] for key in own}, changed

@@ -168,6 +168,7 @@ class Component:
         if self._num_actuators is not None:
             value = self._place(name, declared, value, self._device, self._num_actuators)
             self._check_together(self._values | {name: value})
+            self.check_memory(self._values | {name: value}, None)
             if is_plain and name in self._owned and existing.shape == value.shape:
                 wp.copy(existing, value)
                 return
@@ -197,6 +198,9 @@ class Component:
             self._listeners = tuple(each for each in self._listeners if each != listener)
 
         return end
+
+    def check_memory(self, values: Mapping[str, Any], dt: float | None) -> None:
+        """Refuse parameters that there is no memory for at steps of ``dt`` [s]; None for the shortest it takes."""
 
     def _place(self, name: str, declared: Field, value: Any, device: wp.Device, num_actuators: int) -> Any:
         """Bring a checked value onto the device, with one entry per DOF unless it is shared."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
 import warp as wp
@@ -200,34 +200,46 @@ class DelayTime(Component):
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Bring the parameters onto ``device``. Called by `Actuator`."""
         super().finalize(device, num_actuators)
-        longest, self._shortest, lost = self._room_needed(self._values)
-        steps = longest / self._shortest
+        longest, shortest, lost = self._room_needed(self._values)
+        steps = longest / shortest
         if not steps <= _DEEPEST:
             raise ParameterError(
-                f"{type(self).__name__}: a delay of {longest:.3g} s at steps of {self._shortest:.3g} s takes more "
-                f"than {_DEEPEST} steps; make shortest_dt longer"
+                f"{type(self).__name__}: a delay of {longest:.3g} s at steps of {shortest:.3g} s takes more than "
+                f"{_DEEPEST} steps; make shortest_dt longer"
             )
         if self._depth is None:
             self._depth = math.ceil(steps) + 1 + lost
+        self._shortest = self._shortest_with_room()
 
     def _has_written(self) -> None:
         super()._has_written()
         if self._depth is not None:
-            before, self._shortest = self._shortest, self._room_needed(self._values)[1]
+            before, self._shortest = self._shortest, self._shortest_with_room()
             self._revision += before != self._shortest  # the time step is to be checked again
 
-    def _check_together(self, values: Mapping[str, Any]) -> None:
-        super()._check_together(values)
+    def _shortest_with_room(self) -> float:
+        """Shortest time step [s] at which the delays fit into the memory; not below ``shortest_dt``."""
+        assert self._depth is not None
+        longest, shortest, lost = self._room_needed(self._values)
+        room = self._depth - 1 - lost
+        if room > 0:
+            return max(shortest, longest / room * (1.0 - 1e-6))
+        return shortest if room == 0 and longest == 0.0 else math.inf
+
+    def check_memory(self, values: Mapping[str, Any], dt: float | None) -> None:
+        """Refuse delays that there is no memory for at steps of ``dt`` [s]; None for ``shortest_dt``."""
         if self._depth is None:
             return
         longest, shortest, lost = self._room_needed(values)
+        shortest = shortest if dt is None else max(shortest, dt)
         if math.ceil(longest / shortest * (1.0 - 1e-6)) + 1 + lost > self._depth:
             room = max(self._depth - 1 - lost, 0) * shortest
             losses = f" and {lost} lost messages" if lost else ""
+            steps = f"{shortest:.3g} s{' (shortest_dt)' if dt is None else ''}"
             raise ParameterError(
                 f"{type(self).__name__}: got {longest:.3g} s of delay, spread and jitter; it was built with memory for "
-                f"{room:.3g} s{losses} at steps of {shortest:.3g} s (shortest_dt): build it with the longest delay, "
-                "and with a dropout above 0 if it is to have one"
+                f"{room:.3g} s{losses} at steps of {steps}: build it with the longest delay, and with a dropout above "
+                "0 if it is to have one"
             )
 
     @staticmethod
@@ -237,6 +249,11 @@ class DelayTime(Component):
         longest = np.max(sum(numbers[name] for name in ("delay", "spread", "jitter")), initial=0.0)
         shortest = np.min(numbers["shortest_dt"], initial=math.inf)
         return float(longest), float(shortest), int(LOST_IN_A_ROW) if numbers["dropout"].any() else 0
+
+    @property
+    def shortest_step(self) -> float:
+        """Shortest time step that it takes [s]."""
+        return self._shortest
 
     def longest(self, dt: float) -> np.ndarray:
         """Longest ``delay`` that there is memory for at steps of ``dt`` [s], shape (N,)."""
@@ -248,7 +265,7 @@ class DelayTime(Component):
         """Return the time step of a step [s], or refuse it."""
         if dt is None:
             raise StateError(f"{type(self).__name__} is a delay in seconds: step() needs dt")
-        if not dt >= self._shortest * (1.0 - 1e-5):
+        if not isinstance(dt, SupportsFloat) or not self._shortest * (1.0 - 1e-5) <= float(dt) < math.inf:
             raise StateError(
                 f"dt: got {dt!r}; {type(self).__name__} has room for steps of {self._shortest:.3g} s and longer; "
                 "give it a shorter shortest_dt"
