@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 import subprocess
 import sys
 
@@ -277,7 +279,13 @@ def test_refused_outputs_leave_the_memory_as_it_was(out, said):
         ({"hip": 3}, None, actuon.StructureError, r"source\['hip'\]: got int"),
         (3, JOINTS, actuon.StructureError, "source: got int"),
         ("missing.yaml", JOINTS, actuon.RobotFileError, "missing.yaml"),
-        ("robot.xml", JOINTS, actuon.RobotFileError, "no actuon.yaml beside it"),
+        ("robot.xml", JOINTS, actuon.RobotFileError, "'robot.xml' does not exist"),
+        (
+            actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), effort_mode="tangent"),
+            JOINTS,
+            actuon.StructureError,
+            "joint 'hip': got effort_mode 'tangent'.*must be 'explicit'",
+        ),
     ],
 )
 def test_sources_that_are_none_are_refused(source, joints, error, said):
@@ -288,6 +296,22 @@ def test_sources_that_are_none_are_refused(source, joints, error, said):
 def test_a_joint_that_the_file_leaves_out_is_named(yaml):
     with pytest.raises(actuon.RobotFileError, match="no actuator for joint 'hop'; .*hip"):
         actuon.Motors(yaml, joints=["knee", "hop"])
+
+
+def test_a_robot_without_a_yaml_beside_it_is_refused(tmp_path):
+    (tmp_path / "robot.xml").write_text("<mujoco/>")
+    with pytest.raises(actuon.RobotFileError, match="has no actuon.yaml beside it; write one with 'actuon init'"):
+        actuon.Motors(tmp_path / "robot.xml", JOINTS)
+
+
+@pytest.mark.parametrize("joints", [tuple(JOINTS), np.array(JOINTS), dict.fromkeys(JOINTS), iter(JOINTS)])
+def test_joints_may_be_any_collection_of_names(joints):
+    assert actuon.Motors(PD, joints).joint_names == ("hip", "knee")
+
+
+def test_inputs_that_no_stage_takes_are_refused():
+    with pytest.raises(actuon.ParameterError, match="no stage takes an input 'target_vel'; .*Did you mean 'target_qd'"):
+        actuon.Motors(PD, JOINTS).step(np.zeros(2), np.zeros(2), 0.0, target_vel=np.zeros(2))
 
 
 def test_a_motor_by_name_says_the_gains_that_it_gets(caplog):
@@ -335,6 +359,22 @@ def test_friction_with_an_inertia_is_applied():
     assert not motors.friction.dry.any()
 
 
+def test_friction_follows_new_parameters_at_once(tmp_path):
+    rubbing = actuon.ActuatorConfig(
+        actuon.PDControlConfig(40.0, 1.0),
+        effects=[actuon.FrictionEffectConfig(dynamic=0.5)],
+        sensors=[actuon.DelaySensorConfig(0.02, shortest_dt=0.02)],
+    )
+    motors = actuon.Motors(rubbing, JOINTS)
+    np.testing.assert_allclose(motors.friction.dry, 0.5, rtol=1e-6)
+    motors.save(tmp_path / "motors.npz")
+    motors.step(np.zeros(2), np.zeros(2), 0.1, dt=0.02)
+    motors.randomize({"friction.dynamic": actuon.lab.Uniform(3.0, 3.0)})
+    np.testing.assert_allclose(motors.friction.dry, 1.5, rtol=1e-6)
+    motors.load(tmp_path / "motors.npz")
+    np.testing.assert_allclose(motors.friction.dry, 0.5, rtol=1e-6)
+
+
 @pytest.mark.parametrize("inertia", [0.0, -1.0, np.nan, [1.0, 2.0, 3.0], "heavy"])
 def test_wrong_inertias_are_refused(inertia):
     with pytest.raises(actuon.ParameterError, match="inertia: got"):
@@ -351,6 +391,37 @@ def test_reset_lets_some_robots_forget():
     np.testing.assert_allclose(effort, np.array([[4.0], [12.0], [4.0]]) * np.ones(2), rtol=1e-6)
     motors.reset()
     np.testing.assert_allclose(motors.step(zeros, zeros, 0.5), 20.0, rtol=1e-6)
+
+
+def test_a_motor_that_trips_is_named(caplog):
+    hot = actuon.ActuatorConfig(
+        actuon.PDControlConfig(100.0, 0.0),
+        [
+            actuon.HeatClampingConfig(
+                winding_thermal_resistance=1.0,
+                housing_thermal_resistance=3.0,
+                winding_time_constant=1.0,
+                housing_time_constant=30.0,
+                motor_constant=0.2,
+                max_effort=2.0,
+                derated_effort=2.0,
+                derating_start=50.0,
+                derating_end=60.0,
+                trip_temperature=60.0,
+            )
+        ],
+    )
+    motors = actuon.Motors({"hip": hot, "knee": PD}, num_envs=2)
+    zeros = np.zeros((2, 2))
+    target = np.array([[0.0, 0.0], [1.0, 0.0]])
+    with caplog.at_level(logging.WARNING, "actuon.actuators"):
+        for _ in range(5):
+            effort = motors.step(zeros, zeros, target, dt=1.0)
+    (said,) = [record.message for record in caplog.records]
+    assert "the motor of joint 'hip' of robot 1 has tripped at " in said
+    assert effort[1, 0] == 0.0
+    motors.reset()
+    assert motors.step(zeros, zeros, target, dt=1.0)[1, 0] == 2.0
 
 
 def test_robots_of_one_battery_share_it_and_others_do_not():
@@ -381,9 +452,10 @@ def test_noise_differs_between_joints_and_robots_and_repeats():
     assert len(np.unique(efforts[0])) == 8
 
 
-def test_compiling_ahead_changes_nothing():
+@pytest.mark.parametrize("dt", [None, 0.01])
+def test_compiling_ahead_changes_nothing(dt):
     motors, other = (actuon.Motors(LATE, JOINTS) for _ in range(2))
-    motors.compile()
+    motors.compile(dt)
     for target in (0.1, 0.2, 0.3):
         efforts = [m.step(np.zeros(2), np.zeros(2), target) for m in (motors, other)]
         np.testing.assert_array_equal(*efforts)
@@ -403,6 +475,36 @@ def test_randomized_parameters_are_per_joint_and_robot_and_start_from_the_config
     np.testing.assert_array_equal(motors.step(zeros, zeros, 0.1), nominal)
     motors.randomize({"controller.kp": actuon.lab.Uniform(2.0, 2.0)}, joints=["kn.*"])
     np.testing.assert_allclose(motors.step(zeros, zeros, 0.1), nominal * [1.0, 2.0])
+
+
+SECONDS = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), delay=actuon.TimeDelayConfig(0.01))
+
+
+def arrival(motors, dt):
+    """Time [s] after which a command arrives."""
+    motors.reset()
+    steps = (motors.step([0.0], [0.0], float(k > 0), dt=dt)[0] for k in range(100))
+    return (next(k for k, effort in enumerate(steps) if effort) - 1) * dt
+
+
+@pytest.mark.parametrize("has_stepped", [False, True])
+def test_drawn_delays_have_their_length_at_every_time_step_that_is_taken(has_stepped):
+    motors = actuon.Motors(SECONDS, ["hip"])
+    if has_stepped:
+        motors.step([0.0], [0.0], 0.0, dt=0.005)
+    motors.randomize({"delay.delay": actuon.lab.Uniform(4.0, 4.0)})
+    assert arrival(motors, 0.005) == pytest.approx(0.04)
+    with pytest.raises(actuon.StateError, match=r"dt: got 0\.001; DelayTime has room for steps of 0\.004 s"):
+        motors.step([0.0], [0.0], 1.0, dt=0.001)
+    assert arrival(motors, 0.005) == pytest.approx(0.04)
+    motors.randomize({"delay.delay": actuon.lab.Uniform(1.0, 1.0)})
+    assert arrival(motors, 0.001) == pytest.approx(0.01)
+
+
+def test_drawing_for_no_robot_changes_nothing():
+    motors = actuon.Motors(PD, JOINTS, 2)
+    motors.randomize({"controller.kp": actuon.lab.Uniform(2.0, 2.0)}, envs=[False, False])
+    np.testing.assert_allclose(motors.step(np.zeros((2, 2)), np.zeros((2, 2)), 0.1), 4.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -434,7 +536,33 @@ def test_saved_motors_go_on_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(*efforts)
 
 
-@pytest.mark.parametrize("damage", ["gains", "ring", "joints", "missing"])
+def test_draws_after_loading_start_from_what_the_motors_were_built_with(tmp_path):
+    motors, other = (actuon.Motors(PD, JOINTS) for _ in range(2))
+    motors.randomize({"controller.kp": actuon.lab.Uniform(2.0, 2.0)})
+    motors.save(tmp_path / "motors.npz")
+    other.load(tmp_path / "motors.npz")
+    np.testing.assert_allclose(other.step(np.zeros(2), np.zeros(2), 0.1), 8.0, rtol=1e-6)
+    other.randomize({"controller.kp": actuon.lab.Uniform(1.0, 1.0)})
+    np.testing.assert_allclose(other.step(np.zeros(2), np.zeros(2), 0.1), 4.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda motors: pickle.loads(pickle.dumps(motors))])
+def test_copies_go_on_bit_for_bit_and_apart(copied):
+    motors = actuon.Motors({"hip": PD, "knee": LATE}, num_envs=3, device="cpu")
+    motors.randomize({"controller.kp": actuon.lab.Uniform(0.5, 1.5)}, seed=1)
+    zeros = np.zeros((3, 2))
+    for target in (0.1, 0.2):
+        motors.step(zeros, zeros, target, feedforward=np.ones((3, 2)))
+    other = copied(motors)
+    np.testing.assert_array_equal(other.telemetry().applied_effort, motors.telemetry().applied_effort)
+    expected = [motors.step(zeros, zeros, target) for target in (0.3, 0.4, 0.5)]
+    np.testing.assert_array_equal([other.step(zeros, zeros, target) for target in (0.3, 0.4, 0.5)], expected)
+    other.randomize({"controller.kp": actuon.lab.Uniform(1.0, 1.0)})
+    np.testing.assert_allclose(other.step(zeros, zeros, 0.5), [[20.0, 16.0]] * 3, rtol=1e-6)  # the knee is late
+    np.testing.assert_array_equal(motors.step(zeros, zeros, 0.5)[:, 0], expected[-1][:, 0])
+
+
+@pytest.mark.parametrize("damage", ["gains", "ring", "joints", "missing", "more"])
 def test_files_that_do_not_fit_change_nothing(tmp_path, damage):
     path = tmp_path / "motors.npz"
     motors = actuon.Motors(LATE, JOINTS, 3)
@@ -449,6 +577,8 @@ def test_files_that_do_not_fit_change_nothing(tmp_path, damage):
         contents[ring] = np.full_like(contents[ring], 100_000)
     elif damage == "missing":
         del contents[gains]
+    elif damage == "more":
+        contents[gains.replace(".kp", ".ki")] = contents[gains]
     np.savez(path, **contents)
     other = actuon.Motors(LATE, ["hip", "ankle"] if damage == "joints" else JOINTS, 3)
     other.step(np.zeros((3, 2)), np.zeros((3, 2)), 0.2)

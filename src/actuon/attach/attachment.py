@@ -119,7 +119,16 @@ class Attachment(Remembering, Bounded, Uncopyable):
         robots = [self.articulation.robot_ids[rows] for rows in self._robot_of]
         self._batteries = RobotBatteries(actuators, robots, battery_pool(self.articulation.simulation))
         tripped = self._signals.get(TRIPPED)
-        self._trips = None if tripped is None else Trips(self.articulation, tripped, self._signals.get("temperature"))
+        self._trips = (
+            None
+            if tripped is None
+            else Trips(
+                self.articulation.dof_names,
+                [f"'{path}'" for path in self.articulation.paths],
+                tripped,
+                self._signals.get("temperature"),
+            )
+        )
 
     def _attach(self, columns: np.ndarray, followed: np.ndarray | None = None) -> None:
         """Take these DOFs over. If that fails, the engine is left as it was.
@@ -225,7 +234,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
             self._check_finite(self._to_check)
             self._keep_to_bounds()
             if self._trips is not None:
-                self._trips.look()
+                self._trips.look(self.articulation.simulation.time)
         self._write()
         if self._tangent is not None:
             self._tangent.hand_over(dt, self._bounds)
@@ -291,7 +300,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
         if self._tangent is not None:
             self._tangent.show(efforts[1])
         if self._trips is not None and self._to_check is None:  # on a GPU, a look at each step would wait for it
-            self._trips.look()
+            self._trips.look(self.articulation.simulation.time)
         names = self.articulation.dof_names
         return make_telemetry(names, self._velocity_seen(), *efforts, signals, self.actuators, self._bounds)
 

@@ -204,13 +204,16 @@ class Trips:
     """Says once for each motor that it has tripped: of which joint and robot, when, and how hot it was.
 
     Args:
-        articulation: The robots.
+        joint_names: Names of the joints, in order.
+        robots: What to call each robot. None where there is one.
         tripped: Which motors have, above zero, shape (N, D).
         temperature: Temperatures of the windings [°C], shape (N, D).
     """
 
-    def __init__(self, articulation: Articulation, tripped: wp.array, temperature: wp.array | None):
-        self._articulation = articulation
+    def __init__(
+        self, joint_names: Sequence[str], robots: Sequence[str] | None, tripped: wp.array, temperature: wp.array | None
+    ):
+        self._joint_names, self._robots = joint_names, robots
         self._tripped, self._temperature = tripped, temperature
         self._said = np.zeros(tripped.shape, dtype=bool)
 
@@ -219,22 +222,23 @@ class Trips:
         """Whether `look` would say something, or has to forget what it said."""
         return bool((self._said != (self._tripped.numpy() > 0.0)).any())
 
-    def look(self) -> None:
-        """Say what is new."""
+    def look(self, time: float | None = None) -> None:
+        """Say what is new.
+
+        Args:
+            time: Of the simulation [s]; left out where it is not known.
+        """
         flags = self._tripped.numpy() > 0.0
         new, self._said = flags & ~self._said, flags  # one that was reset is said again
         if np.count_nonzero(new) == 0:
             return
-        robots = self._articulation
         for column in np.flatnonzero(new.any(axis=0)):
             (rows,) = np.nonzero(new[:, column])
-            others = f", and of {len(rows) - 1} more" if len(rows) > 1 else ""
-            hot = "" if self._temperature is None else f" at {self._temperature.numpy()[rows[0], column]:.4g} °C"
             _log.warning(
-                "t = %.6g s: the motor of joint '%s' of '%s'%s has tripped%s; it gives no effort until it is reset",
-                robots.simulation.time,
-                robots.dof_names[column],
-                robots.paths[rows[0]],
-                others,
-                hot,
+                "%sthe motor of joint '%s'%s%s has tripped%s; it gives no effort until it is reset",
+                "" if time is None else f"t = {time:.6g} s: ",
+                self._joint_names[column],
+                "" if self._robots is None else f" of {self._robots[rows[0]]}",
+                f", and of {len(rows) - 1} more" if len(rows) > 1 else "",
+                "" if self._temperature is None else f" at {self._temperature.numpy()[rows[0], column]:.4g} °C",
             )

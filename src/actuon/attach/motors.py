@@ -13,7 +13,7 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,13 +23,15 @@ import warp as wp
 
 from ..actuator import Actuator
 from ..actuator_config import ActuatorConfig, Part
-from ..actuator_state import STRUCTURE, ActuatorState, check_like, check_structure, read_arrays, write_arrays
+from ..actuator_state import STRUCTURE, VERSION, ActuatorState, check_like, check_structure, read_arrays, write_arrays
 from ..arrays import is_read_only, refuse_autograd
 from ..builder import ActuatorBuilder
 from ..components.component import Component
 from ..components.controllers.pd import PDControlConfig
+from ..components.delay_time import DelayTime
 from ..components.effects.friction import EffectFriction, FrictionEffectConfig
 from ..components.limits.battery import ClampingBattery
+from ..declare.effort_mode import EXPLICIT, TANGENT
 from ..errors import (
     ActuonError,
     ArrayError,
@@ -55,7 +57,7 @@ from .engine_inertia import inertia_at_joints, stages_with_ratios
 from .fitted_motors import DrawnMotors
 from .groups.randomisation import Distribution, generator
 from .groups.resolution import matching
-from .motor_supply import number_dofs
+from .motor_supply import TRIPPED, Trips, number_dofs
 from .random_motors import Baseline, randomize_from_fit, randomize_parameters
 from .telemetry import Telemetry, make_telemetry
 
@@ -68,7 +70,12 @@ _FULL_EFFORT = 0.5
 _DAMPING = 0.1237
 """Braking effort at 1 rad/s with default gains, as a share of all that a motor can give: a damping ratio of 0.5 for a
 pendulum of 0.25 m that takes 30 % of it to hold out level."""
+_ANY_DT = 1e6
+"""Longer than time steps are [s]."""
+_NOT_CHECKED = float("nan")
 _COMPUTED = "computed"
+_PARAMETERS = "parameters/"
+"""What names of parameters begin with in a file."""
 _NUMPY_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
 _WARP_FLOATS = (wp.float16, wp.bfloat16, wp.float32, wp.float64)
 _LABELS = {
@@ -117,7 +124,7 @@ class Motors:
     def __init__(
         self,
         source: PathLike | ActuatorConfig | MotorDatasheet | CatalogueMotor | Mapping[str, ActuatorConfig],
-        joints: Sequence[str] | None = None,
+        joints: Iterable[str] | None = None,
         num_envs: int = 1,
         *,
         controller: Part | None = None,
@@ -138,6 +145,7 @@ class Motors:
         self._shape = self.num_envs, len(names)
         self._shapes = (self._shape[1:], self._shape) if self.num_envs == 1 else (self._shape,)
         self._device = wp.get_device(device)
+        self._inertia = inertia
         self.actuators, self._in_simulator = self._build(inertia is not None)
         self._robot_of = [actuator.effort_indices.numpy() // len(names) for actuator in self.actuators]
         if inertia is not None:
@@ -163,6 +171,11 @@ class Motors:
         """Build an actuator per structure, and tell for each whether the simulator solves its friction."""
         builders = {in_simulator: ActuatorBuilder() for in_simulator in (False, True)}
         for column, (name, config) in enumerate(self.configs.items()):
+            if config.effort_mode == TANGENT:
+                raise StructureError(
+                    f"joint '{name}': got effort_mode '{TANGENT}', but a loop of your own takes in no slopes; must be "
+                    f"'{EXPLICIT}'"
+                )
             config = _with_inertia(config) if applies_friction else config
             try:
                 builders[_needs_inertia(config)].add(config, np.arange(self.num_envs) * self._shape[1] + column)
@@ -216,9 +229,19 @@ class Motors:
         self._rows = {name: self._host(name) for name in self._arrays}
         self._tensors: dict[str, Any] = {}
         self._nonzero: set[str] = set()
-        self._dt: float | None = math.nan
-        self._has_stepped = False
+        self._dt: float | None = None
+        """Time step of the last step [s]; None before the first, and where none was given."""
+        self._checked_dt: float | None = _NOT_CHECKED
+        """Time step [s] that all stages can take."""
+        self._friction_is_current = False
+        """Whether the arrays of friction are those of the parameters as they are now."""
         self._baseline: Baseline = {}
+        tripped, temperature = (
+            self._arrays[attr].reshape(self._shape) if attr is not None else None
+            for attr in map(self._signals.get, (TRIPPED, "temperature"))
+        )
+        robots = [f"robot {i}" for i in range(self.num_envs)] if self.num_envs > 1 else None
+        self._trips = None if tripped is None else Trips(self.joint_names, robots, tripped, temperature)
 
     def _host(self, name: str) -> np.ndarray:
         """An array as NumPy has it, shape (N, J): over the same memory on the CPU, a copy of a GPU's."""
@@ -273,15 +296,17 @@ class Motors:
         for name, value in given.items():
             self._put(name, value)
         self._step(self._states, dt)
-        self._has_stepped = True
+        self._dt, self._friction_is_current = dt, True
+        if self._trips is not None and self._device.is_cpu:  # a look at each step would wait for a GPU
+            self._trips.look()
         efforts: _Array = self._efforts(q, out)
         return efforts
 
     def _step(self, states: Sequence[ActuatorState | None], dt: float | None) -> None:
-        if dt is not self._dt:
+        if dt is not self._checked_dt and dt != self._checked_dt:
             for actuator in self.actuators:
                 actuator.check_dt(dt)
-            self._dt = dt
+            self._checked_dt = dt
         arrays = self._arrays
         for actuator, state in zip(self.actuators, states, strict=True):
             actuator.step(arrays, arrays, state, state, dt)
@@ -292,9 +317,8 @@ class Motors:
         """All inputs beside targets by name; None for optional ones that were not given."""
         for name in inputs:
             if name not in self._custom_inputs:
-                raise ParameterError(
-                    f"step: no stage takes an input '{name}'; {listed(name, self._custom_inputs, 'custom inputs')}"
-                )
+                known = ("target_qd", "feedforward", *self._custom_inputs)
+                raise ParameterError(f"step: no stage takes an input '{name}'; {listed(name, known, 'inputs')}")
         for name, asking in self._needed.items():
             if name not in inputs:
                 raise MissingArrayError(f"step: {asking} needs an input '{name}'; pass {name}=, of shape {self._shape}")
@@ -408,11 +432,15 @@ class Motors:
         Raises:
             StateError: A joint diverged, and its motor remembers NaN. Says which.
         """
+        write_arrays(path, self._contents())
+
+    def _contents(self) -> dict[str, np.ndarray]:
+        """Memory and parameters, and a description of the motors, as arrays by name."""
         contents = {STRUCTURE: np.array(self._structure())}
         contents |= {key: stage.parameters()[name].numpy() for key, (stage, name) in self._parameters().items()}
         for prefix, state in self._stateful():
             contents |= {f"{prefix}{key}": array for key, array in state.contents(prefix[:-1]).items()}
-        write_arrays(path, contents)
+        return contents
 
     def load(self, path: PathLike) -> None:
         """Read what `save` wrote; steps go on from it bit for bit.
@@ -423,10 +451,18 @@ class Motors:
         Raises:
             StateError: The file cannot be read, or is of other motors; says how they differ. Nothing is changed then.
         """
-        (contents, version), where = read_arrays(path, "the state of motors"), f"'{path}'"
+        contents, version = read_arrays(path, "the state of motors")
+        self._take(f"'{path}'", contents, version)
+
+    def _take(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> None:
+        """Take over what `_contents` gave, or refuse it whole."""
         check_structure(where, contents, self._structure(), "the state of {}; here are {}")
         changed: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
-        for key, (stage, name) in self._parameters().items():
+        parameters = self._parameters()
+        for key in contents:
+            if key.startswith(_PARAMETERS) and key not in parameters:
+                raise StateError(f"{where}: '{key}' is a parameter that these motors leave out; give it a value first")
+        for key, (stage, name) in parameters.items():
             check_like(where, key, contents.get(key), stage.parameters()[name].numpy())
             changed[id(stage), name] = stage, contents[key]
         try:
@@ -438,9 +474,33 @@ class Motors:
             own = {key.removeprefix(prefix): array for key, array in contents.items() if key.startswith(prefix)}
             parts.append((state, state.upgraded(own, version)))
             state.check(f"{where}: {prefix}", parts[-1][1])
+        for key, (stage, _) in changed.items():  # draws start from what the motors were built with
+            self._baseline.setdefault(key, stage.parameters()[key[1]].numpy().copy())
         write_changed(changed)
+        self._parameters_changed()
         for state, own in parts:
             state.take(own)
+
+    def _parameters_changed(self) -> None:
+        self._checked_dt, self._friction_is_current = _NOT_CHECKED, False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles: motors of the same configs with the same memory and parameters."""
+        places = {key: (id(stage), name) for key, (stage, name) in self._parameters().items()}
+        baseline = {key: self._baseline[place] for key, place in places.items() if place in self._baseline}
+        shown = {name: array.numpy() for name, array in self._arrays.items()}
+        memory = self._contents(), baseline, shown, self._nonzero, self._dt, self._friction_is_current
+        return _copied, (type(self), self.configs, self.num_envs, self._inertia, str(self._device), memory)
+
+    def _restore(self, memory: tuple[Any, ...]) -> None:
+        """Take over the memory that `__reduce__` gave."""
+        contents, baseline, shown, nonzero, self._dt, is_current = memory
+        self._take("copied motors", contents, VERSION)
+        places = self._parameters()
+        self._baseline = {(id(places[key][0]), places[key][1]): values.copy() for key, values in baseline.items()}
+        for name, values in shown.items():
+            self._arrays[name].assign(values)
+        self._nonzero, self._friction_is_current = set(nonzero), is_current
 
     def _structure(self) -> list[str]:
         """What must be the same for a saved state to fit, in words."""
@@ -458,7 +518,7 @@ class Motors:
     def _parameters(self) -> dict[str, tuple[Component, str]]:
         """Parameters of all stages, by their name in a file."""
         return {
-            f"parameters/actuators[{i}]/{position}.{name}": (stage, name)
+            f"{_PARAMETERS}actuators[{i}]/{position}.{name}": (stage, name)
             for i, actuator in enumerate(self.actuators)
             for position, stage in enumerate(actuator.stages)
             for name in (stage.parameters() if stage.config is not None else ())
@@ -494,22 +554,27 @@ class Motors:
         if (parameters is None) == (from_fit is None):
             raise ParameterError("randomize: needs either parameters or from_fit")
         rows = ids_to_reset("envs", envs, self.num_envs)
-        dt = 0.005 if self._dt is None or math.isnan(self._dt) else self._dt
-        robots = list(self.joint_names), dt, self.actuators
+        # before the first step, a delay may have any length; a step that is too short for it is refused
+        robots = list(self.joint_names), _ANY_DT if self._dt is None else self._dt, self.actuators
         if from_fit is not None:
             if joints is not None and not isinstance(joints, Mapping):
                 raise ParameterError("joints: with from_fit, must be a mapping of joints to joints of the file")
-            return randomize_from_fit(*robots, list(self.joint_names), from_fit, joints, rows, seed)
+            drawn = randomize_from_fit(*robots, list(self.joint_names), from_fit, joints, rows, seed)
+            self._parameters_changed()
+            return drawn
         assert parameters is not None
         chosen = list(self.joint_names)
         if joints is not None:
             patterns = [joints] if isinstance(joints, str) else joints
             chosen = [name for pattern in patterns for name in matching("joints", pattern, self.joint_names)]
         randomize_parameters(*robots, self._baseline, parameters, chosen, rows, generator("seed", seed))
+        self._parameters_changed()
         return None
 
     def telemetry(self) -> Telemetry:
         """Return requested, applied and clipped efforts of the last step, and the signals of stages."""
+        if self._trips is not None and not self._device.is_cpu:
+            self._trips.look()
         velocity, computed, applied = (self._host(name).copy() for name in ("joint_qd", _COMPUTED, "joint_f"))
         signals = {signal: self._host(attr).copy() for signal, attr in self._signals.items()}
         names = list(self.joint_names)
@@ -526,8 +591,8 @@ class Motors:
 
     @property
     def friction(self) -> JointFriction:
-        """Friction of the joints, to be set in the simulator, as of the last step; zero where the motors apply it."""
-        with contextlib.nullcontext() if self._has_stepped else self._scratch_step(0.005):
+        """Friction of the joints at the last step, to be set in the simulator; zero where the motors apply it."""
+        with contextlib.nullcontext() if self._friction_is_current else self._scratch_step(None):
             total = {signal: np.zeros(math.prod(self._shape)) for signal in ("dry_friction", "viscous_friction")}
             for actuator, in_simulator in zip(self.actuators, self._in_simulator, strict=True):
                 at = actuator.effort_indices.numpy()
@@ -535,18 +600,26 @@ class Motors:
                     total[signal][at] = self._arrays[self._signals[signal]].numpy()[at]
         return JointFriction(*(values.reshape(self._shapes[0]) for values in total.values()))
 
-    def compile(self, dt: float = 0.005) -> None:
+    def compile(self, dt: float | None = None) -> None:
         """Compile the kernels, which the first step would do otherwise. Changes nothing else.
 
         Args:
-            dt: A time step that all stages can take [s].
+            dt: A time step that all stages can take [s]. Default: that of the last step, or any.
         """
         with self._scratch_step(dt):
             pass
 
     @contextlib.contextmanager
-    def _scratch_step(self, dt: float) -> Iterator[None]:
-        """Step from a fresh state, and give all arrays their values back."""
+    def _scratch_step(self, dt: float | None) -> Iterator[None]:
+        """Step from a fresh state, and give all arrays their values back.
+
+        Args:
+            dt: Time step [s]. Default: that of the last step, or one that all stages can take.
+        """
+        if dt is None:
+            delays = (stage for actuator in self.actuators for stage in actuator.stages if isinstance(stage, DelayTime))
+            shortest = max((delay.shortest_step for delay in delays), default=0.0)
+            dt = max(shortest, 0.005 if self._dt is None else self._dt)
         kept = {name: array.numpy().copy() for name, array in self._arrays.items()}
         try:
             self._step([actuator.state() for actuator in self.actuators], dt)
@@ -593,17 +666,34 @@ def actuator_with(motor: MotorDatasheet, controller: Part | None = None) -> Actu
     return motor.actuator(PDControlConfig(float(f"{most / _FULL_EFFORT:.2g}"), float(f"{most * _DAMPING:.2g}")))
 
 
-def _joint_names(source: Any, joints: Sequence[str] | None) -> list[str]:
+def _copied(
+    kind: type[Motors],
+    configs: dict[str, ActuatorConfig],
+    num_envs: int,
+    inertia: ArrayLike | None,
+    device: str,
+    memory: tuple[Any, ...],
+) -> Motors:
+    """Make copied motors."""
+    motors = kind(configs, num_envs=num_envs, inertia=inertia, device=device)
+    motors._restore(memory)
+    return motors
+
+
+def _joint_names(source: Any, joints: Iterable[str] | None) -> list[str]:
     if joints is None and isinstance(source, Mapping):
         joints = list(source)
-    if isinstance(joints, str) or not isinstance(joints, Sequence) or not all(isinstance(name, str) for name in joints):
+    is_list = isinstance(joints, Iterable) and not isinstance(joints, str)
+    names = list(joints) if is_list else []
+    if not is_list or not all(isinstance(name, str) for name in names):
         raise StructureError(f"joints: got {shown(joints)}; must be a list of names, in the order of the arrays")
+    joints = [str(name) for name in names]
     if not joints:
         raise StructureError("joints: got no names; must be one or more")
     twice = [name for i, name in enumerate(joints) if name in joints[:i]]
     if twice:
         raise StructureError(f"joints: got '{twice[0]}' twice; a joint has one motor")
-    return list(joints)
+    return joints
 
 
 def _configs(source: Any, names: list[str], controller: Part | None, allow_torch: bool) -> list[ActuatorConfig]:
@@ -626,8 +716,8 @@ def _configs(source: Any, names: list[str], controller: Part | None, allow_torch
     for name in names:
         if name not in found:
             raise RobotFileError(
-                f"{where}: has no actuator for joint '{name}'; {listed(name, known, 'joints that have one')}. Leave "
-                "joints without a motor out of joints="
+                f"{where}: has no actuator for joint '{name}'; leave it out of joints= if it has no motor; "
+                f"{listed(name, known, 'joints that have one')}"
             )
         if not isinstance(found[name], ActuatorConfig):
             raise StructureError(f"source['{name}']: got {type(found[name]).__name__}; must be an ActuatorConfig")
@@ -665,6 +755,8 @@ def _read(path: Path, names: list[str], allow_torch: bool) -> tuple[dict[str, Ac
     else:
         beside = yaml_beside(path) if suffix in _ROBOT else path
         if beside is None:
+            if not path.exists():
+                raise RobotFileError(f"'{path}' does not exist")
             raise RobotFileError(
                 f"{path}: has no actuon.yaml beside it; write one with 'actuon init', or pass its path"
             )

@@ -133,7 +133,7 @@ def randomize_parameters(
                         f"{path}: drew {numbers.max():.4g}; the delay has room for {most[chain.at].min():.4g}"
                     )
                 values[chain.at] = np.rint(numbers) if place.declared.integer else numbers
-        if not found:
+        if not found and rows.size:
             raise refusal or ParameterError(f"{path}: no joint has an actuator")
     check_changed(new, dt)
     write_changed(new)
