@@ -396,9 +396,8 @@ class Motors:
         """The efforts of the last step, in ``out`` or in a new array like ``q``."""
         if _is_tensor(q if out is None else out):
             if self._device.is_cpu:
-                effort = sys.modules["torch"].from_numpy(self._rows["joint_f"])
-            else:
-                effort = self._tensor("joint_f")
+                return _to_tensor(self._rows["joint_f"], q, out)
+            effort = self._tensor("joint_f")
             if out is not None:
                 return out.copy_(effort.view(tuple(out.shape)))
             dtype = q.dtype if q.is_floating_point() else effort.dtype
@@ -791,12 +790,24 @@ def _is_tensor(value: Any) -> bool:
 
 def _tensor_to_numpy(value: Any, label: str) -> np.ndarray:
     """A PyTorch tensor as a NumPy array, over the same memory where there can be one."""
-    torch = sys.modules["torch"]
     try:
-        array: np.ndarray = (value.float() if value.dtype is torch.bfloat16 else value).detach().cpu().numpy()
-        return array
-    except (RuntimeError, TypeError) as error:  # sparse, or without data
-        raise ArrayTypeError(f"{label}: got a tensor that NumPy cannot read: {error}") from error
+        array: np.ndarray = value.numpy()
+    except (RuntimeError, TypeError):  # under no_grad, on a GPU, or of a float that NumPy does not know
+        try:
+            torch = sys.modules["torch"]
+            array = (value.float() if value.dtype is torch.bfloat16 else value).numpy(force=True)
+        except (RuntimeError, TypeError) as error:  # sparse, or without data
+            raise ArrayTypeError(f"{label}: got a tensor that NumPy cannot read: {error}") from error
+    return array
+
+
+def _to_tensor(efforts: np.ndarray, q: Any, out: Any) -> Any:
+    """The efforts in ``out``, or in a new tensor like ``q``; of float32 where ``q`` does not hold floats."""
+    torch = sys.modules["torch"]
+    if out is not None:
+        return out.copy_(torch.from_numpy(efforts.reshape(out.shape)))
+    new = torch.from_numpy(efforts.reshape(q.shape).astype(np.float64 if q.dtype is torch.float64 else np.float32))
+    return new.to(q.device, q.dtype if q.is_floating_point() else new.dtype)
 
 
 def _is_spread_out(tensor: Any) -> bool:
