@@ -19,7 +19,7 @@ import warp as wp
 
 from scripts.machine import machine
 
-from . import chains, environments, first_use, groups, motors, networks, robots, sizes, tangents
+from . import arrays, chains, environments, first_use, groups, motors, networks, robots, sizes, tangents
 from .gate import Disagreement, Gate
 from .runner import Table, use_avx2
 
@@ -35,6 +35,7 @@ PARTS = {
     "groups": Part(groups.measure_groups, groups.GATE),
     "chains": Part(chains.measure_chains, chains.GATE),
     "sizes": Part(sizes.measure_sizes, sizes.GATE),
+    "arrays": Part(arrays.measure_arrays, arrays.GATE),
     "motors": Part(motors.measure_motors, motors.GATE),
     "tangents": Part(tangents.measure_tangents, tangents.GATE),
     "networks": Part(networks.measure_networks, networks.GATE),

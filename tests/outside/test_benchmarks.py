@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("newton.actuators")
 pytest.importorskip("gymnasium")
 
-from benchmarks import contenders, environments, groups, motors, networks, robots, tangents
+from benchmarks import arrays, contenders, environments, groups, motors, networks, robots, tangents
 from benchmarks.__main__ import GATES, PARTS, main
 from benchmarks.gate import Disagreement
 
@@ -47,6 +47,7 @@ def test_contenders_agree(part):
         ("groups", groups.TorchLean, "step"),
         ("chains", contenders.ActuonInPlace, "efforts"),
         ("sizes", contenders.ActuonCaptured, "efforts"),
+        ("arrays", arrays.ActuonMotors, "efforts"),
         ("motors", motors.StagedMotor, "efforts"),
         ("networks", networks.TorchNetwork, "step"),
         ("robots", robots.BareLoop, "positions"),
