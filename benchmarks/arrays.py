@@ -12,7 +12,7 @@ import numpy as np
 
 import actuon
 
-from .contenders import JOINTS, RANGES, NewtonActuators, Problem
+from .contenders import JOINTS, RANGES, Contender, NewtonActuators, Problem
 from .gate import Gate, require_agreement
 from .runner import TIMES_HEADER, Stepper, Table, grouped, measure, progress, times_faster
 
@@ -70,7 +70,7 @@ class NewtonMotors(OnArrays):
 
     def __init__(self, problem: Problem, given: list[Arrays]):
         super().__init__(problem, given)
-        self.newton = NewtonActuators(problem)
+        self.newton: Contender = NewtonActuators(problem)
         for name in ("joint_target_qd", "joint_act"):
             getattr(self.newton.sim, name).zero_()
 

@@ -375,6 +375,25 @@ def test_friction_follows_new_parameters_at_once(tmp_path):
     np.testing.assert_allclose(motors.friction.dry, 0.5, rtol=1e-6)
 
 
+def test_networks_compile_and_step_at_the_rate_that_they_were_trained_at(tmp_path):
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(module, path, input_order="pos_vel", input_idx=[0], sample_dt=0.04)
+    learned = actuon.ActuatorConfig(
+        actuon.NeuralControlConfig(str(path)),
+        effects=[actuon.FrictionEffectConfig(dynamic=0.5)],
+        control_every=2,
+    )
+    motors = actuon.Motors({"hip": learned, "knee": PD})
+    np.testing.assert_allclose(motors.friction.dry, [0.5, 0.0], rtol=1e-6)
+    motors.compile()
+    effort = motors.step(np.zeros(2), np.array([0.3, 0.3]), 0.1, dt=0.02)
+    with torch.no_grad():
+        expected = module(torch.tensor([0.1, 0.3])).item()
+    np.testing.assert_allclose(effort, [expected, 3.7], rtol=1e-5)
+
+
 @pytest.mark.parametrize("inertia", [0.0, -1.0, np.nan, [1.0, 2.0, 3.0], "heavy"])
 def test_wrong_inertias_are_refused(inertia):
     with pytest.raises(actuon.ParameterError, match="inertia: got"):

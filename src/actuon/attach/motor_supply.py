@@ -237,8 +237,8 @@ class Trips:
             _log.warning(
                 "%sthe motor of joint '%s'%s%s has tripped%s; it gives no effort until it is reset",
                 "" if time is None else f"t = {time:.6g} s: ",
-                self._joint_names[column],
-                "" if self._robots is None else f" of {self._robots[rows[0]]}",
+                self._joint_names[int(column)],
+                "" if self._robots is None else f" of {self._robots[int(rows[0])]}",
                 f", and of {len(rows) - 1} more" if len(rows) > 1 else "",
                 "" if self._temperature is None else f" at {self._temperature.numpy()[rows[0], column]:.4g} °C",
             )

@@ -473,8 +473,8 @@ class Motors:
             own = {key.removeprefix(prefix): array for key, array in contents.items() if key.startswith(prefix)}
             parts.append((state, state.upgraded(own, version)))
             state.check(f"{where}: {prefix}", parts[-1][1])
-        for key, (stage, _) in changed.items():  # draws start from what the motors were built with
-            self._baseline.setdefault(key, stage.parameters()[key[1]].numpy().copy())
+        for stage, name in parameters.values():  # draws start from what the motors were built with
+            self._baseline.setdefault((id(stage), name), stage.parameters()[name].numpy().copy())
         write_changed(changed)
         self._parameters_changed()
         for state, own in parts:
@@ -613,12 +613,9 @@ class Motors:
         """Step from a fresh state, and give all arrays their values back.
 
         Args:
-            dt: Time step [s]. Default: that of the last step, or one that all stages can take.
+            dt: Time step [s]. Default: one that all stages can take.
         """
-        if dt is None:
-            delays = (stage for actuator in self.actuators for stage in actuator.stages if isinstance(stage, DelayTime))
-            shortest = max((delay.shortest_step for delay in delays), default=0.0)
-            dt = max(shortest, 0.005 if self._dt is None else self._dt)
+        dt = self._possible_dt() if dt is None else dt
         kept = {name: array.numpy().copy() for name, array in self._arrays.items()}
         try:
             self._step([actuator.state() for actuator in self.actuators], dt)
@@ -626,6 +623,17 @@ class Motors:
         finally:
             for name, values in kept.items():
                 self._arrays[name].assign(values)
+
+    def _possible_dt(self) -> float:
+        """The time step of the last step, or one that delays and networks can take [s]."""
+        shortest, trained_at = 0.0, 0.005
+        for actuator in self.actuators:
+            for stage in actuator.stages:
+                if isinstance(stage, DelayTime):
+                    shortest = max(shortest, stage.shortest_step)
+                if getattr(stage, "sample_dt", None):
+                    trained_at = stage.sample_dt / actuator.control_every
+        return max(shortest, trained_at if self._dt is None else self._dt)
 
     @property
     def custom_inputs(self) -> tuple[str, ...]:
@@ -645,7 +653,7 @@ class Motors:
         if left:
             found.append(f"friction of {', '.join(left)} (motors.friction; inertia= lets the motors apply it)")
         if found:
-            _log.warning("to be set in the simulator: %s", ", ".join(found))
+            _log.warning("the simulator should hold the %s", " and the ".join(found))
 
     def __repr__(self) -> str:
         chains = f"{len(self.actuators)} kernel{'s' * (len(self.actuators) != 1)}"
@@ -682,17 +690,15 @@ def _copied(
 def _joint_names(source: Any, joints: Iterable[str] | None) -> list[str]:
     if joints is None and isinstance(source, Mapping):
         joints = list(source)
-    is_list = isinstance(joints, Iterable) and not isinstance(joints, str)
-    names = list(joints) if is_list else []
-    if not is_list or not all(isinstance(name, str) for name in names):
+    names = list(joints) if isinstance(joints, Iterable) and not isinstance(joints, str) else None
+    if names is None or not all(isinstance(name, str) for name in names):
         raise StructureError(f"joints: got {shown(joints)}; must be a list of names, in the order of the arrays")
-    joints = [str(name) for name in names]
-    if not joints:
+    if not names:
         raise StructureError("joints: got no names; must be one or more")
-    twice = [name for i, name in enumerate(joints) if name in joints[:i]]
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
     if twice:
         raise StructureError(f"joints: got '{twice[0]}' twice; a joint has one motor")
-    return joints
+    return [str(name) for name in names]
 
 
 def _configs(source: Any, names: list[str], controller: Part | None, allow_torch: bool) -> list[ActuatorConfig]:

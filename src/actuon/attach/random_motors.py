@@ -130,7 +130,8 @@ def randomize_parameters(
                 most = _room(stage, place.name, dt)
                 if most is not None and (numbers > most[chain.at]).any():
                     raise ParameterError(
-                        f"{path}: drew {numbers.max():.4g}; the delay has room for {most[chain.at].min():.4g}"
+                        f"{path}: drew {numbers.max():.4g}; the delay has room for {most[chain.at].min():.4g}; build "
+                        "it with the longest"
                     )
                 values[chain.at] = np.rint(numbers) if place.declared.integer else numbers
         if not found and rows.size:
