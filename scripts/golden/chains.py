@@ -103,6 +103,7 @@ _LOW_PASS = _stage("SensorLowPass", time_constant=uniform(0.005, 0.05))
 _LATE_SENSOR = _stage("SensorDelay", delay=uniform(0.0, 0.02))
 _LATE = _stage("DelayTime", delay=uniform(0.0, 0.02))
 _LATE_BETWEEN = _stage("DelayInterpolated", delay=uniform(0.0, 0.02))
+_LOW_PASS_COMMANDS = _stage("DelayLowPass", time_constant=uniform(0.0, 0.05))
 _SERVO = _stage(
     "ControllerServoPWM",
     kp=uniform(0.1, 2.0),
@@ -271,6 +272,7 @@ CHAINS: dict[str, Chain] = (
         "coupled": Chain((_PD, _COUPLED, _MAX), fusible=False, step=2),
         "delay in seconds": Chain((_LATE, _PD)),
         "delay interpolated": Chain((_LATE_BETWEEN, _PD)),
+        "delay by a low-pass": Chain((_LATE, _LOW_PASS_COMMANDS, _PD)),
         "delay of feedback": Chain((_LATE_SENSOR, _LATE, _PD)),
         "delay random": Chain(
             (

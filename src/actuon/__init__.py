@@ -24,6 +24,7 @@ from .components.controllers.servo_pwm import (
     ServoPWMControlConfig as ServoPWMControlConfig,
 )
 from .components.delay import Delay as Delay, DelayConfig as DelayConfig
+from .components.delay_low_pass import DelayLowPass as DelayLowPass, LowPassDelayConfig as LowPassDelayConfig
 from .components.delay_time import (
     DelayInterpolated as DelayInterpolated,
     DelaySensorConfig as DelaySensorConfig,

@@ -16,6 +16,7 @@ from .arrays import index_array, read_array, read_custom, read_feedforward, read
 from .components.component import Component, unchanged_on_failure
 from .components.controllers.controller import Controller
 from .components.delay import Delay
+from .components.delay_low_pass import DelayLowPass
 from .components.delay_time import DelayTime
 from .components.effects.effect import Effect
 from .components.limits.clamping import Clamping, check_limits_first
@@ -90,7 +91,7 @@ class Actuator(ActuatorStages):
         self,
         indices: IndexLike,
         controller: Controller | Config | NewtonPart | None = None,
-        delay: Delay | DelayTime | Config | NewtonPart | None = None,
+        delay: Delay | DelayTime | DelayLowPass | Config | NewtonPart | None = None,
         clamping: Sequence[Clamping | Config | NewtonPart] | None = None,
         pos_indices: IndexLike | None = None,
         target_pos_indices: IndexLike | None = None,

@@ -8,6 +8,7 @@ from typing import TypeVar
 from .components.component import Component
 from .components.controllers.controller import Controller
 from .components.delay import Delay
+from .components.delay_low_pass import DelayLowPass
 from .components.delay_time import DelayTime
 from .components.effects.effect import Effect
 from .components.limits.clamping import Clamping
@@ -43,8 +44,8 @@ class ActuatorStages:
         return self.controller
 
     @property
-    def delay(self) -> Delay | DelayTime | None:
-        """Delay of the commands; None in a chain without one."""
+    def delay(self) -> Delay | DelayTime | DelayLowPass | None:
+        """Delay of the commands, the first of several; None in a chain without one."""
         found = (stage for stage in self._stages if stage.kind is ComponentKind.DELAY)
         return next(found, None)  # type: ignore[return-value]
 

@@ -62,7 +62,7 @@ class ActuatorState:
 
     @property
     def delay_state(self) -> Any:
-        """Ring of past commands; None without a delay."""
+        """State of the delay, such as its ring of past commands; None without a delay."""
         return self._of_kind(ComponentKind.DELAY)
 
     def _of_kind(self, kind: ComponentKind) -> Any:

@@ -14,8 +14,9 @@ CHAINS = {
     "backlash": ([FREE, actuon.BacklashTransmissionConfig(0.02, 2000.0, 0.01, 1.0)], 0.05),
     "spring": ([FREE, actuon.SeriesElasticTransmissionConfig(500.0, 0.01, 1.0)], 0.02),
     "differentiated": ([actuon.DifferentiatedSensorConfig(), actuon.PDControlConfig(0.0, 1.0)], 0.05),
+    "low-pass of commands": ([actuon.LowPassDelayConfig(0.05), actuon.PDControlConfig(20.0, 0.0)], 0.05),
 }
-"""Stages, and how much their efforts may differ far from zero [N·m]; they differed by 2, 2 and 0.95."""
+"""Stages, and how much their efforts may differ far from zero [N·m]; the first three differed by 2, 2 and 0.95."""
 
 
 def wheel(far, mean, kind=np.float32):

@@ -18,6 +18,7 @@ RANGES = {
     "SensorEncoder": {"resolution": (1e-3, 5e-3), "bias": (-0.1, 0.1)},
     "SensorDifferentiated": {"time_constant": (0.01, 0.05)},
     "SensorLowPass": {"time_constant": (0.005, 0.05)},
+    "DelayLowPass": {"time_constant": (0.005, 0.05)},
     "ControllerPD": {"kp": (10, 60), "kd": (0, 0.2)},
     "ControllerServoPWM": {
         "kp": (0.1, 2.0),
@@ -84,7 +85,7 @@ CHAINS = {
         "EffectRipple",
     ),
     "servo": ("SensorLowPass", "ClampingBattery", "ControllerServoPWM", "ClampingHeat"),
-    "between": ("ControllerPD", "TransmissionSeriesElastic", "TransmissionBacklash"),
+    "between": ("DelayLowPass", "ControllerPD", "TransmissionSeriesElastic", "TransmissionBacklash"),
     "one volt": ("ControllerServoPWM", "ClampingVoltage"),
 }
 EVERY = pytest.mark.parametrize("name", CHAINS)
@@ -224,7 +225,10 @@ ENDS = {
     ],
     "servo": [{"ki": 0.0, "max_duty": 0.0, "time_constant": 0.0, "full_voltage": 0.0, "empty_voltage": 0.0}],
     "one volt": [{"max_current": np.inf, "dead_band": 0.0}],
-    "between": [{"stiffness": 1e8, "damping": 0.0}, {"stiffness": 1e-6, "damping": 1e6, "gap": 0.0}],
+    "between": [
+        {"stiffness": 1e8, "damping": 0.0, "time_constant": 0.0},
+        {"stiffness": 1e-6, "damping": 1e6, "gap": 0.0},
+    ],
 }
 
 
@@ -273,7 +277,12 @@ CONFIGS = {
         transmission=actuon.SeriesElasticTransmissionConfig(300.0, 0.02, 1.0),
     ),
     "backlash": actuon.ActuatorConfig(
-        actuon.PDControlConfig(40.0, 1.0), transmission=actuon.BacklashTransmissionConfig(0.01, 1e4, 0.02)
+        actuon.PDControlConfig(40.0, 1.0),
+        delay=actuon.LowPassDelayConfig(0.05),
+        transmission=actuon.BacklashTransmissionConfig(0.01, 1e4, 0.02),
+    ),
+    "late and filtered": actuon.ActuatorConfig(
+        stages=[actuon.TimeDelayConfig(0.01), actuon.LowPassDelayConfig(0.05), actuon.PDControlConfig(40.0, 1.0)]
     ),
 }
 
@@ -284,4 +293,6 @@ def test_motors_travel_in_yaml_and_usd(name, tmp_path):
     actuon.save_actuators(tmp_path / "actuon.yaml", [entry])
     assert actuon.load_actuators(tmp_path / "actuon.yaml") == [entry]
     stage = robot()
-    assert actuon.parse_actuator_prim(add(stage, CONFIGS[name])).config == CONFIGS[name]
+    parsed = actuon.parse_actuator_prim(add(stage, CONFIGS[name]))
+    assert parsed.config == CONFIGS[name]
+    assert parsed.delay_steps is None

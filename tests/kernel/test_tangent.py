@@ -53,6 +53,7 @@ CHAINS = {
         (actuon.EffectFriction, (0.5, 0.1, 0.7, 0.2, 1.5, 0.1, 0.05, None, None, None, None, 0.01)),
     ],
     "spring": [PD, (actuon.TransmissionSeriesElastic, (300.0, 0.02, 1.0)), DC],
+    "filtered commands": [(actuon.DelayLowPass, (0.02,)), PD, MAX],
     "backlash": [PD, (actuon.TransmissionBacklash, (0.01, 300.0, 0.02, 1.0)), DC],
     "linkage, ripple and noise": [
         PD,

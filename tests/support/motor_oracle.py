@@ -204,6 +204,19 @@ class SensorLowPass(Stage):
         s["seen_qd"] = self.shown
 
 
+class DelayLowPass(Stage):
+    def first(self):
+        return dict.fromkeys(("target_q", "target_qd", "feedforward"), np.nan)
+
+    def law(self, s, dt):
+        share = 1 - np.exp(-dt / np.maximum(self.v["time_constant"], 1e-300))
+        for name in self.first():
+            command, shown = s[name], getattr(self, name)
+            shown = np.where(np.isnan(shown) | (self.v["time_constant"] == 0.0), command, shown)
+            setattr(self, name, shown + share * (command - shown))
+            s[name] = shown
+
+
 class Between(Stage):
     """A motor with an inertia of its own between the joint and the stages after."""
 

@@ -70,8 +70,8 @@ class ActuatorParsed:
 
     @property
     def delay_steps(self) -> int | None:
-        """Lag of the commands [steps], or None where there is no delay."""
-        return next((v["delay_steps"] for kind, _, v in self._specs() if kind is ComponentKind.DELAY), None)
+        """Lag of the commands [steps], or None where there is no delay in steps."""
+        return next((values["delay_steps"] for _, _, values in self._specs() if "delay_steps" in values), None)
 
 
 def carried(actuator: ActuatorConfig) -> list[tuple[Config, Registered]]:

@@ -23,6 +23,7 @@ from actuon import (
     FrictionEffectConfig,
     GearTransmissionConfig,
     HeatClampingConfig,
+    LowPassDelayConfig,
     MaxEffortClampingConfig,
     MujocoSimulation,
     NoiseEffectConfig,
@@ -132,11 +133,20 @@ class Pair:
         (ActuatorConfig(PD), FEW),
         (LATE, SOME),
         (ActuatorConfig(PD, [LIMIT], TimeDelayConfig(0.006, jitter=0.003), effects=[NoiseEffectConfig(0.3)]), SOME),
+        (ActuatorConfig(stages=[TimeDelayConfig(0.006), LowPassDelayConfig(0.01), PD, LIMIT]), FEW),
         (ActuatorConfig(PIDControlConfig(60.0, 5.0, 1.5), transmission=GearTransmissionConfig(6.0, 0.9)), FEW),
         (ActuatorConfig(PD, effects=[FrictionEffectConfig(0.4, 0.1, 0.6, 0.1)]), SOME),
         ([LATE, ActuatorConfig(PD), LATE, ActuatorConfig(PD, [LIMIT], DelayConfig(1))], SOME),
     ],
-    ids=["stateless", "late and limited", "noise and jitter", "gear and integral", "friction", "of several kinds"],
+    ids=[
+        "stateless",
+        "late and limited",
+        "noise and jitter",
+        "late and filtered",
+        "gear and integral",
+        "friction",
+        "of several kinds",
+    ],
 )
 def test_bits_of_steps_one_by_one(config, robots, rng):
     """Physics, efforts, signals and what actuators remember, in groups that are whole and not."""

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""Low-pass of the commands: target position, target velocity and feedforward, each by itself.
+
+.. math:: T\,\dot y + y = u
+
+by its exact solution for a command :math:`u` that is constant over the step. The controller sees :math:`y` as it is
+when the step begins, before the command of that step has an effect:
+
+.. math:: y_{k+1} = u_k + (y_k - u_k)\,e^{-\Delta t/T}
+
+The first command after a reset passes as it is, and :math:`y` starts from it. With :math:`T = 0` all commands pass as
+they are.
+
+The state holds the last command and how far :math:`y` is from it, and not :math:`y`: rounding to 32 bits then is a
+share of that distance, also where the position is 10⁴ rad.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import warp as wp
+
+from ..declare.config import Config
+from ..declare.parameter import param
+from ..declare.registry import ComponentKind
+from ..kernel.structure import COMMANDS
+from ..typing import ArrayLike
+from .component import Component
+from .numerics import SHORTEST
+
+
+@dataclass(frozen=True)
+class LowPassDelayConfig(Config):
+    """A low-pass of the commands."""
+
+    schema = "ActuonLowPassDelayAPI"
+
+    time_constant: float = param("s", "Time constant: 1/(2π · cut-off frequency). 0 switches it off.", minimum=0.0)
+
+
+@wp.func
+def behind(command: float, last: float, lag: float, is_running: float, time_constant: float):
+    """How far the filter's output is from a command."""
+    return wp.where(is_running > 0.0, wp.where(time_constant > 0.0, last - command + lag, 0.0), 0.0)
+
+
+@wp.func
+def low_pass_commands_law(
+    target_q: float,
+    target_qd: float,
+    feedforward: float,
+    dt: float,
+    last_q: float,
+    last_qd: float,
+    last_feedforward: float,
+    lag_q: float,
+    lag_qd: float,
+    lag_feedforward: float,
+    is_running: float,
+    time_constant: float,
+):
+    q = behind(target_q, last_q, lag_q, is_running, time_constant)
+    qd = behind(target_qd, last_qd, lag_qd, is_running, time_constant)
+    effort = behind(feedforward, last_feedforward, lag_feedforward, is_running, time_constant)
+    left = wp.exp(-dt / wp.max(time_constant, SHORTEST))
+    return (
+        target_q + q,
+        target_qd + qd,
+        feedforward + effort,
+        target_q,
+        target_qd,
+        feedforward,
+        q * left,
+        qd * left,
+        effort * left,
+        1.0,
+    )
+
+
+class DelayLowPass(Component):
+    """First-order low-pass of the commands, per DOF, as of a servo that smooths its targets.
+
+    Args:
+        time_constant: Time constants [s], shape (N,). 0 passes commands as they are.
+    """
+
+    kind = ComponentKind.DELAY
+    config = LowPassDelayConfig
+    law = low_pass_commands_law
+    STATES = ("last_q", "last_qd", "last_feedforward", "lag_q", "lag_qd", "lag_feedforward", "is_running")
+    _returns = COMMANDS
+
+    def __init__(self, time_constant: ArrayLike):
+        super().__init__(time_constant)
