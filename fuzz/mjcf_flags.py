@@ -57,6 +57,8 @@ class Value:
         reference: Attributes of the robot that it is compared with. Default: the same.
         reason: Why these differ.
         ways: Ways in which they do. Default: all.
+        left_out: Attributes of the robot that what ``init`` writes is compared with, where it says that it leaves
+            something out. Default: the same.
         apart: How far motions may be apart there [rad]. Default: that of the way.
     """
 
@@ -64,10 +66,13 @@ class Value:
     reference: Attributes | None = None
     reason: str = ""
     ways: tuple[str, ...] | None = None
+    left_out: Attributes | None = None
     apart: float | None = None
 
     def compared_with(self, way: str) -> Attributes:
         """Attributes of the robot that it is compared with."""
+        if way == "init" and self.left_out is not None:
+            return self.left_out
         is_other = self.reference is not None and (self.ways is None or way in self.ways)
         return self.reference if is_other and self.reference is not None else self.given
 
@@ -267,7 +272,7 @@ def _flag(name: str, text: str) -> Value:
     if text == "disable" and name in ("frictionloss", "constraint"):
         reason = "a friction stage holds, whatever the engine leaves out"
         others = {"limit": "disable", "contact": "disable"} if name == "constraint" else {}
-        return Value(given, others, reason, ("replaced",), 0.05)
+        return Value(given, others, reason, ("replaced",), apart=0.05)
     return Value(given)
 
 
@@ -275,13 +280,14 @@ def _value(element: str, attribute: str, given: Attributes) -> Value:
     lags = {"timeconst", "delay", "dyntype", "actearly", "actdim", "dynprm", "actlimited", "actrange"}
     if element in SERVOS and lags & given.keys() and given.get("dyntype") != "none":
         plain = {name: text for name, text in given.items() if name not in lags | {"nsample", "interp"}}
-        return Value(given, plain, WITHOUT_LAG, LAGS, None)
+        left_out = {name: text for name, text in given.items() if name not in ("actearly", "actlimited", "actrange")}
+        return Value(given, plain, WITHOUT_LAG, LAGS, left_out if left_out != given else None)
     if {"actuatorfrcrange", "forcerange"} & given.keys():
         reason = "a tangent at a limit is evaluated again where the step ends; a servo of MuJoCo is clipped before"
-        return Value(given, given.copy(), reason, ("tangent",), 0.02)
+        return Value(given, given.copy(), reason, ("tangent",), apart=0.02)
     if element == "pid" and {"ki", "slewmax"} & given.keys():
         plain = {name: text for name, text in given.items() if name not in ("ki", "imax", "slewmax")}
-        return Value(given, plain, "the gains of a servo say nothing of its integral and slope", (*LAGS, "init"))
+        return Value(given, plain, "the gains of a servo say nothing of its integral and slope", LAGS, plain)
     return Value(given)
 
 
@@ -420,11 +426,12 @@ def check_one(element: str, way: str, value: Value) -> str:
         with driven.simulation:
             found = driven.motion()
             driven.attached.close()
+        if way == "init":
+            text = (Path(folder) / "robot.actuon.yaml").read_text()
+            assert ("# Left out: " in text) == (value.left_out is not None), f"it says what is left out wrongly: {text}"
     expected = own_motion(own, "servo" if own.kind in SERVOS else "reference")
     apart = np.abs(found - expected).max()
     most = value.apart if value.apart is not None and value.compared_with(way) is not value.given else APART[way]
-    if way == "init" and value.reason == WITHOUT_LAG:
-        most = 0.02  # a lag in whole steps, or by another filter
     assert apart <= most, f"{apart:.3g} rad apart; may be {most:g}"
     return "compared"
 

@@ -224,6 +224,23 @@ def stepped_by_mujoco(path, controls):
     return moved
 
 
+def moved_by_actuators(path, targets):
+    """Positions under the actuators beside a robot."""
+    moved = []
+    with actuon.MujocoSimulation(path) as simulation, actuon.ArticulationActuators("base") as actuators:
+        for target in targets:
+            actuators.articulation.set_dof_position_targets([[target]])
+            simulation.step()
+            moved.append(actuators.articulation.get_dof_positions().numpy()[0, 0])
+    return moved
+
+
+TARGETS = np.where(np.arange(200) < 50, 0.0, np.where(np.arange(200) < 120, 0.5, -0.3))
+POSITION = '<position name="servo" joint="hinge" kp="20" kv=".5" {}/>'
+GENERAL = '<general name="servo" joint="hinge" gear="2" gainprm="5" biastype="affine" biasprm="0 -5 -.1" {}/>'
+SCALED = '<general name="servo" joint="hinge" gainprm="10" biastype="affine" biasprm="0 -20 -.5" {}/>'
+
+
 @pytest.mark.parametrize(
     ("late", "dt", "atol"),
     [
@@ -236,18 +253,93 @@ def stepped_by_mujoco(path, controls):
     ],
 )
 def test_a_late_servo_moves_as_late_with_actuators(late, dt, atol, tmp_path):
-    path = hinge(tmp_path / "late.xml", f'<position name="servo" joint="hinge" kp="20" kv=".5" {late}/>', dt)
-    targets = np.where(np.arange(200) < 50, 0.0, 0.5)
+    path = hinge(tmp_path / "late.xml", POSITION.format(late), dt)
     text, _ = written(path)
     assert "# delay of the position servo 'servo'" in text
+    np.testing.assert_allclose(moved_by_actuators(path, TARGETS), stepped_by_mujoco(path, TARGETS), rtol=0, atol=atol)
+    assert "delay" in command("inspect", path)
+
+
+@pytest.mark.parametrize(
+    ("servo", "dt", "scale", "time_constant", "said"),
+    [
+        (POSITION.format('timeconst=".05"'), 0.002, 1.0, 0.05, "position servo 'servo'"),
+        (POSITION.format('timeconst=".001"'), 0.002, 1.0, 0.001, "position servo 'servo'"),
+        (GENERAL.format('dyntype="filterexact" dynprm=".05"'), 0.002, 2.0, 0.05, "position servo 'servo'"),
+        (SCALED.format('dyntype="filterexact" dynprm=".05"'), 0.002, 2.0, 0.05, "actuator 'servo'"),
+        (
+            GENERAL.format('dyntype="filter" dynprm=".02"'),
+            0.005,
+            2.0,
+            -0.005 / math.log(0.75),
+            "position servo 'servo', 0.02 s by Euler's method at steps of 0.005 s",
+        ),
+    ],
+)
+def test_a_servo_that_filters_its_target_moves_as_late_with_actuators(servo, dt, scale, time_constant, said, tmp_path):
+    path = hinge(tmp_path / "late.xml", servo, dt)
+    text, entries = written(path)
+    assert "    delay:\n      type: low_pass_delay\n      time_constant: " in text
+    assert f"  # time constant of the {said}" in text
+    assert "left out" not in text.lower()
+    assert entries["hinge"].actuator.delay.time_constant == pytest.approx(time_constant, rel=1e-6)
+    np.testing.assert_allclose(
+        moved_by_actuators(path, TARGETS), stepped_by_mujoco(path, scale * TARGETS), rtol=0, atol=1e-6
+    )
+    inspected = command("inspect", path)
+    assert "time_constant" in inspected
+
+
+def test_a_velocity_servo_that_filters_its_target(tmp_path):
+    servo = '<general name="s" joint="hinge" gainprm="2" biastype="affine" biasprm="0 0 -2" {}/>'
+    path = hinge(tmp_path / "late.xml", servo.format('dyntype="filterexact" dynprm=".05"'))
+    text, _ = written(path)
+    assert "time_constant: 0.05  # time constant of the velocity servo 's'" in text
     moved = []
     with actuon.MujocoSimulation(path) as simulation, actuon.ArticulationActuators("base") as actuators:
-        for target in targets:
-            actuators.articulation.set_dof_position_targets([[target]])
+        for target in TARGETS:
+            actuators.articulation.set_dof_velocity_targets([[target]])
             simulation.step()
             moved.append(actuators.articulation.get_dof_positions().numpy()[0, 0])
-    np.testing.assert_allclose(moved, stepped_by_mujoco(path, targets), rtol=0, atol=atol)
-    assert "delay" in command("inspect", path)
+    np.testing.assert_allclose(moved, stepped_by_mujoco(path, TARGETS), rtol=0, atol=1e-6)
+
+
+def test_a_servo_with_a_delay_and_a_filter_has_both_as_stages(tmp_path):
+    path = hinge(tmp_path / "late.xml", POSITION.format('timeconst=".05" delay=".02" nsample="20" forcerange="-3 3"'))
+    text, entries = written(path)
+    assert entries["hinge"].actuator == actuon.ActuatorConfig(
+        stages=[
+            actuon.TimeDelayConfig(0.02),
+            actuon.LowPassDelayConfig(0.05),
+            actuon.PDControlConfig(20.0, 0.5),
+            actuon.MaxEffortClampingConfig(3.0),
+        ]
+    )
+    assert "      - delay:\n          type: time_delay\n          delay: 0.02  # delay of the position" in text
+    assert "      - delay:\n          type: low_pass_delay\n          time_constant: 0.05  # time constant" in text
+    np.testing.assert_allclose(moved_by_actuators(path, TARGETS), stepped_by_mujoco(path, TARGETS), rtol=0, atol=1e-6)
+    assert "✓ nothing is wrong" in command("check", path)
+
+
+def test_a_filter_that_acts_early_acts_a_step_later_here(tmp_path):
+    path = hinge(tmp_path / "late.xml", GENERAL.format('dyntype="filterexact" dynprm=".05" actearly="true"'))
+    text, _ = written(path)
+    assert "# Left out: the actearly of the position servo 'servo': a low-pass follows its target a step later." in text
+    late = [TARGETS[0], *TARGETS[:-1]]
+    np.testing.assert_allclose(
+        moved_by_actuators(path, TARGETS), stepped_by_mujoco(path, 2.0 * np.array(late)), rtol=0, atol=1e-6
+    )
+
+
+def test_an_activation_range_is_named_where_targets_may_pass_it(tmp_path):
+    bounds = 'dyntype="filterexact" dynprm=".05" actrange="-1 1" ctrlrange="{0} {1}"'
+    path = hinge(tmp_path / "late.xml", GENERAL.format(bounds.format(-1, 1)))
+    text, _ = written(path)
+    assert "actrange" not in text
+    hinge(path, GENERAL.format(bounds.format(-1, 2)))
+    command("init", path, "--force")
+    said = "Left out: the actrange of -1 to 1 of the position servo 'servo': no stage has one."
+    assert f"# {said}" in path.with_name("late.actuon.yaml").read_text()
 
 
 def test_a_motor_that_lags_gives_its_effort_as_late(tmp_path):
@@ -270,8 +362,13 @@ def test_a_motor_that_lags_gives_its_effort_as_late(tmp_path):
     ("servo", "said"),
     [
         (
-            '<position name="s" joint="hinge" kp="20" timeconst=".05"/>',
-            "the time constant of 0.05 s of the position servo 's': no stage lags targets",
+            '<position name="s" joint="hinge" kp="20" timeconst=".05"/><velocity joint="hinge" kv="1"/>',
+            "the time constant of 0.05 s of the position servo 's': other actuators of its joint have another one",
+        ),
+        (
+            '<general name="s" joint="hinge" gainprm="20" biastype="affine" biasprm="0 -20 -1" dyntype="filter" '
+            'dynprm=".002"/>',
+            "the time constant of 0.002 s of the position servo 's': steps of 0.002 s are too long for it",
         ),
         (
             '<position name="s" joint="hinge" kp="20" delay=".01" nsample="9"/><velocity joint="hinge" kv="1"/>',

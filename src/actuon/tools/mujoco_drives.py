@@ -12,7 +12,7 @@ import numpy as np
 from actuon.components.delay_time import TimeDelayConfig
 from actuon.declare.config import rounded
 from actuon.sim import MujocoSimulation
-from actuon.sim.mujoco.servos import read_lags
+from actuon.sim.mujoco.servos import Lags, read_lags
 from actuon.sim.robot import Robot
 from actuon.warp_messages import quiet
 
@@ -146,6 +146,7 @@ class _Model:
     def _late(self, joint: int, has_gains: bool) -> dict[str, Any]:
         """What makes the actuators of a joint late, as arguments of `OwnDrive`. What no stage does is `left_out`."""
         found = {i: read_lags(self._mujoco, self._model, i) for i in self._on.get(joint, [])}
+        filters = {(lags.time_constant, lags.is_euler) for lags in found.values()}
         is_same = len({(lags.delay, lags.interpolation) for lags in found.values()}) == 1
         shortest_dt = min(float(self._model.opt.timestep), TimeDelayConfig(0.0).shortest_dt)
         late: dict[str, Any] = {}
@@ -162,15 +163,43 @@ class _Model:
                 why = "stages delay targets, and not efforts" if not has_gains else "no stage is so long"
                 why = why if is_same else "other actuators of its joint have another one"
                 self._leave_out(f"the delay of {lags.delay:g} s of the {kind} {{}}: {why}", name)
-            if lags.time_constant > 0.0 and kind == "motor" and len(found) == 1:
-                late["lag"] = Given(rounded(lags.time_constant), f"time constant of the {kind} {{}}", name)
-            elif lags.time_constant > 0.0:
-                why = "no stage lags targets" if has_gains else "its effort is not read"
-                self._leave_out(f"the time constant of {lags.time_constant:g} s of the {kind} {{}}: {why}", name)
+            if lags.time_constant > 0.0:
+                why = "other actuators of its joint have another one" if len(filters) > 1 else ""
+                late |= self._filter(i, lags, why, has_gains)
             if lags.integral or lags.slew:
                 both = f"the integral gain of {lags.integral:g} and the slew limit of {lags.slew:g}"
                 self._leave_out(f"{both} of the {kind} {{}}", name)
         return late
+
+    def _filter(self, i: int, lags: Lags, why: str, has_gains: bool) -> dict[str, Given]:
+        """The filter of an actuator's control, as arguments of `OwnDrive`. It is left out where there is a ``why``."""
+        kind, name = self._kind(i), self._name(i)
+        dt, nominal = float(self._model.opt.timestep), lags.time_constant
+        time_constant, by_euler = nominal, ""
+        is_motor = kind == "motor" and not has_gains
+        if not has_gains and not is_motor:
+            why = "its effort is not read"
+        elif lags.is_euler and nominal <= dt:
+            why = why or f"steps of {dt:g} s are too long for it"
+        elif lags.is_euler:
+            time_constant = -dt / math.log1p(-dt / nominal)
+            by_euler = f", {nominal:g} s by Euler's method at steps of {dt:g} s"
+        if why:
+            self._leave_out(f"the time constant of {nominal:g} s of the {kind} {{}}: {why}", name)
+            return {}
+        low, high = self._model.actuator_actrange[i]
+        if self._model.actuator_actlimited[i] and self._passes_range(i):
+            self._leave_out(f"the actrange of {low:g} to {high:g} of the {kind} {{}}: no stage has one", name)
+        if self._model.actuator_actearly[i] and not is_motor:
+            self._leave_out(f"the actearly of the {kind} {{}}: a low-pass follows its target a step later", name)
+        text = f"time constant of the {kind} {{}}{by_euler}"
+        return {"lag" if is_motor else "low_pass": Given(rounded(time_constant), text, name)}
+
+    def _passes_range(self, i: int) -> bool:
+        """Return whether the control of an actuator may be where its ``actrange`` is not."""
+        model, place = self._model, self._model.actuator_ctrladr[i]
+        (low, high), (lower, upper) = model.actuator_actrange[i], model.actuator_ctrlrange[place]
+        return not model.actuator_ctrllimited[place] or lower < low or upper > high
 
     def _leave_out(self, what: str, name: str) -> None:
         self._left_out.setdefault(what, []).append(Given(0.0, what, name))

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actuon.actuator_config import ActuatorConfig
+from actuon.actuator_config import ActuatorConfig, Part
 from actuon.components.controllers.pd import PDControlConfig
+from actuon.components.delay_low_pass import LowPassDelayConfig
 from actuon.components.delay_time import InterpolatedDelayConfig, TimeDelayConfig
 from actuon.components.effects.current_loop import CurrentLoopEffectConfig
 from actuon.components.limits.max_effort import MaxEffortClampingConfig
@@ -68,29 +69,33 @@ class OwnDrive:
     """Whether targets between two that arrive late are interpolated."""
     shortest_dt: Given | None = None
     """Time step for which a delay needs more memory than by default [s]."""
+    low_pass: Given | None = None
+    """Time constant of a low-pass of its targets [s]."""
     lag: Given | None = None
-    """Time constant of its effort [s]."""
+    """Time constant of its effort [s]. A drive has one of the two."""
 
     @property
     def config(self) -> ActuatorConfig:
         """The same as an actuator."""
-        limits = [] if self.effort is None else [MaxEffortClampingConfig(self.effort.value)]
-        lags = [] if self.lag is None else [CurrentLoopEffectConfig(self.lag.value)]
-        return ActuatorConfig(PDControlConfig(self.kp.value, self.kd.value), limits, self._delay(), effects=lags)
-
-    def _delay(self) -> TimeDelayConfig | None:
-        if self.delay is None:
-            return None
-        kind = InterpolatedDelayConfig if self.interpolates else TimeDelayConfig
-        if self.shortest_dt is None:
-            return kind(self.delay.value)
-        return kind(self.delay.value, shortest_dt=self.shortest_dt.value)
+        stages: list[Part] = []
+        if self.delay is not None:
+            kind = InterpolatedDelayConfig if self.interpolates else TimeDelayConfig
+            room = {} if self.shortest_dt is None else {"shortest_dt": self.shortest_dt.value}
+            stages.append(kind(self.delay.value, **room))
+        if self.low_pass is not None:
+            stages.append(LowPassDelayConfig(self.low_pass.value))
+        stages.append(PDControlConfig(self.kp.value, self.kd.value))
+        if self.effort is not None:
+            stages.append(MaxEffortClampingConfig(self.effort.value))
+        if self.lag is not None:
+            stages.append(CurrentLoopEffectConfig(self.lag.value))
+        return ActuatorConfig(stages=stages)
 
     @property
     def alike(self) -> Hashable:
         """The same for drives with the same values, from sources of the same kind."""
         limits = (self.effort, self.speed, self.reduction)
-        parts = (self.kp, self.kd, *limits, self.delay, self.shortest_dt, self.lag)
+        parts = (self.kp, self.kd, *limits, self.delay, self.shortest_dt, self.low_pass, self.lag)
         return self.interpolates, *(part and (part.value, part.what) for part in parts)
 
     @property

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from actuon.bounded_yaml import LONGEST_TEXT, plain_yaml
+from actuon.declare.config import Config
+from actuon.declare.registry import by_config
 from actuon.errors import RobotFileError
 from actuon.files import replacing
 from actuon.robot_files.names import unique_name
@@ -45,7 +48,7 @@ class Group:
             "max_effort": [drive.effort for drive in self.drives if drive.effort is not None],
             "delay": [drive.delay for drive in self.drives if drive.delay is not None],
             "shortest_dt": [drive.shortest_dt for drive in self.drives if drive.shortest_dt is not None],
-            "time_constant": [drive.lag for drive in self.drives if drive.lag is not None],
+            "time_constant": [lag for drive in self.drives for lag in (drive.low_pass, drive.lag) if lag is not None],
         }
         return {name: source_of(given) for name, given in alike.items() if given}
 
@@ -179,28 +182,37 @@ def _entry(group: Group) -> list[str]:
     if slides:
         lines += ["    # slides: N and m"]
     sources = group.sources()
-    if drive.delay is not None:
-        lines += ["    delay:", f"      type: {'interpolated_delay' if drive.interpolates else 'time_delay'}"]
-        lines += [_value("      delay: ", drive.delay.value, sources["delay"])]
-    if drive.shortest_dt is not None:
-        lines += [_value("      shortest_dt: ", drive.shortest_dt.value, sources["shortest_dt"])]
-    lines += ["    controller:", "      type: pd"]
-    lines += [_value("      kp: ", drive.kp.value, sources["kp"])]
-    same = "the same" if drive.is_complete else "to be set too"
-    lines += [_value("      kd: ", drive.kd.value, same if sources["kd"] == sources["kp"] else sources["kd"])]
-    if drive.effort is not None:
-        lines += ["    clamping:", "      - type: max_effort"]
-        lines += [_value("        max_effort: ", drive.effort.value, sources["max_effort"])]
-    else:
-        lines += ["    # no limit of the effort in the model: add  clamping: [{type: max_effort, max_effort: …}]"]
-    if drive.lag is not None:
-        lines += ["    effects:", "      - type: current_loop"]
-        lines += [_value("        time_constant: ", drive.lag.value, sources["time_constant"])]
+    if sources["kd"] == sources["kp"]:
+        sources["kd"] = "the same" if drive.is_complete else "to be set too"
+    in_order = entry.actuator.by_kind() is None
+    if in_order:
+        lines += ["    stages:"]
+    for part in entry.actuator.stages:
+        lines += _stage(part, sources, in_order)  # type: ignore[arg-type]
+        if drive.effort is None and part is entry.actuator.controller:
+            limit = "- clamping: {type: max_effort, …}" if in_order else "clamping: [{type: max_effort, max_effort: …}]"
+            lines += [f"    # no limit of the effort in the model: add  {limit}"]
     if drive.reduction is not None:
         lines += _reduction([each.reduction for each in group.drives if each.reduction is not None])
     if drive.speed is not None:
         lines += _speed([each.speed for each in group.drives if each.speed is not None], slides)
     return lines
+
+
+def _stage(config: Config, sources: Mapping[str, str], in_order: bool) -> list[str]:
+    """A stage as YAML: in a list of stages, or under the key of its kind."""
+    registered = by_config(config)
+    kind = registered.kind
+    lines = [f"type: {registered.type_name}"]
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if value != field.default:
+            lines.append(_value(f"{field.name}: ", value, sources[field.name]))
+    if in_order:
+        return [f"      - {kind.value}:", *(f"          {line}" for line in lines)]
+    if not kind.several:
+        return [f"    {kind.key}:", *(f"      {line}" for line in lines)]
+    return [f"    {kind.key}:", f"      - {lines[0]}", *(f"        {line}" for line in lines[1:])]
 
 
 def _speed(alike: list[Given], slides: bool) -> list[str]:

@@ -99,6 +99,8 @@ class Lags:
     """Order of what is between two controls: 0 holds the last one, 1 is linear, 2 cubic."""
     time_constant: float
     """Of a first-order filter of the control [s]; 0 without one."""
+    is_euler: bool
+    """Whether the filter moves by Euler's method, and not as far as its equation does in a time step."""
     integral: float
     """Integral gain of a PID."""
     slew: float
@@ -110,10 +112,12 @@ def read_lags(mujoco: Any, model: Any, actuator: int) -> Lags:
     samples, interpolation = (int(number) for number in model.actuator_history[actuator])
     dynamics, parameters = model.actuator_dyntype[actuator], model.actuator_dynprm[actuator]
     is_pid = dynamics in _kinds(mujoco, "PID")
+    has_euler_steps = model.opt.integrator != int(mujoco.mjtIntegrator.mjINT_RK4)
     return Lags(
         delay=min(float(model.actuator_delay[actuator]), samples * float(model.opt.timestep)),
         interpolation=interpolation,
         time_constant=float(parameters[0]) if dynamics in _kinds(mujoco, "FILTER", "FILTEREXACT") else 0.0,
+        is_euler=dynamics in _kinds(mujoco, "FILTER") and has_euler_steps,
         integral=float(model.actuator_gainprm[actuator, 0]) if is_pid else 0.0,
         slew=float(parameters[1]) if is_pid else 0.0,
     )
