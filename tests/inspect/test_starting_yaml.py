@@ -342,12 +342,17 @@ def test_an_activation_range_is_named_where_targets_may_pass_it(tmp_path):
     assert f"# {said}" in path.with_name("late.actuon.yaml").read_text()
 
 
-def test_a_motor_that_lags_gives_its_effort_as_late(tmp_path):
+@pytest.mark.parametrize(
+    ("dynamics", "time_constant"), [("filterexact", 0.05), ("filter", -0.002 / math.log(1.0 - 0.002 / 0.05))]
+)
+def test_a_motor_that_lags_gives_its_effort_as_late(dynamics, time_constant, tmp_path):
     """But for a step: MuJoCo filters the control of the step before."""
-    motor = '<general name="motor" joint="hinge" gainprm="1" dyntype="filterexact" dynprm=".05"/>'
+    motor = f'<general name="motor" joint="hinge" gainprm="1" dyntype="{dynamics}" dynprm=".05"/>'
     path = hinge(tmp_path / "late.xml", motor)
-    text, _ = written(path)
-    assert "time_constant: 0.05  # time constant of the motor 'motor'" in text
+    text, entries = written(path)
+    assert "  # time constant of the motor 'motor'" in text
+    (lag,) = entries["hinge"].actuator.effects
+    assert lag.time_constant == pytest.approx(time_constant, rel=1e-6)
     efforts = np.where(np.arange(200) < 50, 0.0, 0.1)
     moved = []
     with actuon.MujocoSimulation(path) as simulation, actuon.ArticulationActuators("base") as actuators:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Container, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -79,9 +80,11 @@ class OwnDrive:
         """The same as an actuator."""
         stages: list[Part] = []
         if self.delay is not None:
-            kind = InterpolatedDelayConfig if self.interpolates else TimeDelayConfig
-            room = {} if self.shortest_dt is None else {"shortest_dt": self.shortest_dt.value}
-            stages.append(kind(self.delay.value, **room))
+            late = InterpolatedDelayConfig if self.interpolates else TimeDelayConfig
+            delay = late(self.delay.value)
+            if self.shortest_dt is not None:
+                delay = dataclasses.replace(delay, shortest_dt=self.shortest_dt.value)
+            stages.append(delay)
         if self.low_pass is not None:
             stages.append(LowPassDelayConfig(self.low_pass.value))
         stages.append(PDControlConfig(self.kp.value, self.kd.value))

@@ -190,7 +190,8 @@ def _entry(group: Group) -> list[str]:
     for part in entry.actuator.stages:
         lines += _stage(part, sources, in_order)  # type: ignore[arg-type]
         if drive.effort is None and part is entry.actuator.controller:
-            limit = "- clamping: {type: max_effort, …}" if in_order else "clamping: [{type: max_effort, max_effort: …}]"
+            limit = "{type: max_effort, max_effort: …}"
+            limit = f"- clamping: {limit}" if in_order else f"clamping: [{limit}]"
             lines += [f"    # no limit of the effort in the model: add  {limit}"]
     if drive.reduction is not None:
         lines += _reduction([each.reduction for each in group.drives if each.reduction is not None])
