@@ -184,10 +184,10 @@ class Actuator(ActuatorStages):
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
 
     def _place_stages(self, in_engine: bool) -> None:
-        """Tell stages on which side of a spring they work, and whether an engine solves friction.
+        """Set on which side of a spring each stage works, and whether an engine solves its friction.
 
         Raises:
-            StructureError: One of them would work differently in another actuator that has it too.
+            StructureError: A stage belongs to another actuator too, and would work differently in this one.
         """
         is_apart = False
         placed: set[int] = set()
@@ -284,7 +284,7 @@ class Actuator(ActuatorStages):
 
     State = ActuatorState
     _response: Response | None = None
-    """Of steps that are given none."""
+    """Response of steps that are given none."""
 
     def is_stateful(self) -> bool:
         """Whether the chain remembers anything between two steps."""
@@ -368,14 +368,14 @@ class Actuator(ActuatorStages):
             self._implicit.step(given, current_act_state, next_act_state, dt, response)
 
     def set_effort_mode_implicit(self, response: Response | Array, options: None = None) -> None:
-        """Let all steps compute efforts at the velocities that they end with, as `step` does with ``response``.
+        """Compute the efforts of all steps at the velocities that these end with, as `step` does with ``response``.
 
         Args:
-            response: As for `step`. One that a step is given wins over it.
-            options: Newton's, which must be left out: `Response` has ``max_iterations`` and ``tolerance``.
+            response: As for `step`, which may be given another.
+            options: Argument of Newton; must be None: `Response` has ``max_iterations`` and ``tolerance``.
 
         Raises:
-            StructureError: The chain has no slopes, which it takes.
+            StructureError: The chain has no slopes, which implicit steps need.
         """
         if options is not None:
             raise ParameterError(
@@ -385,7 +385,7 @@ class Actuator(ActuatorStages):
         self._response = response if isinstance(response, Response) else Response(response)
 
     def set_effort_mode_explicit(self) -> None:
-        """Let steps compute efforts at the velocities before them, unless they are given a response."""
+        """Compute the efforts of steps at the velocities before them, unless a step is given a response."""
         self._response = None
 
     def _given(self, sim_state: object, sim_control: object) -> tuple[Any, ...]:

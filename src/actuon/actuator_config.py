@@ -173,7 +173,7 @@ class ActuatorConfig:
         return ActuatorConfig(stages=stages, control_every=self.control_every, effort_mode=self.effort_mode)
 
     def without_limits(self) -> ActuatorConfig:
-        """The same controller at the same rate on the same joint, at once and with any effort: an ideal motor.
+        """Ideal motor: this controller, at this rate and on this joint, at once and with any effort.
 
         Friction and gears up to a spring, a gap or a coupling stay: they give the joint its friction and armature, and
         let the effort through as it is.
@@ -189,7 +189,7 @@ class ActuatorConfig:
 
     @property
     def gives_friction(self) -> bool:
-        """Whether friction of a stage takes the place of the joint's own in an engine."""
+        """True if friction of a stage replaces the joint's own in an engine."""
         return any(_rubs(part) for part in self._at_joint())
 
     def _at_joint(self) -> list[Part]:

@@ -149,7 +149,7 @@ class ActuatorState:
         return {STRUCTURE: np.array(self._structure()), **arrays, **clock}
 
     def upgraded(self, contents: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
-        """Contents of a file of an earlier version as they would be now. What is damaged is left for `check`."""
+        """Convert the contents of a file of an earlier version. Damaged ones are left for `check`."""
         changed = dict(contents)
         if version == VERSION:
             return changed
@@ -218,7 +218,7 @@ class ActuatorState:
         return {f"{prefix}{name}": array for prefix, _, arrays in self._parts() for name, array in arrays.items()}
 
     def _parts(self) -> Iterator[tuple[str, Any, dict[str, wp.array]]]:
-        """What files hold: the state of each stage, what its arrays are called there before their names, and these."""
+        """State of each stage with the prefix of its arrays in a file, and these arrays by name."""
         states = [(f"{position}.", state) for position, state in enumerate(self.stages)]
         for prefix, state in [*states, ("", self.held)]:
             if state is not None:

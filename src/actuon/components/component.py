@@ -104,7 +104,7 @@ class Component:
     _revision: int = 0
     """Counts rebinding of parameter arrays, so that an actuator notices."""
     _listeners: tuple[Callable[[], None], ...] = ()
-    """What is called when a parameter was written."""
+    """Functions that are called when a parameter was written."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -188,7 +188,7 @@ class Component:
             listener()
 
     def on_write(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` whenever a parameter was written. Returns what ends that.
+        """Call ``listener`` whenever a parameter was written. Returns a function that ends this.
 
         Numbers that are written into a parameter's array in place are not noticed.
         """
@@ -269,7 +269,7 @@ class Component:
         self._revision += 1
 
     def is_finalized(self, device: DeviceLike = None, num_actuators: int | None = None) -> bool:
-        """Whether it was finalized, so that it belongs to an actuator; on ``device``, for ``num_actuators`` DOFs."""
+        """Return whether it belongs to an actuator; to one on ``device`` with ``num_actuators`` DOFs, if given."""
         if self._num_actuators is None or num_actuators is None:
             return self._num_actuators is not None
         return self._num_actuators == num_actuators and self._device == wp.get_device(device)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import warp as wp
 
 HALF_STEP = wp.constant(2.0**-24)
-"""How far rounding to 32 bits moves a number at most, as a share of it."""
+"""Largest relative error of rounding to 32 bits."""
 SHORTEST = wp.constant(1e-9)
 """A time [s] below this is taken as this where something is divided by it."""
 
@@ -19,7 +19,7 @@ def exponential_less_one(x: float):
 
 @wp.func
 def integrated(total: float, added: float, rest: float, most: float):
-    """A sum, held within ± ``most``, and what rounding takes from it: small parts of a large sum are not lost."""
+    """Return a sum, held within ± ``most``, and its rounding error, so that small parts of a large sum are not lost."""
     part = added + rest
     grown = total + part
     held = wp.where(grown < -most, -most, wp.where(grown > most, most, grown))
@@ -30,7 +30,7 @@ def integrated(total: float, added: float, rest: float, most: float):
 
 @wp.func
 def regained(q: float, qd: float, dt: float, last_q: float, last_rest: float):
-    """What rounding to 32 bits took from a position ``q``, to be added to it.
+    """Rounding error of a position ``q`` in 32 bits, to be added to it.
 
     At 10⁴ rad numbers of 32 bits are 1 mrad apart. Engines move a joint by the velocity that a step ends with: within
     what rounding can have moved ``q``, the joint is where that takes it from where it was, ``last_q + last_rest``.

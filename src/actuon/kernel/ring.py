@@ -126,7 +126,7 @@ def uneven_back(
     n: int,
     dof: int,
 ) -> wp.vec3:
-    """What `held_back` is for steps of any length, or `whole_back` where a stage blends; the age of that value; and the
+    """Return `held_back`, or `whole_back` where a stage blends, for steps of any length; the age of that value; and the
     length of the step before it. ``now`` is the length of this step."""
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a motor is that moves apart from its joint: its position in two numbers, and its offset from the joint.
+"""Position of a motor that moves apart from its joint, in two numbers, and its offset from the joint.
 
 The absolute positions of motor and joint, 10⁴ rad on a wheel, are 1 mrad apart in 32 bits; through teeth or a spring
-that would be a torque. So what rounding takes from either is kept beside it.
+that would be a torque. So the rounding error of either is kept beside it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def motor_offset(
     last_q: float,
     last_rest: float,
 ):
-    """Position of the motor less that of the joint, zero in the first step, and what rounding took from the latter."""
+    """Position of the motor less that of the joint, zero in the first step, and the rounding error of the latter."""
     rest = wp.where(is_running > 0.0, regained(q, qd, dt, last_q, last_rest), 0.0)
     return wp.where(is_running > 0.0, motor_position - q + (motor_rest - rest), 0.0), rest
 
 
 @wp.func
 def motor_moved(q: float, motor_position: float, is_running: float, motor_rest: float, way: float):
-    """Position of a motor after a ``way``, and what rounding takes from it."""
+    """Position of a motor after a ``way``, and its rounding error."""
     position = wp.where(is_running > 0.0, motor_position, q)
     added = way + motor_rest
     moved = position + added
