@@ -5,10 +5,8 @@ servo with the same gains does, or are refused by name."""
 from __future__ import annotations
 
 import functools
-import logging
 import re
 import tempfile
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,7 @@ import actuon
 from actuon import lab
 
 from .command_line import run_command
-from .rig import rig
+from .rig import rig, without_messages
 
 Attributes = dict[str, str]
 STEPS, DT = 200, 0.002
@@ -500,11 +498,8 @@ def _drawn(seed: int) -> dict[str, st.SearchStrategy]:
 @rig("mjcf_flags", examples=1, drawn=_drawn)
 def mjcf_flags(element: str, way: str) -> None:
     """With each attribute of an element, ours and the robot's own servo move alike, or ours is refused."""
-    for name in ("actuon.sim", "actuon.lab", "actuon.actuators"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     failures = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with without_messages():
         for attribute in elements()[element]:
             for value in values(element, attribute) if attribute not in LEFT_OUT else ():
                 try:

@@ -3,14 +3,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.strategies import SearchStrategy
+
+
+@contextlib.contextmanager
+def without_messages() -> Iterator[None]:
+    """Mute warnings and what Actuon logs about robots, in this block."""
+    loggers = [logging.getLogger(name) for name in ("actuon.sim", "actuon.lab", "actuon.actuators")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.ERROR)
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
 
 
 class Tally:

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +19,7 @@ from actuon import lab
 from tests.support.states import WHOLE, model_bytes, states_of
 
 from .plain_robots import JOINTS, ROBOTS, Motor, PlainRobots
-from .rig import rig
+from .rig import rig, without_messages
 
 STEPS_APART = 2e-4
 """How far a state may be off after several steps whose efforts were rounded to 32 bits, per 1 + its size."""
@@ -570,10 +568,7 @@ calls = st.lists(
 )
 def sequences(robot: str, integrator: str, dt: float, num_envs: int, done: list[tuple[str, int]]) -> None:
     """Whatever is called, robots move as under ``mj_step`` with the motors' equations, and refusals change nothing."""
-    for name in ("actuon.sim", "actuon.lab", "actuon.actuators"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder, without_messages():
         sequence = Sequence(robot, integrator, dt, num_envs, Path(folder))
         with sequence.simulation:
             for place, (name, number) in enumerate([("attach", num_envs), *done]):

@@ -142,11 +142,14 @@ def test_what_cannot_be_given_stiffness_says_why_and_is_silenced_all_the_same(te
 
 def test_what_makes_a_servo_late_is_read():
     texts = {
-        '<position joint="j" kp="7"/>': Lags(0.0, 0, 0.0, 0.0, 0.0),
-        '<position joint="j" kp="7" timeconst="0.1"/>': Lags(0.0, 0, 0.1, 0.0, 0.0),
-        '<position joint="j" kp="7" delay="0.01" nsample="8"/>': Lags(0.01, 0, 0.0, 0.0, 0.0),
-        '<position joint="j" kp="7" delay="0.03" nsample="8" interp="linear"/>': Lags(0.016, 1, 0.0, 0.0, 0.0),
-        '<pid joint="j" kp="7" ki="1" slewmax="2"/>': Lags(0.0, 0, 0.0, 1.0, 2.0),
+        '<position joint="j" kp="7"/>': Lags(0.0, 0, 0.0, False, 0.0, 0.0),
+        '<position joint="j" kp="7" timeconst="0.1"/>': Lags(0.0, 0, 0.1, False, 0.0, 0.0),
+        '<general joint="j" gainprm="7" biasprm="0 -7 0" biastype="affine" dyntype="filter" dynprm="0.1"/>': Lags(
+            0.0, 0, 0.1, True, 0.0, 0.0
+        ),
+        '<position joint="j" kp="7" delay="0.01" nsample="8"/>': Lags(0.01, 0, 0.0, False, 0.0, 0.0),
+        '<position joint="j" kp="7" delay="0.03" nsample="8" interp="linear"/>': Lags(0.016, 1, 0.0, False, 0.0, 0.0),
+        '<pid joint="j" kp="7" ki="1" slewmax="2"/>': Lags(0.0, 0, 0.0, False, 1.0, 2.0),
     }
     for text, expected in texts.items():
         model, drives = read(text)
