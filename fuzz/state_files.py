@@ -218,9 +218,14 @@ def read(name: str, path: str) -> str:
     if np.array_equal(arrays(content).get("__version__"), arrays(now)["__version__"]):
         assert_same(now, content)
     floats = [values for values in arrays(now).values() if values.dtype.kind == "f"]
-    efforts = on.step()
-    if all(np.all(~(np.abs(values) > LARGEST)) for values in floats):
-        assert np.isfinite(efforts).all(), f"efforts after the file was read: {efforts}"
+    is_moderate = all(np.all(~(np.abs(values) > LARGEST)) for values in floats)
+    try:
+        efforts = on.step()
+    except actuon.SimulationError:  # gains that the file may hold, and no robot survives
+        assert not is_moderate
+        subject.cache_clear()
+        return "read"
+    assert np.isfinite(efforts).all() or not is_moderate, f"efforts after the file was read: {efforts}"
     sound = Path(path).with_name("sound.npz")
     sound.write_bytes(first(name))
     on.load(str(sound))

@@ -12,7 +12,7 @@ import warp as wp
 
 from .components.state import State, check_finite, copy_where
 from .declare.registry import ComponentKind
-from .errors import StateError, StructureError
+from .errors import StateError, StructureError, shown
 from .files import replacing
 from .typing import ArrayLike, PathLike
 
@@ -257,7 +257,7 @@ def read_arrays(path: PathLike, what: str) -> tuple[dict[str, np.ndarray], int]:
         raise StateError(f"'{path}' cannot be read as {what}: {error}") from error
     version = arrays.pop(_VERSION_NAME, np.array(1))
     if version.shape or version.dtype.kind not in "iu" or not 1 <= version <= VERSION:
-        raise StateError(f"'{path}': got version {version}; this Actuon reads versions up to {VERSION}")
+        raise StateError(f"'{path}': got version {shown(version.tolist())}; this Actuon reads versions up to {VERSION}")
     return arrays, int(version)
 
 

@@ -109,7 +109,7 @@ class Pair:
             self.step(steps)
             self.check_alike()
 
-    def check_alike(self):
+    def check_alike(self, remembers=True):
         ours, theirs = self.simulations
         assert ours.time == theirs.time
         for kind, array in vars(ours.arrays).items():
@@ -121,7 +121,7 @@ class Pair:
             np.testing.assert_array_equal(getattr(told, name), getattr(other, name), err_msg=name)
         for name, values in told.signals.items():
             np.testing.assert_array_equal(values, other.signals[name], err_msg=name)
-        mine, its = (remembered(actuators) for actuators in self.actuators)
+        mine, its = (remembered(actuators) if remembers else {} for actuators in self.actuators)
         assert mine.keys() == its.keys()
         for name, values in mine.items():
             np.testing.assert_array_equal(values, its[name], err_msg=name)
@@ -257,7 +257,7 @@ def test_a_target_of_nan_leaves_what_single_steps_leave(delay, effects, rng):
         told.append(str(error.value))
     assert told[0] == told[1]
     assert pair.together == together
-    pair.check_alike()
+    pair.check_alike(remembers=False)  # NaN is not saved
     assert pair.simulations[0].time == pytest.approx(0.004 * (6 + delay))
 
     def mend(actuators, robots, simulation):
@@ -265,6 +265,7 @@ def test_a_target_of_nan_leaves_what_single_steps_leave(delay, effects, rng):
         simulation.reset([SOME - 1])
 
     pair.each(mend)
+    pair.check_alike()
     pair.step(6)
     pair.check_alike()
     assert pair.together > together

@@ -77,7 +77,7 @@ class Report:
     joints: list[JointReport]
     problems: list[str]
     notes: list[str] = field(default_factory=list)
-    """Remarks on the file that are no problems."""
+    """Remarks on the file that do not count as problems."""
 
 
 def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> Report:
