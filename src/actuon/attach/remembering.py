@@ -130,12 +130,8 @@ class Remembering(abc.ABC):
         places = {key: (stage, name) for key, stage, name in self._stage_parameters()}
         like = {key: values for key, (_, values) in own.items()}
         like |= {key: stage.parameters()[name].numpy() for key, (stage, name) in places.items()}
-        in_memory: dict[int, str] = {}
         for key, values in like.items():
             check_like(where, key, contents.get(key), values)
-            same = in_memory.setdefault(values.ctypes.data, key) if values.size else key
-            if contents[same].tobytes() != contents[key].tobytes():
-                raise StateError(f"{where}: '{same}' and '{key}' are one parameter, and differ; the file is damaged")
         for key in sorted(found - like.keys()):
             raise StateError(f"{where}: '{key}' is a parameter that these actuators leave out; give it a value first")
         changed = {(id(stage), name): (stage, contents[key]) for key, (stage, name) in places.items()}
@@ -145,6 +141,11 @@ class Remembering(abc.ABC):
             check_changed(changed, self.articulation.simulation.dt)
         except ParameterError as error:
             raise StateError(f"{where}: {error}") from error
+        in_memory: dict[int, str] = {}
+        for key, values in like.items():
+            same = in_memory.setdefault(values.ctypes.data, key) if values.size else key
+            if contents[same].tobytes() != contents[key].tobytes():
+                raise StateError(f"{where}: '{same}' and '{key}' are one parameter, and differ; the file is damaged")
         return {key: contents[key] for key in own}, changed
 
     @abc.abstractmethod

@@ -59,6 +59,9 @@ def checked_metadata(path: Path, found: Mapping[str, Any], extra: tuple[str, ...
         found: Its entries as text.
         extra: Entries that are known in this format, beside `KEYS`.
     """
+    for key in found:
+        if not isinstance(key, str):
+            raise ParameterError(f"'{path}': its metadata has the key {shown(key)}; must be text in UTF-8")
     if "metadata" in found:
         beside = [key for key in found if key != "metadata" and not is_harmless(key)]
         if beside:

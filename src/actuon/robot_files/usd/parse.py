@@ -13,7 +13,7 @@ from pxr import Sdf, Tf, Usd
 from ...actuator_config import ActuatorConfig
 from ...declare.config import Config
 from ...declare.registry import ComponentKind, Registered, by_schema, class_of
-from ...errors import RobotFileError
+from ...errors import RobotFileError, shown
 from ...networks.reading import ReadOnce
 from ..actuator_parsed import ActuatorParsed
 from ..names import unique_name
@@ -101,7 +101,7 @@ def _parse(prim: Usd.Prim, allow_torch: bool) -> ActuatorParsed:
 def _check_kinds(prim: Usd.Prim, kinds: list[ComponentKind], in_order: bool) -> None:
     controllers = kinds.count(ComponentKind.CONTROLLER)
     if controllers != 1:
-        applied = ", ".join(applied_schemas(prim)) or "none"
+        applied = ", ".join(shown(name)[1:-1] for name in applied_schemas(prim)) or "none"
         has = "no controller" if not controllers else f"{controllers} controllers"
         raise RobotFileError(f"has {has}; must have one, such as NewtonPDControlAPI. Applied schemas: {applied}")
     for kind in (ComponentKind.DELAY, ComponentKind.TRANSMISSION):
