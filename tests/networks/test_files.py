@@ -270,9 +270,7 @@ def test_a_key_of_metadata_that_is_not_text_is_refused(tmp_path):
     model = onnx.load(str(path))
     onnx.helper.set_model_props(model, {"note_of_people": "1"})
     path.write_bytes(model.SerializeToString().replace(b"note_of_people", b"\xff" * 14))
-    with pytest.raises(
-        actuon.ParameterError, match=r"damaged.onnx': .* key b'.*must be text in UTF-8"
-    ):
+    with pytest.raises(actuon.ParameterError, match=r"damaged.onnx': .* key b'.*must be text in UTF-8"):
         actuon.load_metadata(path)
 
 
