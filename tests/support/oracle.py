@@ -18,8 +18,8 @@ def max_effort(effort, q, qd, max_effort):
 
 
 def dc_motor(effort, q, qd, saturation_effort, velocity_limit, max_motor_effort):
-    """The definition with its corner velocity; infinities taken as limits."""
-    stall, no_load, most = saturation_effort, velocity_limit, max_motor_effort
+    """The definition with its corner velocity; infinities taken as limits, no-load speeds as at least 1e-12 rad/s."""
+    stall, no_load, most = saturation_effort, np.maximum(velocity_limit, 1e-12), max_motor_effort
     with np.errstate(all="ignore"):
         corner = no_load * (1.0 + most / stall)
         v = np.clip(qd, -corner, corner)
