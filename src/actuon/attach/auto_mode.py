@@ -27,7 +27,7 @@ class Attached(Protocol):
 
     @property
     def actuators(self) -> list[Actuator]:
-        """What is stepped."""
+        """Actuators that are stepped."""
 
     def close(self) -> None:
         """Give the robots back."""

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the motors of a robot have in common: its battery, and a number that tells it from other robots. And what must
-be said of them: that one has tripped."""
+"""Batteries and random numbers of robots, which all their motors share; and messages about motors that tripped."""
 
 from __future__ import annotations
 
@@ -139,7 +138,7 @@ class RobotBatteries:
         self.robots = [robots[i] for i in self._places]
         """The robot of each DOF, for each of these."""
         self.states: list[ActuatorState | None] = []
-        """What each of these remembers."""
+        """State of each of these."""
         self._pool = pool
         if self.has_any:
             pool.check(self)
@@ -193,7 +192,7 @@ class RobotBatteries:
 
 
 _LOADS = ("own_load", "other_load")
-"""What a motor remembers of its battery for itself: all else is the same for all motors on it."""
+"""State of a battery that each motor keeps for itself; all else is the same for all motors on it."""
 
 
 def _has_battery(actuator: Actuator) -> bool:

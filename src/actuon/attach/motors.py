@@ -75,7 +75,7 @@ _ANY_DT = 1e6
 _NOT_CHECKED = float("nan")
 _COMPUTED = "computed"
 _PARAMETERS = "parameters/"
-"""What names of parameters begin with in a file."""
+"""Prefix of names of parameters in a file."""
 _NUMPY_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
 _WARP_FLOATS = (wp.float16, wp.bfloat16, wp.float32, wp.float64)
 _LABELS = {
@@ -502,7 +502,7 @@ class Motors:
         self._nonzero, self._friction_is_current = set(nonzero), is_current
 
     def _structure(self) -> list[str]:
-        """What must be the same for a saved state to fit, in words."""
+        """Describe, line by line, what must be the same for a saved state to fit."""
         lines = [f"{self.num_envs} robots"]
         for actuator in self.actuators:
             columns = dict.fromkeys((actuator.effort_indices.numpy() % len(self.joint_names)).tolist())

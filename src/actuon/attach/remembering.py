@@ -24,7 +24,7 @@ from .changed_parameters import Changed, check_changed
 from .motor_supply import RobotBatteries
 
 PARAMETERS = "parameters"
-"""What names of parameters begin with in a file."""
+"""Prefix of names of parameters in a file."""
 
 _FEEDFORWARD = "feedforward"
 
@@ -48,7 +48,7 @@ class Remembering(abc.ABC):
 
     @property
     def actuators(self) -> list[Actuator]:
-        """What is stepped, each for all robots together: a new list, whose change has no effect."""
+        """Actuators, each for all robots together. A new list each time; changing it has no effect."""
         return list(self._actuators)
 
     @abc.abstractmethod

@@ -147,7 +147,7 @@ class _TimedRing(RingState):
         check_range(f"{where}lost", values["lost"], 0, int(LOST_IN_A_ROW))
 
     def from_version_1(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What arrays of version 1 are now: there were no lengths of steps, and counts were float32."""
+        """Convert arrays of version 1, which had no lengths of steps, and counts in float32."""
         changed = dict(values)
         ring = changed.get("ring")
         if ring is not None and ring.size * self.columns == self._ring.size * (self.columns - 1):

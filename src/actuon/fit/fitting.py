@@ -83,7 +83,7 @@ def fit_models(
 
 
 def findings_of(plant: Plant) -> Iterator[str]:
-    """What was noticed in the logs of a plant, and changed of its robot, each once."""
+    """Return findings in the logs of a plant, and changes of its robot, each once."""
     own = plant.findings if isinstance(plant, RobotPlant) else ()
     yield from dict.fromkeys([*own, *(f"{run.path}: {finding}" for run in plant.runs for finding in run.findings)])
 

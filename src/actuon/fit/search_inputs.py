@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the errors that a search is told depend on, by name: so that a file of one is taken for no other."""
+"""Inputs of a search, by name, so that its file is taken for no other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Described(Protocol):
     """A plant that says what it depends on."""
 
     def facts(self) -> Mapping[str, Any]:
-        """What its errors depend on beside runs and models, by name: numbers and text."""
+        """Return what its errors depend on beside runs and models, by name: numbers and text."""
 
 
 def search_inputs(

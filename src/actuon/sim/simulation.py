@@ -73,7 +73,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         self._dt = dt
         self.device = wp.get_device(device)
         self.common: dict[type, Any] = {}
-        """What actuators on its robots have in common, by class, such as batteries."""
+        """Objects that actuators on its robots share, by class, such as batteries."""
         self._events = Events()
         self._time = 0.0
         self._running = False

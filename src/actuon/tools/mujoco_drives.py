@@ -144,7 +144,7 @@ class _Model:
         return given[0], given[1]
 
     def _late(self, joint: int, has_gains: bool) -> dict[str, Any]:
-        """What makes the actuators of a joint late, as arguments of `OwnDrive`. What no stage does is `left_out`."""
+        """Return the lags of a joint's actuators as arguments of `OwnDrive`; those without a stage are `left_out`."""
         found = {i: read_lags(self._mujoco, self._model, i) for i in self._on.get(joint, [])}
         filters = {(lags.time_constant, lags.is_euler) for lags in found.values()}
         is_same = len({(lags.delay, lags.interpolation) for lags in found.values()}) == 1
@@ -205,7 +205,7 @@ class _Model:
         self._left_out.setdefault(what, []).append(Given(0.0, what, name))
 
     def left_out(self) -> list[str]:
-        """What is not in the drives of joints that were read."""
+        """Remarks on what the drives that were read leave out."""
         return [f"left out: {source_of(alike)}" for alike in self._left_out.values()]
 
     def _kind(self, i: int) -> str:

@@ -96,7 +96,7 @@ class OwnDrive:
 
     @property
     def alike(self) -> Hashable:
-        """The same for drives with the same values, from sources of the same kind."""
+        """Key that drives with equal values, from sources of one kind, share."""
         limits = (self.effort, self.speed, self.reduction)
         parts = (self.kp, self.kd, *limits, self.delay, self.shortest_dt, self.low_pass, self.lag)
         return self.interpolates, *(part and (part.value, part.what) for part in parts)
@@ -122,7 +122,7 @@ class OwnJoint:
 
     @property
     def alike(self) -> Hashable:
-        """The same for joints that an ``actuon.yaml`` can say one thing about; None where it has no drive."""
+        """Key that joints share if one entry of an ``actuon.yaml`` can describe them; None without a drive."""
         return None if self.drive is None else (self.slides, self.drive.alike)
 
 
@@ -162,7 +162,7 @@ class OwnDrives:
         return [*self.notes, *([geared] if geared else []), *([stiff] if stiff else [])]
 
     def geared(self, names: Container[str]) -> str | None:
-        """What to say about reductions of these joints, which no stage has."""
+        """Return remarks on reductions of these joints, which no stage has."""
         found = [
             f"{joint.name} {joint.drive.reduction.value:g} ({source_of([joint.drive.reduction])})"
             for joint in self.joints

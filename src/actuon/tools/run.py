@@ -229,7 +229,7 @@ def _stability(actuators: ArticulationActuators) -> RobotStability | None:
 
 
 def _makeup(configs: Mapping[str, ActuatorConfig]) -> str:
-    """What the actuators of joints are made of, and where the friction of these joints comes from."""
+    """Describe the stages of joints' actuators, and the source of the joints' friction."""
     stages = dict.fromkeys(
         by_config(part).type_name for config in configs.values() for part in config.stages if isinstance(part, Config)
     )

@@ -129,7 +129,7 @@ def save_starting_yaml(robot: Path, found: OwnDrives, path: Path) -> list[Group]
 
 
 def why_no_entries(robot: Path, found: OwnDrives) -> str:
-    """What to say of a robot without a joint that an entry could be written for."""
+    """Return the message for a robot without a joint that an entry could be written for."""
     reasons = "; ".join(dict.fromkeys(joint.why_not for joint in found.joints))
     advice = (
         ". Articulation.set_tendon_targets() moves it as it is; for actuators in its place, write an actuon.yaml for "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a URDF says about drives that MuJoCo does not keep: speed limits, and reductions between motor and joint."""
+"""Parts of a URDF about drives that MuJoCo does not keep: speed limits, and reductions between motor and joint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UrdfDrives:
     reductions: dict[str, Given] = field(default_factory=dict)
     """Turns of the motor for one of the joint, where these are not the same."""
     notes: list[str] = field(default_factory=list)
-    """What could not be read."""
+    """Remarks on what could not be read."""
 
 
 def read_urdf(path: Path) -> UrdfDrives:

@@ -109,7 +109,7 @@ class NeuralState(State):
 
     @property
     def pos_error_history(self) -> wp.array:
-        """What Newton calls ``pos_history``."""
+        """Newton's name of ``pos_history``."""
         return self.pos_history  # type: ignore[attr-defined]
 
 

@@ -320,7 +320,7 @@ class RobotBatch:
                 self._simulation.set_link_inertials(self._articulation.robot_ids, link, named)
 
     def _biases(self) -> np.ndarray:
-        """What encoders show more than the position [rad], shape (S, C, J)."""
+        """Bias of the encoders [rad], shape (S, C, J)."""
         shown = np.zeros((self._simulation.num_envs, self._articulation.num_dofs))
         for actuator in self._actuators.actuators:
             for stage in actuator.stages:

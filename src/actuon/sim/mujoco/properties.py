@@ -31,11 +31,11 @@ class ModelProperties(Simulation):
 
     _mujoco: Any
     _where: str
-    """What to call the model."""
+    """Name of the model in messages."""
     _relied_on: list[Callable[[], None]]
     """Checks that options of the model, which anyone may write, still let it do what it was handed."""
     _checked_flags: tuple[int, int] | None = None
-    """What is switched off in these options, as far as it was checked."""
+    """Options that switch something off, at the last check."""
     _compensates: bool
     """Whether MuJoCo counts gravity compensation among the efforts of actuators of a joint."""
     _fields: ModelFields

@@ -91,7 +91,7 @@ def _pid_inputs(mujoco: Any, model: Any, actuator: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Lags:
-    """What stands between the control of an actuator and its effort."""
+    """Lags between the control of an actuator and its effort."""
 
     delay: float
     """By how much the control is late, as far as its history reaches back [s]."""
@@ -108,7 +108,7 @@ class Lags:
 
 
 def read_lags(mujoco: Any, model: Any, actuator: int) -> Lags:
-    """What makes the effort of an actuator follow its control late."""
+    """Read the lags between an actuator's control and its effort."""
     samples, interpolation = (int(number) for number in model.actuator_history[actuator])
     dynamics, parameters = model.actuator_dyntype[actuator], model.actuator_dynprm[actuator]
     is_pid = dynamics in _kinds(mujoco, "PID")

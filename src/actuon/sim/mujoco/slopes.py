@@ -43,7 +43,7 @@ NOT_CHOSEN = (
     "%s: tangents of further joints use %.3g of the stability limit with %s, which was chosen for others; attach all "
     "together, or let the model have the integrator discrete"
 )
-"""What is logged where another integrator would be needed, but others count on the one that there is."""
+"""Warning that another integrator is needed while others count on the present one."""
 
 _log = logging.getLogger("actuon.sim")
 
