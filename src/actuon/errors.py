@@ -84,7 +84,7 @@ class MissingExtraError(ActuonError, ImportError):
 
     def __init__(self, package: str, extra: str | None, purpose: str):
         self.package = package
-        """What is not installed."""
+        """Name of the package that is not installed."""
         how = f"'{package}'" if extra is None else f"'actuon[{extra}]', from a checkout '.[{extra}]'"
         super().__init__(f"{purpose} needs '{package}': install it with  pip install {how}")
 

@@ -394,6 +394,14 @@ def test_networks_compile_and_step_at_the_rate_that_they_were_trained_at(tmp_pat
     np.testing.assert_allclose(effort, [expected, 3.7], rtol=1e-5)
 
 
+def test_friction_stages_keep_an_inertia_of_their_own():
+    given, lacking = (actuon.FrictionEffectConfig(dynamic=0.5, inertia=value) for value in (0.7, None))
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), effects=[given, lacking])
+    motors = actuon.Motors(config, JOINTS, inertia=0.2)
+    held = [stage.inertia.numpy() for stage in motors.actuators[0].effects]
+    np.testing.assert_allclose(held, [[0.7, 0.7], [0.2, 0.2]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("inertia", [0.0, -1.0, np.nan, [1.0, 2.0, 3.0], "heavy"])
 def test_wrong_inertias_are_refused(inertia):
     with pytest.raises(actuon.ParameterError, match="inertia: got"):

@@ -196,12 +196,15 @@ class Motors:
             raise ParameterError(f"inertia: got {shown(inertia)}; must be one number, or one per joint") from error
         if not ((joints > 0.0) & np.isfinite(joints)).all():
             raise ParameterError(f"inertia: got {shown(inertia)}; must be > 0 and finite [kg·m² or kg]")
-        lacking = np.tile([_needs_inertia(config) for config in self.configs.values()], self.num_envs)
+        configs = list(self.configs.values())
         for actuator in self.actuators:
             at = actuator.effort_indices.numpy()
             total = joints[at] + inertia_at_joints(actuator)
-            for stage, ratio, varies in stages_with_ratios(actuator):
-                if not isinstance(stage, EffectFriction) or not lacking[at].any():
+            for position, (stage, ratio, varies) in enumerate(stages_with_ratios(actuator)):
+                if not isinstance(stage, EffectFriction):
+                    continue
+                lacking = np.array([_lacks_inertia(configs[i].stages[position]) for i in at % len(configs)])
+                if not lacking.any():
                     continue
                 if ratio is None:
                     raise StructureError(
@@ -209,7 +212,7 @@ class Motors:
                         "inertia of its own"
                     )
                 held = stage.parameters()["inertia"]
-                held.assign(np.where(lacking[at], total / ratio**2, held.numpy()).astype(np.float32))
+                held.assign(np.where(lacking, total / ratio**2, held.numpy()).astype(np.float32))
 
     def _make_arrays(self) -> None:
         """Make what the actuators read and write: flat, robot by robot."""
@@ -776,7 +779,12 @@ def _read(path: Path, names: list[str], allow_torch: bool) -> tuple[dict[str, Ac
 
 def _needs_inertia(config: ActuatorConfig) -> bool:
     """Whether an actuator has friction that it cannot apply itself."""
-    return any(isinstance(part, FrictionEffectConfig) and part.inertia is None for part in config.stages)
+    return any(_lacks_inertia(part) for part in config.stages)
+
+
+def _lacks_inertia(part: Part) -> bool:
+    """Whether a stage is friction without an inertia to stop."""
+    return isinstance(part, FrictionEffectConfig) and part.inertia is None
 
 
 def _with_inertia(config: ActuatorConfig) -> ActuatorConfig:
