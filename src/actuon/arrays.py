@@ -6,15 +6,21 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
 from .errors import ArrayError, ArrayTypeError, MissingArrayError
 
+if TYPE_CHECKING:
+    import torch
 
-def share(value: Any, where: str, dtype: Any = wp.float32) -> wp.array:
+SLACK = 64
+"""Entries behind the last one of a parameter: as many as a block has lanes."""
+
+
+def share(value: object, where: str, dtype: type = wp.float32) -> wp.array:
     """Return ``value`` as a Warp array over the same memory.
 
     Args:
@@ -30,7 +36,7 @@ def share(value: Any, where: str, dtype: Any = wp.float32) -> wp.array:
     elif isinstance(value, np.ndarray):
         array = _share_numpy(value, where)
     elif hasattr(value, "__dlpack__"):
-        refuse_autograd(value, where)
+        require_detached(value, where)
         array = _share_dlpack(value, where)
     elif hasattr(value, "__cuda_array_interface__") or hasattr(value, "__array_interface__"):
         array = _share_interface(value, where)
@@ -45,21 +51,29 @@ def share(value: Any, where: str, dtype: Any = wp.float32) -> wp.array:
     return array
 
 
-def is_recorded(value: Any) -> bool:
-    """Whether ``value`` is a PyTorch tensor whose gradient PyTorch is recording."""
+def is_device_array(value: object) -> bool:
+    """Return whether ``value`` is an array to share, and not a number or NumPy data to copy."""
+    if isinstance(value, wp.array):
+        return True
+    plain = isinstance(value, (np.ndarray, np.generic))
+    return not plain and hasattr(value, "__dlpack__") and getattr(value, "ndim", None) != 0
+
+
+def is_recorded(value: object) -> bool:
+    """Return whether ``value`` is a PyTorch tensor whose gradient PyTorch is recording."""
     if isinstance(value, wp.array) or not getattr(value, "requires_grad", False):
         return False
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor) and torch.is_grad_enabled()
 
 
-def refuse_autograd(value: Any, where: str) -> None:
-    """Refuse a PyTorch tensor whose gradient would be lost without a word.
+def require_detached(value: object, where: str) -> None:
+    """Refuse a PyTorch tensor whose gradient would be lost silently.
 
-    Under ``torch.no_grad()`` or ``torch.inference_mode()`` nothing would have one, and the tensor is taken.
+    Under ``torch.no_grad()`` and ``torch.inference_mode()`` nothing is recorded, so that the tensor is accepted.
 
     Raises:
-        ArrayError: PyTorch is recording what becomes of ``value``.
+        ArrayError: PyTorch is recording operations on ``value``.
     """
     if is_recorded(value):
         raise ArrayError(
@@ -68,34 +82,8 @@ def refuse_autograd(value: Any, where: str) -> None:
         )
 
 
-class DoubleArray:
-    """A float64 array of the CPU, such as MuJoCo's own, and the float32 copy of it that a kernel works on.
-
-    Args:
-        value: The array, of any framework.
-        where: What to call it in an error.
-    """
-
-    def __init__(self, value: Any, where: str):
-        self._values = share(value, where, wp.float64).numpy()
-        self.copy = np.zeros(self._values.shape, np.float32)
-        """What the kernel reads or writes."""
-
-    def fetch(self) -> None:
-        """Before a step: bring an input over."""
-        with np.errstate(over="ignore"):
-            np.copyto(self.copy, self._values, casting="same_kind")
-
-    def deliver(self, chosen: np.ndarray, add: bool) -> None:
-        """After a step: add an output at indices ``chosen``, each once, or write it over what is there."""
-        if add:
-            self._values[chosen] += self.copy[chosen]
-        else:
-            self._values[chosen] = self.copy[chosen]
-
-
 def is_double(value: Any) -> bool:
-    """Whether an array holds float64 on the CPU."""
+    """Return whether an array holds float64 on the CPU."""
     if isinstance(value, np.ndarray):
         return value.dtype == np.float64
     if isinstance(value, wp.array):
@@ -103,10 +91,10 @@ def is_double(value: Any) -> bool:
     return str(getattr(value, "dtype", "")) == "torch.float64" and value.device.type == "cpu"
 
 
-def watch(value: Any) -> tuple[Callable[[Any], Any] | None, Any]:
-    """How to tell at little cost whether an array has changed under us, and what that gives now.
+def change_detector(value: Any) -> tuple[Callable[[Any], Any] | None, Any]:
+    """Return a cheap function whose result changes when an array is moved or reshaped, and its result now.
 
-    None for arrays that do not tell: they are bound again at every step.
+    The function is None for arrays without such a sign: they are bound again at every step.
     """
     look: Callable[[Any], Any] | None
     if value is None:
@@ -116,7 +104,7 @@ def watch(value: Any) -> tuple[Callable[[Any], Any] | None, Any]:
     elif isinstance(value, np.ndarray):
         look = _look_at_numpy
     else:
-        look = look_at_tensor if hasattr(value, "data_ptr") else None
+        look = tensor_signature if hasattr(value, "data_ptr") else None
     return look, look(value) if look is not None else None
 
 
@@ -132,8 +120,8 @@ def _look_at_numpy(value: np.ndarray) -> Any:
     return value.shape, value.strides, value.dtype
 
 
-def look_at_tensor(value: Any) -> Any:
-    """Address and layout of a PyTorch tensor."""
+def tensor_signature(value: torch.Tensor) -> Any:
+    """Return the address and layout of a PyTorch tensor."""
     return value.data_ptr(), value.shape, value.stride(), value.dtype, value.device, is_recorded(value)
 
 
@@ -146,33 +134,37 @@ class SharedInput:
         check: Refuses a Warp array that does not fit.
     """
 
-    def __init__(self, value: Any, where: str, check: Callable[[wp.array], None]):
+    def __init__(self, value: object, where: str, check: Callable[[wp.array], None]):
         self.value = value
         self._where = where
         self._check = check
         self._bind()
 
     def _bind(self) -> None:
-        refuse_autograd(self.value, self._where)
-        self._double = DoubleArray(self.value, self._where) if is_double(self.value) else None
-        self._array = share(self.value if self._double is None else self._double.copy, self._where)
+        require_detached(self.value, self._where)
+        self._doubles: np.ndarray | None = None
+        if is_double(self.value):
+            self._doubles = share(self.value, self._where, wp.float64).numpy()
+            self._copy = np.zeros(self._doubles.shape, np.float32)
+        self._array = share(self.value if self._doubles is None else self._copy, self._where)
         self._check(self._array)
-        self._look, self._seen = watch(self.value)
+        self._look, self._seen = change_detector(self.value)
 
     def array(self, *, copies: bool = True) -> wp.array:
-        """The Warp array, with what is in the other now.
+        """Return the Warp array, with the current values.
 
         Args:
-            copies: Take float64, through a copy.
+            copies: Allow float64, through a copy.
         """
         if self._look is None or self._look(self.value) != self._seen:
             self._bind()
-        if self._double is not None:
+        if self._doubles is not None:
             if not copies:
                 raise ArrayTypeError(
                     f"{self._where}: got dtype float64; must be float32 in a captured graph and on a tape"
                 )
-            self._double.fetch()
+            with np.errstate(over="ignore"):
+                np.copyto(self._copy, self._doubles, casting="same_kind")
         return self._array
 
 
@@ -183,7 +175,7 @@ def _share_numpy(value: np.ndarray, where: str) -> wp.array:
         raise ArrayTypeError(f"{where}: NumPy array of dtype {value.dtype} cannot be shared with Warp") from error
 
 
-def _share_dlpack(value: Any, where: str) -> wp.array:
+def _share_dlpack(value: object, where: str) -> wp.array:
     wp.init()  # from_dlpack alone does not
     try:
         return wp.from_dlpack(value.detach() if hasattr(value, "detach") else value)
@@ -191,7 +183,7 @@ def _share_dlpack(value: Any, where: str) -> wp.array:
         raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error!r}") from error
 
 
-def _share_interface(value: Any, where: str) -> wp.array:
+def _share_interface(value: object, where: str) -> wp.array:
     try:
         if hasattr(value, "__cuda_array_interface__"):
             return wp.array(value, copy=False)
@@ -200,8 +192,8 @@ def _share_interface(value: Any, where: str) -> wp.array:
         raise ArrayTypeError(f"{where}: {type(value).__name__} cannot be shared with Warp: {error!r}") from error
 
 
-def is_read_only(value: Any) -> bool:
-    """Whether an array must not be written to: it says so, or its framework has no others, as JAX."""
+def is_read_only(value: object) -> bool:
+    """Return whether an array is read-only: by its own flag, or because its framework, such as JAX, has no others."""
     interface = getattr(value, "__array_interface__", None)
     data = interface.get("data") if isinstance(interface, dict) else None
     if isinstance(data, tuple):
@@ -220,11 +212,11 @@ _address_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 )
 _VERSIONED = b"dltensor_versioned"
 _FLAGS_AT = 24
-"""Where ``DLManagedTensorVersioned`` has its flags, after a version and two pointers. The first bit: read-only."""
+"""Byte offset of the flags in ``DLManagedTensorVersioned``, after a version and two pointers. First bit: read-only."""
 
 
-def _is_read_only_dlpack(value: Any) -> bool:
-    """Whether an array says so through DLPack, which it can from version 1.0 on."""
+def _is_read_only_dlpack(value: object) -> bool:
+    """Return whether an array is flagged read-only through DLPack, which knows the flag from version 1.0 on."""
     if isinstance(value, wp.array) or not hasattr(value, "__dlpack__"):
         return False
     try:
@@ -236,7 +228,7 @@ def _is_read_only_dlpack(value: Any) -> bool:
     return bool(ctypes.c_uint64.from_address(_address_in(capsule, _VERSIONED) + _FLAGS_AT).value & 1)
 
 
-def numbers(value: Any, where: str) -> np.ndarray:
+def numbers(value: object, where: str) -> np.ndarray:
     """Return plain numbers, or nested lists of them, as a NumPy array."""
     try:
         return value.numpy() if isinstance(value, wp.array) else np.asarray(value)
@@ -245,7 +237,9 @@ def numbers(value: Any, where: str) -> np.ndarray:
         raise ArrayTypeError(f"{where}: got {got}, which is not an array of numbers: {error}") from error
 
 
-def flat(value: Any, where: str, device: wp.Device, *, dtype: Any = wp.float32, length: int | None = None) -> wp.array:
+def flat(
+    value: object, where: str, device: wp.Device, *, dtype: type = wp.float32, length: int | None = None
+) -> wp.array:
     """Share ``value`` and require a 1-D array on ``device``, of ``length`` where that is given."""
     array = share(value, where, dtype)
     if array.ndim != 1:
@@ -257,8 +251,8 @@ def flat(value: Any, where: str, device: wp.Device, *, dtype: Any = wp.float32, 
     return array
 
 
-def index_array(value: Any, where: str, device: wp.Device | None, length: int | None = None) -> wp.array:
-    """Return indices as a ``uint32`` Warp array of its own, shape (N,): what was checked can then not change."""
+def index_array(value: object, where: str, device: wp.Device | None, length: int | None = None) -> wp.array:
+    """Return a checked ``uint32`` copy of indices as a Warp array, shape (N,)."""
     found = numbers(value, where)
     if found.ndim != 1:
         raise ArrayError(f"{where}: got shape {found.shape}; must be 1-D")
@@ -274,7 +268,7 @@ def index_array(value: Any, where: str, device: wp.Device | None, length: int | 
     return flat(array, where, array.device if device is None else device, dtype=wp.uint32, length=length)
 
 
-def read_array(source: Any, name: str, role: str) -> Any:
+def read_array(source: object, name: str, role: str) -> Any:
     """Read array ``name`` from an object or mapping; it must be there and set.
 
     Raises:
@@ -294,7 +288,7 @@ def read_array(source: Any, name: str, role: str) -> Any:
     return value
 
 
-def read_optional(source: Any, name: str) -> Any:
+def read_optional(source: object, name: str) -> Any:
     """Read array ``name`` from an object or mapping; None where it is absent."""
     if type(source) is dict:
         return source.get(name)
@@ -304,8 +298,8 @@ def read_optional(source: Any, name: str) -> Any:
     return value
 
 
-def read_feedforward(source: Any, name: str | None, default: str) -> Any:
-    """The feedforward; the ``default`` name may be absent, one that was asked for may only be None."""
+def read_feedforward(source: object, name: str | None, default: str) -> Any:
+    """Read the feedforward. An array of the ``default`` name may be absent; any other must exist, and may be None."""
     if name is None:
         return None
     value = read_optional(source, name)
@@ -315,8 +309,8 @@ def read_feedforward(source: Any, name: str | None, default: str) -> Any:
     return value
 
 
-def read_custom(source: Any, name: str, asking: str | None) -> Any:
-    """An input beside targets, which ``asking`` cannot do without; None where it is absent and nobody is asking."""
+def read_custom(source: object, name: str, asking: str | None) -> Any:
+    """Read a custom input; None where it is absent and no component (``asking``) needs it."""
     value = read_optional(source, name)
     if value is None and asking is not None:
         raise MissingArrayError(
@@ -326,5 +320,15 @@ def read_custom(source: Any, name: str, asking: str | None) -> Any:
     return value
 
 
-def _name(dtype: Any) -> str:
+def _name(dtype: type) -> str:
     return getattr(dtype, "__name__", str(dtype))
+
+
+def with_slack(values: np.ndarray, device: wp.Device) -> wp.array:
+    """Return a copy on ``device`` with zeros behind its last entry, which a block of lanes may read."""
+    padded = np.zeros(len(values) + SLACK, values.dtype)
+    padded[: len(values)] = values
+    whole = wp.array(padded, device=device)
+    array = wp.array(ptr=whole.ptr, dtype=whole.dtype, shape=values.shape, capacity=whole.capacity, device=device)
+    array._ref = whole  # keeps the memory
+    return array

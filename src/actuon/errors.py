@@ -19,14 +19,25 @@
 
 from __future__ import annotations
 
+import array
+import contextlib
 import difflib
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 
 class ActuonError(Exception):
     """Base of all errors raised on purpose by Actuon."""
+
+    where: tuple[str, ...] = ()
+    """Places that the text begins with, outermost first: a file, a joint, a stage. See `located`."""
+
+    def __str__(self) -> str:
+        return ": ".join((*self.where, super().__str__()))
 
 
 class ParameterError(ActuonError, ValueError):
@@ -89,8 +100,45 @@ class MissingExtraError(ActuonError, ImportError):
         super().__init__(f"{purpose} needs '{package}': install it with  pip install {how}")
 
 
+@contextlib.contextmanager
+def located(where: object, kind: type[ActuonError] | None = None) -> Iterator[None]:
+    """Prepend a place to `ActuonError.where` of errors that are raised in the block.
+
+    Args:
+        where: The place, such as the path of a file or ``"joint 'knee'"``.
+        kind: Error that the caller promises. Others are raised as this one, with the original as their cause.
+    """
+    try:
+        yield
+    except ActuonError as error:
+        places = (str(where), *error.where)
+        if kind is None or isinstance(error, kind):
+            error.where = places
+            raise
+        promised = kind(*error.args)
+        promised.where = places
+        raise promised from error
+
+
+def refuse_where(bad: ArrayLike, message: str, **values: ArrayLike) -> None:
+    """Raise a `ParameterError` if any entry of ``bad`` is true.
+
+    Args:
+        bad: Which values are not allowed: one flag, or one per DOF.
+        message: Format of the text. ``{at}`` becomes ``" at index 3"``, or nothing for a single flag; other names
+            become the entry of ``values`` at that index.
+        values: Numbers that the message shows, each one for all or one per DOF.
+    """
+    flags = np.asarray(bad)
+    if not flags.any():
+        return
+    first = int(np.argmax(flags))
+    got = {name: np.broadcast_to(np.asarray(value), flags.shape).flat[first] for name, value in values.items()}
+    raise ParameterError(message.format(at=f" at index {first}" if flags.ndim else "", **got))
+
+
 def listed(name: str, known: Iterable[str], what: str) -> str:
-    """The end of a message about an unknown ``name``: what there is, and what may have been meant."""
+    """Return the end of a message about an unknown ``name``: the known names and the closest match."""
     known = list(known)
     shown = ", ".join(known[:20]) + (f", and {len(known) - 20} more" if len(known) > 20 else "")
     close = difflib.get_close_matches(name, known, n=1) or [each for each in known if name and name in each]
@@ -104,7 +152,9 @@ class _Short(reprlib.Repr):
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = 10
         self.maxstring = self.maxother = self.maxlong = 200
 
-    def repr_array(self, x: Any, level: int) -> str:  # Warp's arrays are called as the standard library's are
+    def repr_array(
+        self, x: array.array[Any], level: int
+    ) -> str:  # Warp's arrays are called as the standard library's are
         return self.repr_instance(x, level)
 
     def repr_int(self, x: int, level: int) -> str:
@@ -117,6 +167,6 @@ class _Short(reprlib.Repr):
 _short = _Short()
 
 
-def shown(value: Any) -> str:
-    """``value`` as a message shows it: its ``repr``, shortened where it is long or deep."""
+def shown(value: object) -> str:
+    """Return the ``repr`` of ``value`` for a message, shortened where it is long or deep."""
     return _short.repr(value)

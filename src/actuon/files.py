@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .errors import RobotFileError
+from .errors import ActuonError, MissingExtraError, RobotFileError
 
 
 def check_readable(path: Path, formats: Sequence[str]) -> None:
@@ -56,7 +59,7 @@ def check_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` to write to. At the end it takes its place; on an error it is removed.
+    """Yield a temporary file beside ``path``. It replaces ``path`` at the end, and is removed on an error.
 
     Raises:
         RobotFileError: The folder is not there or not writable, or ``path`` is not a regular file.
@@ -82,7 +85,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def read_text(path: Path, largest: int) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark.
+    """Return the text of a UTF-8 file, with or without a byte order mark.
 
     Args:
         path: The file.
@@ -107,7 +110,7 @@ def read_text(path: Path, largest: int) -> str:
 
 
 def where_not_utf8(data: bytes) -> str:
-    """The first byte of ``data`` that is not UTF-8, in words."""
+    """Describe the first byte of ``data`` that is not UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -117,7 +120,7 @@ def where_not_utf8(data: bytes) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether ``text`` can be written. Escapes, and file names that are not UTF-8, can hold halves of characters."""
+    """Return whether ``text`` can be encoded. Escapes, and file names that are not UTF-8, can hold lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -129,3 +132,115 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+LARGEST_FILE = 2**20
+"""Bytes of a file."""
+MOST_VALUES = 50_000
+"""Values of a file, keys included and aliases written out."""
+DEEPEST = 32
+"""Lists and mappings inside each other, aliases written out."""
+LONGEST_TEXT = 4096
+"""Characters of one value."""
+_PLAIN_TEXT = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./*|+-]*")
+"""Text that means the same with and without quotes, unless it reads as a number or the like, which ruamel notices."""
+
+
+def plain_yaml() -> Any:
+    """Return a YAML reader and writer of plain values, without tags that create objects."""
+    try:
+        from ruamel.yaml import YAML
+    except ImportError as error:
+        raise MissingExtraError("ruamel.yaml", "yaml", "reading and writing actuon.yaml") from error
+    yaml = YAML(typ="safe", pure=True)
+
+    class Representer(yaml.Representer):  # type: ignore[misc, name-defined]
+        """Puts all other text in quotes: ruamel leaves some of it plain, and then reads something else."""
+
+    Representer.add_representer(
+        str,
+        lambda representer, text: representer.represent_scalar(
+            "tag:yaml.org,2002:str", text, style=None if _PLAIN_TEXT.fullmatch(text) else '"'
+        ),
+    )
+    yaml.Representer = Representer
+    yaml.default_flow_style = None
+    yaml.sort_base_mapping_type_on_output = False
+    yaml.width = 200
+    return yaml
+
+
+def read_yaml(path: Path, largest: int = LARGEST_FILE, most: int = MOST_VALUES) -> Any:
+    """Return the single document of a YAML file, as plain values.
+
+    Args:
+        path: Of the file.
+        largest: Bytes that it may have.
+        most: Values that it may mean.
+
+    Raises:
+        RobotFileError: The file cannot be read, is not a valid YAML file, or is larger than the bounds above.
+    """
+    text = read_text(path, largest)
+    try:
+        _check_size(str(path), plain_yaml().parse(text), most)
+        return plain_yaml().load(text)
+    except ActuonError:
+        raise
+    except Exception as error:  # ruamel has a tree of its own
+        mark = getattr(error, "problem_mark", None)
+        at = f":{mark.line + 1}" if mark else ""
+        problem = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise RobotFileError(f"{path}{at}: is not a valid YAML file: {problem[:200]}") from error
+
+
+@dataclass
+class _Extent:
+    """A value, with all that is in it: one that is complete, or a list or mapping that is being read."""
+
+    values: int
+    depth: int
+    """Lists and mappings inside each other."""
+    anchor: str | None = None
+
+    def add(self, inner: _Extent) -> None:
+        self.values += inner.values
+        self.depth = max(self.depth, inner.depth + 1)
+
+
+def _check_size(path: str, events: Iterable[Any], most: int) -> None:
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+
+    anchored: dict[str, _Extent] = {}
+    around: list[_Extent] = []
+    for event in events:
+        complete: _Extent | None = None
+        problem: str | None = None
+        if isinstance(event, ScalarEvent):
+            complete = _Extent(1, 0, event.anchor)
+            problem = _problem_of_text(event.value)
+        elif isinstance(event, AliasEvent):
+            if any(collection.anchor == event.anchor for collection in around):
+                problem = f"*{event.anchor} refers to a value that contains it"
+            complete = anchored.get(event.anchor, _Extent(1, 0))
+        elif isinstance(event, CollectionStartEvent):
+            around.append(_Extent(1, 1, event.anchor))
+        elif isinstance(event, CollectionEndEvent):
+            complete = around.pop()
+        if complete is not None:
+            if complete.anchor:
+                anchored[complete.anchor] = complete
+            if around:
+                around[-1].add(complete)
+        if sum(collection.values for collection in around) > most:
+            problem = f"the file means more than {most} values, aliases written out; write less"
+        if around and len(around) - 1 + around[-1].depth > DEEPEST:
+            problem = f"lists and mappings are more than {DEEPEST} deep inside each other, aliases written out"
+        if problem:
+            raise RobotFileError(f"{path}:{event.start_mark.line + 1}: {problem}")
+
+
+def _problem_of_text(text: str) -> str | None:
+    if len(text) > LONGEST_TEXT:
+        return f"a value has {len(text)} characters; must have at most {LONGEST_TEXT}"
+    return None if is_unicode(text) else f"{text!r} holds half a character (an unpaired surrogate); must be text"

@@ -41,7 +41,7 @@ def compile_pattern(pattern: str, names: Iterable[str] = ()) -> re.Pattern[str]:
 
 
 def _ways(parsed: Any, length: int) -> int:
-    """Upper bound of the ways in which a part of an expression can match within any ``length`` characters."""
+    """Return an upper bound of the ways in which a part of an expression can match within any ``length`` characters."""
     ways = 1
     for operation, value in parsed:
         if str(operation) in _REPEATS:
@@ -74,7 +74,7 @@ class _Attempts:
         self._after(self._parsed, Counter({0: 1}), 0)
 
     def _after(self, parsed: Any, reached: Counter[int], flags: int) -> Counter[int]:
-        """How often positions are reached after a part of the expression, from where they are reached before it."""
+        """Return how often each position is reached after a part of the expression, from the counts before it."""
         for operation in parsed:
             reached = self._after_one(operation, reached, flags)
             self._spend(reached, 1)
@@ -88,7 +88,7 @@ class _Attempts:
                 "or too many in a row; use fewer"
             )
 
-    def _after_one(self, operation: Any, reached: Counter[int], flags: int) -> Counter[int]:
+    def _after_one(self, operation: tuple[object, Any], reached: Counter[int], flags: int) -> Counter[int]:
         kind, value = str(operation[0]), operation[1]
         if kind in _ONE_CHARACTER:
             regex = self._character(operation, flags)
@@ -128,7 +128,7 @@ class _Attempts:
                 return found + reached if turn < least else found
         return found
 
-    def _character(self, operation: Any, flags: int) -> re.Pattern[str]:
+    def _character(self, operation: tuple[object, Any], flags: int) -> re.Pattern[str]:
         if id(operation) not in self._characters:
             alone = _parser.SubPattern(self._parsed.state, [operation])
             self._characters[id(operation)] = _compiler.compile(alone, flags)

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any
 
 from .errors import ParameterError
 
@@ -21,7 +20,7 @@ _in_use = threading.Lock()
 
 
 def available_threads() -> int:
-    """CPU threads that one step may use: ``ACTUON_NUM_THREADS``, or the cores this process may run on."""
+    """Return the number of CPU threads for one step: ``ACTUON_NUM_THREADS``, or the cores available to this process."""
     configured = os.environ.get("ACTUON_NUM_THREADS")
     if configured:
         if not configured.isdecimal() or int(configured) < 1:
@@ -32,7 +31,7 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
-def run_together(tasks: Sequence[Callable[[], Any]]) -> None:
+def run_together(tasks: Sequence[Callable[[], object]]) -> None:
     """Run the first of ``tasks`` here and the others in other threads, and return when all are done.
 
     Only tasks that let go of the interpreter lock gain from it, such as compiled kernels. Where another thread is at it
@@ -76,7 +75,7 @@ def _wait(helpers: Sequence[_Helper]) -> None:
 
 
 def _wake(count: int) -> list[_Helper]:
-    """So many helpers, or fewer where the system gives no more threads."""
+    """Return ``count`` helpers, or fewer where the system gives no more threads."""
     try:
         while len(_helpers) < count:
             _helpers.append(_Helper())
@@ -89,13 +88,13 @@ class _Helper:
     """A thread that waits for tasks."""
 
     def __init__(self) -> None:
-        self._tasks: SimpleQueue[tuple[int, Callable[[], Any]]] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[int, Callable[[], object]]] = SimpleQueue()
         self._done: SimpleQueue[None] = SimpleQueue()
         self._begun = self._finished = 0
         self._error: BaseException | None = None
         threading.Thread(target=self._work, name="actuon", daemon=True).start()
 
-    def begin(self, task: Callable[[], Any]) -> None:
+    def begin(self, task: Callable[[], object]) -> None:
         """Start a task. The one before it must be done."""
         self._begun += 1
         self._tasks.put((self._begun, task))
@@ -122,13 +121,13 @@ class _Helper:
             self._done.get()
 
     def take_error(self) -> BaseException | None:
-        """What the task raised, once."""
+        """Return the task's exception, once."""
         raised, self._error = self._error, None
         return raised
 
 
 def _forget_helpers() -> None:
-    """A child process has none of its parent's threads."""
+    """Drop all helpers in a child process, which has none of its parent's threads."""
     global _in_use
     _helpers.clear()
     _in_use = threading.Lock()

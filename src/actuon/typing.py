@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of what functions take, for annotations."""
+"""Types of arguments, for annotations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DLPackArray(Protocol):
     """An array that other frameworks can use where it lies, such as a PyTorch tensor."""
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any:
-        """The array as a DLPack capsule."""
+        """Return the array as a DLPack capsule."""
 
 
 Array: TypeAlias = wp.array | np.ndarray | DLPackArray
@@ -32,4 +32,4 @@ DeviceLike: TypeAlias = wp.Device | str | None
 PathLike: TypeAlias = str | os.PathLike[str]
 """The path of a file."""
 Tensor: TypeAlias = Any
-"""What groups give: a PyTorch tensor where PyTorch is loaded, a NumPy array otherwise."""
+"""An array that groups return: a PyTorch tensor where PyTorch is loaded, a NumPy array otherwise."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Warp prints, and the switch that turns it off."""
+"""Warp's messages, and the switch that turns them off."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How parameters and configs are declared: once, for checks, files, help and tables alike."""
+"""Declarations of parameters and configs: one each, for checks, files, help and tables alike."""

@@ -4,53 +4,88 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import os
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from ..errors import ParameterError, StructureError
-from .parameter import METADATA_KEY, Field
+from ..errors import StructureError
+from .parameters import Field, Parameters, with_arguments
 
 
-@dataclass(frozen=True)
-class Config:
-    """Base of the scalar configs: plain values that a person or a file writes. Touches no device."""
+class _Frozen:
+    """Base of configs: refuses to be changed, so that classes may be decorated with ``@dataclass(frozen=True)``."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _as_frozen_dataclass(cls: type) -> None:
+    dataclass(frozen=True)(cls)
+    del cls.__setattr__, cls.__delattr__  # dataclass refuses a class that has them when it is decorated again
+
+
+class Config(Parameters, _Frozen):
+    """Base of the scalar configs: plain values that a person or a file writes. Touches no device.
+
+    Subclasses are frozen dataclasses without being decorated.
+    """
 
     component: ClassVar[Any] = None
     """The component class that runs this config; set when that class is defined."""
     schema: ClassVar[str | None] = None
     """The USD API schema that carries it in a robot file."""
+    _undeclared: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        own = inspect.get_annotations(cls)
+        cls.__annotations__ = {name: own.get(name, field.value_type) for name, field in cls._declared.items()} | own
+        if cls.__doc__ is not None:
+            cls.__doc__ = with_arguments(cls.__doc__, cls._declared, per_dof=False)
+        _as_frozen_dataclass(cls)
+        cls._undeclared = tuple(f.name for f in dataclasses.fields(cls) if f.name not in cls._declared)
 
     def __post_init__(self) -> None:
         where = type(self).__name__
         for name, declared in self.declared().items():
-            object.__setattr__(self, name, _plain(f"{where}.{name}", declared, getattr(self, name)))
-        self.check_together(where, {name: getattr(self, name) for name in self.declared()})
+            self._values[name] = declared.plain(f"{where}.{name}", self._values[name])
+        self.check_together(where, {name: self._values[name] for name in self.declared()})
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        return vars(self)
 
     @classmethod
-    def declared(cls) -> Mapping[str, Field]:
-        """The declared parameters, in order."""
-        return _declared(cls)  # type: ignore[arg-type]
+    def declared(cls) -> Mapping[str, Field[object]]:
+        """Return the declared parameters, in order."""
+        if cls._undeclared:
+            raise StructureError(f"{cls.__name__}.{cls._undeclared[0]}: declare it with actuon.param(unit, doc, ...)")
+        return cls._declared
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        """Check what one parameter alone cannot show. Gets scalars or arrays; override where needed."""
+    def _class_value(cls, declared: Field[object]) -> Any:
+        if declared.required:
+            raise AttributeError(f"{cls.__name__}.{declared.name}: has no default")  # makes a field without one
+        return declared.default
+
+    def _assign(self, declared: Field[object], value: object) -> None:
+        self._values[declared.name] = value
 
     def arguments(self) -> dict[str, Any]:
-        """The parameters by name, without those that are None."""
+        """Return the parameters by name, without those that are None."""
         values = {name: getattr(self, name) for name in self.declared()}
         return {name: value for name, value in values.items() if value is not None}
 
     def from_files(self) -> dict[str, Any]:
-        """What files that it names say of what it leaves open, by name. Override where there is such a file."""
+        """Return open parameters by name, from files that the config names. Override where there are such files."""
         return {}
 
     def at_place(self, place: int, places: int) -> Config:
-        """The config for the joints that one of an entry's names or regular expressions in a YAML file means.
+        """Return the config for the joints of one name or regular expression of a YAML entry.
 
         Override it where the order of them says something.
 
@@ -61,7 +96,7 @@ class Config:
         return self
 
     def component_class(self) -> Any:
-        """The class that runs this config. Override where it depends on the values."""
+        """Return the class that runs this config. Override where it depends on the values."""
         if self.component is None:
             raise StructureError(f"{type(self).__name__}: no component class declares 'config = {type(self).__name__}'")
         return self.component
@@ -71,35 +106,4 @@ class Config:
         return self.component_class().with_values(self.arguments())
 
 
-def _plain(where: str, declared: Field, value: Any) -> Any:
-    """Validate one config value and return it as a plain Python number, tuple of numbers, or path."""
-    if value is None and declared.nullable:
-        return None
-    declared.check(where, value)
-    if declared.path:
-        return os.fspath(value)
-    if declared.choices or declared.boolean:
-        return value
-    if declared.shared:
-        number_type = int if declared.integer else rounded
-        return tuple(number_type(number) for number in np.ravel(value)) if np.ndim(value) == 1 else value
-    if np.ndim(value) != 0:
-        raise ParameterError(f"{where}: got {np.size(value)} values; a config holds one number")
-    return int(value) if declared.integer else rounded(value)
-
-
-def rounded(value: Any) -> float:
-    """``value`` at the precision of the kernels and of robot files, written with as few digits as that takes.
-
-    So 0.1 stays 0.1 on its way through a file of 32-bit numbers.
-    """
-    with np.errstate(over="ignore"):
-        return float(str(np.float32(value)))
-
-
-@functools.cache
-def _declared(cls: Any) -> Mapping[str, Field]:
-    missing = [field.name for field in dataclasses.fields(cls) if METADATA_KEY not in field.metadata]
-    if missing:
-        raise StructureError(f"{cls.__name__}.{missing[0]}: declare it with actuon.param(unit, doc, ...)")
-    return {field.name: field.metadata[METADATA_KEY] for field in dataclasses.fields(cls)}
+_as_frozen_dataclass(Config)

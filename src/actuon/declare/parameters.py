@@ -1,31 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a parameter is declared: once, on a frozen config, with its unit, range, default and doc.
+"""Declaration of a parameter, with its unit, range, default and doc.
 
-Validation, file formats, help texts and parameter tables all read this declaration. The same check runs on one scalar
-(a config) and on an array of a hundred thousand of them (a component).
+A class of `Parameters` declares those of one physical effect. A config and a component inherit it: the config holds one
+number of each, the component an array with one value per DOF. Validation, file formats, help texts and parameter tables
+all read this declaration. The same check runs on one scalar and on an array of a hundred thousand of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
+import re
+import types
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Self,
+    SupportsFloat,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+    overload,
+)
 
 import numpy as np
+import warp as wp
 
-from ..errors import ParameterError, shown
+from ..errors import ParameterError, listed, shown
+from ..typing import ArrayLike
 
-METADATA_KEY = "actuon"
-"""Where a dataclass field keeps its declaration."""
+if TYPE_CHECKING:
+    from .config import Config
+
+V_co = TypeVar("V_co", covariant=True)
+
 _LARGEST_INTEGER = 2**31 - 1
 _LONGEST_LIST = 4096
 _LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
-    """What is known about one parameter."""
+class Field(Generic[V_co]):
+    """A declared parameter: a number on a config, an array with one value per DOF on a component."""
 
     unit: str
     doc: str
@@ -35,9 +56,9 @@ class Field:
     finite: bool = True
     """Whether infinity is refused. Limits allow it: it switches them off."""
     shared: bool = False
-    """One value for the whole group, handed to the law as it is, instead of one value per DOF."""
+    """Whether the group has one value, handed to the law as it is, instead of one value per DOF."""
     fallback: Any = None
-    """What a file or a builder means that does not mention the parameter."""
+    """Default in files and builders that leave the parameter out."""
     optional: bool = False
     """Whether a component may leave the array out; its law then sees zero."""
     integer: bool = False
@@ -49,6 +70,30 @@ class Field:
     """Whether it is true or false, and not a number."""
     nullable: bool = False
     """Whether a config may leave it open, as None, for the component to find out."""
+    default: Any = None
+    """Value when a person leaves it out of a config, unless it is required."""
+    required: bool = True
+    """Whether a person must give it: it has no default."""
+    name: str = dataclasses.field(default="", init=False, compare=False)
+    """The attribute that it is declared as."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", f"{self.doc} [{self.unit}]")
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        object.__setattr__(self, "name", name)
+
+    @overload
+    def __get__(self, owner: None, cls: type) -> Self: ...
+    @overload
+    def __get__(self, owner: Config, cls: type) -> V_co: ...
+    @overload
+    def __get__(self, owner: ParameterOwner, cls: type) -> wp.array: ...
+    def __get__(self, owner: ParameterOwner | None, cls: type[ParameterOwner]) -> Any:
+        return cls._class_value(self) if owner is None else owner._value(self.name)
+
+    def __set__(self, owner: ParameterOwner, value: ArrayLike | None) -> None:
+        owner._assign(self, value)
 
     @property
     def range(self) -> str:
@@ -74,7 +119,30 @@ class Field:
         text += f", at most {_LONGEST_LIST} of them" if self.shared else ""
         return text + ("" if self.finite else "; inf switches it off")
 
-    def check(self, where: str, values: Any) -> None:
+    @property
+    def value_type(self) -> Any:
+        """The type of its value on a config."""
+        kind: Any = str if self.path or self.choices else bool if self.boolean else int if self.integer else float
+        kind = tuple[kind, ...] if self.shared else kind
+        return kind | None if self.nullable else kind
+
+    def plain(self, where: str, value: Any) -> Any:
+        """Check one value of a config and return it as a plain Python number, tuple of numbers, word or path."""
+        if value is None and self.nullable:
+            return None
+        self.check(where, value)
+        if self.path:
+            return os.fspath(value)
+        if self.choices or self.boolean:
+            return value
+        if self.shared:
+            number_type = int if self.integer else rounded
+            return tuple(number_type(number) for number in np.ravel(value)) if np.ndim(value) == 1 else value
+        if np.ndim(value) != 0:
+            raise ParameterError(f"{where}: got {np.size(value)} values; a config holds one number")
+        return int(value) if self.integer else rounded(value)
+
+    def check(self, where: str, values: object) -> None:
         """Raise `ParameterError` for the first of ``values`` that is outside the range.
 
         Args:
@@ -110,7 +178,7 @@ class Field:
             raise ParameterError(f"{where}: got {np.ravel(np.asarray(values))[first]}{at}; must be {self.range}")
 
 
-def _as_numbers(where: str, values: Any, integer: bool) -> np.ndarray:
+def _as_numbers(where: str, values: object, integer: bool) -> np.ndarray:
     """View ``values`` as the precision the kernels use: a double that overflows there is infinite here too."""
     try:
         array = np.asarray(values)
@@ -125,8 +193,17 @@ def _as_numbers(where: str, values: Any, integer: bool) -> np.ndarray:
         return np.asarray(array, dtype=np.float64 if integer else np.float32)
 
 
+def rounded(value: SupportsFloat) -> float:
+    """Round ``value`` to the precision of kernels and robot files, with as few digits as that takes.
+
+    So 0.1 stays 0.1 on its way through a file of 32-bit numbers.
+    """
+    with np.errstate(over="ignore"):
+        return float(str(np.float32(value)))
+
+
 def unit_at_joint(unit: str, slides: bool) -> str:
-    """A declared unit, which is that of a joint that turns, for a joint that turns or slides: N·m/rad is N/m."""
+    """Return a unit declared for revolute joints in the units of a revolute or prismatic joint: N·m/rad or N/m."""
     return unit.replace("N·m", "N").replace("rad", "m") if slides else unit
 
 
@@ -134,8 +211,8 @@ def param(
     unit: str,
     doc: str,
     *,
-    default: Any = dataclasses.MISSING,
-    fallback: Any = None,
+    default: object = dataclasses.MISSING,
+    fallback: object = None,
     minimum: float | None = None,
     maximum: float | None = None,
     above: float | None = None,
@@ -147,7 +224,7 @@ def param(
     choices: tuple[str, ...] = (),
     boolean: bool = False,
 ) -> Any:
-    """Declare a parameter on a `Config`.
+    """Declare a parameter in a class of `Parameters`, or on a `Config`.
 
     Args:
         unit: SI unit, e.g. ``"N·m/rad"``; ``"1"`` where there is none.
@@ -165,8 +242,8 @@ def param(
         choices: One of these words, not a number.
         boolean: True or false, not a number.
     """
-    has_default = default is not dataclasses.MISSING
-    declared = Field(
+    required = default is dataclasses.MISSING
+    return Field(
         unit=unit,
         doc=doc,
         minimum=minimum,
@@ -174,15 +251,124 @@ def param(
         above=above,
         finite=finite,
         shared=shared,
-        fallback=default if has_default else fallback,
+        fallback=fallback if required else default,
         optional=optional,
         integer=integer,
         path=path,
         choices=choices,
         boolean=boolean,
         nullable=default is None,
+        default=None if required else default,
+        required=required,
     )
-    metadata = {METADATA_KEY: declared}
-    if has_default:
-        return dataclasses.field(default=default, metadata=metadata)
-    return dataclasses.field(metadata=metadata)
+
+
+Number: TypeAlias = Field[float]
+"""A number on a config, a float32 array on a component."""
+OptionalNumber: TypeAlias = Field[float | None]
+"""A number that may be left out."""
+Whole: TypeAlias = Field[int]
+"""A whole number on a config, an int32 array on a component."""
+Table: TypeAlias = Field[tuple[float, ...]]
+"""Numbers that all DOFs share."""
+
+
+class ParameterOwner:
+    """Base of what has declared parameters: configs and components."""
+
+    _declared: ClassVar[Mapping[str, Field[object]]] = types.MappingProxyType({})
+    _values: Any
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        found: dict[str, Field[object]] = {}
+        for base in reversed(cls.__mro__):
+            for name, value in vars(base).items():
+                if isinstance(value, Field):
+                    found[name] = value
+                else:
+                    found.pop(name, None)
+        cls._declared = types.MappingProxyType(found)
+
+    @classmethod
+    def declared(cls) -> Mapping[str, Field[object]]:
+        """Return the declared parameters, in order."""
+        return cls._declared
+
+    def _value(self, name: str) -> Any:
+        """Return a parameter as an attribute."""
+        return self._values[name]
+
+    @classmethod
+    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+        """Check what one parameter alone cannot show. Gets scalars or arrays; override where needed."""
+
+    @classmethod
+    def complete(cls, values: Mapping[str, Any], *, fallbacks: bool, where: str = "") -> dict[str, Any]:
+        """Return a value for each parameter: those that are left out, or None, are filled in.
+
+        Args:
+            values: What is given, by name.
+            fallbacks: Fill in what files and builders mean that do not mention a parameter; otherwise its default.
+            where: What to call the parameters' owner in a message.
+
+        Raises:
+            ParameterError: There is no such parameter, or one that has no default is left out.
+        """
+        place = f"{where}: " if where else ""
+        declared = cls.declared()
+        unknown = [name for name in values if name not in declared]
+        if unknown:
+            known = listed(str(unknown[0]), declared, "parameters")
+            raise ParameterError(f"{place}unknown parameter {unknown[0]!r}; {known}")
+        found = {}
+        for name, field in declared.items():
+            value = values.get(name)
+            if value is None:
+                value = field.fallback if fallbacks else field.default
+            if value is None and not field.nullable:
+                raise ParameterError(f"{place}needs '{name}', {field.range}")
+            found[name] = value
+        return found
+
+    @classmethod
+    def _class_value(cls, declared: Field[object]) -> Any:
+        """Return what reading a parameter on the class gives."""
+        return declared
+
+    def _assign(self, declared: Field[object], value: object) -> None:
+        raise NotImplementedError
+
+
+@dataclass_transform(field_specifiers=(param,))
+class Parameters(ParameterOwner):
+    """Base of declarations: the parameters of one effect, for its config and its component.
+
+    A type checker knows both from it: their arguments, and what reading a parameter gives.
+    """
+
+
+def call_signature(declared: Mapping[str, Field[object]]) -> inspect.Signature:
+    """Return how a component with these parameters is called."""
+    parameters = []
+    for name, field in declared.items():
+        default = None if field.optional else inspect.Parameter.empty if field.required else field.default
+        annotation = "ArrayLike | None" if default is None else "ArrayLike"
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
+    return inspect.Signature(parameters)
+
+
+def with_arguments(doc: str, declared: Mapping[str, Field[object]], *, per_dof: bool) -> str:
+    """Return the docstring of a class with a section on its arguments, unless it has one."""
+    if not declared or "Args:" in doc:
+        return doc
+    lines = (f"    {name}: {_described(field, per_dof)}" for name, field in declared.items())
+    return "\n".join((inspect.cleandoc(doc), "", "Args:", *lines))
+
+
+def _described(field: Field[object], per_dof: bool) -> str:
+    """Return the doc with unit and shape at the end of its first sentence: ``Position gain [N·m/rad], shape (N,).``"""
+    unit = f" [{field.unit}]" if field.unit else ""
+    shape = f", shape ({'K' if field.shared else 'N'},)" if per_dof else ""
+    return re.sub(r"\.(?=\s|$)", lambda _: f"{unit}{shape}.", field.doc, count=1)

@@ -40,7 +40,7 @@ class ComponentKind(enum.Enum):
 
     @property
     def key(self) -> str:
-        """What a chain's components of this kind are called, as an argument and in YAML: ``"effects"``."""
+        """Name of a chain's components of this kind, as an argument and in YAML: ``"effects"``."""
         return f"{self.value}s" if self in (ComponentKind.SENSOR, ComponentKind.EFFECT) else self.value
 
     @property
@@ -71,7 +71,7 @@ class Registered:
 
     @property
     def namespace(self) -> str:
-        """Where its attributes are in USD, unless USD knows the schema: ``newton``, or one named after a schema of
+        """Namespace of its attributes in USD, unless USD knows the schema: ``newton``, or one named after a schema of
         its config's own."""
         schema = self.config.schema if self.config is not None else None
         if schema is None or schema.startswith("Newton"):
@@ -80,23 +80,18 @@ class Registered:
         return name[:1].lower() + name[1:]
 
     def resolve_class(self, values: dict[str, Any]) -> Any:
-        """The class to build, which a function may choose by the values."""
+        """Return the class to build, which may depend on the values."""
         chosen = self.component_class
         return _checked(self.schema_name, chosen if isinstance(chosen, type) else chosen(values), self.kind)
 
     def make_config(self, values: dict[str, Any]) -> Config:
-        """The config of what a file says, checked; what is left out gets the file default."""
+        """Return the checked config of a file's values; those left out get the file default."""
         if self.config is None:
             chosen = self.resolve_class(values)
             return ClassConfig(chosen, chosen.resolve_arguments(values))
-        complete = {name: values.get(name, declared.fallback) for name, declared in self.config.declared().items()}
-        missing = [n for n, value in complete.items() if value is None and not self.config.declared()[n].nullable]
-        if missing:
-            raise StructureError(f"{self.config.__name__}.{missing[0]}: is not given; it has no default")
-        return self.config(**complete)
+        return self.config(**self.config.complete(values, fallbacks=True, where=self.config.__name__))
 
 
-@dataclass(frozen=True)
 class ClassConfig(Config):
     """A component class without a config of its own, and the arguments that it is built with."""
 
@@ -104,15 +99,15 @@ class ClassConfig(Config):
     values: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Nothing is declared, so that nothing can be checked."""
+        """Check nothing: nothing is declared."""
 
     @classmethod
     def declared(cls) -> dict[str, Any]:
-        """Nothing: the class has no config."""
+        """Return nothing: the class has no config."""
         return {}
 
     def arguments(self) -> dict[str, Any]:
-        """What the class is built with."""
+        """Return the arguments of the class."""
         return dict(self.values)
 
     def __hash__(self) -> int:
@@ -162,7 +157,7 @@ def register_actuator_component(
 
 @contextlib.contextmanager
 def temporary_registrations() -> Iterator[None]:
-    """Undo, at the end of the block, what is registered inside it."""
+    """Remove the block's registrations at its end."""
     before = dict(_registry)
     try:
         yield
@@ -172,23 +167,23 @@ def temporary_registrations() -> Iterator[None]:
 
 
 def _is_defined_again(before: Any, after: Any) -> bool:
-    """Whether both come from the same lines, run twice, as a cell of a notebook is."""
+    """Return whether both come from the same lines, run twice, like a notebook's cell."""
     return (before.__module__, before.__qualname__) == (after.__module__, after.__qualname__)
 
 
-def _checked(schema_name: str, chosen: Any, kind: ComponentKind) -> Any:
+def _checked(schema_name: str, chosen: object, kind: ComponentKind) -> Any:
     if not isinstance(chosen, type) or getattr(chosen, "kind", None) is not kind:
         raise StructureError(f"'{schema_name}': got {chosen!r}; must be a subclass of {kind.base_name}")
     return chosen
 
 
 def by_schema(schema_name: str) -> Registered | None:
-    """The component that a USD schema means, or None where it means none."""
+    """Return the component of a USD schema; None where it is not one of a component."""
     return _registry.get(schema_name)
 
 
 def by_config(config: Config) -> Registered:
-    """The component of a config, as files know it."""
+    """Return the component of a config, as files know it."""
     entry = _find(config)
     if entry is None:
         named = config.component if isinstance(config, ClassConfig) else type(config)
@@ -200,14 +195,14 @@ def by_config(config: Config) -> Registered:
     return entry
 
 
-def type_name_of(config: type[Config]) -> str | None:
-    """What YAML calls the component of a class of configs; None where no file can carry it."""
+def type_name_of(config: type) -> str | None:
+    """Return the YAML ``type`` of a config class; None where no file can hold it."""
     entry = next((entry for entry in _registry.values() if entry.config is config), None)
     return None if entry is None else entry.type_name
 
 
-def by_type(where: str, kind: ComponentKind, type_name: Any) -> Registered:
-    """The component of a ``type`` in YAML."""
+def by_type(where: str, kind: ComponentKind, type_name: object) -> Registered:
+    """Return the component of a ``type`` in YAML."""
     known = _types(kind)
     found = known.get(type_name) if isinstance(type_name, str) else None
     if found is None and isinstance(type_name, str) and type_name in _registry:
@@ -219,13 +214,13 @@ def by_type(where: str, kind: ComponentKind, type_name: Any) -> Registered:
 
 
 def _types(kind: ComponentKind) -> dict[str, Registered]:
-    """The components of a kind by their short name; the first that was registered has it."""
+    """Return the components of a kind by short name, which belongs to the first that was registered."""
     own = [entry for entry in _registry.values() if entry.kind is kind and entry.config is not None]
     return {entry._short_name: entry for entry in reversed(own)}
 
 
 def kind_of(config: Config) -> ComponentKind | None:
-    """The place of a config in the chain; None where nothing says."""
+    """Return the kind of a config; None where it is not known."""
     if config.component is not None:
         return config.component.kind
     entry = _find(config)
@@ -233,7 +228,7 @@ def kind_of(config: Config) -> ComponentKind | None:
 
 
 def class_of(config: Config) -> Any:
-    """The class that runs a config."""
+    """Return the class that runs a config."""
     entry = _find(config)
     if entry is not None and not isinstance(entry.component_class, type):
         return entry.resolve_class(config.arguments())
@@ -245,11 +240,11 @@ def _find(config: Config) -> Registered | None:
 
 
 def snake_case(name: str) -> str:
-    """``maxMotorEffort`` → ``max_motor_effort``."""
+    """Convert camel case to snake case: ``maxMotorEffort`` → ``max_motor_effort``."""
     return _WORDS.sub("_", name).lower()
 
 
 def camel_case(name: str) -> str:
-    """``max_motor_effort`` → ``maxMotorEffort``."""
+    """Convert snake case to camel case: ``max_motor_effort`` → ``maxMotorEffort``."""
     first, *others = name.split("_")
     return first + "".join(word.capitalize() for word in others)
