@@ -8,41 +8,42 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from .ring import RING_ARRAYS
-from .structure import DIRECT, SIGNALS, Stage, Structure, Write
+from .chain import CLOCK, DIRECT, HELD, SIGNALS, Chain, Stage, Write, held
 
 
 class Role(Enum):
-    """What an argument is for. Its key says which of them it is."""
+    """Purpose of an argument. Its key tells apart those with the same role."""
 
     SIZE = auto()
-    """A number of this launch: ``"n"``, ``"first"``, time steps, ``"in_place"``, ``"cell_size"``."""
+    """A number of this launch: ``"first"``, sizes of cells, time steps, ``"in_place"``."""
     SIGNAL = auto()
     """An array that a signal is read from; key: its name."""
     INDICES = auto()
-    """Where the DOFs are in such an array, or null; key: name of the indices."""
+    """Indices of the DOFs in such an array, or null; key: name of the indices."""
     OFFSET = auto()
-    """Where the first DOF is, where there are no indices."""
+    """Offset of the first DOF, where there are no indices."""
     PARAMETER = auto()
     """Values of a component; key: position of the stage, name."""
     DEPTH = auto()
     """Rows of a ring; key: position of the stage."""
     STATE_IN = auto()
-    """State before the step; key: position of the stage, name."""
+    """A buffer of the state before the step; key: one of `BUFFERS`."""
     STATE_OUT = auto()
-    """State after the step."""
+    """A buffer of the state after the step."""
+    PLACE = auto()
+    """Offset of a state in a cell of its buffer; key: position of the stage, name."""
     WRITE = auto()
     """An array that a signal is written to; key: position among the writes."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a kernel."""
+    """An argument of a kernel."""
 
     name: str
-    """As the kernel's text has it."""
+    """Name in the kernel's text."""
     type: str
-    """As its signature has it."""
+    """Type in the kernel's signature."""
     role: Role
     key: Any
 
@@ -54,57 +55,86 @@ _ARRAYS = {
     "target_qd": "target_velocities",
     "feedforward": "feedforwards",
 }
-"""What the arrays of signals are called in a kernel."""
+"""Names of the signals' arrays in a kernel."""
 
 
-def arguments(structure: Structure) -> tuple[Argument, ...]:
-    """The arguments of the kernel for ``structure``, by role, in the order of its signature."""
-    return tuple(_arguments(structure))
+BUFFERS = {"floats": "Floats", "ints": "Ints", "longs": "Longs"}
+"""The buffers of a state, and their types in a kernel."""
+
+RING_STATES = {
+    "ring": "floats",
+    "pushes": "ints",
+    "newest": "ints",
+    "filled": "ints",
+    "tag": "longs",
+    "spare": "longs",
+    "origin": "longs",
+}
+"""States of a ring, and the buffers that they lie in."""
 
 
-def _arguments(structure: Structure) -> Iterator[Argument]:
-    yield Argument("n", "int", Role.SIZE, "n")
-    yield Argument("first", "int", Role.SIZE, "first")
-    for name in structure.time_steps:
+def arguments(chain: Chain) -> tuple[Argument, ...]:
+    """Return the arguments of the kernel for ``chain``, by role, in the order of its signature."""
+    return tuple(_arguments(chain))
+
+
+def _arguments(chain: Chain) -> Iterator[Argument]:
+    is_robot = chain.tile.is_robot
+    for name in ("first", "dofs", *(("room",) if is_robot else ())):
+        yield Argument(name, "int", Role.SIZE, name)
+    for name in chain.time_steps:
         yield Argument(name, "float", Role.SIZE, name)
-    if structure.has_rings:
+    used = {buffer for stage in chain.stages for buffer in state_buffers(stage).values()}
+    if chain.held is not None:
+        used |= {"floats", "ints"}
+        yield Argument("control_every", "int", Role.SIZE, "control_every")
+    if used:
         yield Argument("in_place", "bool", Role.SIZE, "in_place")
-        yield Argument("cell_size", "int", Role.SIZE, "cell_size")
-    for name in structure.reads:
-        yield Argument(array_name(name), "Floats", Role.SIGNAL, name)
-    groups = [structure.sources[name] for name in structure.reads]
-    if any(write.scattered for write in structure.writes):
+        yield Argument("width", "int", Role.SIZE, "width")
+        if any(stage.wide_states for stage in chain.stages):
+            yield Argument("row_width", "int", Role.SIZE, "row_width")
+        yield Argument("tile_size", "int", Role.SIZE, "tile_size")
+    for name in chain.reads:
+        yield Argument(array_name(name), "Doubles" if name in chain.doubles else "Floats", Role.SIGNAL, name)
+    groups = [chain.sources[name] for name in chain.reads]
+    if any(write.scattered for write in chain.writes):
         groups.append("effort")
     for group in dict.fromkeys(group for group in groups if group != DIRECT):
         yield Argument(f"{group}_indices", "Indices", Role.INDICES, group)
         yield Argument(f"{group}_offset", "int", Role.OFFSET, group)
-    for position, stage, label in structure.labelled():
+    for position, stage, label in chain.labelled():
         for name in (*stage.read_params, *stage.tables):
             kind = "Ints" if name in stage.integers else "Floats"
             yield Argument(f"{label}_{name}", kind, Role.PARAMETER, (position, name))
         if stage.ring is not None:
             yield Argument(f"{label}_rows", "int", Role.DEPTH, position)
-    for role, side in ((Role.STATE_IN, "in"), (Role.STATE_OUT, "out")):
-        for position, stage, label in structure.labelled():
-            for name, kind in state_arrays(stage).items():
-                yield Argument(f"{label}_{name}_{side}", kind, role, (position, name))
-    for place, write in enumerate(structure.writes):
-        yield Argument(_written_name(write), "Floats", Role.WRITE, place)
+        for name in state_buffers(stage):
+            yield Argument(f"{label}_{name}_at", "int", Role.PLACE, (position, name))
+    if chain.held is not None:
+        for name in (CLOCK, *map(held, chain.held_signals)):
+            yield Argument(f"control_{name}_at", "int", Role.PLACE, (HELD, name))
+    for buffer in (name for name in BUFFERS if name in used):
+        if is_robot:
+            yield Argument(f"{buffer}_size", "int", Role.SIZE, f"{buffer}_size")
+        yield Argument(f"{buffer}_in", BUFFERS[buffer], Role.STATE_IN, buffer)
+        yield Argument(f"{buffer}_out", BUFFERS[buffer], Role.STATE_OUT, buffer)
+    for place, write in enumerate(chain.writes):
+        yield Argument(_written_name(write), "Doubles" if write.is_double else "Floats", Role.WRITE, place)
 
 
 def _written_name(write: Write) -> str:
-    """What the array that a signal is written to is called in a kernel."""
+    """Return what the array that a signal is written to is called in a kernel."""
     if write.after is not None:
-        return "computed_array" if write.scattered else f"kept_{write.signal}"
+        return "computed_array"
     return "output" if write.signal == "effort" else f"{write.signal}_array"
 
 
 def array_name(signal: str) -> str:
-    """What the array that a signal is read from is called in a kernel."""
+    """Return what the array that a signal is read from is called in a kernel."""
     return _ARRAYS.get(signal, f"given_{signal}") if signal in SIGNALS else f"given_{signal}"
 
 
-def state_arrays(stage: Stage) -> dict[str, str]:
-    """Names and types of the arrays that a stage's state consists of."""
-    arrays = {name: "Ints" if name in stage.integers else "Floats" for name in (*stage.states, *stage.wide_states)}
-    return arrays | (RING_ARRAYS if stage.ring is not None else {})
+def state_buffers(stage: Stage) -> dict[str, str]:
+    """Return the names of a stage's states, and the buffer that each lies in."""
+    own = {name: "ints" if name in stage.integers else "floats" for name in (*stage.states, *stage.wide_states)}
+    return own | (RING_STATES if stage.ring is not None else {})

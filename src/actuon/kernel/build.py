@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structure → kernel, built once per process and compiled once per machine."""
+"""Chain → kernel, built once per process and compiled once per machine."""
 
 from __future__ import annotations
 
@@ -11,55 +11,59 @@ from typing import Any
 
 import warp as wp
 
-from . import access_block, access_scalar, ring, types
+from . import memory_block, memory_scalar, ring, types
 from .arguments import Argument, arguments
-from .source import kernel_source
-from .structure import Structure
+from .chain import Chain
 from .types import Flavour, module_options
+from .writer import kernel_source
 
 
 @dataclass(frozen=True)
-class Program:
+class Kernel:
     """A built kernel and its arguments, in order."""
 
-    structure: Structure
-    kernel: Any
+    chain: Chain
+    source: str
+    function: Any
     arguments: tuple[Argument, ...]
 
 
 @functools.cache
-def program(structure: Structure) -> Program:
-    """Return the kernel for ``structure``."""
-    signature = arguments(structure)
-    source, functions = kernel_source(structure, signature)
+def kernel_for(chain: Chain) -> Kernel:
+    """Return the kernel for ``chain``."""
+    signature = arguments(chain)
+    namespace = _namespace(chain)
+    source, functions = kernel_source(chain, signature, namespace)
     filename = f"<actuon {hashlib.sha256(source.encode()).hexdigest()[:16]}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    namespace = _namespace(structure) | functions
+    namespace |= functions
     exec(compile(source, filename, "exec"), namespace)
-    kernel = wp.kernel(
+    function = wp.kernel(
         namespace["actuator_step"],
-        enable_backward=structure.flavour is Flavour.GRAD,
+        enable_backward=chain.flavour is Flavour.GRAD,
         module="unique",
-        module_options=module_options(structure.flavour),
+        module_options=module_options(chain.flavour),
     )
-    return Program(structure, kernel, signature)
+    return Kernel(chain, source, function, signature)
 
 
-def _namespace(structure: Structure) -> dict[str, Any]:
-    """What the text of a kernel refers to, by name."""
-    in_blocks = structure.flavour is Flavour.BLOCK
-    access = access_block if in_blocks else access_scalar
-    names: dict[str, Any] = {"wp": wp, **access.FUNCTIONS}
+def _namespace(chain: Chain) -> dict[str, Any]:
+    """Return what the text of a kernel refers to, by name."""
+    in_blocks = chain.flavour is Flavour.BLOCK
+    lanes = chain.tile.lanes
+    names: dict[str, Any] = {"wp": wp}
+    names |= memory_block.functions(lanes) if in_blocks else memory_scalar.FUNCTIONS
     names |= {f.key: f for f in (ring.next_row, ring.late_row, ring.ring_at)}
     names |= {f.key: f for f in (ring.held_back, ring.whole_back, ring.share_back)}
     names |= {f.key: f for f in (ring.uneven_back, ring.uneven_share)}
-    names |= {name: getattr(types, name) for name in ("Floats", "Ints", "Longs", "Indices", "FloatBlock", "IntBlock")}
-    names |= {name: getattr(types, name) for name in ("LANES", "BLOCKS", "CELL")}
-    for _, stage, label in structure.labelled():
-        names[f"{label}_law"] = stage.law
-        names[f"{label}_closing_law"] = stage.closing_law
+    names |= {name: getattr(types, name) for name in ("Floats", "Doubles", "Ints", "Longs", "Indices")}
+    names |= {"LANES": lanes, "BLOCKS": chain.tile.blocks, "TILE": chain.tile.size}
+    for _, stage, label in chain.labelled():
+        names |= {called: law.function for called, law in stage.named_laws(label).items()}
+        if stage.closing is not None:
+            names[f"{label}_closing_law"] = stage.closing.function
         if stage.ring is not None:
             names[f"{label}_lag_law"] = stage.ring.law
         if stage.network is not None:
-            names[f"{label}_network"] = stage.network.build(in_blocks, structure.has_slopes)
+            names[f"{label}_network"] = stage.network.build(lanes if in_blocks else 0, chain.has_slopes)
     return names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What picks a kernel: the stages of a chain, in order, and how it touches memory. No values."""
+"""Structure that selects a kernel: the stages of a chain, in order, and how it accesses memory. No values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import warp as wp
 
 from ..errors import StructureError, listed
-from .types import Flavour
+from .types import DENSE, Flavour, Tile
 
 SIGNALS = {
     "q": "pos",
@@ -53,6 +53,17 @@ CONTROL_DT = "control_dt"
 
 TIME_STEPS = ("dt", CONTROL_DT)
 
+HELD = -1
+"""Stands for the position of a stage where states belong to control that is held."""
+CLOCK = "clock"
+"""Steps since the controller last ran, where it does not run at every step. It runs at 0."""
+
+
+def held(signal: str) -> str:
+    """Return the name of the state that holds a signal of the controller."""
+    return f"held_{signal}"
+
+
 DIRECT = "direct"
 """Stands for the indices of an array that holds one value per DOF, in the order of the DOFs."""
 
@@ -62,60 +73,78 @@ class Ring:
     """Past values of signals that a stage looks back at."""
 
     signals: tuple[str, ...]
-    """What is remembered, and replaced by what it was."""
+    """Signals that are stored, and replaced by their past values."""
     lag: str = ""
-    """The integer parameter that says how many steps ago, where no law does."""
+    """Integer parameter with the number of steps to look back, where there is no law."""
     law: Any = None
-    """A Warp function that says how long ago, for steps of any length: parameters, states, ``dt`` and ``gap``, the time
-    since the last step, in; the age [s], how many of the last steps were as long as the last one, and new states out.
-    The ring then remembers the length of each step too."""
+    """Warp function of the age to look back, for steps of any length. Takes parameters, states, ``dt`` and ``gap``, the
+    time since the last step; returns the age [s], how many of the last steps were as long as the last one, and new
+    states. The ring then stores the length of each step too."""
     blends: bool = False
-    """Whether a law's age is taken exactly, between two steps, and not what was held then."""
+    """Whether values are interpolated at exactly the law's age, instead of held from the step before it."""
 
     @property
     def columns(self) -> int:
-        """How many numbers are remembered of each step and DOF."""
+        """Number of values per step and DOF."""
         return len(self.signals) + (self.law is not None)
 
 
 @dataclass(frozen=True)
 class Network:
-    """A function over blocks of DOFs that a law gets a signal from."""
+    """A function over blocks of DOFs whose output is an input of a law."""
 
     build: Any
-    """Called with whether the kernel works in blocks, and whether it wants slopes, returns the Warp function. With
-    slopes that gives a vector: the output of each lane, then its derivative by each input, one input after the other.
-    """
+    """Builder of the Warp function, from the lanes of a block, 0 for single DOFs, and whether slopes are wanted. With
+    slopes the function returns a vector: the output of each lane, then its derivative by each input."""
     inputs: tuple[str, ...]
-    """Its inputs, each an expression of signals in braces, such as ``"{target_q} - {q}"``."""
+    """Expressions of signals in braces, one per input, such as ``"{target_q} - {q}"``."""
     output: str
-    """The name by which the law asks for what it gives."""
+    """Name of the law's argument that gets the output."""
 
     @functools.cached_property
     def signals(self) -> tuple[str, ...]:
-        """The signals that its inputs are made of."""
+        """The signals in its inputs."""
         fields = (field for text in self.inputs for _, field, _, _ in string.Formatter().parse(text))
         return tuple(dict.fromkeys(field for field in fields if field))
 
 
 @dataclass(frozen=True)
+class Law:
+    """An equation of a stage."""
+
+    function: Any
+    """The Warp function: signals, parameters and states in, by the names of its arguments. None where kernels of the
+    component's own are run instead."""
+    returns: tuple[str, ...] = ("effort",)
+    """The signals that it returns first."""
+    states: tuple[str, ...] = ()
+    """The states whose new values it returns after them."""
+
+    def __post_init__(self) -> None:
+        if self.function is not None and not hasattr(self.function, "input_types"):
+            raise StructureError(f"law: got {self.function!r}; must be a function decorated with @wp.func")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the arguments."""
+        return tuple(self.function.input_types) if self.function is not None else ()
+
+
+@dataclass(frozen=True)
 class Stage:
-    """One component as the kernel sees it."""
+    """A component as the kernel sees it."""
 
     label: str
-    """What to call it, e.g. ``"dc_motor"``."""
-    law: Any = None
-    """The Warp function: signals, parameters and states in; signals, outputs and new states out. None for a ring."""
-    closing_law: Any = None
+    """Name in the kernel, e.g. ``"dc_motor"``."""
+    laws: tuple[Law, ...] = ()
+    """Laws in order; a later one sees what earlier ones return. Empty where the stage is a ring alone, or runs kernels
+    of its own."""
+    closing: Law | None = None
     """A law of the same parameters that is run after the last stage, in reverse order: back through a transmission."""
-    closes: bool = False
-    """Whether kernels of the component's own are run then instead."""
-    closing_outputs: tuple[str, ...] = ()
-    """Signals that the closing law adds, returned after the effort."""
-    closing_states: tuple[str, ...] = ()
-    """Those of the states whose new values the closing law returns, last, and not the law."""
+    signals: tuple[str, ...] = ("effort",)
+    """The signals that it gives to later stages and to telemetry. Others that a law returns are local to the stage."""
     defaults: tuple[tuple[str, float], ...] = ()
-    """Signals that it can do without, and what they are where nothing before it gives them."""
+    """Optional input signals, and their values where nothing before the stage gives them."""
     params: tuple[str, ...] = ()
     """Parameters with one value per DOF."""
     integers: frozenset[str] = frozenset()
@@ -123,42 +152,48 @@ class Stage:
     tables: tuple[str, ...] = ()
     """Parameters shared by all DOFs, handed over whole."""
     states: tuple[str, ...] = ()
-    """States with one value per DOF; the law returns their new values last."""
-    returns: tuple[str, ...] = ("effort",)
-    """The signals that the law returns first, in place of what they were."""
-    outputs: tuple[str, ...] = ()
-    """Signals that the law adds, for later stages and for telemetry; returned after ``returns``."""
+    """States with one value per DOF."""
     limits: bool = False
-    """Whether it limits the effort, so that it is to blame for what is missing after it."""
+    """Whether it limits the effort, so that ``limited_by`` names it where the effort is lower after it."""
     sensed: bool = False
-    """Whether it sees, and changes, positions and velocities as sensors give them, and not as they are."""
+    """Whether it reads and changes the measured positions and velocities instead of the true ones."""
     ring: Ring | None = None
     network: Network | None = None
     wide_states: tuple[str, ...] = ()
     """States of a network, arrays of whole rows of DOFs, which its function reads and writes itself."""
+    wide_rows: tuple[int, ...] = ()
+    """Number of rows of each of them."""
     custom_inputs: tuple[str, ...] = ()
     """Names of arrays in the simulation's control that it reads beside the usual ones, each by `custom_signal`."""
     time_step: str = "dt"
     """The number of a launch that its laws get as ``dt``: one of `TIME_STEPS`."""
 
     @property
-    def asks(self) -> tuple[str, ...]:
-        """All signals that it takes, ``dt`` included."""
-        return (*self.asks_at_its_place, *(name for name in self.asks_at_the_end if name not in self.asks_at_its_place))
+    def outputs(self) -> tuple[str, ...]:
+        """Those of ``signals`` that it adds to the ones of every chain."""
+        return tuple(name for name in self.signals if name not in SIGNALS and name != "effort")
 
     @property
-    def asks_at_its_place(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[str, ...]:
+        """Signals that it takes, ``dt`` included."""
+        return (*self.law_inputs, *(name for name in self.closing_inputs if name not in self.law_inputs))
+
+    @property
+    def law_inputs(self) -> tuple[str, ...]:
         """Signals that it takes before the next stage."""
-        laws = (self.law, self.ring.law if self.ring is not None else None)
-        names = [name for law in laws if law is not None for name in law.input_types]
-        names += [*(self.network.signals if self.network is not None else ())]
-        names += [*(self.ring.signals if self.ring is not None else ())]
+        ring, network = self.ring, self.network
+        names = [*ring.law.input_types] if ring is not None and ring.law is not None else []
+        names += [*(network.signals if network is not None else ()), *(ring.signals if ring is not None else ())]
+        made: set[str] = set()
+        for law in self.laws:
+            names += [name for name in law.inputs if name not in made]
+            made |= {*law.returns}
         return self._without_own(names)
 
     @property
-    def asks_at_the_end(self) -> tuple[str, ...]:
+    def closing_inputs(self) -> tuple[str, ...]:
         """Signals that its closing law takes."""
-        return self._without_own(self.closing_law.input_types if self.closing_law is not None else ())
+        return self._without_own(self.closing.inputs if self.closing is not None else ())
 
     def _without_own(self, names: Iterable[str]) -> tuple[str, ...]:
         own = {*self.params, *self.tables, *self.states}
@@ -172,62 +207,81 @@ class Stage:
     def read_params(self) -> tuple[str, ...]:
         """Those of ``params`` that a kernel reads: others are for the engine, or for files."""
         ring = self.ring
-        laws = (self.law, self.closing_law, ring.law if ring is not None else None)
         asked = {ring.lag} if ring is not None else set()
-        asked |= {name for law in laws if law is not None for name in law.input_types}
+        asked |= {*ring.law.input_types} if ring is not None and ring.law is not None else set()
+        asked |= {name for law in self.all_laws for name in law.inputs}
         return tuple(name for name in self.params if name in asked)
 
     @property
-    def law_states(self) -> tuple[str, ...]:
-        """The states whose new values the law returns."""
-        return tuple(name for name in self.states if name not in self.closing_states)
+    def all_laws(self) -> tuple[Law, ...]:
+        """The laws, and the closing one."""
+        return self.laws if self.closing is None else (*self.laws, self.closing)
 
-    def closing(self) -> Stage | None:
-        """What is run after the last stage, as a stage of its own."""
-        if self.closing_law is None and not self.closes:
+    def named_laws(self, label: str) -> dict[str, Law]:
+        """Return the laws in order, by their name in a kernel where the stage is called ``label``."""
+        if len(self.laws) == 1:
+            return {f"{label}_law": self.laws[0]}
+        return {f"{label}_{law.function.key}": law for law in self.laws}
+
+    def closing_stage(self) -> Stage | None:
+        """Return the closing law as a stage of its own."""
+        if self.closing is None:
             return None
         return Stage(
             f"{self.label}_closing",
-            self.closing_law,
+            (self.closing,),
+            signals=self.closing.returns,
             params=self.params,
             integers=self.integers,
             tables=self.tables,
-            states=self.closing_states,
-            outputs=self.closing_outputs,
+            states=self.closing.states,
             defaults=self.defaults,
         )
 
     def check(self) -> None:
-        """Refuse a law that cannot be written, whatever stands around it."""
+        """Refuse laws that cannot be written, whatever stands around them."""
+        if not self.laws:
+            return
         self._check_spelling()
-        for law in (self.law, self.closing_law):
-            if law is not None:
+        self._check_names()
+        for law in self.all_laws:
+            if law.function is not None:
                 self._check_law(law)
 
-    def _check_law(self, law: Any) -> None:
-        if not hasattr(law, "input_types"):
-            raise StructureError(f"law: got {law!r}; must be a function decorated with @wp.func")
-        own = (*self.params, *self.tables, *self.states, *self.outputs, *self.closing_outputs)
+    def _check_names(self) -> None:
+        local = dict.fromkeys(name for law in self.laws for name in law.returns if name not in self.signals)
+        closing = self.closing.returns if self.closing is not None else ()
+        own = (*self.params, *self.tables, *self.states, *self.outputs, *local)
+        own += tuple(name for name in closing if name != "effort")
         for name in own:
             if name in SIGNALS or name in ("effort", "dt") or own.count(name) > 1:
                 raise StructureError(f"'{name}' is the name of a signal, or is declared twice; rename it")
-        for name, kind in law.input_types.items():
+        if len(self.named_laws("")) < len(self.laws):
+            names = ", ".join(law.function.key for law in self.laws)
+            raise StructureError(f"laws: got {names}; the functions must have different names")
+
+    def _check_law(self, law: Law) -> None:
+        function = law.function
+        for name, kind in function.input_types.items():
             expected = (int, wp.int32) if name in self.integers else (float, wp.float32)
             if name not in self.tables and kind not in expected:
-                raise StructureError(f"law '{law.key}': '{name}' is declared {kind}; must be {expected[0].__name__}")
-        returned = (*self.returns, *self.outputs, *self.law_states)
-        if law is not self.law:
-            returned = ("effort", *self.closing_outputs, *self.closing_states)
-            for name in self.law_states:
-                if name in law.input_types:
+                raise StructureError(
+                    f"law '{function.key}': '{name}' is declared {kind}; must be {expected[0].__name__}"
+                )
+        if law is self.closing:
+            for name in (name for first in self.laws for name in first.states):
+                if name in law.inputs:
                     raise StructureError(
-                        f"law '{law.key}': takes the state '{name}', which the first law changes; name it in "
+                        f"law '{function.key}': takes the state '{name}', which the first law changes; name it in "
                         "CLOSING_STATES, or hand it on as one of OUTPUTS"
                     )
-        for count in returned_counts(law):
+        returned = (*law.returns, *law.states)
+        for count in returned_counts(function):
             if count != len(returned):
                 wanted = ", ".join(f"new {name}" if name in self.states else name for name in returned)
-                raise StructureError(f"law '{law.key}': returns {count} values; must return {len(returned)}: {wanted}")
+                raise StructureError(
+                    f"law '{function.key}': returns {count} values; must return {len(returned)}: {wanted}"
+                )
 
     def _check_spelling(self) -> None:
         written: dict[str, str] = {}
@@ -242,7 +296,7 @@ class Stage:
 
 
 def without(stage: Stage, absent: Sequence[str]) -> Stage:
-    """The same stage with parameters per DOF that are left out: they are zeros that the compiler knows."""
+    """Return the stage with absent parameters per DOF replaced by zeros that the compiler knows."""
     names = tuple(name for name in stage.params if name in absent)
     if not names:
         return stage
@@ -251,10 +305,11 @@ def without(stage: Stage, absent: Sequence[str]) -> Stage:
     return dataclasses.replace(stage, params=left, defaults=(*stage.defaults, *zeros))
 
 
-def returned_counts(law: Any) -> list[int]:
-    """How many values each ``return`` of a Warp function gives, as far as its text shows it."""
+@functools.cache
+def returned_counts(law: wp.Function) -> tuple[int, ...]:
+    """Return how many values each ``return`` of a Warp function gives, as far as its text shows it."""
     if law.native_snippet is not None:
-        return []
+        return ()
     nodes = list(ast.walk(law.adj.tree))
     returned = [node.value for node in nodes if isinstance(node, ast.Return)]
     assigned = {
@@ -269,7 +324,7 @@ def returned_counts(law: Any) -> list[int]:
         shown = assigned.get(value.id) if isinstance(value, ast.Name) else value
         if not isinstance(shown, ast.Call):  # a call may give any number
             counts.append(0 if value is None else len(shown.elts) if isinstance(shown, ast.Tuple) else 1)
-    return counts if returned else [0]
+    return tuple(counts) if returned else (0,)
 
 
 @dataclass(frozen=True)
@@ -279,8 +334,10 @@ class Write:
     signal: str
     adds: bool = False
     """Whether it is added to what is there."""
+    is_double: bool = False
+    """Whether the array holds float64."""
     scattered: bool = True
-    """Whether it goes through the indices of efforts, or to an array of the DOFs in order."""
+    """Whether it is written through the indices of efforts, or to an array of the DOFs in order."""
     after: int | None = None
     """Position of the stage after which it is taken. None: after the last."""
     sensed: bool = False
@@ -288,8 +345,8 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Structure:
-    """What picks a kernel."""
+class Chain:
+    """Structure of an actuator's stages that selects its kernel."""
 
     stages: tuple[Stage, ...]
     writes: tuple[Write, ...]
@@ -297,23 +354,29 @@ class Structure:
     given: tuple[tuple[str, str], ...] = ()
     """Signals that are there before the first stage, and the indices they are read through, beside `SIGNALS`."""
     keeps_rings: bool = True
-    """Whether rings of past signals get what is new. Without, a step can be tried at little cost."""
+    """Whether new values are written to rings of past signals. Trial steps of a solver do without."""
+    doubles: frozenset[str] = frozenset()
+    """Signals that are read from arrays of float64."""
+    held: int | None = None
+    """Position of a controller that does not run at every step; its signals are held in between."""
+    tile: Tile = DENSE
+    """The DOFs of a thread, where it works on blocks of lanes; and how rings lie in memory."""
 
     @functools.cached_property
     def sources(self) -> Mapping[str, str]:
-        """Where each signal comes from that no stage makes: the indices it is read through."""
+        """Indices through which each signal is read that no stage makes."""
         return sources(self.stages) | dict(self.given)
 
     @functools.cached_property
     def reads(self) -> tuple[str, ...]:
         """The signals that the kernel reads from arrays."""
-        asked = {name for stage in self.stages for name in stage.asks} | {write.signal for write in self.writes}
+        asked = {name for stage in self.stages for name in stage.inputs} | {write.signal for write in self.writes}
         return tuple(name for name in self.sources if name in asked)
 
     @property
     def time_steps(self) -> tuple[str, ...]:
         """Those of `TIME_STEPS` that laws get."""
-        asked = {stage.time_step for stage in self.stages if "dt" in stage.asks}
+        asked = {stage.time_step for stage in self.stages if "dt" in stage.inputs}
         return tuple(name for name in TIME_STEPS if name in asked)
 
     @property
@@ -322,11 +385,14 @@ class Structure:
         return any(write.signal in SLOPES for write in self.writes)
 
     @property
-    def has_rings(self) -> bool:
-        return any(stage.ring is not None for stage in self.stages)
+    def held_signals(self) -> tuple[str, ...]:
+        """Signals of a controller that are held between its runs."""
+        if self.held is None:
+            return ()
+        return self.stages[self.held].signals
 
     def labelled(self) -> Iterator[tuple[int, Stage, str]]:
-        """Stages with their position and a label that no other has, as a prefix of names."""
+        """Yield the stages with their position and a unique label, as a prefix of names."""
         clashes = any(
             other is not stage and (other.label == stage.label or other.label.startswith(f"{stage.label}_"))
             for stage, other in itertools.product(self.stages, repeat=2)
@@ -337,22 +403,22 @@ class Structure:
             yield position, stage, f"stage{position}_{stage.label}" if clashes else stage.label
 
     def check(self) -> None:
-        """Refuse a chain in which a stage asks for a signal that nothing before it gives."""
-        check_order(((stage.label, stage) for stage in self.stages), self.sources)
+        """Refuse a stage that cannot be written, or that asks for a signal that nothing before it gives."""
+        check_stages(((stage.label, stage) for stage in self.stages), self.sources)
 
 
 def sources(stages: Iterable[Stage]) -> dict[str, str]:
-    """The signals that stages can have from the simulation, and the indices they are read through."""
+    """Return the signals that stages can read from the simulation, and the indices they are read through."""
     return SIGNALS | {custom_signal(name): "vel" for stage in stages for name in stage.custom_inputs}
 
 
 def custom_signal(name: str) -> str:
-    """The signal that is read from an array ``name`` of the simulation's control."""
+    """Return the name of the signal that is read from array ``name`` of the simulation's control."""
     return f"custom_{name}"
 
 
-def check_order(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> None:
-    """Refuse stages of which one asks for a signal that nothing before it gives.
+def check_stages(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> None:
+    """Refuse stages of which one cannot be written, or asks for a signal that nothing before it gives.
 
     Args:
         stages: Stages in order, each with what to call it in an error.
@@ -370,9 +436,10 @@ def check_order(stages: Iterable[tuple[str, Stage]], sources: Iterable[str]) -> 
                 )
 
     for label, stage in in_order:
+        stage.check()
         known |= {custom_signal(name) for name in stage.custom_inputs}
-        check(label, stage, stage.asks_at_its_place)
-        known |= {*stage.returns, *stage.outputs}
+        check(label, stage, stage.law_inputs)
+        known |= {*stage.signals}
     for label, stage in reversed(in_order):
-        check(f"the closing law of {label}", stage, stage.asks_at_the_end)
-        known |= {*stage.closing_outputs}
+        check(f"the closing law of {label}", stage, stage.closing_inputs)
+        known |= {*stage.closing.returns} if stage.closing is not None else set()

@@ -21,19 +21,33 @@ from typing import Any
 
 import warp as wp
 
-from .structure import returned_counts
+from .chain import returned_counts
 
-SIDES = ("q", "qd")
-"""What slopes are by: position and velocity of the joint."""
+VARIABLES = ("q", "qd")
+"""Variables of the slopes: position and velocity of the joint."""
 
 Slopes = tuple[str | None, str | None]
-"""The slopes of something, by each of `SIDES`, as text; None where it is zero."""
+"""The slopes of something, by each of `VARIABLES`, as text; None where it is zero."""
 
-_FLAT = {"sign", "floor", "ceil", "round", "rint", "trunc", "step", "nonzero", "int", "bool", "int32", "uint32", "len"}
-_FLAT |= {"isnan", "isinf", "isfinite", "range", "static", "randf", "randn", "rand_init", "randi", "randu"}
+_ZERO_SLOPE = {
+    "sign",
+    "floor",
+    "ceil",
+    "round",
+    "rint",
+    "trunc",
+    "step",
+    "nonzero",
+    "int",
+    "bool",
+    "int32",
+    "uint32",
+    "len",
+}
+_ZERO_SLOPE |= {"isnan", "isinf", "isfinite", "range", "static", "randf", "randn", "rand_init", "randi", "randu"}
 """Functions that are flat between their steps, or do not give a number that has a slope."""
 
-_SCALED = {
+_CHAIN_RULE = {
     "exp": "{y}",
     "tanh": "(1.0 - {y} * {y})",
     "sin": "wp.cos({x})",
@@ -46,7 +60,7 @@ _SCALED = {
 }
 """Slopes of functions y of x."""
 
-_CHOSEN: dict[str, Callable[..., str]] = {
+_SELECTIONS: dict[str, Callable[..., str]] = {
     "where": lambda values, slopes: f"wp.where({values[0]}, {slopes[1]}, {slopes[2]})",
     "min": lambda values, slopes: f"wp.where({values[0]} < {values[1]}, {slopes[0]}, {slopes[1]})",
     "max": lambda values, slopes: f"wp.where({values[0]} > {values[1]}, {slopes[0]}, {slopes[1]})",
@@ -58,16 +72,16 @@ _CHOSEN: dict[str, Callable[..., str]] = {
 """Slopes of functions that choose one of their arguments."""
 
 
-class NotUnderstood(Exception):
+class UnsupportedLaw(Exception):
     """A law is written in a way that is not known here."""
 
 
 @dataclass(frozen=True)
-class Sloped:
+class Derivative:
     """A function that gives slopes."""
 
     function: Any
-    """Takes what the law takes, then the slopes of arguments; returns the slopes of each value by both `SIDES`."""
+    """Takes what the law takes, then the slopes of arguments; returns the slopes of each value by both `VARIABLES`."""
     returned: tuple[tuple[bool, bool], ...]
     """Which of these may differ from zero."""
     asks_warp: bool
@@ -75,26 +89,26 @@ class Sloped:
 
 
 @functools.cache
-def sloped(law: Any, given: tuple[tuple[str, int], ...]) -> Sloped:
-    """The function that gives the slopes of a law.
+def derivative_of(law: wp.Function, given: tuple[tuple[str, int], ...]) -> Derivative:
+    """Return the Warp function of a law's slopes.
 
     Args:
         law: A Warp function.
-        given: The slopes of arguments that are not zero: names, and which of `SIDES`.
+        given: The slopes of arguments that are not zero: names, and which of `VARIABLES`.
 
     Raises:
-        NotUnderstood: It has no text, or its text has something in it that is not known here.
+        UnsupportedLaw: It has no text, or its text has something in it that is not known here.
     """
     return _Forward(law, given).write()
 
 
 class _Forward:
-    def __init__(self, law: Any, given: tuple[tuple[str, int], ...]):
+    def __init__(self, law: wp.Function, given: tuple[tuple[str, int], ...]):
         if law.native_snippet is not None or law.custom_grad_func is not None:
-            raise NotUnderstood(f"{law.key} is not written in plain statements, or has an adjoint of its own")
+            raise UnsupportedLaw(f"{law.key} is not written in plain statements, or has an adjoint of its own")
         tree = ast.parse(textwrap.dedent(inspect.getsource(law.func))).body[0]
         if not isinstance(tree, ast.FunctionDef):
-            raise NotUnderstood(f"{law.key} is not a function")
+            raise UnsupportedLaw(f"{law.key} is not a function")
         self._law, self._tree, self._given = law, tree, given
         outer = inspect.getclosurevars(law.func).nonlocals
         self._namespace: dict[str, Any] = {**law.func.__globals__, **outer, "wp": wp, "__name__": __name__}
@@ -105,13 +119,13 @@ class _Forward:
         """Variables that a branch or loop assigns: their slopes keep their names."""
         self._slopes: dict[str, Slopes] = {}
         for name in dict.fromkeys(name for name, _ in given):
-            by = [self._new(f"{name}_by_{SIDES[side]}") if (name, side) in given else None for side in (0, 1)]
+            by = [self._new(f"{name}_by_{VARIABLES[side]}") if (name, side) in given else None for side in (0, 1)]
             self._slopes[name] = by[0], by[1]
         self._extra = [str(self._slopes[name][side]) for name, side in given]
         self._returned: list[tuple[bool, bool]] = []
         self._asks_warp = False
 
-    def write(self) -> Sloped:
+    def write(self) -> Derivative:
         for statement in self._tree.body:
             self._statement(statement)
         types = {f"argument_{i}": kind for i, kind in enumerate(self._law.input_types.values())}
@@ -123,7 +137,7 @@ class _Forward:
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         namespace = self._namespace | types
         exec(compile(source, filename, "exec", dont_inherit=True), namespace)
-        return Sloped(wp.func(namespace[key]), tuple(self._returned), self._asks_warp)
+        return Derivative(wp.func(namespace[key]), tuple(self._returned), self._asks_warp)
 
     def _new(self, name: str) -> str:
         names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
@@ -160,7 +174,7 @@ class _Forward:
             case ast.Break() | ast.Continue():
                 self._emit(ast.unparse(node))
             case _:
-                raise NotUnderstood(ast.unparse(node))
+                raise UnsupportedLaw(ast.unparse(node))
 
     def _block(self, head: str, body: Sequence[ast.stmt]) -> None:
         self._emit(head)
@@ -171,12 +185,12 @@ class _Forward:
         self._depth -= 1
 
     def _fix(self, body: Sequence[ast.stmt]) -> None:
-        """Before a branch or loop: give variables that it assigns slopes that can be written over."""
+        """Give variables that the next branch or loop assigns slopes that it can overwrite."""
         for statement in body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id not in self._fixed:
                     self._fixed.add(node.id)
-                    names = [self._new(f"{node.id}_by_{side}") for side in SIDES]
+                    names = [self._new(f"{node.id}_by_{side}") for side in VARIABLES]
                     for name, slope in zip(names, self._slopes.get(node.id, (None, None)), strict=True):
                         self._emit(f"{name} = float({slope or 0.0})")
                     self._slopes[node.id] = names[0], names[1]
@@ -192,7 +206,7 @@ class _Forward:
                 names = [ast.unparse(element) for element in elements]
                 found = list(zip(names, self._of_call(value, len(names)), strict=True))
             case _:
-                raise NotUnderstood(ast.unparse(target))
+                raise UnsupportedLaw(ast.unparse(target))
         kept = [(name, [self._copied(f"{name}_slope", slope) for slope in slopes]) for name, slopes in found]
         self._emit(f"{ast.unparse(target)} = {ast.unparse(value)}")
         for name, slopes in kept:
@@ -203,7 +217,7 @@ class _Forward:
                 self._slopes[name] = slopes[0], slopes[1]
 
     def _named(self, name: str, text: str | None) -> str | None:
-        """A variable that holds an expression, where it is one."""
+        """Return a variable or number as it is, and a new variable for any other expression."""
         if text is None or text.isidentifier() or text.replace(".", "").isdigit():
             return text
         made = self._new(name)
@@ -211,7 +225,7 @@ class _Forward:
         return made
 
     def _copied(self, name: str, text: str | None) -> str | None:
-        """The same, and another variable where a branch or loop may write over it."""
+        """Like `_named`, with a copy of a variable that a branch or loop may overwrite."""
         fixed = {slope for variable in self._fixed for slope in self._slopes[variable]}
         return self._named(name, f"float({text})" if text in fixed else text)
 
@@ -228,7 +242,7 @@ class _Forward:
         self._emit("return " + ", ".join(text or "0.0" for by in slopes for text in by))
 
     def _of(self, node: ast.expr) -> Slopes:
-        """The slopes of an expression."""
+        """Return the slopes of an expression."""
         match node:
             case ast.Name(id=name):
                 return self._slopes.get(name, (None, None))
@@ -247,7 +261,7 @@ class _Forward:
             case ast.Call():
                 (slopes,) = self._of_call(node, 1)
                 return slopes
-        raise NotUnderstood(ast.unparse(node))
+        raise UnsupportedLaw(ast.unparse(node))
 
     def _of_operation(self, node: ast.expr, left: ast.expr, op: ast.operator, right: ast.expr) -> Slopes:
         a, b = self._of(left), self._of(right)
@@ -265,12 +279,12 @@ class _Forward:
                 return self._sum(self._scale(a, by), self._scale(b, f"(-{self._value(node)} * {by})"))
             case ast.Mod() if not any(b):
                 return a
-        raise NotUnderstood(ast.unparse(node))
+        raise UnsupportedLaw(ast.unparse(node))
 
     def _of_call(self, node: ast.Call, count: int | None) -> Sequence[Slopes]:
-        """The slopes of what a call returns; ``count`` values, or as many as there are."""
+        """Return the slopes of a call's ``count`` values, or of as many as there are."""
         if node.keywords:
-            raise NotUnderstood(ast.unparse(node))
+            raise UnsupportedLaw(ast.unparse(node))
         function = self._function(node)
         name = getattr(function, "key", getattr(function, "__name__", ""))
         is_own = isinstance(function, wp.Function) and not function.is_builtin()
@@ -279,38 +293,38 @@ class _Forward:
             return [(None, None)] * (count or 1)
         if is_own:
             return self._of_own(function, node, slopes)
-        if name in _FLAT:
+        if name in _ZERO_SLOPE:
             return [(None, None)]
-        if name in _SCALED:
-            x, y = self._value(node.args[0]), self._value(node) if "{y}" in _SCALED[name] else ""
-            return [self._scale(slopes[0], _SCALED[name].format(x=x, y=y))]
-        if name in _CHOSEN:
+        if name in _CHAIN_RULE:
+            x, y = self._value(node.args[0]), self._value(node) if "{y}" in _CHAIN_RULE[name] else ""
+            return [self._scale(slopes[0], _CHAIN_RULE[name].format(x=x, y=y))]
+        if name in _SELECTIONS:
             return [self._choose(name, node.args)]
         return [self._by_grad(node, slopes)]
 
     def _function(self, node: ast.Call) -> Any:
-        """What a call calls, by the name that the law has for it."""
+        """Return the object that a call refers to by name."""
         return eval(ast.unparse(node.func), self._namespace)
 
-    def _of_own(self, function: Any, node: ast.Call, slopes: Sequence[Slopes]) -> Sequence[Slopes]:
-        """Of a call of another Warp function that is written in Python."""
+    def _of_own(self, function: wp.Function, node: ast.Call, slopes: Sequence[Slopes]) -> Sequence[Slopes]:
+        """Return the slopes of a call of another Warp function that is written in Python."""
         if _is_constant(function):
             return [(None, None)]
         names = list(function.input_types)
         given = tuple((names[i], side) for i, by in enumerate(slopes) for side in (0, 1) if by[side] is not None)
         try:
-            inner = sloped(function, given)
-        except NotUnderstood:
+            inner = derivative_of(function, given)
+        except UnsupportedLaw:
             return [self._by_grad(node, slopes)]
         if inner.asks_warp:
             if len(inner.returned) > 1:
-                raise NotUnderstood(ast.unparse(node))
+                raise UnsupportedLaw(ast.unparse(node))
             return [self._by_grad(node, slopes)]
         called = self._new(f"{function.key}_slopes")
         self._namespace[called] = inner.function
         values = [self._value(argument) for argument in node.args]
         values += [str(by[side]) for by in slopes for side in (0, 1) if by[side] is not None]
-        made = [[self._new(f"{function.key}_by_{side}") for side in SIDES] for _ in inner.returned]
+        made = [[self._new(f"{function.key}_by_{side}") for side in VARIABLES] for _ in inner.returned]
         self._emit(f"{', '.join(name for pair in made for name in pair)} = {called}({', '.join(values)})")
         return [
             (pair[0] if has[0] else None, pair[1] if has[1] else None)
@@ -318,14 +332,14 @@ class _Forward:
         ]
 
     def _by_grad(self, node: ast.Call, slopes: Sequence[Slopes]) -> Slopes:
-        """Of a call of one value, by Warp's own derivative."""
+        """Return the slopes of a call with one value, by Warp's own derivative."""
         function, called = self._function(node), ast.unparse(node.func)
         if not isinstance(function, wp.Function):
-            raise NotUnderstood(ast.unparse(node))
+            raise UnsupportedLaw(ast.unparse(node))
         self._asks_warp = True
         if not function.is_builtin():
             if any(isinstance(kind, wp.array) for kind in function.input_types.values()):
-                raise NotUnderstood(ast.unparse(node))
+                raise UnsupportedLaw(ast.unparse(node))
             called = self._new(f"{function.key}_alone")
             self._namespace[called] = part_of_law(function, 0)
         values = [self._value(argument) for argument in node.args]
@@ -340,13 +354,13 @@ class _Forward:
         values = [self._value(argument) for argument in arguments]
         slopes = [self._of(argument) for argument in arguments]
         found = [
-            _CHOSEN[name](values, [by[side] or "0.0" for by in slopes]) if any(by[side] for by in slopes) else None
+            _SELECTIONS[name](values, [by[side] or "0.0" for by in slopes]) if any(by[side] for by in slopes) else None
             for side in (0, 1)
         ]
         return self._named(name, found[0]), self._named(name, found[1])
 
     def _value(self, node: ast.expr) -> str:
-        """The value of an expression, in a variable where it is not one or a number."""
+        """Return the text of an expression's value: a number or a variable, new where needed."""
         text = ast.unparse(node)
         return text if isinstance(node, (ast.Name, ast.Constant)) else self._named("value", text) or text
 
@@ -370,7 +384,7 @@ def _times(slope: str, factor: str) -> str:
     return f"{slope} * {factor}"
 
 
-def _is_constant(function: Any) -> bool:
+def _is_constant(function: wp.Function) -> bool:
     """Return whether a function of one value has an empty adjoint, which says that it has no slopes."""
     adjoint = function.custom_grad_func
     if adjoint is None or len(adjoint.input_types) != len(function.input_types) + 1:
@@ -380,8 +394,8 @@ def _is_constant(function: Any) -> bool:
 
 
 @functools.cache
-def part_of_law(law: Any, place: int) -> Any:
-    """A Warp function that returns one of the values of a law: `wp.grad` sums over all that a function returns.
+def part_of_law(law: wp.Function, place: int) -> Any:
+    """Return a Warp function of one of a law's values: `wp.grad` sums over all values that a function returns.
 
     It takes an array as its address and its length: `wp.grad` returns no arrays.
     """

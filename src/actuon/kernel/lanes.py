@@ -19,15 +19,18 @@ class Value:
     name: str
     is_lane: bool = False
     slopes: Slopes = (None, None)
+    bounds: tuple[Value, Value] | None = None
+    """Its values at the lowest and at the highest effort that limits allow; None where they are equal, or not asked
+    for."""
 
 
 def constant(text: str, slopes: Slopes = (None, None)) -> Value:
-    """A number that is the same for all DOFs."""
+    """Return the value of a number shared by all DOFs."""
     return Value(text, is_lane=True, slopes=slopes)
 
 
 def indented(lines: list[str], by: int = 1) -> list[str]:
-    """``lines``, moved to the right by levels."""
+    """Return ``lines``, indented by levels."""
     return [" " * 4 * by + line for line in lines]
 
 
@@ -49,36 +52,37 @@ class Lanes:
         self._taken = {*taken}
 
     def new(self, name: str) -> str:
-        """A name that nothing else has."""
+        """Return a name that is not in use."""
         names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
         free = next(candidate for candidate in names if candidate not in self._taken)
         self._taken.add(free)
         return free
 
     def is_new(self, name: str) -> bool:
-        """Whether nothing has this name; from now on something has."""
+        """Reserve a name; return False where it is in use."""
         if name in self._taken:
             return False
         self._taken.add(name)
         return True
 
     def at(self, value: Value) -> str:
-        """A value inside the loop over lanes."""
+        """Return the text of a value inside the loop over lanes."""
         return f"{value.name}[j]" if self.in_blocks and not value.is_lane else value.name
 
     def variable(self, name: str, text: str) -> Value:
-        """A new variable of the lane at hand."""
+        """Return a new variable of the current lane."""
         made = self.new(name)
         self.loop.append(f"{made} = {text}")
         return Value(made, is_lane=self.in_blocks)
 
-    def keep(self, value: Value, name: str) -> Value:
-        """Keep a value of this lane beyond the loop."""
+    def keep(self, value: Value, name: str, declare: bool = True) -> Value:
+        """Keep a value of this lane beyond the loop; without ``declare`` in a variable that is there."""
         if not self.in_blocks:
             if value.name != name:
                 self.loop.append(f"{name} = {value.name}")
             return Value(name)
-        self.lines.append(f"{name} = FloatBlock()")
+        if declare:
+            self.lines.append(f"{name} = FloatBlock()")
         self.loop.append(f"{name}[j] = {value.name}")
         return Value(name)
 
@@ -104,8 +108,12 @@ class Lanes:
         if value.name not in kept:
             sides = zip(("slope_q", "slope_qd"), value.slopes, strict=True)
             slopes = [None if s is None else self._kept(f"{signal}_{side}", s, kept) for side, s in sides]
+            bounds = None
+            if value.bounds is not None:
+                lowest, highest = value.bounds
+                bounds = self._kept(f"{signal}_lowest", lowest, kept), self._kept(f"{signal}_highest", highest, kept)
             made = self.keep(value, self.new(signal))
-            kept[value.name] = dataclasses.replace(made, slopes=(slopes[0], slopes[1]))
+            kept[value.name] = dataclasses.replace(made, slopes=(slopes[0], slopes[1]), bounds=bounds)
         return kept[value.name]
 
     def for_lanes(self, texts: Mapping[str, str], block: str) -> None:

@@ -1,241 +1,222 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a kernel reads and writes the arrays of a block of lanes, on the CPU.
+"""Memory access of a kernel over blocks of lanes, on the CPU.
 
-Each function moves `LANES` numbers between an array and a local vector. The laws are then called in a loop over local
-vectors, which LLVM turns into SIMD code; it cannot while accesses to thirty arrays that might overlap stand between.
-The bodies are C++, because Warp's own array access multiplies by a stride that is known only at run time, which keeps
-LLVM from vectorising it. They assume contiguous arrays.
+Each function moves the numbers of a block between an array and a local vector. The laws are then called in a loop over
+local vectors, which LLVM turns into SIMD code; it cannot while accesses to thirty arrays that might overlap stand
+between. The bodies are C++, because Warp's own array access multiplies by a stride that is known only at run time,
+which keeps LLVM from vectorising it. They assume contiguous arrays.
 
-``base`` is the first DOF of the block, ``count`` how many of its lanes are in range. A null array reads as zero and
-swallows what is written to it, so that optional arrays need no kernel of their own.
+``count`` is how many lanes of a block are in range. States are padded to whole blocks, so that these are read and
+written without a look at it. A null array reads as zero and swallows what is written to it, so that optional arrays
+need no kernel of their own.
 """
 
 from __future__ import annotations
 
+import functools
+import linecache
+from typing import Any
+
 import warp as wp
 
 from .ring import NOW
-from .types import LANES, FloatBlock, Floats, Indices, IntBlock, Ints
+from .types import Doubles, Floats, Indices, Ints
 
-_EACH = f'_Pragma("clang loop interleave_count(1) unroll(disable)") for (int j = 0; j < {LANES}; ++j)'
 _TAIL = '_Pragma("clang loop vectorize(disable) unroll(disable)") for (int j = 0; j < count; ++j)'
 _MIXED = -2
 """Stands for the row of a block whose lanes read different rows of a ring; less the bits of these rows."""
 _MANY_DOFS = 16384
-"""From so many DOFs on, what is not read in the next step is written past the caches."""
+"""Number of DOFs from which arrays that the next step does not read are written past the caches."""
 _FEW_ROWS = 24
 """Rings of at most so many rows are read row by row where lanes differ: that is a stream, gathers are not."""
 
 
-def _read(kind: str) -> str:
-    """C++ that returns a block from ``from``, and asks for the next: processors do not foresee twenty streams."""
-    block = f"wp::vec_t<{LANES}, wp::{kind}>"
-    return f"""
-{block} value;
-if (count == {LANES}) {{
-    for (int line = 0; line < {LANES}; line += 16) __builtin_prefetch(from + {LANES} + line, 0, 3);
-    {_EACH} value.c[j] = from[j];
-}} else {{ value = {block}(0); {_TAIL} value.c[j] = from[j]; }}
-return value;
-"""
+@functools.cache
+def functions(lanes: int) -> dict[str, Any]:
+    """Return the functions that a kernel with blocks of ``lanes`` calls, by name, and the types of its blocks."""
+    names: dict[str, Any] = {"FloatBlock": wp.types.vector(lanes, wp.float32)}
+    names["IntBlock"] = wp.types.vector(lanes, wp.int32)
+    space = names | {"wp": wp, "Floats": Floats, "Doubles": Doubles, "Ints": Ints, "Indices": Indices}
+    space["__name__"] = __name__
+    for signature, code in _code(lanes).items():
+        name, rest = signature.split("(", 1)
+        source = f"@wp.func_native(code)\ndef {name}_{lanes}({rest}: ...\n"
+        filename = f"<actuon {name}_{lanes}>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+        made: dict[str, Any] = {}
+        exec(compile(source, filename, "exec", dont_inherit=True), space | {"code": code}, made)
+        names[name] = made[f"{name}_{lanes}"]
+    return names
 
 
-_FLOATS = f"wp::vec_t<{LANES}, wp::float32>"
-_INTS = f"wp::vec_t<{LANES}, wp::int32>"
+def _code(lanes: int) -> dict[str, str]:
+    """Return the C++ of each function by its Python signature."""
+    each = f'_Pragma("clang loop interleave_count(1) unroll(disable)") for (int j = 0; j < {lanes}; ++j)'
+    floats, ints = f"wp::vec_t<{lanes}, wp::float32>", f"wp::vec_t<{lanes}, wp::int32>"
 
-_LOAD = f"if (!source.data) return {_FLOATS}(0.0f); const float* from = source.data + base;" + _read("float32")
+    def read(block: str) -> str:
+        """Read a block from ``from``, and ask for the next: processors do not foresee twenty streams."""
+        return f"""
+            {block} value;
+            if (count >= {lanes}) {{
+                for (int line = 0; line < {lanes}; line += 16) __builtin_prefetch(from + {lanes} + line, 0, 3);
+                {each} value.c[j] = from[j];
+            }} else {{ value = {block}(0); {_TAIL} value.c[j] = from[j]; }}
+            return value;
+        """
 
-_LOAD_INT = "const int* from = source.data + base;" + _read("int32")
+    def read_whole(block: str) -> str:
+        """Like `read`, of a state, whose blocks are whole."""
+        return f"""
+            {block} value;
+            for (int line = 0; line < {lanes}; line += 16) __builtin_prefetch(from + {lanes} + line, 0, 3);
+            {each} value.c[j] = from[j];
+            return value;
+        """
 
-_LOAD_PUSHES = f"if (filled >= depth) return {_INTS}(depth);" + _LOAD_INT
+    def gather(number: str, convert: str) -> str:
+        return f"""
+            if (!source.data) return {floats}(0.0f);
+            if (indices.data) {{
+                {floats} value;
+                const wp::uint32* at = indices.data + base;
+                if (count == {lanes}) {each} value.c[j] = {convert}source.data[at[j]];
+                else {{ value = {floats}(0.0f); {_TAIL} value.c[j] = {convert}source.data[at[j]]; }}
+                return value;
+            }}
+            const {number}* from = source.data + offset + base;
+            {floats} value;
+            if (count == {lanes}) {{
+                for (int line = 0; line < {lanes}; line += 16) __builtin_prefetch(from + {lanes} + line, 0, 3);
+                {each} value.c[j] = {convert}from[j];
+            }} else {{ value = {floats}(0.0f); {_TAIL} value.c[j] = {convert}from[j]; }}
+            return value;
+        """
 
-_GATHER = f"""
-if (!source.data) return {_FLOATS}(0.0f);
-if (indices.data) {{
-    {_FLOATS} value;
-    const wp::uint32* at = indices.data + base;
-    if (count == {LANES}) {_EACH} value.c[j] = source.data[at[j]];
-    else {{ value = {_FLOATS}(0.0f); {_TAIL} value.c[j] = source.data[at[j]]; }}
-    return value;
-}}
-const float* from = source.data + offset + base;
-""" + _read("float32")
+    def scatter(number: str, operator: str) -> str:
+        return f"""
+            if (!target.data) return;
+            if (indices.data) {{
+                const wp::uint32* at = indices.data + base;
+                {_TAIL} target.data[at[j]] {operator} value.c[j];
+            }} else {{
+                {number}* to = target.data + offset + base;
+                if (count == {lanes}) {each} to[j] {operator} value.c[j];
+                else {_TAIL} to[j] {operator} value.c[j];
+            }}
+        """
 
-_STORE = f"""
-if (!target.data) return;
-if (count == {LANES}) {_EACH} target.data[base + j] = value.c[j];
-else {_TAIL} target.data[base + j] = value.c[j];
-"""
-
-
-def _scatter(operator: str) -> str:
-    return f"""
-if (!target.data) return;
-if (indices.data) {{
-    const wp::uint32* at = indices.data + base;
-    {_TAIL} target.data[at[j]] {operator} value.c[j];
-}} else {{
-    float* to = target.data + offset + base;
-    if (count == {LANES}) {_EACH} to[j] {operator} value.c[j];
-    else {_TAIL} to[j] {operator} value.c[j];
-}}
-"""
-
-
-_COMMON_ROW = f"""
-int low = row.c[0], high = row.c[0];
-{_EACH} {{ low = row.c[j] < low ? row.c[j] : low; high = row.c[j] > high ? row.c[j] : high; }}
-if (low == high) return low;
-if (high >= {_FEW_ROWS}) return {_MIXED};
-int rows = 0;
-{_EACH} rows |= row.c[j] < 0 ? 0 : 1 << row.c[j];
-return {_MIXED} - rows;
-"""
-
-_IS_UNEVEN = f"""
-if (count == {LANES}) {{
-    int fewer = 0;
-    {_EACH} fewer |= alike.c[j] < pushes.c[j];
-    return fewer;
-}}
-for (int j = 0; j < count; ++j) if (alike.c[j] < pushes.c[j]) return 1;
-return 0;
-"""
-
-_ROW = f"((size_t)(n + {LANES - 1}) / {LANES} * {LANES} * columns)"
-"""Floats in a row of a ring."""
-
-_RING_READ = f"""
-if (common == {int(NOW)}) return now;
-{_FLOATS} value;
-const float* from = ring.data + (size_t)base * columns + column * {LANES};
-const size_t step = {_ROW};
-if (common >= 0) {{
-    from += common * step;
-    {_EACH} value.c[j] = from[j];
-}} else if (common < {_MIXED}) {{
-    // Written with vectors: LLVM would make masked stores of it, which some processors are slow at.
-    typedef int Bits __attribute__((vector_size(64), aligned(4)));
-    for (int g = 0; g < {LANES}; g += 16) {{
-        Bits rows, chosen;
-        __builtin_memcpy(&rows, row.c + g, 64);
-        __builtin_memcpy(&chosen, now.c + g, 64);
-        for (int left = {_MIXED} - common; left; left &= left - 1) {{
-            const int at = __builtin_ctz(left);
-            Bits late;
-            __builtin_memcpy(&late, from + at * step + g, 64);
-            const Bits here = rows == at;
-            chosen = (here & late) | (~here & chosen);
-        }}
-        __builtin_memcpy(value.c + g, &chosen, 64);
-    }}
-}} else {{
-    {_EACH} {{
-        const int at = row.c[j];
-        const float late = from[(at < 0 ? 0 : at) * (int)step + j];
-        value.c[j] = at < 0 ? now.c[j] : late;
-    }}
-}}
-return value;
-"""
-
-_RING_WRITE = f"""
-float* to = ring.data + row * {_ROW} + (size_t)base * columns + column * {LANES};
-{_EACH} to[j] = value.c[j];
-"""
-
-_RING_STREAM = f"""
-float* to = ring.data + row * {_ROW} + (size_t)base * columns + column * {LANES};
-if (n < {_MANY_DOFS}) {_EACH} to[j] = value.c[j];
-else {{
-    typedef float Line __attribute__((vector_size(16)));
-    for (int g = 0; g < {LANES}; g += 4) {{
-        Line line;
-        __builtin_memcpy(&line, value.c + g, 16);
-        __builtin_nontemporal_store(line, (Line*)(to + g));
-    }}
-}}
-"""
-
-_RING_COPY = f"""
-for (int row = 0; row < rows; ++row) {{
-    const size_t at = row * {_ROW} + (size_t)base * columns;
-    __builtin_memcpy(target.data + at, source.data + at, (size_t)columns * {LANES * 4});
-}}
-"""
-
-
-@wp.func_native(_LOAD)
-def load(source: Floats, base: int, count: int) -> FloatBlock: ...
-
-
-@wp.func_native(_LOAD_INT)
-def load_int(source: Ints, base: int, count: int) -> IntBlock: ...
-
-
-@wp.func_native(_LOAD_PUSHES)
-def load_pushes(source: Ints, filled: int, depth: int, base: int, count: int) -> IntBlock: ...
-
-
-@wp.func_native(_GATHER)
-def gather(source: Floats, indices: Indices, offset: int, base: int, count: int) -> FloatBlock: ...
-
-
-@wp.func_native(_STORE)
-def store(target: Floats, value: FloatBlock, base: int, count: int): ...
-
-
-@wp.func_native(_STORE)
-def store_int(target: Ints, value: IntBlock, base: int, count: int): ...
-
-
-@wp.func_native(_scatter("+="))
-def scatter_add(target: Floats, value: FloatBlock, indices: Indices, offset: int, base: int, count: int): ...
-
-
-@wp.func_native(_scatter("="))
-def scatter_set(target: Floats, value: FloatBlock, indices: Indices, offset: int, base: int, count: int): ...
-
-
-@wp.func_native(_COMMON_ROW)
-def common_row(row: IntBlock) -> int: ...  # type: ignore[empty-body]
-
-
-@wp.func_native(_IS_UNEVEN)
-def is_uneven(alike: IntBlock, pushes: IntBlock, count: int) -> int: ...  # type: ignore[empty-body]
-
-
-@wp.func_native(_RING_READ)
-def ring_read(
-    ring: Floats,
-    row: IntBlock,
-    common: int,
-    now: FloatBlock,
-    column: int,
-    columns: int,
-    n: int,
-    base: int,
-    count: int,
-) -> FloatBlock: ...
-
-
-@wp.func_native(_RING_WRITE)
-def ring_write(ring: Floats, value: FloatBlock, row: int, column: int, columns: int, n: int, base: int): ...
-
-
-@wp.func_native(_RING_STREAM)
-def ring_stream(ring: Floats, value: FloatBlock, row: int, column: int, columns: int, n: int, base: int): ...
-
-
-@wp.func_native(_RING_COPY)
-def ring_copy(source: Floats, target: Floats, columns: int, rows: int, n: int, base: int): ...
-
-
-FUNCTIONS = {
-    f.key: f
-    for f in (
-        load, load_int, load_pushes, gather, store, store_int, scatter_add, scatter_set, common_row, is_uneven,
-        ring_read, ring_write, ring_stream, ring_copy,
-    )
-}  # fmt: skip
-"""What a kernel calls, by name."""
+    through = "indices: Indices, offset: int, base: int, count: int"
+    place = f"(size_t)row * width * columns + (size_t)lane * columns + column * {lanes}"
+    return {
+        "load(source: Floats, base: int, count: int) -> FloatBlock": (
+            f"if (!source.data) return {floats}(0.0f); const float* from = source.data + base;" + read(floats)
+        ),
+        "load_int(source: Ints, base: int, count: int) -> IntBlock": (
+            "const int* from = source.data + base;" + read(ints)
+        ),
+        "load_state(source: Floats, at: int) -> FloatBlock": (
+            "const float* from = source.data + at;" + read_whole(floats)
+        ),
+        "load_int_state(source: Ints, at: int) -> IntBlock": (
+            "const int* from = source.data + at;" + read_whole(ints)
+        ),
+        "load_pushes(source: Ints, filled: int, depth: int, at: int) -> IntBlock": (
+            f"if (filled >= depth) return {ints}(depth); const int* from = source.data + at;" + read_whole(ints)
+        ),
+        "copy_rows(source: Floats, target: Floats, at: int, rows: int, width: int)": f"""
+            for (int row = 0; row < rows; ++row) {{
+                const size_t from = at + (size_t)row * width;
+                __builtin_memcpy(target.data + from, source.data + from, {lanes * 4});
+            }}
+        """,
+        f"gather(source: Floats, {through}) -> FloatBlock": gather("float", ""),
+        f"gather_double(source: Doubles, {through}) -> FloatBlock": gather("double", "(float)"),
+        "store(target: Floats, value: FloatBlock, base: int, count: int)": f"""
+            if (!target.data) return;
+            if (count == {lanes}) {each} target.data[base + j] = value.c[j];
+            else {_TAIL} target.data[base + j] = value.c[j];
+        """,
+        "store_state(target: Floats, value: FloatBlock, at: int)": f"{each} target.data[at + j] = value.c[j];",
+        "store_int_state(target: Ints, value: IntBlock, at: int)": f"{each} target.data[at + j] = value.c[j];",
+        f"scatter_add(target: Floats, value: FloatBlock, {through})": scatter("float", "+="),
+        f"scatter_set(target: Floats, value: FloatBlock, {through})": scatter("float", "="),
+        f"scatter_add_double(target: Doubles, value: FloatBlock, {through})": scatter("double", "+="),
+        f"scatter_set_double(target: Doubles, value: FloatBlock, {through})": scatter("double", "="),
+        "common_row(row: IntBlock) -> int": f"""
+            int low = row.c[0], high = row.c[0];
+            {each} {{ low = row.c[j] < low ? row.c[j] : low; high = row.c[j] > high ? row.c[j] : high; }}
+            if (low == high) return low;
+            if (high >= {_FEW_ROWS}) return {_MIXED};
+            int rows = 0;
+            {each} rows |= row.c[j] < 0 ? 0 : 1 << row.c[j];
+            return {_MIXED} - rows;
+        """,
+        "is_uneven(alike: IntBlock, pushes: IntBlock, count: int) -> int": f"""
+            if (count == {lanes}) {{
+                int fewer = 0;
+                {each} fewer |= alike.c[j] < pushes.c[j];
+                return fewer;
+            }}
+            for (int j = 0; j < count; ++j) if (alike.c[j] < pushes.c[j]) return 1;
+            return 0;
+        """,
+        "ring_read(ring: Floats, at: int, row: IntBlock, common: int, now: FloatBlock, column: int, columns: int, "
+        "width: int, lane: int, lanes: int) -> FloatBlock": f"""
+            if (common == {int(NOW)}) return now;
+            {floats} value;
+            const float* from = ring.data + at + (size_t)lane * columns + column * {lanes};
+            const size_t step = (size_t)width * columns;
+            if (common >= 0) {{
+                from += common * step;
+                {each} value.c[j] = from[j];
+            }} else if (common < {_MIXED}) {{
+                // Written with vectors: LLVM would make masked stores of it, which some processors are slow at.
+                typedef int Bits __attribute__((vector_size(64), aligned(4)));
+                for (int g = 0; g < {lanes}; g += 16) {{
+                    Bits rows, chosen;
+                    __builtin_memcpy(&rows, row.c + g, 64);
+                    __builtin_memcpy(&chosen, now.c + g, 64);
+                    for (int left = {_MIXED} - common; left; left &= left - 1) {{
+                        const int at = __builtin_ctz(left);
+                        Bits late;
+                        __builtin_memcpy(&late, from + at * step + g, 64);
+                        const Bits here = rows == at;
+                        chosen = (here & late) | (~here & chosen);
+                    }}
+                    __builtin_memcpy(value.c + g, &chosen, 64);
+                }}
+            }} else {{
+                {each} {{
+                    const int at = row.c[j];
+                    const float late = from[(at < 0 ? 0 : at) * (int)step + j];
+                    value.c[j] = at < 0 ? now.c[j] : late;
+                }}
+            }}
+            return value;
+        """,
+        "ring_write(ring: Floats, at: int, value: FloatBlock, row: int, column: int, columns: int, width: int, "
+        "lane: int)": f"""
+            float* to = ring.data + at + {place};
+            {each} to[j] = value.c[j];
+        """,
+        "ring_stream(ring: Floats, at: int, value: FloatBlock, row: int, column: int, columns: int, width: int, "
+        "lane: int)": f"""
+            float* to = ring.data + at + {place};
+            if (width < {_MANY_DOFS}) {each} to[j] = value.c[j];
+            else {{
+                typedef float Line __attribute__((vector_size(16)));
+                for (int g = 0; g < {lanes}; g += 4) {{
+                    Line line;
+                    __builtin_memcpy(&line, value.c + g, 16);
+                    __builtin_nontemporal_store(line, (Line*)(to + g));
+                }}
+            }}
+        """,
+        "ring_copy(source: Floats, target: Floats, at: int, columns: int, rows: int, width: int, lane: int)": f"""
+            for (int row = 0; row < rows; ++row) {{
+                const size_t from = at + ((size_t)row * width + lane) * columns;
+                __builtin_memcpy(target.data + from, source.data + from, (size_t)columns * {lanes * 4});
+            }}
+        """,
+    }  # fmt: skip

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a kernel reads the arrays of one DOF: plain Warp, which takes strided arrays, runs on CUDA and has a gradient.
+"""Memory access of a kernel over single DOFs: plain Warp, which takes strided arrays, runs on CUDA and has a gradient.
 
-A null array reads as zero, so that optional inputs need no kernel of their own. ``count`` is there for `access_block`.
-What is written is written by plain statements of the kernel: a backward pass replays functions, and would write again.
+A null array reads as zero, so that optional inputs need no kernel of their own. Arguments that only blocks of lanes
+need are there for `memory_block`. What is written is written by plain statements of the kernel: a backward pass replays
+functions, and would write again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import warp as wp
 
 from .ring import NOW, ring_at
-from .types import Floats, Indices, Ints
+from .types import Doubles, Floats, Indices, Ints
 
 
 @wp.func
@@ -27,8 +28,18 @@ def load_int(source: Ints, base: int, count: int):
 
 
 @wp.func
+def load_state(source: Floats, at: int):
+    return source[at]
+
+
+@wp.func
+def load_int_state(source: Ints, at: int):
+    return source[at]
+
+
+@wp.func
 def dof_at(indices: Indices, offset: int, base: int):
-    """Where an array of the simulation holds the DOF."""
+    """Return the text of the DOF's index in an array of the simulation."""
     at = offset + base
     if indices:
         at = int(indices[base])
@@ -44,8 +55,16 @@ def gather(source: Floats, indices: Indices, offset: int, base: int, count: int)
 
 
 @wp.func
-def load_pushes(source: Ints, filled: int, depth: int, base: int, count: int):
-    return source[base]
+def gather_double(source: Doubles, indices: Indices, offset: int, base: int, count: int):
+    value = float(0.0)
+    if source:
+        value = float(source[dof_at(indices, offset, base)])
+    return value
+
+
+@wp.func
+def load_pushes(source: Ints, filled: int, depth: int, at: int):
+    return source[at]
 
 
 @wp.func
@@ -55,13 +74,27 @@ def common_row(row: int):
 
 @wp.func
 def ring_read(
-    ring: Floats, row: int, common: int, now: float, column: int, columns: int, n: int, base: int, count: int
+    ring: Floats,
+    at: int,
+    row: int,
+    common: int,
+    now: float,
+    column: int,
+    columns: int,
+    width: int,
+    lane: int,
+    lanes: int,
 ):
     value = now
     if row != NOW:
-        value = ring[ring_at(row, column, columns, n, base)]
+        value = ring[at + ring_at(row, column, columns, width, lane, lanes)]
     return value
 
 
-FUNCTIONS = {f.key: f for f in (load, load_int, gather, dof_at, load_pushes, common_row, ring_read)}
-"""What a kernel calls, by name."""
+FUNCTIONS = {
+    f.key: f
+    for f in (
+        load, load_int, load_state, load_int_state, gather, gather_double, dof_at, load_pushes, common_row, ring_read
+    )
+}  # fmt: skip
+"""Functions that a kernel calls, by name."""

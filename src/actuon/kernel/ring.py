@@ -2,7 +2,7 @@
 """Rings of past signals: how they lie in memory, and what tells two of them apart.
 
 A ring of depth D keeps the last D values of each of its signals (columns), per DOF, in D + 1 rows. In a row, the values
-of one block of `LANES` DOFs lie together, column by column::
+of one block of lanes lie together, column by column::
 
     ring[row][block][column][lane]
 
@@ -16,8 +16,8 @@ a ring has a tag that no other content has had, the tag of the content that it h
 the content that it was copied from.
 
 How far back one may look differs by DOF after a masked reset (``pushes``). What a kernel thread needs once is kept once
-per cell of the DOFs that it works on, so that it can be written in place while other threads still read theirs: the row
-written last (``newest``), how far back all DOFs of the cell may look (``filled``), and the tags.
+per tile, the DOFs that it works on, so that it can be written in place while other threads still read theirs: the row
+written last (``newest``), how far back all DOFs of the tile may look (``filled``), and the tags.
 
 Where a stage looks back by a time, the last column holds the length of the step after each row; zero where it is not
 known, which stands for that of the row after it. Where steps are alike the row follows from their length; where they
@@ -28,38 +28,22 @@ from __future__ import annotations
 
 import warp as wp
 
-from .types import LANES, Floats
-
-RING_ARRAYS = {
-    "ring": "Floats",
-    "pushes": "Ints",
-    "newest": "Ints",
-    "filled": "Ints",
-    "tag": "Longs",
-    "spare": "Longs",
-    "origin": "Longs",
-}
-"""Arrays of a ring as arguments of a kernel."""
+from .types import Floats
 
 NOW = wp.constant(-1)
 """Row that stands for the signal of this very step."""
 
 
-def ring_size(num_dofs: int, rows: int, columns: int) -> int:
-    """Floats in a ring."""
-    return -(-num_dofs // LANES) * LANES * rows * columns
-
-
 @wp.func
 def next_row(newest: int, rows: int):
-    """The row that is written next."""
+    """Return the row that is written next."""
     row = newest + 1
     return wp.where(row == rows, 0, row)
 
 
 @wp.func
 def late_row(lag: int, pushes: int, newest: int, rows: int):
-    """The row of ``lag`` steps ago, or the oldest there is; `NOW` if there is none."""
+    """Return the row of ``lag`` steps ago, or the oldest there is; `NOW` if there is none."""
     back = wp.min(lag, pushes)
     row = newest - back + 1
     row = wp.where(row < 0, row + rows, row)
@@ -74,19 +58,19 @@ _MOST_STEPS = wp.constant(1.0e6)
 
 @wp.func
 def steps_back(age: float, gap: float):
-    """How many steps of the length ``gap`` an age takes."""
+    """Return how many steps of length ``gap`` an age spans."""
     return wp.min(age / gap, _MOST_STEPS)
 
 
 @wp.func
 def held_back(age: float, gap: float):
-    """How many steps ago the newest value is that is as old as ``age``, where steps are alike."""
+    """Return how many steps ago the newest value at least ``age`` old is, for steps of equal length."""
     return int(wp.ceil(steps_back(age, gap) - ROUNDING))
 
 
 @wp.func
 def whole_back(age: float, gap: float):
-    """How many steps ago the oldest value is that is not older than ``age``, where steps are alike."""
+    """Return how many steps ago the oldest value at most ``age`` old is, for steps of equal length."""
     return int(wp.floor(steps_back(age, gap)))
 
 
@@ -98,13 +82,14 @@ def share_back(age: float, gap: float):
 
 
 _UNEVEN_BACK = f"""
-const int lane = dof % {LANES}, padded = (n + {LANES - 1}) / {LANES} * {LANES};
+const int in_block = lane % lanes;
 int back = 0;
 float start = 0.0f, gap = now;
 for (; back < pushes; ++back) {{
     int row = newest - back;
     if (row < 0) row += rows;
-    const float found = ring.data[((size_t)row * padded + dof - lane) * columns + (columns - 1) * {LANES} + lane];
+    const size_t start_of_block = ((size_t)row * width + lane - in_block) * columns;
+    const float found = ring.data[at + start_of_block + (columns - 1) * lanes + in_block];
     if (found > 0.0f) gap = found;
     if (blends ? start + gap > age : age - start <= {float(ROUNDING)}f * gap) break;
     start += gap;
@@ -116,6 +101,7 @@ return wp::vec_t<3, wp::float32>((float)back, start, gap);
 @wp.func_native(_UNEVEN_BACK)
 def uneven_back(
     ring: Floats,
+    at: int,
     age: float,
     now: float,
     blends: bool,
@@ -123,8 +109,9 @@ def uneven_back(
     newest: int,
     rows: int,
     columns: int,
-    n: int,
-    dof: int,
+    width: int,
+    lane: int,
+    lanes: int,
 ) -> wp.vec3:
     """Return `held_back`, or `whole_back` where a stage blends, for steps of any length; the age of that value; and the
     length of the step before it. ``now`` is the length of this step."""
@@ -137,8 +124,7 @@ def uneven_share(age: float, found: wp.vec3):
 
 
 @wp.func
-def ring_at(row: int, column: int, columns: int, n: int, dof: int):
-    """Where a ring of ``n`` DOFs holds a value."""
-    lane = dof % wp.static(LANES)
-    padded = (n + wp.static(LANES - 1)) / wp.static(LANES) * wp.static(LANES)
-    return (row * padded + dof - lane) * columns + column * wp.static(LANES) + lane
+def ring_at(row: int, column: int, columns: int, width: int, lane: int, lanes: int):
+    """Return where a ring holds a value, from its own beginning on."""
+    in_block = lane % lanes
+    return (row * width + lane - in_block) * columns + column * lanes + in_block

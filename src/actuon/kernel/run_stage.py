@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import warp as wp
 
 from .arguments import Argument, Role
-from .program import program
-from .structure import DIRECT, FEEDBACK, Stage, Structure, Write, sources
+from .build import kernel_for
+from .chain import CONTROL_DT, DIRECT, FEEDBACK, HELD, Chain, Stage, Write, sources
+from .state import Cells, Memory, State
 from .types import Flavour
 
 
 @dataclass(frozen=True)
-class Given:
+class SignalArray:
     """A signal as an array, and where the DOFs are in it."""
 
     array: wp.array | None
@@ -27,31 +28,31 @@ class Given:
     """Whether the indices just count through the DOFs."""
 
 
+Given = SignalArray
+"""Earlier name of `SignalArray`."""
+
+
 class Runnable(Protocol):
-    """What a stage must have to be run."""
+    """A component that can be run."""
 
     def stage(self) -> Stage: ...
 
     def arguments(self) -> Mapping[str, Any]: ...
 
 
-def argument_values(signature: tuple[Argument, ...], values: Mapping[Role, Mapping[Any, Any]]) -> list[Any]:
-    """The values of a kernel's arguments, in order."""
-    return [values[argument.role][argument.key] for argument in signature]
+class HasMemory(Protocol):
+    """A state of a whole chain."""
+
+    memory: Memory
 
 
-def state_values(states: Mapping[int, Any]) -> dict[Any, Any]:
-    """Arrays of states as arguments of a kernel, by the position of their stage."""
-    return {
-        (position, name): array.flatten()
-        for position, state in states.items()
-        if state is not None
-        for name, array in state.arrays().items()
-    }
+def values_by_name(signature: tuple[Argument, ...], values: Mapping[Role, Mapping[Any, object]]) -> dict[str, object]:
+    """Return the values of a kernel's arguments, by name, in order."""
+    return {argument.name: values[argument.role][argument.key] for argument in signature}
 
 
 def parameter_values(components: Mapping[int, Runnable]) -> dict[Any, Any]:
-    """Parameters as arguments of a kernel, by the position of their stage."""
+    """Return parameters as arguments of a kernel, by the position of their stage."""
     return {
         (position, name): value
         for position, component in components.items()
@@ -59,26 +60,35 @@ def parameter_values(components: Mapping[int, Runnable]) -> dict[Any, Any]:
     }
 
 
-def ring_values(
-    stages: Sequence[Stage], current: Mapping[int, Any], following: Mapping[int, Any]
-) -> tuple[dict[str, Any], dict[int, int]]:
-    """What kernels with rings are told about them: sizes, and the number of rows by position of the stage."""
-    rings = {position: current[position] for position, stage in enumerate(stages) if stage.ring is not None}
-    if not rings:
-        return {}, {}
-    in_place = all(state is following[position] for position, state in rings.items())
-    sizes = {"in_place": in_place, "cell_size": next(iter(rings.values())).cell_size}
-    return sizes, {position: state.depth + 1 for position, state in rings.items()}
+def memory_values(cells: Cells, current: Memory | None, following: Memory | None) -> dict[Role, dict[Any, Any]]:
+    """Return what a kernel is told of cells and of the memory in them, by role and key."""
+    sizes: dict[Any, Any] = {"first": 0, "dofs": cells.dofs, "room": cells.num_dofs}
+    sizes |= {
+        "width": cells.width,
+        "row_width": cells.row_width,
+        "tile_size": cells.tile_size,
+        "in_place": current is following,
+    }
+    if current is None or following is None:
+        return {Role.SIZE: sizes, Role.DEPTH: {}, Role.PLACE: {}, Role.STATE_IN: {}, Role.STATE_OUT: {}}
+    return {
+        Role.SIZE: sizes | {f"{buffer}_size": size for buffer, size in current.sizes.items()},
+        Role.DEPTH: {position: current.ring_rows(position) for position, name in current.words if name == "ring"},
+        Role.PLACE: dict(current.places),
+        Role.STATE_IN: dict(current.buffers),
+        Role.STATE_OUT: dict(following.buffers),
+    }
 
 
-def run_alone(
+def run_stage(
     component: Runnable,
-    given: Mapping[str, Given],
+    given: Mapping[str, SignalArray],
     results: Mapping[str, wp.array],
-    current: Any,
-    following: Any,
+    current: State | None,
+    following: State | None,
     dt: float | None,
     stage: Stage | None = None,
+    control: tuple[HasMemory, HasMemory, int] | None = None,
 ) -> None:
     """Run one stage from arrays to arrays.
 
@@ -90,25 +100,39 @@ def run_alone(
         following: State after, written.
         dt: Time step [s].
         stage: The stage to run. Default: that of ``component``, without the way back.
+        control: States of the chain before and after, and k, where the stage runs at one of every k steps only.
     """
-    stage = dataclasses.replace(component.stage(), closing_law=None, closing_outputs=()) if stage is None else stage
+    if current is not None and following is not None and not following.fits(current):
+        between = current.empty_like()
+        run_stage(component, given, results, current, between, dt, stage)
+        following.assign(between)
+        return
+    stage = dataclasses.replace(component.stage(), closing=None) if stage is None else stage
     through = {name: group for name, group in sources([stage]).items() if name in given and not given[name].is_direct}
     direct = tuple((name, DIRECT) for name in given if name not in through)
     writes = tuple(Write(name, scattered=False, sensed=stage.sensed and name in FEEDBACK) for name in results)
     target = next(iter(results.values()))
     flavour = Flavour.GRAD if target.requires_grad else Flavour.SCALAR
-    built = program(Structure((stage,), writes, flavour, direct))
+    before, after = (None if state is None else state.memory for state in (current, following))
+    if control is not None:
+        before, after = control[0].memory, control[1].memory
+        stage = dataclasses.replace(stage, time_step=CONTROL_DT)
+    cells = Cells.of(target.shape[0], target.device) if before is None else before.cells
+    position = 0 if current is None else current.position
+    held = None if control is None else 0
+    built = kernel_for(Chain((stage,), writes, flavour, direct, held=held, tile=cells.tile))
     groups = {group: given[name].indices for name, group in through.items()}
-    sizes, rows = ring_values([stage], {0: current}, {0: following})
-    values: dict[Role, Mapping[Any, Any]] = {
-        Role.SIZE: {"n": target.shape[0], "first": 0, "dt": dt, **sizes},
+    values: dict[Role, Mapping[Any, Any]] = dict(memory_values(cells, before, after))
+    at = {position: 0, HELD: HELD}
+    values[Role.PLACE] = {(at[p], name): place for (p, name), place in values[Role.PLACE].items() if p in at}
+    values[Role.DEPTH] = {at[p]: rows for p, rows in values[Role.DEPTH].items() if p in at}
+    values |= {
+        Role.SIZE: {**values[Role.SIZE], "dt": dt, CONTROL_DT: dt, "control_every": control[2] if control else 1},
         Role.SIGNAL: {name: signal.array for name, signal in given.items()},
         Role.INDICES: groups,
         Role.OFFSET: dict.fromkeys(groups, 0),
         Role.PARAMETER: parameter_values({0: component}),
-        Role.DEPTH: rows,
-        Role.STATE_IN: state_values({0: current}),
-        Role.STATE_OUT: state_values({0: following}),
         Role.WRITE: dict(enumerate(results.values())),
     }
-    wp.launch(built.kernel, target.shape[0], argument_values(built.arguments, values), device=target.device)
+    inputs = values_by_name(built.arguments, values)
+    wp.launch(built.function, target.shape[0], list(inputs.values()), device=target.device)

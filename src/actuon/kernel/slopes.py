@@ -2,8 +2,8 @@
 """The tangent of a chain, in its kernel: derivatives of the effort by position and velocity, and what limits allow.
 
 Each signal carries its two slopes from law to law, by the chain rule (see `forward_mode`). Commands, past values and
-states are constants. The lowest and highest effort are what laws from the first limit on make of efforts that are far
-too large.
+states are constants. The effort, and what laws of a stage make of it for each other, carry two bounds in the same way:
+what laws from the first limit on make of efforts that are far too large.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 
 import warp as wp
 
-from .forward_mode import SIDES, NotUnderstood, part_of_law, sloped
+from .chain import BOUNDS, SLOPES, Chain, Law, Network
+from .forward_mode import VARIABLES, UnsupportedLaw, derivative_of, part_of_law
 from .lanes import Lanes, Slopes, Value, constant
-from .structure import BOUNDS, SLOPES, Network, Stage, Structure
 
 HUGE = 1e20
 """An effort that every limit clips [N·m or N]."""
 
 UNLIMITED = 1e12
-"""From here on, what is left of it does not limit."""
+"""Value from which a bound does not limit."""
 
 SEEDS = {
     "q": (constant("1.0"), None),
@@ -36,34 +36,32 @@ class Tangent:
 
     Args:
         lanes: Where to.
-        structure: The chain.
+        chain: The chain.
     """
 
-    def __init__(self, lanes: Lanes, structure: Structure):
+    def __init__(self, lanes: Lanes, chain: Chain):
         self._lanes = lanes
-        written = {write.signal for write in structure.writes}
-        self.has_slopes = structure.has_slopes
+        written = {write.signal for write in chain.writes}
+        self.has_slopes = chain.has_slopes
         self.has_bounds = not written.isdisjoint(BOUNDS)
-        self._asked = {"effort", *(name for stage in structure.stages for name in stage.asks)}
-        self._bounds: tuple[Value, Value] | None = None
+        self._asked = {"effort", *(name for stage in chain.stages for law in stage.all_laws for name in law.inputs)}
         self.functions: dict[str, Any] = {}
         """What the lines refer to beside the laws, by name."""
 
     def seeded(self, signal: str, value: Value) -> Value:
-        """A signal of the simulation, with its slopes."""
+        """Return a signal of the simulation, with its slopes."""
         return Value(value.name, value.is_lane, SEEDS[signal]) if self.has_slopes and signal in SEEDS else value
 
     def slopes_of(
-        self, law: Any, called: str, arguments: Mapping[str, str], values: Mapping[str, Value], signals: Sequence[str]
+        self, law: Law, called: str, arguments: Mapping[str, str], values: Mapping[str, Value]
     ) -> dict[str, Slopes]:
         """Write the slopes of signals that a law is about to give.
 
         Args:
             law: The law.
-            called: What it is called.
+            called: What it is called in the kernel.
             arguments: What it gets, as texts for one lane, by the name of the argument.
-            values: Those of them that have slopes.
-            signals: What it gives, before its states.
+            values: Those of them that are signals.
         """
         if not self.has_slopes:
             return {}
@@ -72,50 +70,44 @@ class Tangent:
         if not given:
             return {}
         try:
-            function = sloped(law, given)
-        except NotUnderstood:
-            return self._by_grad(law, called, arguments, slopes, signals)
+            function = derivative_of(law.function, given)
+        except UnsupportedLaw:
+            return self._by_grad(law, called, arguments, slopes)
         name = f"{called}_slopes"
         self.functions[name] = function.function
         made = [
-            [self._lanes.new(f"{signal}_slope_{side}") for side in SIDES]
-            for signal in (*signals, *["state"] * (len(function.returned) - len(signals)))
+            [self._lanes.new(f"{signal}_slope_{side}") for side in VARIABLES] for signal in (*law.returns, *law.states)
         ]
         texts = [*arguments.values(), *(self._lanes.at(_there(slopes[name][side])) for name, side in given)]
         self._lanes.loop.append(f"{', '.join(itertools.chain(*made))} = {name}({', '.join(texts)})")
         found: dict[str, Slopes] = {}
-        for signal, names, has in zip(signals, made, function.returned, strict=False):
+        for signal, names, has in zip(law.returns, made, function.returned, strict=False):
             by = [Value(names[side], self._lanes.in_blocks) if has[side] else None for side in (0, 1)]
             found[signal] = by[0], by[1]
         return found
 
     def _by_grad(
-        self,
-        law: Any,
-        called: str,
-        arguments: Mapping[str, str],
-        slopes: Mapping[str, Slopes],
-        signals: Sequence[str],
+        self, law: Law, called: str, arguments: Mapping[str, str], slopes: Mapping[str, Slopes]
     ) -> dict[str, Slopes]:
-        """The same by `wp.grad`, for laws that are not written in plain statements on numbers."""
+        """Differentiate a law by `wp.grad`, where it is not written in plain statements on numbers."""
         names, given = [], []
-        for name, kind in law.input_types.items():
+        for name, kind in law.function.input_types.items():
             text = arguments[name]
             is_array = isinstance(kind, wp.array)
             names += [f"{name}_at", f"{name}_length"] if is_array else [name]
             given += [f"{text}.ptr", f"{text}.shape[0]"] if is_array else [text]
         found = {}
-        for place, signal in enumerate(signals):
+        for place, signal in enumerate(law.returns):
             if signal in self._asked:
                 alone = f"{called}_{signal}_alone"
-                self.functions[alone] = part_of_law(law, place)
+                self.functions[alone] = part_of_law(law.function, place)
                 partial = {name: self._lanes.new(f"{signal}_by_{name}") for name in names}
                 self._lanes.loop.append(f"{', '.join(partial.values())} = wp.grad({alone})({', '.join(given)})")
                 found[signal] = self._sums(signal, [(partial[name], by) for name, by in slopes.items()])
         return found
 
     def slopes_now(self, signal: str, now: Value, row: str, share: str) -> Slopes:
-        """Slopes of a signal out of a ring: its own where it is that of this step, else none.
+        """Return the slopes of a signal out of a ring: its own where it is that of this step, else zero.
 
         Args:
             signal: Its name.
@@ -134,7 +126,7 @@ class Tangent:
         return found[0], found[1]
 
     def slopes_of_network(self, output: str, network: Network, view: Mapping[str, Value]) -> Slopes:
-        """Slopes of what a network gave, outside the loop over lanes.
+        """Return the slopes of a network's output, outside the loop over lanes.
 
         Args:
             output: What it is called.
@@ -159,7 +151,7 @@ class Tangent:
         return found[0], found[1]
 
     def _sums(self, signal: str, terms: Sequence[tuple[str, Slopes]]) -> Slopes:
-        """Slopes of a signal: of factors, each times the slopes of what it is the derivative by."""
+        """Return the slopes of a signal: the sum of its partial derivatives, each times the slopes of its variable."""
         sides: list[Value | None] = []
         for side, name in enumerate(("slope_q", "slope_qd")):
             texts = [
@@ -170,33 +162,36 @@ class Tangent:
             sides.append(self._lanes.variable(f"{signal}_{name}", " + ".join(texts)) if texts else None)
         return sides[0], sides[1]
 
-    def bound(self, stage: Stage, called: str, arguments: Mapping[str, str], returned: int, closing: bool) -> None:
-        """Write what a law makes of the lowest and the highest effort before it."""
-        if not self.has_bounds or (self._bounds is None and (closing or not stage.limits)):
-            return
-        if not closing and "effort" not in stage.returns:
-            return
-        if "effort" not in arguments:
-            self._bounds = None  # it makes an effort of its own
-            return
-        sides = []
-        before = self._bounds or (constant(f"-{HUGE}"), constant(f"{HUGE}"))
-        for name, value in zip(("lowest", "highest"), before, strict=True):
-            made = [self._lanes.new(f"{name}_effort"), *(self._lanes.new(f"{name}_other") for _ in range(returned - 1))]
-            given = ", ".join((dict(arguments) | {"effort": self._lanes.at(value)}).values())
-            self._lanes.loop.append(f"{', '.join(made)} = {called}_law({given})")
-            sides.append(Value(made[0], is_lane=self._lanes.in_blocks))
-        self._bounds = sides[0], sides[1]
+    def start_bounds(self, signals: dict[str, Value]) -> None:
+        """Let the effort that a limit gets have bounds that every limit clips, where it has none yet."""
+        effort = signals.get("effort")
+        if self.has_bounds and effort is not None and effort.bounds is None:
+            bounds = constant(f"-{HUGE}"), constant(f"{HUGE}")
+            signals["effort"] = Value(effort.name, effort.is_lane, effort.slopes, bounds)
 
-    def keep_bounds(self, signals: dict[str, Value]) -> None:
-        """Put the bounds among the signals, so that they outlast the loop over lanes."""
-        if self._bounds is not None:
-            signals |= dict(zip(BOUNDS, self._bounds, strict=True))
+    def bounds_of(
+        self, law: Law, called: str, arguments: Mapping[str, str], values: Mapping[str, Value], signals: Sequence[str]
+    ) -> dict[str, tuple[Value, Value]]:
+        """Write the bounds of signals that a law is about to give; none where nothing that it gets has any.
 
-    def take_bounds(self, signals: Mapping[str, Value]) -> None:
-        """Go on with the bounds as they are among the signals."""
-        if self._bounds is not None:
-            self._bounds = signals[BOUNDS[0]], signals[BOUNDS[1]]
+        Args:
+            law: The law.
+            called: What it is called in the kernel.
+            arguments: What it gets, as texts for one lane, by the name of the argument.
+            values: Those of them that are signals.
+            signals: Those that it gives whose bounds are wanted.
+        """
+        given = {name: values[name].bounds for name in arguments if name in values}
+        bounds = {name: pair for name, pair in given.items() if pair is not None}
+        if not bounds or not signals:
+            return {}
+        sides: list[dict[str, Value]] = []
+        for side, prefix in enumerate(("lowest", "highest")):
+            made = {name: self._lanes.new(f"{prefix}_{name}") for name in (*law.returns, *law.states)}
+            texts = dict(arguments) | {name: self._lanes.at(pair[side]) for name, pair in bounds.items()}
+            self._lanes.loop.append(f"{', '.join(made.values())} = {called}({', '.join(texts.values())})")
+            sides.append({name: Value(made[name], is_lane=self._lanes.in_blocks) for name in signals})
+        return {name: (sides[0][name], sides[1][name]) for name in signals}
 
     def finish(self, signals: dict[str, Value]) -> None:
         """Make signals of the slopes of the effort, and of its bounds."""
@@ -204,10 +199,11 @@ class Tangent:
             found = zip(SLOPES, signals["effort"].slopes, strict=True)
             signals |= {name: value or constant("0.0") for name, value in found}
         if self.has_bounds:
-            if self._bounds is None:
+            bounds = signals["effort"].bounds
+            if bounds is None:
                 signals |= {BOUNDS[0]: constant("-wp.inf"), BOUNDS[1]: constant("wp.inf")}
                 return
-            one, other = (self._lanes.at(value) for value in self._bounds)
+            one, other = (self._lanes.at(value) for value in bounds)
             lowest = self._lanes.variable("lowest", f"wp.min({one}, {other})").name
             highest = self._lanes.variable("highest", f"wp.max({one}, {other})").name
             lower = f"wp.where({lowest} < -{UNLIMITED}, -wp.inf, {lowest})"

@@ -1,27 +1,322 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What components remember per DOF: arrays, masked reset, assignment."""
+"""Memory of a chain: one buffer per type, cell by cell, and views of it by stage and name.
+
+A cell is one contiguous block of each buffer: the memory of one robot, or that of all DOFs where robots are not told
+apart. In it, the states of the stages lie one after the other, each a number of rows over the DOFs of the cell, padded
+to whole blocks of lanes. What is kept once per tile (see `actuon.kernel.ring`) has one entry for each tile of the cell.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 import warp as wp
 
 from .. import arrays
-from ..errors import ArrayError, StateError
-from ..kernel.launch import recording_tape
-from ..kernel.types import Bools, Flavour, Floats, module_options
+from ..errors import ArrayError, ParameterError, StateError
+from ..typing import ArrayLike
+from .launch import Launch, recording_tape
+from .types import DENSE, Bools, Flavour, FloatGrid, Floats, Ints, LongGrid, Tile, module_options
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
 FirstValue = float | Callable[[], wp.array]
-"""What a state is after a reset: a number, or what gives an array with one value per DOF."""
+"""Value of a state after a reset: a number, or a function that returns an array with one value per DOF."""
+
+NEXT = -1
+"""First value of a whole number that counts resets."""
+_NEXT = wp.constant(NEXT)
+_LAST_COUNT = wp.constant(2**31 - 1)
+_DTYPES = {"floats": wp.float32, "ints": wp.int32, "longs": wp.int64}
+_MOST_NUMBERS = 2**31 - 1
+_serial = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Layout of an actuator's DOFs in cells."""
+
+    num_dofs: int
+    dofs: int
+    """DOFs of a cell: of one robot, or all."""
+    tile: Tile = DENSE
+    """Blocks of lanes that a thread of a kernel takes; also how cells are padded."""
+    tile_size: int = DENSE.size
+    """DOFs per tile in memory: those of ``tile``, or one on CUDA."""
+
+    @staticmethod
+    def of(num_dofs: int, device: wp.Device, robot_dofs: int | None = None) -> Cells:
+        """Return the cells of an actuator: one for all DOFs, or one for each robot of ``robot_dofs`` DOFs."""
+        tile = DENSE if robot_dofs is None else Tile.of_robot(robot_dofs)
+        return Cells(num_dofs, robot_dofs or num_dofs, tile, 1 if device.is_cuda else tile.size)
+
+    @property
+    def count(self) -> int:
+        """Number of cells."""
+        return self.num_dofs // self.dofs if self.dofs else 0
+
+    @property
+    def width(self) -> int:
+        """Lanes of a cell: its DOFs, padded to whole blocks."""
+        return -(-self.dofs // self.tile.lanes) * self.tile.lanes
+
+    @property
+    def row_width(self) -> int:
+        """Lanes from one row of a network's state to the next.
+
+        Rows at multiples of 4 KB would share sets of the cache, and push each other out.
+        """
+        return self.width + self.tile.lanes if self.width and self.width % 1024 == 0 else self.width
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of a cell in memory."""
+        return -(-self.dofs // self.tile_size)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A state of a stage: a number of each DOF, rows of them, or a number of each tile."""
+
+    name: str
+    buffer: str = "floats"
+    """One of ``floats``, ``ints``, ``longs``."""
+    rows: int | None = None
+    """Rows over the DOFs; None for one number of each."""
+    first: FirstValue | None = 0.0
+    """Value after a reset; None where a reset leaves it as it is, `NEXT` for one more than before."""
+    per_tile: bool = False
+    by_mask: bool = True
+    """Whether it is reset with some of its DOFs, or only with all of them."""
+
+    @property
+    def counts_resets(self) -> bool:
+        """Whether a reset adds one."""
+        return self.buffer == "ints" and self.first == NEXT
+
+
+def ring_words(depth: int, columns: int) -> tuple[Word, ...]:
+    """Return the states of a ring that looks back ``depth`` steps."""
+    newest = Word("newest", "ints", first=depth - 1, per_tile=True, by_mask=False)
+    tags = [Word(name, "longs", first=None, per_tile=True) for name in ("tag", "spare", "origin")]
+    ring = Word("ring", rows=(depth + 1) * columns, first=None)
+    return (ring, Word("pushes", "ints"), newest, Word("filled", "ints", per_tile=True), *tags)
+
+
+class Memory:
+    """The buffers of a state, and where each state of each stage lies in them.
+
+    Args:
+        cells: How the DOFs lie in cells.
+        words: The states of each stage, by its position.
+        device: Where it lives.
+        requires_grad: Allocate gradients.
+    """
+
+    def __init__(
+        self, cells: Cells, words: Mapping[int, Sequence[Word]], device: wp.Device, requires_grad: bool = False
+    ):
+        self.cells, self.device = cells, device
+        self.words: dict[tuple[int, str], Word] = {}
+        """The states, by position of their stage and name."""
+        self.places: dict[tuple[int, str], int] = {}
+        """Where each begins in a cell of its buffer."""
+        self.sizes = dict.fromkeys(_DTYPES, 0)
+        """Entries of a cell in each buffer."""
+        for position, own in words.items():
+            for word in own:
+                self.words[position, word.name] = word
+                self.places[position, word.name] = self.sizes[word.buffer]
+                rows = 1 if word.rows is None else word.rows
+                self.sizes[word.buffer] += cells.tiles if word.per_tile else rows * self._stride(word)
+        for buffer, size in self.sizes.items():
+            if size * cells.count > _MOST_NUMBERS:
+                raise ParameterError(
+                    f"a state would hold {size * cells.count} {buffer}; must be at most {_MOST_NUMBERS}: shorten the "
+                    "longest delay, or split the actuator"
+                )
+        self.buffers = {
+            name: wp.zeros(
+                size * cells.count,
+                dtype=_DTYPES[name],
+                device=device,
+                requires_grad=requires_grad and name == "floats",
+            )
+            for name, size in self.sizes.items()
+        }
+        """All that is remembered, by name of the type."""
+        self._views: dict[tuple[int, str, bool], wp.array] = {}
+        self._resets: dict[int | None, Launch] = {}
+        for key, word in self.words.items():
+            if word.name == "tag":
+                self.view(*key).fill_(next(_serial) << 32)
+            elif not callable(word.first) and word.first not in (None, 0) and not word.counts_resets:
+                self.view(*key).fill_(word.first)
+        self._fill_from_parameters(None, None)
+        for at in (None, *words) if device.is_cuda else (None,):
+            self._tables(at)  # here, since a captured graph must not make them
+
+    def _stride(self, word: Word) -> int:
+        """Return the entries from one row of a state to the next."""
+        return self.cells.width if word.rows is None or word.name == "ring" else self.cells.row_width
+
+    def reset(self, mask: wp.array | None, position: int | None = None) -> None:
+        """Give states their first values again.
+
+        Args:
+            mask: Which DOFs, bool of shape (N,); None for all, with what is kept once per tile.
+            position: Of a stage; None for all stages.
+        """
+        if self.cells.num_dofs == 0:
+            return
+        if position not in self._resets:
+            self._resets[position] = self._reset_of(position)
+        self._resets[position].set("mask", mask)
+        self._resets[position].launch()
+        self._fill_from_parameters(mask, position)
+
+    def _reset_of(self, position: int | None) -> Launch:
+        """Return the launch that resets a stage, or all."""
+        count, tables = self._tables(position)
+        sizes = {"dofs": self.cells.dofs, "tile_size": self.cells.tile_size}
+        sizes |= {"floats_size": self.sizes["floats"], "ints_size": self.sizes["ints"]}
+        values = {"mask": None, "floats": self.buffers["floats"], "ints": self.buffers["ints"], **sizes, **tables}
+        return Launch(_reset, (count, self.cells.num_dofs), self.device, values)
+
+    def _tables(self, position: int | None) -> tuple[int, dict[str, wp.array]]:
+        """Return the rows of a stage, or of all, as `_reset` takes them."""
+        rows = tuple(
+            (word.buffer, self.places[key], word.rows, float(word.first), word.per_tile, word.by_mask)
+            for key, word in self.words.items()
+            if position in (None, key[0]) and word.first is not None and not callable(word.first)
+        )
+        return _reset_tables(rows, self.cells.row_width, str(self.device))
+
+    def _fill_from_parameters(self, mask: wp.array | None, position: int | None) -> None:
+        """Give states that begin at the value of a parameter that value."""
+        for key, word in self.words.items():
+            if callable(word.first) and position in (None, key[0]) and self.cells.num_dofs:
+                grid = self.grid(*key)
+                wp.launch(_fill_where, grid.shape, [mask, word.first(), grid], device=self.device)
+
+    def empty_like(self) -> Memory:
+        """Return memory of the same layout, all zeros."""
+        words: dict[int, list[Word]] = {}
+        for (position, _), word in self.words.items():
+            words.setdefault(position, []).append(word)
+        return Memory(self.cells, words, self.device, self.buffers["floats"].requires_grad)
+
+    def ring_rows(self, position: int) -> int:
+        """Return how many rows the ring of a stage has: one more than it looks back."""
+        newest = self.words[position, "newest"].first
+        assert isinstance(newest, int)
+        return newest + 2
+
+    def grid(self, position: int, name: str) -> wp.array:
+        """Return a state as an array of shape (rows, cells, DOFs of a cell), or (1, cells, tiles)."""
+        if (position, name, True) not in self._views:
+            word, cells = self.words[position, name], self.cells
+            columns = cells.tiles if word.per_tile else cells.dofs
+            shape = (1 if word.rows is None else word.rows, cells.count, columns)
+            view = self._view(position, name, shape, (self._stride(word), self.sizes[word.buffer], 1))
+            self._views[position, name, True] = view
+        return self._views[position, name, True]
+
+    def view(self, position: int, name: str) -> wp.array:
+        """Return a state as users see it: shape (N,) or (rows, N); with robots as cells (R, D) or (rows, R, D)."""
+        if (position, name, False) in self._views:
+            return self._views[position, name, False]
+        word, cells = self.words[position, name], self.cells
+        shape: tuple[int, ...] = (cells.tiles if word.per_tile else cells.dofs,)
+        strides: tuple[int, ...] = (1,)
+        if cells.count > 1:
+            shape, strides = (cells.count, *shape), (self.sizes[word.buffer], *strides)
+        if word.rows is not None:
+            shape, strides = (word.rows, *shape), (self._stride(word), *strides)
+        view = self._views[position, name, False] = self._view(position, name, shape, strides)
+        return view
+
+    def _view(self, position: int, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> wp.array:
+        source = self.buffers[self.words[position, name].buffer]
+        size = wp.types.type_size_in_bytes(source.dtype)
+        if 0 in shape:
+            return wp.empty(shape, dtype=source.dtype, device=self.device, requires_grad=source.requires_grad)
+
+        def over(array: wp.array, grad: wp.array | None) -> wp.array:
+            view = wp.array(
+                ptr=array.ptr + size * self.places[position, name],
+                dtype=array.dtype,
+                shape=shape,
+                strides=tuple(size * stride for stride in strides),
+                device=self.device,
+                grad=grad,
+            )
+            view._ref = array  # keeps the buffer
+            return view
+
+        return over(source, None if source.grad is None else over(source.grad, None))
+
+    def ring(self, position: int) -> np.ndarray:
+        """Return the numbers of a ring as they lie in memory, shape (cells, numbers of a cell); on a CPU no copy."""
+        return self._ring_in(self.buffers["floats"].numpy(), position)
+
+    def write_ring(self, position: int, values: np.ndarray) -> None:
+        """Write the numbers of a ring, as `ring` gives them."""
+        floats = self.buffers["floats"].numpy()
+        self._ring_in(floats, position)[...] = values
+        if not self.device.is_cpu:
+            self.buffers["floats"].assign(floats)
+
+    def _ring_in(self, floats: np.ndarray, position: int) -> np.ndarray:
+        place, rows = self.places[position, "ring"], self.words[position, "ring"].rows
+        assert rows is not None
+        by_cell = floats.reshape(self.cells.count, self.sizes["floats"])
+        return by_cell[:, place : place + rows * self.cells.width]
+
+    def assign(self, other: Memory) -> None:
+        """Copy all of ``other``, which has the same cells and states; rings stay to be told apart."""
+        for name in ("floats", "ints"):
+            wp.copy(self.buffers[name], other.buffers[name])
+        for position, name in self.words:
+            if name == "tag":
+                self.mark_as_copy_of(other, position, position)
+
+    def mark_as_copy_of(self, other: Memory, position: int, theirs: int) -> None:
+        """Let a ring, whose content was copied from a ring of ``other``, know of which."""
+        wp.copy(self.view(position, "spare"), other.view(theirs, "spare"))
+        tags = [other.grid(theirs, "tag"), self.grid(position, "tag"), self.grid(position, "origin")]
+        wp.launch(_mark_as_copy, tags[0].shape, tags, device=self.device)
+
+
+@functools.lru_cache(maxsize=64)
+def _reset_tables(
+    rows: tuple[tuple[str, int, int | None, float, bool, bool], ...], width: int, device: str
+) -> tuple[int, dict[str, wp.array]]:
+    """Return the number of rows to reset, and tables of where they lie and of their first values."""
+    at: dict[str, list[int]] = {"floats": [], "ints": [], "tiles": []}
+    first: dict[str, list[float]] = {"floats": [], "ints": [], "tiles": []}
+    masked = []
+    for buffer, place, count, value, per_tile, by_mask in rows:
+        table = "tiles" if per_tile else buffer
+        at[table] += [place + row * width for row in range(1 if count is None else count)]
+        first[table] += [value] * (1 if count is None else count)
+        masked += [int(by_mask)] if per_tile else []
+    dtypes = {"floats": np.float32, "ints": np.int32, "tiles": np.int32}
+    tables = {f"{name}_at": np.array(places, np.int32) for name, places in at.items()}
+    tables |= {f"{name}_first": np.array(values, dtypes[name]) for name, values in first.items()}
+    tables["tiles_masked"] = np.array(masked, np.int32)
+    # On a CPU without a copy: a captured graph would replay it.
+    arrays = {name: wp.array(table, device=device, copy=device != "cpu") for name, table in tables.items()}
+    return max(sum(map(len, at.values())), 1), arrays
 
 
 class State:
-    """Per-DOF arrays of a component, as attributes.
+    """Arrays of a component, as attributes.
 
     A subclass may have any attributes; those that are float32 Warp arrays of shape (N,) or (…, N) are reset and
     assigned here.
@@ -33,7 +328,12 @@ class State:
         requires_grad: Allocate gradients.
     """
 
-    _first_values: Mapping[str, FirstValue] = {}
+    memory: Memory
+    """Layout of its arrays."""
+    position: int = 0
+    """Position of its stage in the memory."""
+    _word_names: ClassVar[Mapping[str, str]] = {}
+    """Names of states in the memory, by those of attributes, where they differ."""
 
     def __init__(
         self,
@@ -42,47 +342,110 @@ class State:
         names: Iterable[str] | Mapping[str, FirstValue],
         requires_grad: bool = False,
     ):
-        for name in names:
-            setattr(self, name, wp.zeros(num_actuators, dtype=wp.float32, device=device, requires_grad=requires_grad))
-        if isinstance(names, Mapping):
-            self._first_values = dict(names)
-        self._sealed = True
-        self._fill(None)
+        first = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, 0.0)
+        words = [Word(name, first=value) for name, value in first.items()]
+        self._show(Memory(Cells.of(num_actuators, device), {0: words}, device, requires_grad), 0)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    @classmethod
+    def over(cls, memory: Memory, position: int) -> Self:
+        """Return the state of one stage of a chain, as views of its memory."""
+        state = cls.__new__(cls)
+        state._show(memory, position)
+        return state
+
+    def _show(self, memory: Memory, position: int) -> None:
+        self.memory, self.position = memory, position
+        self._sealed = True
+
+    def __getattr__(self, name: str) -> wp.array:
+        word = self._word_names.get(name, name)
+        if "memory" not in vars(self) or (self.position, word) not in self.memory.words:
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        return self.memory.view(self.position, word)
+
+    def fits(self, other: State) -> bool:
+        """Return whether the states of both lie alike in memory."""
+        mine, theirs = self.memory, other.memory
+        return self.position == other.position and mine.cells == theirs.cells and mine.places == theirs.places
+
+    def empty_like(self) -> Self:
+        """Return a new state that lies alike in memory."""
+        return type(self).over(self.memory.empty_like(), self.position)
+
+    def __setattr__(self, name: str, value: object) -> None:
         refuse_rebinding(self, name)
         super().__setattr__(name, value)
 
-    def reset(self, mask: Any = None) -> None:
-        """Go back to the first value, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
-        refuse_reset_on_tape(self.arrays().values())
-        self._fill(mask)
+    def reset(self, mask: ArrayLike | None = None) -> None:
+        """Reset all DOFs, or those where ``mask``, bool of shape (N,), is true."""
+        own = self.arrays()
+        refuse_reset_on_tape(own.values())
+        if "memory" in vars(self):
+            cells, device = self.memory.cells, self.memory.device
+            self.memory.reset(None if mask is None else as_mask(mask, cells.num_dofs, device), self.position)
+        for name, array in own.items():
+            if self._word(name) is None:
+                self._zero(array, mask)
 
-    def _fill(self, mask: Any) -> None:
-        for name, array in self.arrays().items():
-            first = self._first_values.get(name, 0.0)
-            if mask is None and not callable(first):
-                array.fill_(first)
-                continue
-            n = array.shape[-1]
-            chosen = None if mask is None else as_mask(mask, n, array.device)
-            value, values = (0.0, first()) if callable(first) else (first, None)
-            wp.launch(_fill_where, array.size, [chosen, n, value, values, array.flatten()], device=array.device)
+    @staticmethod
+    def _zero(array: wp.array, mask: ArrayLike | None) -> None:
+        """Zero an array of a subclass, shape (…, N)."""
+        if mask is None or not array.size:
+            array.zero_()
+        else:
+            grid = array.reshape((-1, 1, array.shape[-1]))
+            wp.launch(_zero_where, grid.shape, [as_mask(mask, grid.shape[2], array.device), grid], device=array.device)
+
+    def _word(self, name: str) -> Word | None:
+        """Return how an array is declared; None for an array of a subclass, which lies elsewhere."""
+        return self.memory.words.get((self.position, name)) if "memory" in vars(self) else None
+
+    def _grid(self, name: str, array: wp.array) -> wp.array:
+        """Return an array as one of shape (rows, cells, DOFs of a cell)."""
+        if self._word(name) is not None:
+            return self.memory.grid(self.position, name)
+        return array.reshape((-1, 1, array.shape[-1]))
 
     def assign(self, other: State, mask: np.ndarray | None = None) -> None:
         """Copy the state of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
+        sources = other.arrays()
         for name, array in self.arrays().items():
-            source = getattr(other, name)
+            source = sources[name]
             if source.shape != array.shape:
                 raise StateError(f"cannot assign {name} of shape {source.shape} to one of shape {array.shape}")
-            copy_where(mask, array, source)
+            if mask is None:
+                wp.copy(array, source)
+            else:
+                copy_where(mask, self._grid(name, array), other._grid(name, source))
 
     def arrays(self) -> dict[str, wp.array]:
-        """The arrays by name."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
+        """Return the arrays by name."""
+        own = {name: value for name, value in vars(self).items() if isinstance(value, wp.array)}
+        if "memory" not in vars(self):
+            return own
+        return {name: self.memory.view(at, name) for at, name in self.memory.words if at == self.position} | own
 
-    def check_saved(self, where: str, values: Mapping[str, np.ndarray]) -> None:
-        """Refuse arrays of a file, of the right shapes and types, that no step gives.
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return copies of all that is remembered, by name, of shape (…, N): valid in any process, on any device."""
+        found = {}
+        for name, array in self._by_dof().items():
+            word = self._word(name)
+            found[name] = _by_dof(self._grid(name, array), array.ndim > 1 if word is None else word.rows is not None)
+        return found
+
+    def _by_dof(self) -> dict[str, wp.array]:
+        """Return the arrays with values of each DOF, by name."""
+        words = {name: self._word(name) for name in self.arrays()}
+        return {name: array for name, array in self.arrays().items() if (w := words[name]) is None or not w.per_tile}
+
+    def from_arrays(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take over what `to_arrays` gave and `check_arrays` passed."""
+        for name, array in self._by_dof().items():
+            grid = self._grid(name, array)
+            _write(grid, np.asarray(values[name]).reshape(grid.shape))
+
+    def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
+        """Refuse arrays, of the right shapes and types, that no step gives.
 
         Args:
             where: What to call them in an error, before the name of each.
@@ -94,11 +457,148 @@ class State:
         for name, array in values.items():
             check_finite(f"{where}{name}", array, "; reset such DOFs, with reset(mask), before the state is saved")
 
-    def take_saved(self, values: Mapping[str, np.ndarray]) -> None:
-        """Take over arrays of a file that were checked."""
-        arrays_by_name = self.arrays()
-        for name, array in values.items():
-            arrays_by_name[name].assign(array)
+
+class RingState(State):
+    """The last values of some signals, for each DOF (see `actuon.kernel.ring`)."""
+
+    num_pushes: wp.array
+    """Steps that each DOF may look back, shape (N,)."""
+    write_idx: wp.array
+    """The row written last, shape (tiles,)."""
+
+    _word_names: ClassVar[Mapping[str, str]] = {"num_pushes": "pushes", "write_idx": "newest"}
+    depth: int
+    """Steps that any DOF may look back."""
+    columns: int
+    """Number of signals that are remembered."""
+
+    def _show(self, memory: Memory, position: int) -> None:
+        rows = memory.words[position, "ring"].rows
+        assert rows is not None
+        self.depth = memory.ring_rows(position) - 1
+        self.columns = rows // (self.depth + 1)
+        super()._show(memory, position)
+
+    def past(self, column: int) -> wp.array:
+        """Return a copy of the past values of a signal, shape (depth, N); row k is of k + 1 steps ago, zero before."""
+        return wp.array(self._past()[column], dtype=wp.float32, device=self.memory.device)
+
+    def _past(self) -> np.ndarray:
+        """Return the past of all signals, shape (columns, depth, N), the newest first; zero where there is none."""
+        rows, newest = self._rows(), self._newest()
+        back = np.arange(self.depth)[:, None]
+        at = (newest - back) % (self.depth + 1)
+        found = np.take_along_axis(rows, at[None], axis=1)
+        return np.where(back < self._pushes(), found, np.float32(0.0))
+
+    def _rows(self) -> np.ndarray:
+        """Return a copy of the ring, shape (columns, rows, N)."""
+        cells = self.memory.cells
+        rows = self._in_place().transpose(3, 1, 0, 2, 4)
+        found = rows.reshape(self.columns, self.depth + 1, cells.count, cells.width)
+        return found[..., : cells.dofs].reshape(self.columns, self.depth + 1, cells.num_dofs)
+
+    def _in_place(self) -> np.ndarray:
+        """Return the ring as it lies in memory, shape (cells, rows, blocks, columns, lanes)."""
+        cells = self.memory.cells
+        ring = self.memory.ring(self.position)
+        lanes = cells.tile.lanes
+        return ring.reshape(cells.count, self.depth + 1, cells.width // lanes, self.columns, lanes)
+
+    def _newest(self) -> np.ndarray:
+        """Return the row written last, of each DOF."""
+        cells = self.memory.cells
+        by_tile = self.memory.grid(self.position, "newest").numpy()[0]
+        return np.repeat(by_tile, cells.tile_size, axis=1)[:, : cells.dofs].ravel()
+
+    def _pushes(self) -> np.ndarray:
+        return self.memory.grid(self.position, "pushes").numpy().ravel()
+
+    def assign(self, other: State, mask: np.ndarray | None = None) -> None:
+        """Copy the ring of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
+        if not isinstance(other, RingState) or _shape(self) != _shape(other):
+            raise StateError(f"cannot assign {_shape(other)} to {_shape(self)}")
+        if mask is not None:
+            values, theirs = self.to_arrays(), other.to_arrays()
+            for name, array in values.items():
+                array[..., mask] = theirs[name][..., mask]
+            self.from_arrays(values)
+            return
+        for name, array in self.arrays().items():
+            if name not in ("tag", "spare", "origin"):
+                wp.copy(array, other.arrays()[name])
+        self.memory.mark_as_copy_of(other.memory, self.position, other.position)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return copies of all that is remembered; ``past`` has the shape (columns, depth, N), the newest first."""
+        memory = self.memory
+        own = {
+            name: _by_dof(memory.grid(at, name), has_rows=False)
+            for (at, name), word in memory.words.items()
+            if at == self.position and not word.per_tile and name != "ring"
+        }
+        return {"past": self._past(), **own}
+
+    def from_arrays(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take over what `to_arrays` gave. Another ring is not taken for a copy of it any more."""
+        memory, position = self.memory, self.position
+        cells = memory.cells
+        for name in values:
+            if name != "past":
+                grid = memory.grid(position, name)
+                _write(grid, np.asarray(values[name]).reshape(grid.shape))
+        rows = np.zeros((self.columns, self.depth + 1, cells.count, cells.width), np.float32)
+        past = np.asarray(values["past"]).reshape(self.columns, self.depth, cells.count, cells.dofs)
+        rows[:, : self.depth, :, : cells.dofs] = past[:, ::-1]  # so that the newest is in row depth - 1
+        lanes = cells.tile.lanes
+        shaped = rows.reshape(self.columns, self.depth + 1, cells.count, cells.width // lanes, lanes)
+        in_place = shaped.transpose(2, 1, 3, 0, 4).reshape(cells.count, rows.size // max(cells.count, 1))
+        memory.write_ring(position, in_place)
+        memory.view(position, "newest").fill_(self.depth - 1)
+        pushes = memory.grid(position, "pushes").numpy()[0]
+        starts = np.arange(0, cells.dofs, cells.tile_size)
+        filled = np.minimum.reduceat(pushes, starts, axis=1) if pushes.size else pushes
+        _write(memory.grid(position, "filled"), filled.reshape(1, cells.count, cells.tiles))
+        memory.view(position, "spare").fill_(0)
+        memory.view(position, "origin").fill_(0)
+        memory.view(position, "tag").fill_(next(_serial) << 32)
+
+    def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
+        """Refuse arrays that no step gives: a kernel would read and write beside the ring."""
+        pushes = values["pushes"]
+        check_range(f"{where}pushes", pushes, 0, self.depth)
+        super().check_arrays(where, values)
+        unknown = np.arange(self.depth)[:, None] >= pushes
+        bad = np.argwhere((values["past"] != 0.0) & unknown)
+        if bad.size:
+            _, back, dof = (int(i) for i in bad[0])
+            raise StateError(
+                f"{where}past: holds a value of {back + 1} steps ago for DOF {dof}, where 'pushes' is {pushes[dof]}; "
+                "must be 0 there"
+            )
+
+    def from_version_2(self, where: str, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the arrays of a file of version 2, which had the ring as it lay in memory, as `to_arrays` does.
+
+        Raises:
+            StateError: Rows that a ring does not have are named in it.
+        """
+        changed = {name: array for name, array in values.items() if name not in ("ring", "newest", "filled")}
+        ring, newest, pushes = (values.get(name) for name in ("ring", "newest", "pushes"))
+        n, rows = self.memory.cells.num_dofs, self.depth + 1
+        if ring is None or newest is None or pushes is None or not newest.size:
+            return changed
+        blocks, cell = -(-n // DENSE.lanes), DENSE.size if newest.size == -(-n // DENSE.size) else 1
+        if ring.size != rows * blocks * self.columns * DENSE.lanes or pushes.shape != (n,):
+            return changed
+        for name, numbers in (("newest", newest), ("pushes", pushes)):
+            check_range(f"{where}{name}", numbers, 0, self.depth)
+        found = ring.reshape(rows, blocks, self.columns, DENSE.lanes).transpose(2, 0, 1, 3)
+        found = found.reshape(self.columns, rows, -1)[..., :n]
+        back = np.arange(self.depth)[:, None]
+        at = (np.repeat(newest, cell)[:n] - back) % rows
+        past = np.take_along_axis(found, at[None], axis=1)
+        return {**changed, "past": np.where(back < pushes, past, np.float32(0.0))}
 
 
 def check_finite(where: str, values: np.ndarray, remedy: str = "") -> None:
@@ -116,34 +616,47 @@ def check_range(where: str, values: np.ndarray, low: int, high: int) -> None:
 
 
 def _shown_index(at: np.ndarray) -> str:
-    """An index of one or more numbers, as an error shows it."""
+    """Return an index of one or more numbers as an error shows it."""
     return ", ".join(str(int(i)) for i in at)
 
 
-def copy_where(mask: np.ndarray | None, target: wp.array, source: wp.array) -> None:
-    """Copy arrays of shape (…, N), of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
-    if mask is None:
-        wp.copy(target, source)
-        return
+def _by_dof(grid: wp.array, has_rows: bool) -> np.ndarray:
+    """Return a copy of a grid, shape (N,) or (rows, N)."""
+    rows, cells, columns = grid.shape
+    found = grid.numpy().reshape(rows, cells * columns)
+    return np.array(found if has_rows else found[0])
+
+
+def _write(grid: wp.array, values: np.ndarray) -> None:
+    """Write numbers into a view of a buffer."""
+    if grid.device.is_cpu:
+        grid.numpy()[...] = values
+    elif grid.size:
+        wp.copy(grid, wp.array(np.ascontiguousarray(values), dtype=grid.dtype, device=grid.device))
+
+
+def copy_where(mask: np.ndarray, target: wp.array, source: wp.array) -> None:
+    """Copy those DOFs of grids of shape (rows, cells, DOFs of a cell) where ``mask``, bool of shape (N,), is true."""
+    chosen = np.asarray(mask).reshape(target.shape[1:])
     values = target.numpy()
-    values[..., mask] = source.numpy()[..., mask]
+    values[:, chosen] = source.numpy()[:, chosen]
     if not target.device.is_cpu:
-        target.assign(values)
+        _write(target, values)
 
 
-def refuse_rebinding(state: Any, name: str) -> None:
-    """Kernels hold on to a state's arrays: what is replaced would go on being used."""
-    if getattr(state, "_sealed", False) and name in vars(state):
+def refuse_rebinding(state: object, name: str) -> None:
+    """Refuse to replace an array of a state: kernels hold on to it, and would go on using it."""
+    if getattr(state, "_sealed", False) and isinstance(getattr(state, name, None), wp.array):
         raise StateError(f"{name}: cannot be replaced by another array; write into it, e.g. with assign()")
 
 
 def refuse_reset_on_tape(state_arrays: Iterable[wp.array]) -> None:
-    """A reset is not differentiable: on a tape, gradients would pass through it as if it had not been."""
+    """Refuse a reset on a tape, which is not differentiable: gradients would pass through it as if it had not been."""
     if recording_tape() is not None and any(array.requires_grad for array in state_arrays):
         raise StateError("reset() on a recording wp.Tape: reset before recording, or go on from a new actuator.state()")
 
 
-def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:
+def as_mask(mask: ArrayLike, num_actuators: int, device: wp.Device) -> wp.array:
     """Return ``mask`` as a bool array of shape (N,) on ``device``."""
     if device.is_capturing and not isinstance(mask, wp.array):
         raise StateError("reset mask: a captured graph reads it again at each replay; must be a Warp array that stays")
@@ -160,14 +673,74 @@ def as_mask(mask: Any, num_actuators: int, device: wp.Device) -> wp.array:
         raise StateError(str(error)) from error
 
 
+def _shape(state: object) -> str:
+    if not isinstance(state, RingState):
+        return f"a {type(state).__name__}"
+    steps, dofs = state.depth, state.memory.cells.num_dofs
+    return f"a ring of {state.columns} signals, {steps} steps, {dofs} DOFs"
+
+
 @wp.kernel(enable_backward=False)
-def _fill_where(mask: Bools, n: int, value: float, values: Floats, target: Floats):
-    i = wp.tid()
+def _reset(
+    mask: Bools,
+    dofs: int,
+    tile_size: int,
+    floats_size: int,
+    ints_size: int,
+    floats: Floats,
+    ints: Ints,
+    floats_at: Ints,
+    floats_first: Floats,
+    ints_at: Ints,
+    ints_first: Ints,
+    tiles_at: Ints,
+    tiles_first: Ints,
+    tiles_masked: Ints,
+):
+    row, dof = wp.tid()
     chosen = True
     if mask:
-        chosen = mask[i % n]
-    if chosen:
-        if values:
-            target[i] = values[i % n]
+        chosen = mask[dof]
+    if not chosen:
+        return
+    cell = dof / dofs
+    lane = dof - cell * dofs
+    if row < floats_at.shape[0]:
+        floats[cell * floats_size + floats_at[row] + lane] = floats_first[row]
+        return
+    row = row - floats_at.shape[0]
+    if row < ints_at.shape[0]:
+        at = cell * ints_size + ints_at[row] + lane
+        if ints_first[row] != _NEXT:
+            ints[at] = ints_first[row]
         else:
-            target[i] = value
+            ints[at] = wp.where(ints[at] == _LAST_COUNT, 0, ints[at] + 1)
+        return
+    row = row - ints_at.shape[0]
+    if row < tiles_at.shape[0] and (not mask or tiles_masked[row] != 0):
+        ints[cell * ints_size + tiles_at[row] + lane / tile_size] = tiles_first[row]
+
+
+@wp.kernel(enable_backward=False)
+def _fill_where(mask: Bools, values: Floats, target: FloatGrid):
+    row, cell, lane = wp.tid()
+    dof = cell * target.shape[2] + lane
+    chosen = True
+    if mask:
+        chosen = mask[dof]
+    if chosen:
+        target[row, cell, lane] = values[dof]
+
+
+@wp.kernel(enable_backward=False)
+def _zero_where(mask: Bools, target: FloatGrid):
+    row, cell, lane = wp.tid()
+    if mask[cell * target.shape[2] + lane]:
+        target[row, cell, lane] = 0.0
+
+
+@wp.kernel(enable_backward=False)
+def _mark_as_copy(tag_in: LongGrid, tag_out: LongGrid, origin_out: LongGrid):
+    _, cell, tile = wp.tid()
+    tag_out[0, cell, tile] = tag_out[0, cell, tile] + wp.int64(1)
+    origin_out[0, cell, tile] = tag_in[0, cell, tile]

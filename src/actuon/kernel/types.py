@@ -4,40 +4,70 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
 LANES = 64
-"""DOFs in a block. Sixteen are unrolled by LLVM and not vectorised; at 128 the locals leave the L1 cache."""
+"""DOFs in a block. At 128 the locals leave the L1 cache."""
 
 BLOCKS = 4
 """Blocks per kernel thread on the CPU: a kernel reloads its arguments for each thread."""
 
-CELL = LANES * BLOCKS
-"""DOFs per kernel thread on the CPU, and so per cell of what a thread keeps once for all its DOFs (see `ring`)."""
+SIMD = 16
+"""Lanes of a block are a multiple of this: one AVX-512 register."""
 
 if TYPE_CHECKING:
     Floats = Any
+    Doubles = Any
     Ints = Any
     Longs = Any
     Indices = Any
     Bools = Any
-    FloatBlock = Any
-    IntBlock = Any
+    FloatGrid = Any
+    IntGrid = Any
+    LongGrid = Any
 else:
     Floats = wp.array(dtype=wp.float32)
+    Doubles = wp.array(dtype=wp.float64)
     Ints = wp.array(dtype=wp.int32)
     Longs = wp.array(dtype=wp.int64)
     Indices = wp.array(dtype=wp.uint32)
     Bools = wp.array(dtype=wp.bool)
-    FloatBlock = wp.types.vector(LANES, wp.float32)
-    IntBlock = wp.types.vector(LANES, wp.int32)
+    FloatGrid = wp.array(dtype=wp.float32, ndim=3)
+    IntGrid = wp.array(dtype=wp.int32, ndim=3)
+    LongGrid = wp.array(dtype=wp.int64, ndim=3)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The DOFs that a kernel thread takes on the CPU: blocks of lanes, one after the other."""
+
+    lanes: int = LANES
+    blocks: int = BLOCKS
+    is_robot: bool = False
+    """Whether they are those of one robot, and so a cell of memory; or any of the actuator."""
+
+    @property
+    def size(self) -> int:
+        """Number of DOFs."""
+        return self.lanes * self.blocks
+
+    @staticmethod
+    def of_robot(dofs: int) -> Tile:
+        """Return the tile that holds the DOFs of one robot."""
+        lanes = min(LANES, -(-dofs // SIMD) * SIMD)
+        return Tile(lanes, -(-dofs // lanes), is_robot=True)
+
+
+DENSE = Tile()
+"""The tile of actuators whose robots are not told apart."""
 
 
 class Flavour(Enum):
-    """How a kernel touches memory."""
+    """Memory access of a kernel."""
 
     BLOCK = "block"
     """Blocks of lanes: CPU, contiguous arrays, no gradient."""
@@ -52,7 +82,7 @@ _ON_X86 = "-mprefer-vector-width=512 -mstackrealign -mstack-alignment=64"
 
 
 def module_options(flavour: Flavour) -> dict[str, Any]:
-    """Compile options of a kernel.
+    """Return the compile options of a kernel.
 
     Multiplications and additions stay separate (``fuse_fp``), so that each path through the library gives the same
     bits. Leaving an unused number type out of Warp's headers takes a third off the first compilation. Blocks of lanes

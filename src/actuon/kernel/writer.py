@@ -8,37 +8,48 @@ network) and opened again after it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from .arguments import Argument, Role, array_name
+from .arguments import RING_STATES, Argument, Role, array_name, state_buffers
+from .chain import CLIPPED, CLOCK, CONTROL_DT, DIRECT, FEEDBACK, HELD, LIMITED_BY, Chain, Law, Stage, held
 from .lanes import Lanes, Value, indented
-from .ring_source import ring_footer, ring_header
-from .structure import CLIPPED, CONTROL_DT, DIRECT, FEEDBACK, LIMITED_BY, Stage, Structure
-from .tangent_source import Tangent
+from .slopes import Tangent
 from .types import Flavour
 
-_TAKEN = ("base", "block", "cell", "count", "dt", "first", "in_place", "j", "n", "thread", "unused", "wp")
+_TAKEN: tuple[str, ...] = ("base", "block", "cell", "clock", "count", "dt", "floats_cell", "ints_cell", "j", "lane")
+_TAKEN += ("longs_cell", "part", "thread", "unused")
 
 
-def kernel_source(structure: Structure, signature: tuple[Argument, ...]) -> tuple[str, dict[str, Any]]:
-    """Write the kernel for ``structure`` with the arguments ``signature``.
+def kernel_source(
+    chain: Chain, signature: tuple[Argument, ...], namespace: Iterable[str]
+) -> tuple[str, dict[str, Any]]:
+    """Write the kernel for ``chain`` with the arguments ``signature``.
+
+    Args:
+        chain: What picks the kernel.
+        signature: Its arguments.
+        namespace: Names of functions that it may call, which no variable may have.
 
     Returns:
-        Its text, and functions that this refers to beside the laws, by name.
+        Its text, and further functions that this refers to, by name.
     """
-    structure.check()
-    writer = _Writer(structure, signature)
+    chain.check()
+    writer = _Writer(chain, signature, namespace)
     return writer.text(), writer.functions
 
 
 class _Writer:
-    def __init__(self, structure: Structure, signature: tuple[Argument, ...]):
-        self._structure = structure
+    def __init__(self, chain: Chain, signature: tuple[Argument, ...], namespace: Iterable[str]):
+        self._chain = chain
         self._signature = signature
-        self._in_blocks = structure.flavour is Flavour.BLOCK
+        self._in_blocks = chain.flavour is Flavour.BLOCK
         self._name_of = {(argument.role, argument.key): argument.name for argument in signature}
-        self._lanes = Lanes(self._in_blocks, (*_TAKEN, *self._name_of.values()))
-        self._tangent = Tangent(self._lanes, structure)
+        self._lanes = Lanes(self._in_blocks, (*_TAKEN, *namespace, *self._name_of.values()))
+        self._tangent = Tangent(self._lanes, chain)
+        # Reading beyond the last DOF of a robot spares a loop over its tail; blocks of all DOFs have one tail only.
+        self._readable = "room - base" if chain.tile.is_robot else "count"
+        self._labels = {position: label for position, _, label in chain.labelled()}
         self._signals: dict[str, Value] = {}
         self._sensed: dict[str, Value] = {}
         self._before: list[dict[str, Value]] = []
@@ -47,17 +58,17 @@ class _Writer:
         """Signals that closing laws have given."""
         self._written: dict[int, Value] = {}
         self._loaded: dict[tuple[int, str], str] = {}
-        """What states are called, by position of their stage and name."""
+        """Variables of states, by position of their stage and name."""
         self._from_networks: dict[int, Value] = {}
-        """What networks gave, by position of their stage."""
+        """Outputs of networks, by position of their stage."""
         self._states: list[tuple[str, Value, bool]] = []
-        """For each state: the array that gets it, what it is, and whether that is a whole number."""
-        self._rings: list[tuple[str, tuple[Value, ...], Value]] = []
-        """For each ring: the label of its stage, the signals to remember, and how far back one may look then."""
+        """For each state: its place in its buffer, what it is, and whether that is a whole number."""
+        self._rings: list[tuple[int, tuple[Value, ...], Value]] = []
+        """For each ring: the position of its stage, the signals to remember, and how far back one may look then."""
 
     @property
     def functions(self) -> dict[str, Any]:
-        """What the text refers to beside the laws."""
+        """Objects that the text refers to, beside the laws."""
         return self._tangent.functions
 
     def text(self) -> str:
@@ -65,129 +76,212 @@ class _Writer:
         lines = ["def actuator_step("]
         lines += [f"    {argument.name}: {argument.type}," for argument in self._signature]
         lines += ["):"]
-        rings = [(stage, label) for _, stage, label in self._structure.labelled() if stage.ring is not None]
-        before = [line for _, label in rings for line in ring_header(label, self._structure.flavour)]
-        kept = rings if self._structure.keeps_rings else []
-        after = [line for _, label in kept for line in ring_footer(label, self._structure.flavour)]
+        rings = [(position, label) for position, stage, label in self._chain.labelled() if stage.ring is not None]
+        is_stateful = any(argument.role is Role.STATE_IN for argument in self._signature)
+        buffers = [argument.key for argument in self._signature if argument.role is Role.STATE_IN]
+        is_robot = self._chain.tile.is_robot
+        starts = [f"{buffer}_cell = cell * {buffer}_size" for buffer in buffers if is_robot]
+        before = [line for ring in rings for line in self._ring_header(*ring)]
+        clock = [] if self._chain.held is None else [self._place(HELD, CLOCK, per_tile=True)]
+        before += [f"clock = ints_in[{place}]" for place in clock]
+        kept = rings if self._chain.keeps_rings else []
+        after = [line for ring in kept for line in self._ring_footer(*ring)]
+        after += [f"ints_out[{place}] = wp.where(clock + 1 < control_every, clock + 1, 0)" for place in clock]
         if self._in_blocks:
             lines += [
                 "    thread, unused = wp.tid()",  # two dimensions: for one, Warp compiles the kernel twice
-                "    cell = first + thread",
-                *indented(before),
+                f"    {'cell' if is_robot else 'part'} = first + thread",
+                *indented([*starts, *before]),
                 "    for block in range(BLOCKS):",
-                "        base = cell * CELL + block * LANES",
-                "        count = wp.min(LANES, n - base)",
+                f"        lane = {'' if is_robot else 'part * TILE + '}block * LANES",
+                f"        base = {'cell * dofs + ' if is_robot else ''}lane",
+                "        count = wp.min(LANES, dofs - lane)",
                 "        if count > 0:",
                 *indented(body, 3),
                 *indented(after),
             ]
         else:
             lines += ["    base = first + wp.tid()", "    count = 1"]
-            lines += indented(["cell = base / cell_size", *before] if rings else [])
+            if is_stateful:
+                lines += indented(["cell = base / dofs", "lane = base - cell * dofs"] if is_robot else ["lane = base"])
+                lines += indented(starts)
+            lines += indented(["part = lane / tile_size", *before] if before else [])
             lines += indented(body)
-            if kept:
-                lines += ["    if base == wp.min((cell + 1) * cell_size, n) - 1:", *indented(after, 2)]
+            if after:
+                lines += ["    if lane == wp.min((part + 1) * tile_size, dofs) - 1:", *indented(after, 2)]
         return "\n".join(lines) + "\n"
 
     def _body(self) -> list[str]:
-        structure = self._structure
-        for signal in structure.reads:
-            array, through = array_name(signal), structure.sources[signal]
+        chain = self._chain
+        for signal in chain.reads:
+            array, through = array_name(signal), chain.sources[signal]
             name = self._lanes.new(signal)
             read = f"load({array}, base, count)"
             if through != DIRECT:
-                read = f"gather({array}, {through}_indices, {through}_offset, base, count)"
+                gather = "gather_double" if signal in chain.doubles else "gather"
+                read = f"{gather}({array}, {through}_indices, {through}_offset, base, count)"
             self._lanes.lines.append(f"{name} = {read}")
             self._signals[signal] = self._tangent.seeded(signal, Value(name))
         self._sensed = {name: self._signals[name] for name in FEEDBACK if name in self._signals}
-        if any(write.signal == LIMITED_BY for write in structure.writes):
-            self._start_blaming()
-        for position, stage, label in structure.labelled():
+        if any(write.signal == LIMITED_BY for write in chain.writes):
+            self._init_limited_by()
+        for position, stage, label in chain.labelled():
             self._before.append({name: self._signals[name] for name in FEEDBACK if name in self._signals})
             if stage.ring is not None:
-                self._look_back(position, stage, label)
-            if stage.network is not None:
-                self._run_network(position, stage, label)
-            if stage.law is not None:
-                self._call(position, stage, label, stage.law, label)
-            self._take(position)
-        for position, stage, label in reversed(list(structure.labelled())):
-            if stage.closing_law is not None:
-                self._call(position, stage, label, stage.closing_law, f"{label}_closing")
+                self._read_ring(position, stage, label)
+            if position == chain.held:
+                self._hold(position, stage, label)
+            else:
+                self._run(position, stage, label)
+            self._save_writes(position)
+        for position, stage, label in reversed(list(chain.labelled())):
+            if stage.closing is not None:
+                self._call_closing(position, stage, label, stage.closing)
         self._tangent.finish(self._signals)
-        self._take(None)
+        self._save_writes(None)
         self._close()
         return self._lanes.lines + (self._block_writes() if self._in_blocks else self._scalar_writes())
 
-    def _start_blaming(self) -> None:
-        """So far nothing limited the effort."""
+    def _run(self, position: int, stage: Stage, label: str) -> None:
+        """Run what a stage does at its place in the chain."""
+        if stage.network is not None:
+            self._run_network(position, stage, label)
+        self._call_laws(position, stage, label)
+
+    def _hold(self, position: int, stage: Stage, label: str) -> None:
+        """Run a controller where its clock is at 0, and hold what it gave, and its states, elsewhere."""
+        self._close(position)
+        lanes = self._lanes
+        kept = {signal: lanes.new(held(signal)) for signal in self._chain.held_signals}
+        for signal, name in kept.items():
+            lanes.lines.append(f"{name} = load_state(floats_in, {self._place(HELD, held(signal))})")
+        self._load_states(position, stage)
+        before, lanes.lines = lanes.lines, []
+        self._run(position, stage, label)
+        for signal, name in kept.items():
+            lanes.keep(Value(lanes.at(self._signals[signal]), is_lane=True), name, declare=False)
+            self._signals[signal] = Value(name)
+        lanes.close()
+        lanes.lines = [*before, "if clock == 0:", *indented(lanes.lines)]
+        copies = [
+            self._copy_rows(self._place(position, name), rows)
+            for name, rows in zip(stage.wide_states, stage.wide_rows, strict=True)
+        ]
+        if copies:
+            lanes.lines += ["elif not in_place:", *indented([line for lines in copies for line in lines])]
+        for signal, name in kept.items():
+            self._states.append((self._place(HELD, held(signal)), Value(name), False))
+
+    def _copy_rows(self, place: str, rows: int) -> list[str]:
+        """Copy rows of a state as they are."""
+        if self._in_blocks:
+            return [f"copy_rows(floats_in, floats_out, {place}, {rows}, row_width)"]
+        at = f"{place} + row * row_width"
+        return [f"for row in range({rows}):", f"    floats_out[{at}] = floats_in[{at}]"]
+
+    def _init_limited_by(self) -> None:
+        """Start with an effort that nothing limits."""
         name = self._lanes.new(LIMITED_BY)
         self._lanes.lines.append(f"{name} = FloatBlock(-1.0)" if self._in_blocks else f"{name} = float(-1.0)")
         self._signals[LIMITED_BY] = Value(name)
 
     def _view(self, stage: Stage) -> dict[str, Value]:
-        """The signals as a stage sees them."""
+        """Return the signals as a stage sees them."""
         return self._signals | self._sensed if stage.sensed else self._signals
 
     def _close(self, position: int | None = None) -> None:
-        """End the loop over lanes. Signals that were made in it stay, where a stage from ``position`` on needs them."""
-        self._tangent.keep_bounds(self._signals)
+        """End the loop over lanes. Signals made in it are kept where a stage from ``position`` on needs them."""
         tables = (self._signals, self._sensed, *self._before)
         self._lanes.close(tables, self._needed_from(position) if position is not None else ())
-        self._tangent.take_bounds(self._signals)
 
     def _needed_from(self, position: int) -> set[str]:
-        stages = self._structure.stages
-        asked = {name for stage in stages[position:] for name in stage.asks}
-        asked |= {name for stage in stages for name in stage.asks_at_the_end}
-        late = (write for write in self._structure.writes if write.after is None or write.after >= position)
+        stages = self._chain.stages
+        asked = {name for stage in stages[position:] for name in stage.inputs}
+        asked |= {name for stage in stages for name in stage.closing_inputs}
+        late = (write for write in self._chain.writes if write.after is None or write.after >= position)
         return asked | {write.signal for write in late}
 
-    def _call(self, position: int, stage: Stage, label: str, law: object, called: str) -> None:
-        """Call a law for one lane."""
-        closing = law is not stage.law
-        view = self._signals | self._before[position] if closing else self._view(stage)
-        returns, outputs, states = stage.returns, stage.outputs, stage.law_states
-        if closing:
-            returns, outputs, states = ("effort",), stage.closing_outputs, stage.closing_states
+    def _call_laws(self, position: int, stage: Stage, label: str) -> None:
+        """Call the laws of a stage for one lane. What is local to the stage is forgotten after it."""
+        if stage.limits:
+            self._tangent.start_bounds(self._signals)
+        local: dict[str, Value] = {}
+        for called, law in stage.named_laws(label).items():
+            view = self._view(stage) | local
+            if stage.network is not None:
+                view[stage.network.output] = self._from_networks[position]
+            unlimited = ""
+            if stage.limits and "effort" in law.returns and LIMITED_BY in self._signals:
+                unlimited = self._lanes.new("unlimited")
+                self._lanes.loop.append(f"{unlimited} = {self._lanes.at(view['effort'])}")
+            carried = [name for name in law.returns if name == "effort" or name not in stage.signals]
+            for signal, value in self._call_law(position, stage, label, law, called, view, carried).items():
+                if signal not in stage.signals:
+                    local[signal] = value
+                elif stage.sensed and signal in FEEDBACK:
+                    self._sensed[signal] = value
+                else:
+                    self._signals[signal] = value
+            if unlimited:
+                self._mark_limited(position, unlimited)
+
+    def _call_closing(self, position: int, stage: Stage, label: str, law: Law) -> None:
+        """Call the closing law of a stage for one lane. Signals that other closing laws have given stay as they are."""
+        view = self._signals | self._before[position]
+        made = self._call_law(position, stage, label, law, f"{label}_closing_law", view, ["effort"])
+        self._signals |= {name: value for name, value in made.items() if name not in self._closed}
+        self._closed |= {*law.returns} - {"effort"}
+
+    def _call_law(
+        self,
+        position: int,
+        stage: Stage,
+        label: str,
+        law: Law,
+        called: str,
+        view: dict[str, Value],
+        carried: list[str],
+    ) -> dict[str, Value]:
+        """Call a law for one lane, which sees the signals ``view``.
+
+        Returns:
+            The signals that it gives, with slopes; those of ``carried`` have bounds too.
+        """
         given = {
             **{name: str(value) for name, value in stage.defaults},
             **{name: self._lanes.at(value) for name, value in view.items()},
             "dt": stage.time_step,
-            **self._parameters(position, stage, label),
-            **self._load_states(position, stage),
         }
-        arguments = {name: given[name] for name in law.input_types}  # type: ignore[attr-defined]
-        if stage.network is not None:
-            view = view | {stage.network.output: self._from_networks[position]}
+        own = self._parameters(position, stage, label) | self._load_states(position, stage)
+        arguments = {name: own.get(name) or given[name] for name in law.inputs}
+        signals = {name: value for name, value in view.items() if name not in own}
         held_still = stage.time_step == CONTROL_DT
-        slopes = {} if held_still else self._tangent.slopes_of(law, called, arguments, view, (*returns, *outputs))
-        self._tangent.bound(stage, called, arguments, len((*returns, *outputs, *states)), closing)
-        results = {name: self._lane_name(name) for name in (*returns, *outputs)}
-        new = {name: self._lanes.new(f"{name}_next") for name in states}
-        blamed = stage.limits and not closing and LIMITED_BY in self._signals
-        before = self._lanes.new("unlimited") if blamed else ""
-        if blamed:
-            self._lanes.loop.append(f"{before} = {given['effort']}")
-        self._lanes.loop.append(
-            f"{', '.join((*results.values(), *new.values()))} = {called}_law({', '.join(arguments.values())})"
-        )
-        if blamed:
-            missing = f"wp.abs({before} - {results['effort']}) > {CLIPPED} * wp.abs({before})"
-            name, until_now = self._lane_name(LIMITED_BY), self._lanes.at(self._signals[LIMITED_BY])
-            self._lanes.loop.append(f"{name} = wp.where({missing}, {float(position)}, {until_now})")
-            self._signals[LIMITED_BY] = Value(name, is_lane=self._in_blocks)
-        for signal, name in results.items():
-            held = self._sensed if stage.sensed and not closing and signal in FEEDBACK else self._signals
-            if signal not in self._closed:
-                held[signal] = Value(name, self._in_blocks, slopes.get(signal, (None, None)))
-        self._closed |= {*outputs} if closing else set()
+        slopes = {} if held_still else self._tangent.slopes_of(law, called, arguments, signals)
+        bounds = self._tangent.bounds_of(law, called, arguments, signals, carried)
+        results = {name: self._lane_name(name) for name in law.returns}
+        new = {name: self._lanes.new(f"{name}_next") for name in law.states}
+        made = ", ".join((*results.values(), *new.values()))
+        self._lanes.loop.append(f"{made} = {called}({', '.join(arguments.values())})")
         for name, local in new.items():
-            kept = self._lanes.keep(Value(local, is_lane=True), self._lanes.new(f"{name}_new"))
-            self._states.append((self._name_of[Role.STATE_OUT, (position, name)], kept, False))
+            is_held = position == self._chain.held
+            into = self._loaded[position, name] if is_held else self._lanes.new(f"{name}_new")
+            kept = self._lanes.keep(Value(local, is_lane=True), into, declare=not is_held)
+            self._states.append((self._place(position, name), kept, False))
+        return {
+            signal: Value(name, self._in_blocks, slopes.get(signal, (None, None)), bounds.get(signal))
+            for signal, name in results.items()
+        }
+
+    def _mark_limited(self, position: int, unlimited: str) -> None:
+        """Note the stage as the last that limited the effort, where it did."""
+        effort, until_now = (self._lanes.at(self._signals[name]) for name in ("effort", LIMITED_BY))
+        missing = f"wp.abs({unlimited} - {effort}) > {CLIPPED} * wp.abs({unlimited})"
+        name = self._lane_name(LIMITED_BY)
+        self._lanes.loop.append(f"{name} = wp.where({missing}, {float(position)}, {until_now})")
+        self._signals[LIMITED_BY] = Value(name, is_lane=self._in_blocks)
 
     def _lane_name(self, signal: str) -> str:
-        """What a signal is called in the lane at hand. The effort is written over; others may be asked for again."""
+        """Return a signal's name in the current lane. The effort is overwritten; others may be asked for again."""
         if not self._in_blocks:
             return "effort" if signal == "effort" else self._lanes.new(signal)
         name = f"{signal}_j" if not self._lanes.closed_loops else f"{signal}_j{self._lanes.closed_loops}"
@@ -200,12 +294,9 @@ class _Writer:
             local = f"{self._name_of[Role.PARAMETER, (position, name)]}_"
             if self._lanes.is_new(local):
                 load = "load_int" if name in stage.integers else "load"
-                self._lanes.lines.append(f"{local} = {load}({label}_{name}, base, count)")
+                self._lanes.lines.append(f"{local} = {load}({label}_{name}, base, {self._readable})")
             names[name] = self._lanes.at(Value(local))
-        names |= {name: f"{label}_{name}" for name in stage.tables}
-        if stage.network is not None:
-            names[stage.network.output] = self._lanes.at(self._from_networks[position])
-        return names
+        return names | {name: f"{label}_{name}" for name in stage.tables}
 
     def _load_states(self, position: int, stage: Stage) -> dict[str, str]:
         """Load the states of a stage, once, and return how its laws call them."""
@@ -213,39 +304,55 @@ class _Writer:
         for name in stage.states:
             if (position, name) not in self._loaded:
                 local = self._loaded[position, name] = self._lanes.new(name)
-                load = "load_int" if name in stage.integers else "load"
-                self._lanes.lines.append(
-                    f"{local} = {load}({self._name_of[Role.STATE_IN, (position, name)]}, base, count)"
-                )
+                load, buffer = ("load_int_state", "ints") if name in stage.integers else ("load_state", "floats")
+                self._lanes.lines.append(f"{local} = {load}({buffer}_in, {self._place(position, name)})")
             names[name] = self._lanes.at(Value(self._loaded[position, name]))
         return names
 
-    def _take(self, position: int | None) -> None:
+    def _place(self, position: int, name: str, per_tile: bool = False) -> str:
+        """Return where a state lies in its buffer: from the first DOF on, or the number of the tile."""
+        buffer = "ints" if name == CLOCK else "floats"
+        if position != HELD:
+            buffer = state_buffers(self._chain.stages[position])[name]
+        return f"{self._start(buffer)}{self._name_of[Role.PLACE, (position, name)]}{self._offset(per_tile)}"
+
+    def _start(self, buffer: str) -> str:
+        """Return where the cell begins in a buffer, as the first term of a sum."""
+        return f"{buffer}_cell + " if self._chain.tile.is_robot else ""
+
+    def _offset(self, per_tile: bool) -> str:
+        """Return the place of the DOF, or of its tile, in a state, as the last term of a sum."""
+        if not per_tile:
+            return " + lane"
+        return "" if self._chain.tile.is_robot and self._in_blocks else " + part"
+
+    def _save_writes(self, position: int | None) -> None:
         """Keep the signals that are written as they are after this stage."""
-        for place, write in enumerate(self._structure.writes):
+        for place, write in enumerate(self._chain.writes):
             if write.after == position:
                 value = (self._sensed if write.sensed else self._signals)[write.signal]
                 if value.is_lane or position is not None:
                     inner = Value(self._lanes.at(value), is_lane=True)
-                    then = "computed" if write.scattered else f"{write.signal}_then"
-                    value = self._lanes.keep(inner, self._lanes.new(write.signal if position is None else then))
+                    name = write.signal if position is None else "computed"
+                    value = self._lanes.keep(inner, self._lanes.new(name))
                 self._written[place] = value
 
-    def _look_back(self, position: int, stage: Stage, label: str) -> None:
+    def _read_ring(self, position: int, stage: Stage, label: str) -> None:
         """Replace signals by what they were, as long ago as the lag of each DOF says."""
         self._close(position)
         ring = stage.ring
         assert ring is not None
         signals = self._sensed if stage.sensed else self._signals
         lag, pushes, row, common = (self._lanes.new(f"{label}_{name}") for name in ("lag", "pushes", "row", "common"))
+        depth, ring_place = f"{label}_rows - 1", f"{self._start('floats')}{label}_ring_at"
         self._lanes.lines.append(
-            f"{pushes} = load_pushes({label}_pushes_in, {label}_filled, {label}_rows - 1, base, count)"
+            f"{pushes} = load_pushes(ints_in, {label}_filled, {depth}, {self._place(position, 'pushes')})"
         )
         columns = ring.columns
         now = tuple(signals[signal] for signal in ring.signals)
         share = ""
         if ring.law is None:
-            self._lanes.lines.append(f"{lag} = load_int({label}_{ring.lag}, base, count)")
+            self._lanes.lines.append(f"{lag} = load_int({label}_{ring.lag}, base, {self._readable})")
         else:
             length = self._lanes.new(f"{label}_dt")
             self._lanes.lines.append(f"{length} = FloatBlock(dt)" if self._in_blocks else f"{length} = float(dt)")
@@ -264,20 +371,20 @@ class _Writer:
         self._lanes.for_lanes(texts, "IntBlock")
         self._lanes.lines.append(f"{common} = common_row({row})")
         for column, signal in enumerate(ring.signals):
-            where = f"{now[column].name}, {column}, {columns}, n, base, count"
+            where = f"{now[column].name}, {column}, {columns}, width, lane, LANES"
             late = self._lanes.new(f"{signal}_late")
-            self._lanes.lines.append(f"{late} = ring_read({label}_ring_in, {row}, {common}, {where})")
+            self._lanes.lines.append(f"{late} = ring_read(floats_in, {ring_place}, {row}, {common}, {where})")
             if before is not None:
                 older, blended = self._lanes.new(f"{signal}_older"), self._lanes.new(f"{signal}_blended")
-                read = f"ring_read({label}_ring_in, {before}, common_row({before}), {where})"
+                read = f"ring_read(floats_in, {ring_place}, {before}, common_row({before}), {where})"
                 self._lanes.lines.append(f"{older} = {read}")
                 near, far, part = (self._lanes.at(Value(name)) for name in (late, older, share))
                 self._lanes.for_lanes({blended: f"{near} + {part} * ({far} - {near})"}, "FloatBlock")
                 late = blended
             slopes = self._tangent.slopes_now(signal, now[column], row, share)
             signals[signal] = Value(late, slopes=slopes)
-        if self._structure.keeps_rings:
-            self._rings.append((label, now, Value(new_pushes)))
+        if self._chain.keeps_rings:
+            self._rings.append((position, now, Value(new_pushes)))
 
     def _find_lag(self, position: int, stage: Stage, label: str, lag: str, pushes: str, length: str) -> str:
         """Find how many steps ago a law's age is, as ``lag``; returns what the share of the step before is called."""
@@ -285,9 +392,10 @@ class _Writer:
         assert ring is not None
         gap, age, alike = (self._lanes.new(f"{label}_{name}") for name in ("gap", "age", "alike"))
         newest = f"IntBlock({label}_newest)" if self._in_blocks else f"{label}_newest"
-        last = f"{length}, {ring.columns - 1}, {ring.columns}, n, base, count"
+        ring_place = f"{self._start('floats')}{label}_ring_at"
+        last = f"{length}, {ring.columns - 1}, {ring.columns}, width, lane, LANES"
         known = self._lanes.new(f"{label}_gap_known")
-        self._lanes.lines.append(f"{known} = ring_read({label}_ring_in, {newest}, {label}_newest, {last})")
+        self._lanes.lines.append(f"{known} = ring_read(floats_in, {ring_place}, {newest}, {label}_newest, {last})")
         at = {name: self._lanes.at(Value(name)) for name in (known, gap, age, alike, lag, pushes)}
         self._lanes.for_lanes({gap: f"wp.where({at[known]} > 0.0, {at[known]}, dt)"}, "FloatBlock")
         given = {
@@ -311,10 +419,11 @@ class _Writer:
         share = self._lanes.new(f"{label}_share") if ring.blends else ""
         if share:
             self._lanes.for_lanes({share: f"share_back({at[age]}, {at[gap]})"}, "FloatBlock")
-        dof = "base + j" if self._in_blocks else "base"
-        where = f"{ring.blends}, {at[pushes]}, {label}_newest, {label}_rows, {ring.columns}, n, {dof}"
+        dof = "lane + j" if self._in_blocks else "lane"
+        where = f"{ring.blends}, {at[pushes]}, {label}_newest, {label}_rows, {ring.columns}, width, {dof}, LANES"
         found = self._lanes.new(f"{label}_found")
-        lines = [f"{found} = uneven_back({label}_ring_in, {at[age]}, dt, {where})", f"{at[lag]} = int({found}[0])"]
+        lines = [f"{found} = uneven_back(floats_in, {ring_place}, {at[age]}, dt, {where})"]
+        lines.append(f"{at[lag]} = int({found}[0])")
         if share:
             lines.append(f"{self._lanes.at(Value(share))} = uneven_share({at[age]}, {found})")
         if self._in_blocks:
@@ -323,8 +432,7 @@ class _Writer:
         else:
             self._lanes.lines += [f"if {alike} < {pushes}:", *indented(lines)]
         for name, kept_as in new.items():
-            array = self._name_of[Role.STATE_OUT, (position, name)]
-            self._states.append((array, Value(kept_as), name in stage.integers))
+            self._states.append((self._place(position, name), Value(kept_as), name in stage.integers))
         return share
 
     def _run_network(self, position: int, stage: Stage, label: str) -> None:
@@ -337,59 +445,98 @@ class _Writer:
             for text in network.inputs
         ]
         self._close(position)
-        states = [f"{label}_{name}_{side}" for name in stage.wide_states for side in ("in", "out")]
-        given = ", ".join([f"{label}_weights", *(value.name for value in inputs), *states, "n", "base", "count"])
+        places = [f"{label}_{name}_at" for name in stage.wide_states]
+        memory = ["floats_in", "floats_out", *places, "row_width", f"{self._start('floats')}lane"] if places else []
+        given = ", ".join([f"{label}_weights", *(value.name for value in inputs), *memory, "count"])
         output = f"{label}_{network.output}"
         self._lanes.lines.append(f"{output} = {label}_network({given})")
         slopes = self._tangent.slopes_of_network(output, network, self._view(stage))
         self._from_networks[position] = Value(output, slopes=slopes)
 
     def _block_writes(self) -> list[str]:
-        """What a block of lanes writes: signals, new states, rings."""
+        """Return the writes of a block of lanes: signals, new states, rings."""
         lines = []
-        for place, write in enumerate(self._structure.writes):
+        for place, write in enumerate(self._chain.writes):
             array, value = self._name_of[Role.WRITE, place], self._written[place].name
             if write.scattered:
-                scatter = "scatter_add" if write.adds else "scatter_set"
+                scatter = f"scatter_{'add' if write.adds else 'set'}{'_double' if write.is_double else ''}"
                 lines.append(f"{scatter}({array}, {value}, effort_indices, effort_offset, base, count)")
             else:
                 lines.append(f"store({array}, {value}, base, count)")
-        for array, state, is_whole in self._states:
-            lines.append(f"{'store_int' if is_whole else 'store'}({array}, {state.name}, base, count)")
-        for label, now, pushes in self._rings:
-            where = f"{len(now)}, n, base"
+        for at, state, is_whole in self._states:
+            store, buffer = ("store_int_state", "ints") if is_whole else ("store_state", "floats")
+            lines.append(f"{store}({buffer}_out, {state.name}, {at})")
+        for position, now, pushes in self._rings:
+            label = self._labels[position]
+            ring_place, where = f"{self._start('floats')}{label}_ring_at", f"{len(now)}, width, lane"
             lines += [f"if not {label}_synced:"]
-            lines += [f"    ring_copy({label}_ring_in, {label}_ring_out, {len(now)}, {label}_rows, n, base)"]
-            new = [f"{value.name}, {label}_slot, {column}, {where}" for column, value in enumerate(now)]
-            lines += [f"ring_write({label}_ring_out, {given})" for given in new]
-            lines += ["if not in_place:", *(f"    ring_stream({label}_ring_in, {given})" for given in new)]
-            lines += [f"if not {label}_full:", f"    store_int({label}_pushes_out, {pushes.name}, base, count)"]
+            lines += [f"    ring_copy(floats_in, floats_out, {ring_place}, {len(now)}, {label}_rows, width, lane)"]
+            new = [f"{ring_place}, {v.name}, {label}_slot, {column}, {where}" for column, v in enumerate(now)]
+            lines += [f"ring_write(floats_out, {given})" for given in new]
+            lines += ["if not in_place:", *(f"    ring_stream(floats_in, {given})" for given in new)]
+            lines += [f"if not {label}_full:"]
+            lines += [f"    store_int_state(ints_out, {pushes.name}, {self._place(position, 'pushes')})"]
         return lines
 
     def _scalar_writes(self) -> list[str]:
-        """What one DOF writes, in plain statements: a backward pass replays functions, and would write again."""
+        """Return the writes of one DOF, as statements: a backward pass replays functions, and would write again."""
         lines = []
-        if any(write.scattered for write in self._structure.writes):
+        if any(write.scattered for write in self._chain.writes):
             lines.append("at = dof_at(effort_indices, effort_offset, base)")
-        for place, write in enumerate(self._structure.writes):
+        for place, write in enumerate(self._chain.writes):
             array, value = self._name_of[Role.WRITE, place], self._written[place].name
             at = "at" if write.scattered else "base"
+            value = f"wp.float64({value})" if write.is_double else value
             line = f"wp.atomic_add({array}, {at}, {value})" if write.adds else f"{array}[{at}] = {value}"
             lines += [f"if {array}:", f"    {line}"]
-        lines += [f"{array}[base] = {state.name}" for array, state, _ in self._states]
-        for label, now, pushes in self._rings:
-            sides = ("out",) if self._structure.flavour is Flavour.GRAD else ("out", "in")
-            where = f"{len(now)}, n, base"
+        for where, state, is_whole in self._states:
+            lines.append(f"{'ints' if is_whole else 'floats'}_out[{where}] = {state.name}")
+        for position, now, pushes in self._rings:
+            label = self._labels[position]
+            sides = ("out",) if self._chain.flavour is Flavour.GRAD else ("out", "in")
+            ring_place, where = f"{self._start('floats')}{label}_ring_at", f"{len(now)}, width, lane, LANES"
             lines += [f"if not {label}_synced:", f"    for row in range({label}_rows):"]
             lines += [f"        if row != {label}_slot:"]
             for column in range(len(now)):
-                lines.append(f"            at_{column} = ring_at(row, {column}, {where})")
-                lines.append(f"            {label}_ring_out[at_{column}] = {label}_ring_in[at_{column}]")
+                lines.append(f"            at_{column} = {ring_place} + ring_at(row, {column}, {where})")
+                lines.append(f"            floats_out[at_{column}] = floats_in[at_{column}]")
             for side in sides:
                 writes = [
-                    f"{label}_ring_{side}[ring_at({label}_slot, {column}, {where})] = {value.name}"
+                    f"floats_{side}[{ring_place} + ring_at({label}_slot, {column}, {where})] = {value.name}"
                     for column, value in enumerate(now)
                 ]
                 lines += writes if side == "out" else ["if not in_place:", *indented(writes)]
-            lines += [f"{label}_pushes_out[base] = {pushes.name}"]
+            lines += [f"ints_out[{self._place(position, 'pushes')}] = {pushes.name}"]
+        return lines
+
+    def _ring_header(self, position: int, label: str) -> list[str]:
+        """Return what is read of a ring before the DOFs of a tile are stepped."""
+        at = {name: self._place(position, name, per_tile=True) for name in RING_STATES}
+        flavour = self._chain.flavour
+        synced = "in_place"
+        if flavour is not Flavour.GRAD:
+            synced += f" or longs_out[{at['spare']}] == longs_in[{at['tag']}]"
+            synced += f" or longs_in[{at['origin']}] == longs_out[{at['tag']}]"
+        lines = [
+            f"{label}_newest = ints_in[{at['newest']}]",
+            f"{label}_slot = next_row({label}_newest, {label}_rows)",
+            f"{label}_filled = ints_in[{at['filled']}]",
+            f"{label}_synced = {synced}",
+        ]
+        if flavour is Flavour.BLOCK:
+            lines.append(f"{label}_full = wp.min({label}_filled, ints_out[{at['filled']}]) >= {label}_rows - 1")
+        return lines
+
+    def _ring_footer(self, position: int, label: str) -> list[str]:
+        """Return what is written of a ring after them."""
+        at = {name: self._place(position, name, per_tile=True) for name in RING_STATES}
+        lines = [
+            f"longs_out[{at['tag']}] = longs_out[{at['tag']}] + wp.int64(1)",
+            f"longs_out[{at['origin']}] = wp.int64(0)",
+            f"ints_out[{at['newest']}] = {label}_slot",
+            f"ints_out[{at['filled']}] = wp.min({label}_filled + 1, {label}_rows - 1)",
+            f"longs_out[{at['spare']}] = wp.int64(0)",
+        ]
+        if self._chain.flavour is not Flavour.GRAD:
+            lines += ["if not in_place:", f"    longs_in[{at['spare']}] = longs_out[{at['tag']}]"]
         return lines
