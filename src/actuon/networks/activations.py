@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The activations that are known: each as C++, with its slope, and in NumPy.
+"""Known activations: each as C++, with its slope, and in NumPy.
 
 C++ is written over a type ``T``: a float, or a vector of floats.
 """
@@ -9,10 +9,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from .model import Activation
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An element-wise function by name, with its one parameter where it has one.
+
+    ``"clamp"`` has two: it holds values between ``parameter`` and ``upper``, of which one may be infinite.
+    """
+
+    name: str = "identity"
+    parameter: float = 0.0
+    upper: float = 0.0
+
+    @property
+    def is_bounded_below(self) -> bool:
+        return math.isfinite(self.parameter)
+
+    @property
+    def is_bounded_above(self) -> bool:
+        return math.isfinite(self.upper)
+
+
+IDENTITY = Activation()
 
 SCALAR_MATH = """
 typedef float T;
@@ -74,23 +99,23 @@ SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 @dataclass(frozen=True)
 class _Function:
-    """``value`` of z, and ``slope`` at z given the value y, as C++ in which ``{a}`` is the parameter; and ``evaluate``
-    of an array and the parameter, in float64."""
+    """An activation of z. In its C++, ``{a}`` is the parameter and ``y`` the value."""
 
     value: str
     slope: str
-    evaluate: Callable[[np.ndarray, float], np.ndarray]
+    evaluate: Callable[[FloatArray, float], FloatArray]
+    """The function in float64, of an array and the parameter."""
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def _sigmoid(x: FloatArray) -> FloatArray:
     return 0.5 * (1.0 + np.tanh(0.5 * x))
 
 
-def _elu(x: np.ndarray, alpha: float) -> np.ndarray:
+def _elu(x: FloatArray, alpha: float) -> FloatArray:
     return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0)))
 
 
-def _erf(x: np.ndarray) -> np.ndarray:
+def _erf(x: FloatArray) -> FloatArray:
     return np.vectorize(math.erf, otypes=[np.float64])(x)
 
 
@@ -118,7 +143,7 @@ _FUNCTIONS = {
         lambda x, a: 0.5 * x * (1.0 + _erf(x / math.sqrt(2.0))),
     ),
     "gelu_tanh": _Function(
-        "0.5f * z * (1.0f + t_tanh(0.79788456f * (z + 0.044715f * z * z * z)))",
+        f"0.5f * z * (1.0f + {_GELU_TANH})",
         f"(0.5f * (1.0f + {_GELU_TANH}) + 0.5f * z * (1.0f - {_GELU_TANH} * {_GELU_TANH}) * "
         "0.79788456f * (1.0f + 0.134145f * z * z))",
         lambda x, a: 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))),
@@ -144,7 +169,7 @@ ACTIVATION_NAMES = (*_FUNCTIONS, "clamp")
 
 
 def value_text(activation: Activation, z: str) -> str:
-    """C++ of the activation at ``z``."""
+    """Return C++ of the activation at ``z``."""
     if activation.name == "clamp":
         text = "z"
         if activation.is_bounded_above:
@@ -157,7 +182,7 @@ def value_text(activation: Activation, z: str) -> str:
 
 
 def slope_text(activation: Activation) -> str:
-    """C++ of the activation's slope at ``z``, where its value is ``y``."""
+    """Return C++ of the activation's slope at ``z``, where its value is ``y``."""
     if activation.name == "clamp":
         inside = [f"(z > {_number(activation.parameter)})"] if activation.is_bounded_below else []
         inside += [f"(z < {_number(activation.upper)})"] if activation.is_bounded_above else []
@@ -169,8 +194,8 @@ def _number(value: float) -> str:
     return f"{value:.9e}f"
 
 
-def evaluate(activation: Activation, x: np.ndarray) -> np.ndarray:
-    """The activation in float64."""
+def evaluate(activation: Activation, x: FloatArray) -> FloatArray:
+    """Return the activation of an array in float64."""
     if activation.name == "clamp":
         return np.clip(x, activation.parameter, activation.upper)
     return _FUNCTIONS[activation.name].evaluate(x, activation.parameter)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a graph's signal has its DOFs and its features, through everything that rearranges an array.
+"""The axes of a graph's signal that hold its DOFs and its features, through all that rearranges an array.
 
 The axes of an array are labelled: `BATCH` holds the DOFs, `FEATURES` the features, 1 has one entry. An arrangement is
 known where it keeps each DOF's features together and in their order; whatever else it does is followed.
@@ -7,7 +7,7 @@ known where it keeps each DOF's features together and in their order; whatever e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 BATCH = "batch"
 FEATURES = "features"
 EITHER = "batch or time"
-"""One of the leading axes of a recurrent input whose file does not say which; a recurrent layer settles it."""
+"""A leading axis of a recurrent input, batch or time: a recurrent layer settles which."""
 
 Axes = tuple[str | int, ...]
 
@@ -24,17 +24,17 @@ _REST = -1
 
 
 class Unclear(ValueError):
-    """The features would not stay where they are, or it cannot be told."""
+    """Error of an arrangement that moves features, or may do so."""
 
 
-def size(axes: Axes, width: int | None, axis: Any) -> str | int:
-    """How long an axis is: a number, or a label."""
+def size(axes: Axes, width: int | None, axis: object) -> str | int:
+    """Return the length of an axis: a number, or a label."""
     label = axes[_index(axis, len(axes))]
     return width if label == FEATURES and width is not None else label
 
 
-def rearranged(name: str, arguments: list[Any], axes: Axes, width: int | None) -> Axes:
-    """The axes after an arrangement, whose ``arguments`` are as in PyTorch.
+def rearranged(name: str, arguments: Sequence[object], axes: Axes, width: int | None) -> Axes:
+    """Return the axes after an arrangement, whose ``arguments`` are as in PyTorch.
 
     Raises:
         Unclear: It is not known.
@@ -45,13 +45,13 @@ def rearranged(name: str, arguments: list[Any], axes: Axes, width: int | None) -
         raise Unclear(str(error)) from error
 
 
-def _index(axis: Any, rank: int) -> int:
+def _index(axis: object, rank: int) -> int:
     if not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
         raise Unclear(f"axis {axis} of {rank}")
     return int(axis) % rank
 
 
-def _indices(axes: Any, rank: int) -> list[int]:
+def _indices(axes: object, rank: int) -> list[int]:
     return [_index(axis, rank) for axis in (axes if isinstance(axes, (list, tuple)) else [axes])]
 
 
@@ -59,14 +59,14 @@ def _is_single(label: str | int, width: int | None) -> bool:
     return label == 1 or (label == FEATURES and width == 1)
 
 
-def _unsqueeze(axes: Axes, width: int | None, at: Any) -> Axes:
+def _unsqueeze(axes: Axes, width: int | None, at: object) -> Axes:
     rank = len(axes) + (len(at) if isinstance(at, (list, tuple)) else 1)
     new = _indices(at, rank)
     rest = iter(axes)
     return tuple(1 if i in new else next(rest) for i in range(rank))
 
 
-def _squeeze(axes: Axes, width: int | None, at: Any = None) -> Axes:
+def _squeeze(axes: Axes, width: int | None, at: object = None) -> Axes:
     if at is None:
         return tuple(label for label in axes if not _is_single(label, width))
     gone = _indices(at, len(axes))
@@ -75,27 +75,27 @@ def _squeeze(axes: Axes, width: int | None, at: Any = None) -> Axes:
     return tuple(label for i, label in enumerate(axes) if i not in gone)
 
 
-def _permute(axes: Axes, width: int | None, order: Any) -> Axes:
+def _permute(axes: Axes, width: int | None, order: object) -> Axes:
     places = _indices(order, len(axes))
     if sorted(places) != list(range(len(axes))):
         raise Unclear(f"order {order}")
     return tuple(axes[i] for i in places)
 
 
-def _transpose(axes: Axes, width: int | None, first: Any, second: Any) -> Axes:
+def _transpose(axes: Axes, width: int | None, first: object, second: object) -> Axes:
     places = list(range(len(axes)))
     i, j = _index(first, len(axes)), _index(second, len(axes))
     places[i], places[j] = j, i
     return _permute(axes, width, places)
 
 
-def _flatten(axes: Axes, width: int | None, start: Any = 0, end: Any = -1) -> Axes:
+def _flatten(axes: Axes, width: int | None, start: object = 0, end: object = -1) -> Axes:
     first, last = _index(start, len(axes)), _index(end, len(axes))
     return (*axes[:first], _merged(axes[first : last + 1], width), *axes[last + 1 :])
 
 
-def _flatten_in_two(axes: Axes, width: int | None, at: Any) -> Axes:
-    """As in ONNX: the axes before ``at`` become one, and the others another."""
+def _flatten_in_two(axes: Axes, width: int | None, at: object) -> Axes:
+    """Merge the axes before ``at`` into one, and the others into another, as ONNX does."""
     split = len(axes) if at == len(axes) else _index(at, len(axes))
     return _merged(axes[:split], width), _merged(axes[split:], width)
 
@@ -107,7 +107,7 @@ def _merged(axes: Axes, width: int | None) -> str | int:
     return many[0] if many else FEATURES if FEATURES in axes else 1
 
 
-def _reshape(axes: Axes, width: int | None, shape: Any, zero_keeps: bool = False) -> Axes:
+def _reshape(axes: Axes, width: int | None, shape: Sequence[object], zero_keeps: bool = False) -> Axes:
     many = [label for label in axes if not _is_single(label, width)]
     result: list[str | int] = []
     for i, length in enumerate(shape):
@@ -128,14 +128,16 @@ def _reshape(axes: Axes, width: int | None, shape: Any, zero_keeps: bool = False
     return tuple(result)
 
 
-def _select(axes: Axes, width: int | None, axis: Any, index: Any) -> Axes:
+def _select(axes: Axes, width: int | None, axis: object, index: object) -> Axes:
     i = _index(axis, len(axes))
     if not _is_single(axes[i], width) or index not in (0, -1):
         raise Unclear("an entry of several")
     return axes[:i] + axes[i + 1 :]
 
 
-def _slice(axes: Axes, width: int | None, axis: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Axes:
+def _slice(
+    axes: Axes, width: int | None, axis: object = 0, start: object = None, end: Any = None, step: object = 1
+) -> Axes:
     label = axes[_index(axis, len(axes))]
     length = width if label == FEATURES else label
     reaches_end = end is None or end >= 2**31 - 1 or (isinstance(length, int) and end >= length)

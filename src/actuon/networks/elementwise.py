@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
-from .activations import SELU_ALPHA, SELU_SCALE
-from .model import Activation
+from .activations import SELU_ALPHA, SELU_SCALE, Activation, FloatArray
 
-Number = float | np.ndarray
+Number: TypeAlias = float | FloatArray
 """A constant, or one per feature."""
 
 _CLOSE = 1e-6
@@ -59,11 +58,11 @@ class Value:
         return Value(self.scale, self.shift + constant, self.function)
 
     def argument(self, name: str) -> Value | None:
-        """What it is a multiple of that function of, if it is one."""
+        """Return ``z``, if it is ``scale · name(z)``."""
         return self._of(name) if _is_zero(self.shift) and _is_nowhere_zero(self.scale) else None
 
     def argument_beside_one(self, name: str) -> Value | None:
-        """``z``, if it is ``scale · (1 + name(z))``."""
+        """Return ``z``, if it is ``scale · (1 + name(z))``."""
         return self._of(name) if _are_close(self.shift, self.scale) and _is_nowhere_zero(self.scale) else None
 
     def _of(self, name: str) -> Value | None:
@@ -71,7 +70,10 @@ class Value:
 
 
 PLAIN = Value()
-"""What the last layer puts out, as it is."""
+"""Output of the last layer, as it is."""
+
+Operand: TypeAlias = Value | Number
+"""A value or a constant. Of an operation's operands at least one is a value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +112,8 @@ def _are_same_functions(x: Function | None, y: Function | None) -> bool:
     return x is y
 
 
-def _ratio(x: Any, y: Value) -> Number | None:
-    """The factor that makes ``x`` of ``y``, if there is one."""
+def _ratio(x: Operand, y: Value) -> Number | None:
+    """Return the factor that makes ``x`` of ``y``, if there is one."""
     if not isinstance(x, Value):
         return 0.0 if _is_zero(x) else None
     if not _are_same_functions(x.function, y.function) or not _is_nowhere_zero(y.scale):
@@ -121,18 +123,18 @@ def _ratio(x: Any, y: Value) -> Number | None:
 
 
 def _single(number: Number | None) -> float | None:
-    """A constant that is the same for all features."""
+    """Return a constant that is the same for all features, or None where it is not."""
     if number is None or np.size(number) == 0:
         return None
     values = np.ravel(number)
     return float(values[0]) if np.isfinite(values[0]) and np.all(values == values[0]) else None
 
 
-def _add(x: Any, y: Any, alpha: float = 1.0) -> Value | None:
+def _add(x: Operand, y: Operand, alpha: float = 1.0) -> Value | None:
+    if not isinstance(y, Value):
+        return x.plus(alpha * y) if isinstance(x, Value) else None
     if not isinstance(x, Value):
         return y.times(alpha).plus(x)
-    if not isinstance(y, Value):
-        return x.plus(alpha * y)
     y = y.times(alpha)
     if _are_same_functions(x.function, y.function):
         return Value(x.scale + y.scale, x.shift + y.shift, x.function)
@@ -144,15 +146,15 @@ def _add(x: Any, y: Any, alpha: float = 1.0) -> Value | None:
     return None
 
 
-def _subtract(x: Any, y: Any, alpha: float = 1.0) -> Value | None:
+def _subtract(x: Operand, y: Operand, alpha: float = 1.0) -> Value | None:
     return _add(x, y, -alpha)
 
 
-def _multiply(x: Any, y: Any) -> Value | None:
+def _multiply(x: Operand, y: Operand) -> Value | None:
+    if not isinstance(y, Value):
+        return x.times(y) if isinstance(x, Value) else None
     if not isinstance(x, Value):
         return y.times(x)
-    if not isinstance(y, Value):
-        return x.times(y)
     return _product(x, y) or _product(y, x)
 
 
@@ -176,16 +178,16 @@ def _product(x: Value, y: Value) -> Value | None:
 
 
 def _if_multiple(x: Value, of: Value, name: str, scale: Number) -> Value | None:
-    """``scale · activation(of)`` times the factor that makes ``x`` of ``of``."""
+    """Return ``scale · activation(of)`` times the factor that makes ``x`` of ``of``."""
     factor = _ratio(x, of)
     return None if factor is None else _activated(of, name).times(factor * scale)
 
 
-def _divide(x: Any, y: Any, rounding_mode: Any = None) -> Value | None:
+def _divide(x: Operand, y: Operand, rounding_mode: str | None = None) -> Value | None:
     if rounding_mode is not None:
         return None
     if not isinstance(y, Value):
-        return Value(x.scale / y, x.shift / y, x.function)
+        return Value(x.scale / y, x.shift / y, x.function) if isinstance(x, Value) else None
     if (of := y.argument_beside_one("exp")) is not None:
         return _multiply(x, _activated(of.times(-1.0), "sigmoid").times(1.0 / y.scale))
     if isinstance(x, Value) and (of := y.argument_beside_one("abs")) is not None:
@@ -193,8 +195,10 @@ def _divide(x: Any, y: Any, rounding_mode: Any = None) -> Value | None:
     return None
 
 
-def _power(x: Any, exponent: Any) -> Value | None:
+def _power(x: Operand, exponent: Operand) -> Value | None:
     power = None if isinstance(exponent, Value) else _single(exponent)
+    if not isinstance(x, Value):
+        return None
     if power == 1.0:
         return x
     if power == -1.0:
@@ -226,7 +230,7 @@ def _selu(x: Value, alpha: float = SELU_ALPHA, gamma: float = SELU_SCALE) -> Val
     return _activated(x, "selu") if is_usual else _elu(x, alpha, gamma)
 
 
-def _clamp(x: Any, low: Any = None, high: Any = None) -> Value | None:
+def _clamp(x: Operand, low: Operand | None = None, high: Operand | None = None) -> Value | None:
     lowest, highest = _bound(low, -math.inf), _bound(high, math.inf)
     if lowest is None or highest is None or lowest > highest or not isinstance(x, Value):
         return None
@@ -242,14 +246,16 @@ def _clamp(x: Any, low: Any = None, high: Any = None) -> Value | None:
     return _activated(of, "relu") if (lower, upper) == (0.0, math.inf) else _activated(of, "clamp", lower, upper)
 
 
-def _bound(bound: Any, unbounded: float) -> float | None:
-    """A bound that is the same for all features. None: it is not."""
+def _bound(bound: Operand | None, unbounded: float) -> float | None:
+    """Return a bound that is the same for all features, or None where it is not."""
+    if isinstance(bound, Value):
+        return None
     if bound is None or (np.size(bound) == 1 and np.ravel(bound)[0] == unbounded):
         return unbounded
-    return None if isinstance(bound, Value) else _single(bound)
+    return _single(bound)
 
 
-def _maximum(x: Any, y: Any) -> Value | None:
+def _maximum(x: Operand, y: Operand) -> Value | None:
     if not isinstance(y, Value):
         return _clamp(x, low=y)
     if not isinstance(x, Value):
@@ -260,7 +266,7 @@ def _maximum(x: Any, y: Any) -> Value | None:
     return _leaky_relu(x, slope) if slope <= 1.0 else _leaky_relu(x, 1.0 / slope).times(slope)
 
 
-def _minimum(x: Any, y: Any) -> Value | None:
+def _minimum(x: Operand, y: Operand) -> Value | None:
     if not isinstance(y, Value):
         return _clamp(x, high=y)
     if not isinstance(x, Value):
@@ -269,13 +275,13 @@ def _minimum(x: Any, y: Any) -> Value | None:
     return None if greatest is None else greatest.times(-1.0)
 
 
-def _greater(x: Any, y: Any) -> Condition | None:
+def _greater(x: Operand, y: Operand) -> Condition | None:
     difference = _subtract(x, y)
     return None if difference is None else Condition(difference)
 
 
-def _where(condition: Any, above: Any, below: Any) -> Value | None:
-    """What two halves make up that meet where the condition changes."""
+def _where(condition: Condition | Operand, above: Operand, below: Operand) -> Value | None:
+    """Return what two halves that meet where the condition changes make up."""
     if not isinstance(condition, Condition):
         return None
     at = condition.value
@@ -287,7 +293,7 @@ def _where(condition: Any, above: Any, below: Any) -> Value | None:
     return _elu_in_halves(at, above, below) or _softplus_in_halves(at, above, below)
 
 
-def _elu_in_halves(at: Value, above: Any, below: Any) -> Value | None:
+def _elu_in_halves(at: Value, above: Operand, below: Operand) -> Value | None:
     if not isinstance(below, Value):
         return None
     of = below.argument("expm1")
@@ -301,9 +307,11 @@ def _elu_in_halves(at: Value, above: Any, below: Any) -> Value | None:
     return _activated(of, "elu", alpha / slope).times(slope)
 
 
-def _softplus_in_halves(at: Value, above: Any, below: Any) -> Value | None:
-    """Softplus that is linear beyond a threshold, where in 32 bits it is so anyway."""
-    of = below.argument("softplus") if isinstance(below, Value) else None
+def _softplus_in_halves(at: Value, above: Operand, below: Operand) -> Value | None:
+    """Return softplus that is linear beyond a threshold, where in 32 bits it is so anyway."""
+    if not isinstance(below, Value) or below.function is None or below.function.activation is None:
+        return None
+    of = below.argument("softplus")
     slope = None if of is None else _ratio(above, of)
     if of is None or slope is None or not _are_same_functions(at.function, of.function):
         return None
@@ -348,11 +356,11 @@ OPERATIONS: dict[str, Callable[..., Value | Condition | None]] = {
     "le": lambda x, y: _greater(y, x),
     "where": _where,
 }
-"""What is known of each operation, by the name that the readers translate to. None: it makes up no activation."""
+"""Known operations, by the name that readers of formats translate to. None: it makes up no activation."""
 
 
-def apply(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Value | Condition | None:
-    """Apply an operation to values and constants, at least one of which is a value. None: it is not known."""
+def apply(name: str, arguments: Sequence[object], keywords: Mapping[str, object]) -> Value | Condition | None:
+    """Apply an operation to values and constants, at least one of which is a value. Returns None if not known."""
     known = (Value, float, np.ndarray, str, type(None))
     arguments = [np.float64(argument) if isinstance(argument, (int, float)) else argument for argument in arguments]
     if not all(isinstance(argument, known) for argument in arguments[1 if name == "where" else 0 :]):
@@ -370,7 +378,7 @@ def apply(name: str, arguments: list[Any], keywords: dict[str, Any]) -> Value | 
 
 
 def chain(value: Value) -> tuple[list[tuple[Activation | None, Number, Number]], str]:
-    """Unroll a value: activations in the order in which they apply, each with the scale and shift after it.
+    """Split a value into steps: activations in the order in which they apply, each with the scale and shift after it.
 
     The first has no activation. Also returns the name of a part that is not an activation, or nothing.
     """

@@ -3,47 +3,51 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
+import hashlib
 import json
-import math
 import os
-import zipfile
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from ..errors import ActuonError, MissingExtraError, ParameterError
+from ..errors import ActuonError, ParameterError
 from ..typing import PathLike
-from .checks import check_network
-from .feeding import feeding
-from .formats import onnx as onnx_files, safetensors as safetensors_files, torch as torch_files, torch_graphs
-from .metadata import checked_entries, checked_metadata, whole_number
-from .model import Activation, Dense, Network, NotRecognised, Recurrent
-from .reading import read_once
+from .formats import onnx as onnx_files, safetensors as safetensors_files, torch as torch_files
+from .inputs import InputSpec, check_entries, check_metadata
+from .network import Network, NotRecognised, check_network
+
+if TYPE_CHECKING:
+    import torch
 
 if TYPE_CHECKING:
     import torch
 
 TORCH_FORMATS = (".pt", ".pt2")
 FORMATS = (*TORCH_FORMATS, ".onnx", ".safetensors")
-_LARGEST_METADATA = 1024 * 1024
-_METADATA = ("extra/metadata.json", "extra_files/metadata.json")
-"""Where PyTorch puts extra files; the second is how ``torch.export`` did it until 2.7."""
+_MOST_REMEMBERED = 16
+"""Files whose content is remembered: a robot has a handful, which all of its joints read."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Loaded:
-    """What a file holds: a recognised network, or a PyTorch module that only PyTorch can run, and why."""
+    """Content of a network file: a recognised network, or a PyTorch module that only PyTorch can run."""
 
+    metadata: Mapping[str, Any]
     network: Network | None
-    module: Any
-    reason: str
-    metadata: dict[str, Any]
+    module: torch.nn.Module = None
+    reason: str = ""
+    """Why the network was not recognised."""
 
 
-def check_path(path: PathLike) -> Path:
-    """Return the path of a network file that exists and has a known format."""
+def _checked_path(path: PathLike) -> tuple[Path, bytes]:
+    """Return the path of a network file that exists and has a known format, and a digest of its content.
+
+    Files are remembered by both, so that one that was written over is read anew.
+    """
     path = as_path(path)
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
@@ -52,13 +56,13 @@ def check_path(path: PathLike) -> Path:
         problem = "is a folder" if os.path.isdir(path) else "does not exist"
         raise ParameterError(f"network file '{path}' {problem}")
     try:
-        path.open("rb").close()
+        with path.open("rb") as file:
+            return path, hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise ParameterError(f"network file '{path}' cannot be read: {error.strerror}") from error
-    return path
 
 
-def as_path(path: Any) -> Path:
+def as_path(path: PathLike) -> Path:
     """Return the path of a network file, which must name one."""
     try:
         if path != "":
@@ -68,7 +72,15 @@ def as_path(path: Any) -> Path:
     raise ParameterError("network file: got ''; must be a path to a file")
 
 
-@read_once
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the path of the file before a `ParameterError`."""
+    try:
+        yield
+    except ParameterError as error:
+        raise ParameterError(f"'{path}': {error}") from error
+
+
 def load_metadata(path: PathLike) -> dict[str, Any]:
     """Read only the metadata of a network file, without its weights. Needs no PyTorch.
 
@@ -82,69 +94,75 @@ def load_metadata(path: PathLike) -> dict[str, Any]:
     Raises:
         ParameterError: An entry is not understood, or has a value that is not allowed.
     """
-    path = check_path(path)
+    return copy.deepcopy(_read_metadata(*_checked_path(path)))
+
+
+@functools.lru_cache(_MOST_REMEMBERED)
+def _read_metadata(path: Path, digest: bytes) -> dict[str, Any]:
     if path.suffix in TORCH_FORMATS:
-        found = _zip_metadata(path)
+        found = torch_files.read_metadata(path)
     elif path.suffix == ".onnx":
         found = onnx_files.properties(onnx_files.load(path))
     else:
         found = safetensors_files.read_header(path)[1]
-    return checked_metadata(path, found, ("layout",) if path.suffix == ".safetensors" else ())
+    return check_metadata(path, found, ("layout",) if path.suffix == ".safetensors" else ())
 
 
-def _zip_metadata(path: Path) -> dict[str, Any]:
-    torch_files.check_is_no_pickle(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.endswith(_METADATA)]
-            if not names:
-                return {}
-            if archive.getinfo(names[0]).file_size > _LARGEST_METADATA:
-                raise ParameterError(f"'{path}': metadata.json has more than {_LARGEST_METADATA} bytes")
-            return {"metadata": archive.read(names[0]).decode()}
-    except ActuonError:
-        raise
-    except Exception as error:  # a damaged archive fails in many ways
-        raise ParameterError(f"'{path}' cannot be read: {error!r}") from error
-
-
-@read_once
 def load_network(path: PathLike) -> Loaded:
-    """Read a network file. PyTorch loads ``.pt`` and ``.pt2``, and trusts them: call this on files that you trust."""
-    path = check_path(path)
-    metadata = load_metadata(path)
+    """Read a network file. PyTorch loads ``.pt`` and ``.pt2``, and trusts them: call this on files that you trust.
+
+    A module that was not recognised belongs to the caller: modules move between devices, and may hold a state.
+    """
+    path, digest = _checked_path(path)
+    loaded = _read_network(path, digest)
+    return loaded if loaded.network is not None else replace(loaded, module=_load_torch(path)[0])
+
+
+@functools.lru_cache(_MOST_REMEMBERED)
+def _read_network(path: Path, digest: bytes) -> Loaded:
+    metadata = _read_metadata(path, digest)
     try:
-        return _load(path, metadata)
+        if path.suffix in TORCH_FORMATS:
+            return _read_torch(path, metadata)
+        if path.suffix == ".onnx":
+            network = onnx_files.read(onnx_files.load(path), path, metadata)
+            with _naming(path):
+                check_network(network)
+        else:
+            network = safetensors_files.read(path, metadata)
+        with _naming(path):
+            _check_sizes(network, metadata)
+        return Loaded(metadata, network)
     except NotRecognised as error:
         raise ParameterError(f"'{path}' cannot be run: {error}. Only PyTorch could, from a .pt or .pt2 file") from error
-    except ActuonError as error:
-        if str(path) in str(error) or isinstance(error, MissingExtraError):
-            raise
-        raise ParameterError(f"'{path}': {error}") from error
+    except ActuonError:
+        raise
     except Exception as error:  # a damaged file fails in many ways
         raise ParameterError(f"'{path}' cannot be read: {error!r}") from error
 
 
-def _load(path: Path, metadata: dict[str, Any]) -> Loaded:
-    if path.suffix in (".onnx", ".safetensors"):
-        is_onnx = path.suffix == ".onnx"
-        network = onnx_files.read(onnx_files.load(path), path, metadata) if is_onnx else _from_tensors(path, metadata)
-        check_network(network)
-        _check_sizes(network, metadata)
-        return Loaded(network, None, "", metadata)
-    loaded, kind = torch_files.load_module(path)
-    module = loaded if kind == "script" else loaded.module()
+def _read_torch(path: Path, metadata: Mapping[str, object]) -> Loaded:
+    module, read = _load_torch(path)
     try:
-        network = torch_graphs.read_script(loaded) if kind == "script" else torch_graphs.read_export(loaded)
-        check_network(network)
-        torch_files.verify(module, network)
-        _check_sizes(network, metadata)
-        return Loaded(network, None, "", metadata)
+        network = read()
+        with _naming(path):
+            check_network(network)
+            torch_files.verify(module, network)
+            _check_sizes(network, metadata)
+        return Loaded(metadata, network)
     except NotRecognised as error:
-        return Loaded(None, module, str(error), metadata)
+        return Loaded(metadata, None, reason=str(error))
 
 
-def _check_sizes(network: Network, metadata: dict[str, Any]) -> None:
+def _load_torch(path: Path) -> tuple[Any, Callable[[], Network]]:
+    """Return a PyTorch module, and what recognises it by its graph."""
+    loaded = torch_files.load_module(path)
+    if path.suffix == ".pt2":
+        return loaded.module(), functools.partial(torch_files.read_export, loaded)
+    return loaded, functools.partial(torch_files.read_script, loaded)
+
+
+def _check_sizes(network: Network, metadata: Mapping[str, object]) -> None:
     """Refuse metadata that speaks of other recurrent layers than there are."""
     sizes = {
         "num_layers": len(network.recurrent),
@@ -172,14 +190,11 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
     if os.path.isdir(path) or not os.path.isdir(path.parent):
         problem = "it is a folder" if os.path.isdir(path) else f"the folder '{path.parent}' does not exist"
         raise ParameterError(f"'{path}' cannot be written: {problem}; name a file in a folder that exists")
-    metadata = checked_entries("save_network", metadata)
-    columns = len(feeding("save_network", metadata).columns)
+    metadata = check_entries("save_network", metadata)
+    columns = len(InputSpec.from_metadata("save_network", metadata).columns)
     script = torch_files.as_script(module, len(metadata.get("input_idx", ())) * columns or None)
-    network: Network | None
     try:
-        network = torch_graphs.read_script(script)
-        check_network(network)
-        torch_files.verify(script, network)
+        network: Network | None = _recognised(script)
     except NotRecognised as error:
         if path.suffix not in TORCH_FORMATS:
             raise ParameterError(f"save_network: {error}; such a module can only be written as .pt") from error
@@ -195,11 +210,10 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
         content = torch_files.script_content(script, text)
     elif path.suffix == ".pt2":
         content = torch_files.export_content(module, network, text)
-    elif path.suffix == ".onnx":
-        content = onnx_files.content(network, text)  # type: ignore[arg-type]
     else:
-        tensors, layout = _to_tensors(network)  # type: ignore[arg-type]
-        content = safetensors_files.content(tensors, {"metadata": json.dumps(metadata | {"layout": layout})})
+        assert network is not None
+        is_onnx = path.suffix == ".onnx"
+        content = onnx_files.content(network, text) if is_onnx else safetensors_files.content(network, metadata)
     try:
         path.write_bytes(content)
     except (OSError, ValueError) as error:
@@ -207,6 +221,13 @@ def save_network(module: torch.nn.Module, path: PathLike, **metadata: Any) -> No
             f"'{path}' cannot be written: {getattr(error, 'strerror', None) or error}; name a file in a folder that "
             "exists and may be written to"
         ) from error
+
+
+def _recognised(script: torch.nn.Module) -> Network:
+    network = torch_files.read_script(script)
+    check_network(network)
+    torch_files.verify(script, network)
+    return network
 
 
 def _check_convention(network: Network, columns: int, metadata: dict[str, Any]) -> None:
@@ -217,55 +238,3 @@ def _check_convention(network: Network, columns: int, metadata: dict[str, Any]) 
     steps = metadata.get("input_idx")
     if network.kind == "mlp" and steps is not None and columns * len(steps) != network.inputs:
         raise ParameterError(f"save_network: input_idx: got {len(steps)} steps; the module has {network.inputs} inputs")
-
-
-def _to_tensors(network: Network) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Weights by name, and what the names alone do not say."""
-    tensors: dict[str, np.ndarray] = {}
-    for i, layer in enumerate(network.recurrent):
-        tensors |= {f"recurrent.{i}.{name}": value for name, value in vars(layer).items()}
-    for i, dense in enumerate(network.dense):
-        tensors |= {f"dense.{i}.weight": dense.weight, f"dense.{i}.bias": dense.bias}
-    activations = [_to_layout(dense.activation) for dense in network.dense]
-    return tensors, {"kind": network.kind, "recurrent": len(network.recurrent), "activations": activations}
-
-
-def _to_layout(activation: Activation) -> list[Any]:
-    if activation.name != "clamp":
-        return [activation.name, activation.parameter]
-    return ["clamp", *(x if math.isfinite(x) else None for x in (activation.parameter, activation.upper))]
-
-
-def _from_layout(name: Any, parameter: Any, *upper: Any) -> Activation:
-    if name != "clamp":
-        return Activation(str(name), float(parameter))
-    (high,) = upper
-    return Activation(
-        "clamp", *(unbounded if x is None else float(x) for x, unbounded in ((parameter, -math.inf), (high, math.inf)))
-    )
-
-
-def _from_tensors(path: Path, metadata: dict[str, Any]) -> Network:
-    """Build a network from named tensors and the ``layout`` entry that `save_network` writes."""
-    layout = metadata.get("layout")
-    if layout is None:
-        raise ParameterError(
-            f"'{path}': safetensors holds weights only; its metadata must have a 'layout', as save_network writes it"
-        )
-    tensors = safetensors_files.read_tensors(path)
-    try:
-        recurrent = tuple(
-            Recurrent(*(tensors[f"recurrent.{i}.{name}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")))
-            for i in range(whole_number("layout.recurrent", layout["recurrent"], least=0))
-        )
-        dense = tuple(
-            Dense(tensors[f"dense.{i}.weight"], tensors[f"dense.{i}.bias"], _from_layout(*entry))
-            for i, entry in enumerate(layout["activations"])
-        )
-        network = Network(str(layout["kind"]), dense, recurrent)
-        check_network(network)
-        return network
-    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
-        if isinstance(error, ActuonError):
-            raise ParameterError(f"'{path}': {error}") from error
-        raise ParameterError(f"'{path}': its tensors do not fit its layout {layout}: {error!r}") from error

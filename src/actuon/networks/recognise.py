@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which network does a graph of operations compute?
+"""Recognition of the network that a graph of operations computes.
 
 A file's graph is read as one `Op` after another and followed from the input to the output: linear and recurrent layers
 are taken as they are, what stands between them is put together by `elementwise`, and `axes` follows where the features
@@ -8,33 +8,33 @@ are. All of it is read from the graph; nothing is concluded from numbers that we
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from . import elementwise
-from .assemble import assembled
 from .axes import ARRANGEMENTS, BATCH, EITHER, FEATURES, Axes, Unclear, rearranged, size
-from .constants import folded
-from .model import Network, NotRecognised, Recurrent
+from .network import Activated, Dense, Network, NotRecognised, Recurrent, Scale, Step, assemble
 
 
 @dataclass
 class Op:
-    """One operation. ``inputs`` are names of values, or constants: arrays, numbers, lists of them, None."""
+    """An operation. ``inputs`` are names of values, or constants: arrays, numbers, lists of them, None."""
 
     name: str
-    """Ours: a layer, an arrangement, an element-wise operation, or anything else."""
-    inputs: list[Any]
+    """Actuon's name: a layer, an arrangement, an element-wise operation, or anything else."""
+    inputs: Sequence[object]
     outputs: list[str]
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""
-    """What the file calls it; the same, if left out."""
+    """The file's name; the same, if left out."""
 
     @property
     def called(self) -> str:
+        """The name for messages."""
         return self.label or self.name
 
 
@@ -57,7 +57,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class Hidden:
-    """The hidden states of several recurrent layers, of which the last is what the layers put out."""
+    """The hidden states of several recurrent layers; the last layer's is their output."""
 
     signal: Signal
     layers: int
@@ -69,9 +69,9 @@ class State:
 
     changed_by: str = ""
     is_new: bool = False
-    """Whether it is what a recurrent layer returns."""
+    """Whether a recurrent layer returned it."""
     part: int | None = None
-    """Which of the hidden and the cell state it is, in this order, as far as the file says."""
+    """0 for the hidden state, 1 for the cell state, None where the file does not say."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ _KEEP_STATES = frozenset(["split", "expand", "index", "parts", *ARRANGEMENTS])
 
 
 class Recogniser:
-    """Follows operations in the order in which they run.
+    """Recogniser that follows operations in the order in which they run.
 
     Args:
-        input_name: The signal.
+        input_name: Name of the signal.
         axes: Its axes.
         width: Its number of features, where the file says so.
         states: The states that it takes, each as an input of its own, hidden state first.
@@ -99,11 +99,11 @@ class Recogniser:
     def __init__(self, input_name: str, axes: Axes, width: int | None = None, states: Sequence[str] = ()):
         self._values: dict[str, Any] = {input_name: Signal(0, axes, width)}
         self._values |= {name: State(part=i if len(states) > 1 else None) for i, name in enumerate(states)}
-        self._steps: list[tuple[str, Any]] = []
+        self._steps: list[Step] = []
         self._kinds: set[str] = set()
 
-    def resolve(self, value: Any) -> Any:
-        """What a reference refers to; everything else is itself."""
+    def resolve(self, value: object) -> Any:
+        """Return the value of a reference; anything else as it is."""
         if isinstance(value, Ref):
             return self._values.get(value.name, State())
         if isinstance(value, (list, tuple)):
@@ -111,7 +111,7 @@ class Recogniser:
         return value
 
     def run(self, op: Op) -> None:
-        """Follow one operation.
+        """Process one operation.
 
         Raises:
             NotRecognised: It is a layer that is not known, or used in a way that is not known.
@@ -122,7 +122,7 @@ class Recogniser:
         self._values.update(zip(op.outputs, results, strict=False))
 
     def forget(self, names: list[str], reason: str) -> None:
-        """Take values for not known."""
+        """Mark values as not known."""
         self._values.update(dict.fromkeys(names, Unknown(reason)))
 
     def _results(self, op: Op, inputs: list[Any]) -> list[Any]:
@@ -154,20 +154,21 @@ class Recogniser:
             return [_arranged(op, inputs) if arranges else self._elementwise(op, inputs)]
         return [_without_signal(op, inputs, flat)]
 
-    def _joined_states(self, op: Op, values: list[Any]) -> State | Unknown:
+    def _joined_states(self, op: Op, values: Sequence[object]) -> State | Unknown:
         states = [value for value in values if isinstance(value, (Signal, Hidden, State))]
         if all(self._is_new_state(value) for value in states):
             return State(is_new=True)
-        return State() if all(value == State(part=value.part) for value in states) else _not_known(op)  # type: ignore[union-attr]
+        is_given = all(isinstance(value, State) and value == State(part=value.part) for value in states)
+        return State() if is_given else _not_known(op)
 
-    def _is_new_state(self, value: Any) -> bool:
-        """Whether a value is what recurrent layers return, as it is."""
+    def _is_new_state(self, value: object) -> bool:
+        """Return whether a value is the state that recurrent layers return, unchanged."""
         if isinstance(value, Signal):
-            is_recurrent = value.origin > 0 and self._steps[value.origin - 1][0] == "recurrent"
+            is_recurrent = value.origin > 0 and isinstance(self._steps[value.origin - 1], Recurrent)
             return is_recurrent and value.value is elementwise.PLAIN
         return isinstance(value, Hidden) or (isinstance(value, State) and value.is_new and not value.changed_by)
 
-    def _linear(self, op: Op, inputs: list[Any]) -> Signal:
+    def _linear(self, op: Op, inputs: Sequence[object]) -> Signal:
         signal, weight, bias = inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None
         if not isinstance(signal, Signal) or not isinstance(weight, np.ndarray) or weight.ndim != 2:
             raise NotRecognised(f"'{op.called}' is not a linear layer of the signal with constant weights")
@@ -181,10 +182,10 @@ class Recogniser:
         if bias.size not in (1, len(weight)):
             raise NotRecognised(f"'{op.called}' has {bias.size} biases for {len(weight)} units")
         self._settle(op, signal, weight.shape[1])
-        self._steps.append(("dense", (weight, np.broadcast_to(bias, len(weight)))))
+        self._steps.append(Dense(weight, np.broadcast_to(bias, len(weight))))
         return Signal(len(self._steps), (*signal.axes[:-1], FEATURES), len(weight))
 
-    def _recurrent(self, op: Op, inputs: list[Any]) -> list[Any]:
+    def _recurrent(self, op: Op, inputs: Sequence[object]) -> list[Any]:
         layers: list[Recurrent] = op.attributes["layers"]
         signal, states = inputs[0], inputs[1:]
         if not isinstance(signal, Signal):
@@ -198,12 +199,12 @@ class Recogniser:
             raise NotRecognised(f"'{op.called}' takes its input, with axes {_text(signal.axes)}, for a sequence")
         self._settle(op, signal, layers[0].weight_ih.shape[1])
         self._kinds.add(op.name)
-        self._steps += [("recurrent", layer) for layer in layers]
+        self._steps += layers
         result = Signal(len(self._steps), tuple(op.attributes.get("axes", wanted)), layers[-1].hidden)
         last = replace(result, axes=(1, BATCH, FEATURES))
         return [result, last if len(layers) == 1 else Hidden(last, len(layers)), State(is_new=True)]
 
-    def _elementwise(self, op: Op, inputs: list[Any]) -> Signal | Unknown:
+    def _elementwise(self, op: Op, inputs: Sequence[object]) -> Signal | Unknown:
         signals = [value for value in inputs if isinstance(value, Signal)]
         if op.name not in elementwise.OPERATIONS:
             return _not_known(op)
@@ -232,7 +233,7 @@ class Recogniser:
         return Signal(signals[0].origin, axes, width, value)
 
     def _settle(self, op: Op, signal: Signal, width: int) -> None:
-        """Take down what stands between the last layer and the next, of ``width`` inputs."""
+        """Add the steps between the last layer and the next, of ``width`` inputs."""
         if signal.origin != len(self._steps):
             raise NotRecognised("a layer is used twice: skip connections are not known")
         if signal.width not in (None, width) or not signal.axes or signal.axes[-1] not in (FEATURES, width):
@@ -246,12 +247,12 @@ class Recogniser:
             raise NotRecognised(f"'{part}' between two layers is not part of a known activation")
         for activation, scale, shift in steps:
             if activation is not None:
-                self._steps.append(("activation", (activation, width)))
+                self._steps.append(Activated(activation, width))
             if not (np.all(np.equal(scale, 1.0)) and np.all(np.equal(shift, 0.0))):
-                self._steps.append(("scale", (np.broadcast_to(scale, width), np.broadcast_to(shift, width))))
+                self._steps.append(Scale(np.broadcast_to(scale, width), np.broadcast_to(shift, width)))
 
-    def finish(self, output: Any, new_states: list[Any]) -> Network:
-        """The network that ends in ``output``, and in ``new_states`` if it is recurrent.
+    def finish(self, output: object, new_states: Sequence[object]) -> Network:
+        """Return the network that ends in ``output``, and in ``new_states`` if it is recurrent.
 
         Raises:
             NotRecognised: It is not a known network.
@@ -276,7 +277,7 @@ class Recogniser:
         if self._kinds and (is_swapped or not all(self._is_new_state(state) for state in returned)):
             raise NotRecognised("the new state that it returns is not that of its recurrent layers")
         with np.errstate(all="ignore"):
-            dense, recurrent = assembled(self._steps)
+            dense, recurrent = assemble(self._steps)
         return Network(next(iter(self._kinds), "mlp"), tuple(dense), tuple(recurrent))
 
 
@@ -284,8 +285,8 @@ def _text(axes: Axes) -> str:
     return f"({', '.join(str(label) for label in axes)})"
 
 
-def _sizes(value: Any, axis: Any = None) -> Any:
-    """The size of one axis, or of all; a `State` where it is not known."""
+def _sizes(value: object, axis: object = None) -> Any:
+    """Return the size of one axis, or of all; a `State` where it is not known."""
     if not isinstance(value, Signal):
         return State()
     try:
@@ -297,7 +298,7 @@ def _sizes(value: Any, axis: Any = None) -> Any:
 
 
 def _along_features(constant: np.ndarray, axes: Axes, width: int | None) -> np.ndarray | None:
-    """A constant that has one entry, or one per feature, as a flat array."""
+    """Return a constant of one entry, or of one per feature, as a flat array; None for any other."""
     long = [axis for axis in range(-constant.ndim, 0) if constant.shape[axis] != 1]
     if constant.dtype.kind not in "fi" or constant.size == 0:
         return None
@@ -311,7 +312,7 @@ def _not_known(op: Op) -> Unknown:
     return Unknown(f"operation '{op.called}' is not known")
 
 
-def _arranged(op: Op, inputs: list[Any]) -> Signal | Unknown:
+def _arranged(op: Op, inputs: Sequence[object]) -> Signal | Unknown:
     signal, *arguments = [value.tolist() if isinstance(value, np.ndarray) else value for value in inputs]
     if not isinstance(signal, Signal):
         return _not_known(op)
@@ -325,8 +326,8 @@ def _arranged(op: Op, inputs: list[Any]) -> Signal | Unknown:
     return replace(signal, axes=axes)
 
 
-def _as_selection(at: Any, axis: Any) -> tuple[str, list[Any]]:
-    """Entries of an axis by index: one of them, or a list with one in it."""
+def _as_selection(at: object, axis: object) -> tuple[str, list[Any]]:
+    """Return an indexing as a selection: of one entry, or of a list with one in it."""
     if isinstance(at, int):
         return "select", [axis, at]
     if not isinstance(at, list) or len(at) != 1 or not isinstance(at[0], int):
@@ -334,8 +335,8 @@ def _as_selection(at: Any, axis: Any) -> tuple[str, list[Any]]:
     return "slice", [axis, at[0], None if at[0] == -1 else at[0] + 1]
 
 
-def _hidden_part(op: Op, hidden: Hidden, arguments: list[Any]) -> Any:
-    """The last layer's hidden state, where an operation picks it out of all of them."""
+def _hidden_part(op: Op, hidden: Hidden, arguments: Sequence[object]) -> Any:
+    """Return the last layer's hidden state, where an operation picks it out of all of them."""
     if op.name == "same":
         return hidden
     if op.name == "select" and arguments[0] in (0, -3) and arguments[1] in (-1, hidden.layers - 1):
@@ -343,8 +344,8 @@ def _hidden_part(op: Op, hidden: Hidden, arguments: list[Any]) -> Any:
     return State("" if op.name in _KEEP_STATES else op.called, is_new=True)
 
 
-def _without_signal(op: Op, inputs: list[Any], flat: list[Any]) -> Any:
-    """An operation on constants, sizes and states alone."""
+def _without_signal(op: Op, inputs: Sequence[object], flat: Sequence[object]) -> Any:
+    """Return the result of an operation on constants, sizes and states alone."""
     first = inputs[0] if inputs else None
     if isinstance(first, State) and op.name in _KEEP_STATES:
         return first
@@ -352,11 +353,11 @@ def _without_signal(op: Op, inputs: list[Any], flat: list[Any]) -> Any:
         return State(op.called)
     if op.name == "expand":
         return State("" if isinstance(first, np.ndarray) and not np.any(first) else op.called)
-    result = folded(op.name, inputs, op.attributes)
+    result = _fold_constants(op.name, inputs, op.attributes)
     return State(op.called) if result is None else result
 
 
-def _check_states(op: Op, states: list[Any]) -> None:
+def _check_states(op: Op, states: Sequence[object]) -> None:
     """Refuse a recurrent layer that starts from anything but its own state or zero."""
     for state in states:
         if isinstance(state, State) and state.changed_by:
@@ -367,3 +368,63 @@ def _check_states(op: Op, states: list[Any]) -> None:
     parts = [state.part for state in states if isinstance(state, State)]
     if parts in ([1, 0], [0, 0], [1, 1]):
         raise NotRecognised(f"'{op.called}' takes hidden and cell state for each other")
+
+
+_ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "add": lambda x, y, alpha=1: x + alpha * y,
+    "sub": lambda x, y, alpha=1: x - alpha * y,
+    "rsub": lambda x, y, alpha=1: y - alpha * x,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "neg": lambda x: -x,
+    "abs": np.abs,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "reciprocal": lambda x: 1.0 / x,
+    "pow": lambda x, y: x**y,
+}
+
+_CONSTANT_ARRANGEMENTS: dict[str, Callable[..., np.ndarray]] = {
+    "unsqueeze": lambda array, at: np.expand_dims(array, tuple(at) if isinstance(at, list) else at),
+    "squeeze": lambda array, at=None: np.squeeze(array, tuple(at) if isinstance(at, list) else at),
+    "permute": lambda array, order: np.transpose(array, order),
+    "transpose": np.swapaxes,
+    "t": np.transpose,
+    "reshape": lambda array, shape, *unused: np.reshape(array, [int(length) for length in shape]),
+}
+
+
+def _fold_constants(name: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
+    """Return the result of an operation on constants and sizes alone, or None where it is not known."""
+    first = inputs[0] if inputs else None
+    is_shape = isinstance(first, (list, str, int))
+    if name == "same":
+        return first
+    try:
+        if name == "cast":
+            return first if is_shape else np.asarray(first).astype(attributes["dtype"])
+        if name == "cat":
+            return [length for part in inputs for length in np.ravel(part).tolist()]
+        if name == "index" and isinstance(first, list):
+            return [first[int(i)] for i in inputs[1]] if np.ndim(inputs[1]) else first[int(inputs[1])]
+        if name in ("squeeze", "unsqueeze") and is_shape:
+            return first if isinstance(first, list) else [first]
+        if name in _CONSTANT_ARRANGEMENTS and isinstance(first, np.ndarray):
+            return _CONSTANT_ARRANGEMENTS[name](first, *inputs[1:])
+        return _calculated(name, inputs, attributes)
+    except (TypeError, ValueError, IndexError):  # arguments that do not fit
+        return None
+
+
+def _calculated(name: str, inputs: Sequence[object], attributes: Mapping[str, Any]) -> np.ndarray | None:
+    """Return arithmetic in 64 bits. Whole numbers alone are left out: formats divide them differently."""
+    numbers = [np.asarray(value) for value in inputs]
+    if name not in _ARITHMETIC or not all(number.dtype.kind in "fi" for number in numbers):
+        return None
+    size = math.prod(np.broadcast_shapes(*(number.shape for number in numbers)))
+    if all(number.dtype.kind == "i" for number in numbers) or size > max(number.size for number in numbers):
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(_ARITHMETIC[name](*numbers, **attributes), np.float64)

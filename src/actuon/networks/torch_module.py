@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs through PyTorch, stage by stage, a network that was not recognised."""
+"""Networks that were not recognised: PyTorch runs them, stage by stage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
 from ..errors import ParameterError
-from .feeding import Feeding
+from ..kernel.state import State
 from .formats import torch as torch_files
+from .inputs import InputSpec
+
+if TYPE_CHECKING:
+    import torch
 
 
 class NeuralModule:
@@ -20,12 +25,12 @@ class NeuralModule:
         module: Called with ``(N, features)``, or with ``(N, 1, features)`` and its state.
         kind: ``"mlp"``, ``"lstm"`` or ``"gru"``.
         steps: History steps that an MLP sees, 0 = now.
-        feeding: Its columns and scales.
+        spec: Its columns and scales.
     """
 
-    def __init__(self, module: Any, kind: str, steps: tuple[int, ...], feeding: Feeding):
+    def __init__(self, module: torch.nn.Module, kind: str, steps: tuple[int, ...], spec: InputSpec):
         self.module = module
-        self._kind, self._steps, self._feeding = kind, steps, feeding
+        self._kind, self._steps, self._spec = kind, steps, spec
         self._layers, self._hidden = 0, 0
         self.rows = self._state_rows()
         """Names of the state arrays, and how many rows of N each has."""
@@ -33,7 +38,7 @@ class NeuralModule:
     def _state_rows(self) -> dict[str, int]:
         if self._kind == "mlp":
             count = max(self._steps)
-            return dict.fromkeys(self._feeding.histories(), count) if count else {}
+            return dict.fromkeys(self._spec.histories(), count) if count else {}
         weights = {n: p for n, p in self.module.named_parameters() if ".weight_hh_l" in f".{n}"}
         if not weights:
             raise ParameterError("it has no recurrent weights that say its state's size")
@@ -41,7 +46,9 @@ class NeuralModule:
         rows = self._layers * self._hidden
         return {"hidden": rows, "cell": rows} if self._kind == "lstm" else {"hidden": rows}
 
-    def run(self, signals: Mapping[str, tuple[wp.array, wp.array]], forces: wp.array, state: Any, pending: Any) -> None:
+    def run(
+        self, signals: Mapping[str, tuple[wp.array, wp.array]], forces: wp.array, state: State | None, pending: State
+    ) -> None:
         """Compute efforts into ``forces``, and the new state into ``pending``.
 
         Args:
@@ -53,28 +60,30 @@ class NeuralModule:
         torch = torch_files.import_torch("running an unrecognised network")
         dtype = next((p.dtype for p in self.module.parameters()), torch.float32)
         with torch.inference_mode():
-            columns = [self._column(column, signals) for column in self._feeding.columns]
+            columns = [self._column(column, signals) for column in self._spec.columns]
             if self._kind == "mlp":
                 effort = self.module(self._with_past(torch, columns, state, pending).to(dtype))
             else:
                 x = torch.stack([self._scaled(i, column) for i, column in enumerate(columns)], dim=1)[:, None]
                 effort = self._recur(x.to(dtype), state, pending)
-            effort = effort.reshape(len(forces)) * self._feeding.effort_scale + self._feeding.effort_mean
+            effort = effort.reshape(len(forces)) * self._spec.effort_scale + self._spec.effort_mean
             if "feedforward" in signals:
                 effort = effort + _gathered(*signals["feedforward"])
             wp.to_torch(forces).copy_(effort)
 
     def _column(self, column: str, signals: Mapping[str, tuple[wp.array, wp.array]]) -> Any:
-        first, *less = (_gathered(*signals[name]) for name in self._feeding.signals(column))
+        first, *less = (_gathered(*signals[name]) for name in self._spec.signals(column))
         return first - less[0] if less else first
 
-    def _scaled(self, i: int, values: Any) -> Any:
-        return (values - self._feeding.means[i]) * self._feeding.scales[i]
+    def _scaled(self, i: int, values: torch.Tensor) -> Any:
+        return (values - self._spec.means[i]) * self._spec.scales[i]
 
-    def _with_past(self, torch: Any, columns: Sequence[Any], state: Any, pending: Any) -> Any:
-        """Inputs of an MLP, shape (N, features)."""
+    def _with_past(
+        self, torch: ModuleType, columns: Sequence[torch.Tensor], state: State | None, pending: State
+    ) -> Any:
+        """Return the inputs of an MLP, shape (N, features), and write the new history."""
         inputs = []
-        for i, (name, now) in enumerate(zip(self._feeding.histories(), columns, strict=True)):
+        for i, (name, now) in enumerate(zip(self._spec.histories(), columns, strict=True)):
             rows = now[None]
             if state is not None:
                 rows = torch.cat([rows, wp.to_torch(getattr(state, name))])
@@ -82,7 +91,7 @@ class NeuralModule:
             inputs.append(self._scaled(i, rows[list(self._steps)].T))
         return torch.cat(inputs, dim=1)
 
-    def _recur(self, x: Any, state: Any, pending: Any) -> Any:
+    def _recur(self, x: torch.Tensor, state: State | None, pending: State) -> Any:
         n = len(x)
         shape = (self._layers, self._hidden, n)
         before = (wp.to_torch(getattr(state, name)).reshape(shape).permute(0, 2, 1) for name in self.rows)

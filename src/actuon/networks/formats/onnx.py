@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...errors import MissingExtraError, ParameterError, listed
+from ..activations import Activation, FloatArray
 from ..axes import BATCH, EITHER, FEATURES, Axes
-from ..model import Activation, Network, NotRecognised, Recurrent
+from ..network import Network, NotRecognised, Recurrent
 from ..recognise import Op, Recogniser, Ref
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, TensorProto, ValueInfoProto
 
 _LARGEST_FILE = 512 * 1024 * 1024
 
@@ -42,7 +49,8 @@ _TO_ONNX_GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
 _FROM_ONNX_GATES = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2)}
 
 
-def import_onnx(purpose: str) -> Any:
+def _import_onnx(purpose: str) -> Any:
+    """Import ``onnx``, or say what needs it."""
     try:
         import onnx
         import onnx.numpy_helper
@@ -53,7 +61,7 @@ def import_onnx(purpose: str) -> Any:
 
 def load(path: Path) -> Any:
     """Parse the file; nothing outside it is read."""
-    onnx = import_onnx(f"reading '{path.name}'")
+    onnx = _import_onnx(f"reading '{path.name}'")
     if path.stat().st_size > _LARGEST_FILE:
         raise ParameterError(
             f"'{path}' has {path.stat().st_size} bytes; actuator networks have at most {_LARGEST_FILE}"
@@ -67,20 +75,21 @@ def load(path: Path) -> Any:
     return model
 
 
-def properties(model: Any) -> dict[str, str]:
+def properties(model: ModelProto) -> dict[str, str]:
+    """Return the metadata entries of a model."""
     return {entry.key: entry.value for entry in model.metadata_props}
 
 
-def read(model: Any, path: Path, names: Mapping[str, Any]) -> Network:
+def read(model: ModelProto, path: Path, names: Mapping[str, str]) -> Network:
     """Recognise the model by its graph.
 
     Args:
         model: As `load` returns it.
         path: Its file, for errors.
-        names: What it calls its inputs and outputs, of `metadata.GRAPH_NAMES`; otherwise the first are the signal and
-            the effort.
+        names: Names of its inputs and outputs, by `inputs.GRAPH_NAMES`. Without them, the first are the signal and the
+            effort.
     """
-    onnx = import_onnx("reading an ONNX file")
+    onnx = _import_onnx("reading an ONNX file")
     constants: dict[str, Any] = {}
     for tensor in model.graph.initializer:
         constants[tensor.name] = _array(onnx, tensor, path)
@@ -108,8 +117,10 @@ def read(model: Any, path: Path, names: Mapping[str, Any]) -> Network:
     return recogniser.finish(effort, new_states)
 
 
-def _ordered(path: Path, values: Sequence[Any], names: Mapping[str, Any], keys: tuple[str, ...]) -> list[Any]:
-    """Inputs or outputs of a graph, those first that the metadata names, in the order of ``keys``."""
+def _ordered(
+    path: Path, values: Sequence[ValueInfoProto], names: Mapping[str, str], keys: tuple[str, ...]
+) -> list[Any]:
+    """Return inputs or outputs of a graph, those first that the metadata names, in the order of ``keys``."""
     by_name = {value.name: value for value in values}
     named = []
     for key in keys:
@@ -123,8 +134,8 @@ def _ordered(path: Path, values: Sequence[Any], names: Mapping[str, Any], keys: 
     return [*named, *rest] if keys[0] in names else [*rest[:1], *named, *rest[1:]]
 
 
-def _axes(value: Any, is_recurrent: bool) -> tuple[Axes, int | None]:
-    """The axes of the graph's input and its number of features, as far as it says."""
+def _axes(value: ValueInfoProto, is_recurrent: bool) -> tuple[Axes, int | None]:
+    """Return the axes of the graph's input and its number of features, as far as the graph says."""
     shape = value.type.tensor_type
     lengths = [dim.dim_value for dim in shape.shape.dim] if shape.HasField("shape") else []
     width = lengths[-1] or None if lengths else None
@@ -139,7 +150,7 @@ def _axes(value: Any, is_recurrent: bool) -> tuple[Axes, int | None]:
     raise NotRecognised(f"its input has {len(lengths)} axes; must be (DOFs, features)")
 
 
-def _array(onnx: Any, tensor: Any, path: Path) -> np.ndarray:
+def _array(onnx: ModuleType, tensor: TensorProto, path: Path) -> np.ndarray:
     if tensor.external_data or tensor.data_location == onnx.TensorProto.EXTERNAL:
         raise ParameterError(
             f"'{path}': tensor '{tensor.name}' lies in another file; save the network with its weights inside, as "
@@ -157,10 +168,12 @@ def _array(onnx: Any, tensor: Any, path: Path) -> np.ndarray:
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
-def _translate(onnx: Any, kind: str, inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -> Iterator[Op]:
-    """One node as operations of ours; mostly one."""
+def _translate(
+    onnx: ModuleType, kind: str, inputs: Sequence[Any], outputs: list[str], attributes: Mapping[str, Any]
+) -> Iterator[Op]:
+    """Translate one node into operations, mostly one."""
 
-    def op(name: str, arguments: list[Any], **named: Any) -> Op:
+    def op(name: str, arguments: Sequence[object], **named: object) -> Op:
         return Op(name, arguments, outputs, named, kind)
 
     first = inputs[0] if inputs else None
@@ -213,19 +226,19 @@ def _translate(onnx: Any, kind: str, inputs: list[Any], outputs: list[str], attr
         yield Op(f"{kind} with {', '.join(sorted(attributes))}" if attributes else kind, inputs, outputs)
 
 
-def _is_false(value: Any) -> bool:
+def _is_false(value: object) -> bool:
     return value is None or (isinstance(value, np.ndarray) and not np.any(value))
 
 
-def _dtype(onnx: Any, number: int) -> Any:
+def _dtype(onnx: ModuleType, number: int) -> Any:
     try:
         return onnx.helper.tensor_dtype_to_np_dtype(number)
     except KeyError as error:
         raise NotRecognised(f"'Cast' to a type {number} that is not known") from error
 
 
-def _slices(inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -> Iterator[Op]:
-    """A slice along several axes, as one after the other."""
+def _slices(inputs: Sequence[Any], outputs: list[str], attributes: Mapping[str, Any]) -> Iterator[Op]:
+    """Translate a slice along several axes into one after the other."""
     given = dict(zip(("starts", "ends", "axes", "steps"), inputs[1:], strict=False)) or attributes
     starts, ends, axes, steps = (given.get(name) for name in ("starts", "ends", "axes", "steps"))
     if any(isinstance(part, Ref) for part in given.values()) or starts is None or ends is None:
@@ -240,7 +253,7 @@ def _slices(inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -
         yield Op("slice", [source, *bounds], [name], {}, "Slice")
 
 
-def _recurrent(kind: str, inputs: list[Any], outputs: list[str], attributes: dict[str, Any]) -> Op:
+def _recurrent(kind: str, inputs: Sequence[Any], outputs: list[str], attributes: Mapping[str, Any]) -> Op:
     signal, weight, recurrence, bias, lengths, *rest = [*inputs, *[None] * 8][:8]
     states, peepholes = rest[:-1], rest[-1]
     usual = [b"Sigmoid", b"Tanh", b"Tanh"] if kind == "lstm" else [b"Sigmoid", b"Tanh"]
@@ -267,82 +280,96 @@ def _recurrent(kind: str, inputs: list[Any], outputs: list[str], attributes: dic
     return Op(kind, [signal, *states], outputs, named, kind.upper())
 
 
-def content(network: Network, metadata: str) -> bytes:
-    """A network as an ONNX file, with its metadata as one JSON property."""
-    onnx = import_onnx("writing an ONNX file")
-    helper = onnx.helper
-    nodes, weights = [], []
+class _GraphWriter:
+    """Nodes and weights of an ONNX graph that is being written."""
 
-    def constant(name: str, value: np.ndarray, dtype: Any = np.float32) -> str:
-        weights.append(onnx.numpy_helper.from_array(np.ascontiguousarray(value, dtype=dtype), name))
+    def __init__(self) -> None:
+        self._onnx = _import_onnx("writing an ONNX file")
+        self._nodes: list[Any] = []
+        self._weights: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def input(self, name: str, shape: Sequence[str | int]) -> str:
+        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, self._onnx.TensorProto.FLOAT, shape))
         return name
 
-    flow = "input"
-    inputs = [helper.make_tensor_value_info("input", onnx.TensorProto.FLOAT, ["N", network.inputs])]
-    outputs = [helper.make_tensor_value_info("effort", onnx.TensorProto.FLOAT, ["N", 1])]
-    if network.recurrent:
-        nodes.append(
-            helper.make_node("Unsqueeze", [flow, constant("time_axis", np.array([0]), np.int64)], ["sequence"])
-        )
-        flow = "sequence"
-    states = ("hidden", "cell") if network.kind == "lstm" else ("hidden",)
-    for i, layer in enumerate(network.recurrent):
-        order = list(_TO_ONNX_GATES[network.kind])
-        gates = len(order)
+    def output(self, name: str, shape: Sequence[str | int]) -> str:
+        self._outputs.append(self._onnx.helper.make_tensor_value_info(name, self._onnx.TensorProto.FLOAT, shape))
+        return name
 
-        def arranged(array: np.ndarray, order: list[int] = order, gates: int = gates) -> np.ndarray:
-            return array.reshape(gates, -1, *array.shape[1:])[order].reshape(array.shape)
+    def constant(self, name: str, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> str:
+        self._weights.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(value, dtype=dtype), name))
+        return name
 
-        names = [flow, constant(f"W{i}", arranged(layer.weight_ih)[None])]
-        names += [constant(f"R{i}", arranged(layer.weight_hh)[None])]
-        names += [constant(f"B{i}", np.concatenate([arranged(layer.bias_ih), arranged(layer.bias_hh)])[None]), ""]
-        names += [f"{state}_{i}" for state in states]
-        extra = {"linear_before_reset": 1} if network.kind == "gru" else {}
-        results = [f"Y{i}", *(f"next_{state}_{i}" for state in states)]
-        nodes.append(helper.make_node(network.kind.upper(), names, results, hidden_size=layer.hidden, **extra))
-        nodes.append(
-            helper.make_node("Squeeze", [f"Y{i}", constant(f"direction_{i}", np.array([1]), np.int64)], [f"out{i}"])
-        )
-        flow = f"out{i}"
-        shape = [1, "N", layer.hidden]
-        inputs += [helper.make_tensor_value_info(f"{s}_{i}", onnx.TensorProto.FLOAT, shape) for s in states]
-        outputs += [helper.make_tensor_value_info(f"next_{s}_{i}", onnx.TensorProto.FLOAT, shape) for s in states]
+    def node(self, kind: str, inputs: Sequence[str], *outputs: str, **attributes: object) -> str:
+        """Add a node, and return the name of its first output."""
+        self._nodes.append(self._onnx.helper.make_node(kind, inputs, outputs, **attributes))
+        return outputs[0]
+
+    def content(self, metadata: str) -> bytes:
+        helper = self._onnx.helper
+        graph = helper.make_graph(self._nodes, "actuator_network", self._inputs, self._outputs, self._weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+        helper.set_model_props(model, {"metadata": metadata})
+        self._onnx.checker.check_model(model)
+        return model.SerializeToString()
+
+
+def content(network: Network, metadata: str) -> bytes:
+    """Return a network as an ONNX file, with its metadata as one JSON property."""
+    graph = _GraphWriter()
+    flow = graph.input("input", ["N", network.inputs])
+    effort = graph.output("effort", ["N", 1])
     if network.recurrent:
-        nodes.append(helper.make_node("Squeeze", [flow, "time_axis"], ["features"]))
-        flow = "features"
+        flow = graph.node("Unsqueeze", [flow, graph.constant("time_axis", [0], np.int64)], "sequence")
+        for i, layer in enumerate(network.recurrent):
+            flow = _write_recurrent(graph, network.kind, i, layer, flow)
+        flow = graph.node("Squeeze", [flow, "time_axis"], "features")
     for i, dense in enumerate(network.dense):
-        names = [flow, constant(f"weight{i}", dense.weight), constant(f"bias{i}", dense.bias)]
-        nodes.append(helper.make_node("Gemm", names, [f"z{i}"], transB=1))
-        flow = _write_activation(helper, nodes, constant, dense.activation, f"z{i}", f"y{i}")
-    nodes.append(helper.make_node("Identity", [flow], ["effort"]))
-    graph = helper.make_graph(nodes, "actuator_network", inputs, outputs, weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
-    helper.set_model_props(model, {"metadata": metadata})
-    onnx.checker.check_model(model)
-    return model.SerializeToString()
+        names = [flow, graph.constant(f"weight{i}", dense.weight), graph.constant(f"bias{i}", dense.bias)]
+        flow = _write_activation(graph, dense.activation, graph.node("Gemm", names, f"z{i}", transB=1), f"y{i}")
+    graph.node("Identity", [flow], effort)
+    return graph.content(metadata)
 
 
-def _write_activation(
-    helper: Any, nodes: list[Any], constant: Any, activation: Activation, source: str, target: str
-) -> str:
+def _write_recurrent(graph: _GraphWriter, kind: str, i: int, layer: Recurrent, flow: str) -> str:
+    order = list(_TO_ONNX_GATES[kind])
+    states = ("hidden", "cell") if kind == "lstm" else ("hidden",)
+    shape: list[str | int] = [1, "N", layer.hidden]
+
+    def arranged(array: FloatArray) -> FloatArray:
+        return array.reshape(len(order), -1, *array.shape[1:])[order].reshape(array.shape)
+
+    names = [
+        flow,
+        graph.constant(f"W{i}", arranged(layer.weight_ih)[None]),
+        graph.constant(f"R{i}", arranged(layer.weight_hh)[None]),
+        graph.constant(f"B{i}", np.concatenate([arranged(layer.bias_ih), arranged(layer.bias_hh)])[None]),
+        "",  # lengths of sequences
+        *(graph.input(f"{state}_{i}", shape) for state in states),
+    ]
+    results = [f"Y{i}", *(graph.output(f"next_{state}_{i}", shape) for state in states)]
+    options = {"linear_before_reset": 1} if kind == "gru" else {}
+    out = graph.node(kind.upper(), names, *results, hidden_size=layer.hidden, **options)
+    return graph.node("Squeeze", [out, graph.constant(f"direction_{i}", [1], np.int64)], f"out{i}")
+
+
+def _write_activation(graph: _GraphWriter, activation: Activation, source: str, target: str) -> str:
     name = activation.name
     if name == "identity":
         return source
     if name == "silu":
-        nodes.append(helper.make_node("Sigmoid", [source], [f"{target}_gate"]))
-        nodes.append(helper.make_node("Mul", [source, f"{target}_gate"], [target]))
-    elif name == "clamp":
+        return graph.node("Mul", [source, graph.node("Sigmoid", [source], f"{target}_gate")], target)
+    if name == "clamp":
         bounds = [("low", activation.parameter), ("high", activation.upper)]
-        names = [constant(f"{target}_{side}", np.array(x)) if np.isfinite(x) else "" for side, x in bounds]
-        nodes.append(helper.make_node("Clip", [source, *names], [target]))
-    elif name == "softplus":
-        beta = constant(f"{target}_beta", np.array(activation.parameter))
-        nodes.append(helper.make_node("Mul", [source, beta], [f"{target}_scaled"]))
-        nodes.append(helper.make_node("Softplus", [f"{target}_scaled"], [f"{target}_soft"]))
-        nodes.append(helper.make_node("Div", [f"{target}_soft", beta], [target]))
-    else:
-        attributes: dict[str, Any] = {"alpha": activation.parameter} if name in ("leaky_relu", "elu") else {}
-        if name == "gelu_tanh":
-            attributes["approximate"] = "tanh"
-        nodes.append(helper.make_node(_WRITTEN[name], [source], [target], **attributes))
-    return target
+        names = [graph.constant(f"{target}_{side}", x) if math.isfinite(x) else "" for side, x in bounds]
+        return graph.node("Clip", [source, *names], target)
+    if name == "softplus":
+        beta = graph.constant(f"{target}_beta", activation.parameter)
+        soft = graph.node("Softplus", [graph.node("Mul", [source, beta], f"{target}_scaled")], f"{target}_soft")
+        return graph.node("Div", [soft, beta], target)
+    attributes: dict[str, Any] = {"alpha": activation.parameter} if name in ("leaky_relu", "elu") else {}
+    if name == "gelu_tanh":
+        attributes["approximate"] = "tanh"
+    return graph.node(_WRITTEN[name], [source], target, **attributes)

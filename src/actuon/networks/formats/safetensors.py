@@ -1,20 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The safetensors format: a length, a JSON header, and raw tensors. Read as data, every size checked first."""
+"""The safetensors format: a length, a JSON header, and raw tensors. Read as data, every size checked first.
+
+A network is stored as weights by name, and an entry ``layout`` of the metadata for what the names alone do not say.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import struct
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat, TypeGuard
 
 import numpy as np
 
-from ...errors import ParameterError
+from ...errors import ActuonError, ParameterError
+from ..activations import Activation, FloatArray
+from ..inputs import whole_number
+from ..network import Dense, Network, Recurrent, check_network
 
 _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16}
 _LARGEST_HEADER = 16 * 1024 * 1024
+_RECURRENT = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
@@ -37,11 +45,11 @@ def read_header(path: Path) -> tuple[dict[str, Any], dict[str, str], int]:
     return header, header.pop("__metadata__", {}), 8 + length
 
 
-def read_tensors(path: Path) -> dict[str, np.ndarray]:
+def read_tensors(path: Path) -> dict[str, FloatArray]:
     """Return all tensors as float64."""
     header, _, start = read_header(path)
     available = path.stat().st_size - start
-    tensors: dict[str, np.ndarray] = {}
+    tensors: dict[str, FloatArray] = {}
     taken = 0
     with path.open("rb") as file:
         for name, entry in header.items():
@@ -61,12 +69,12 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _are_sizes(value: Any) -> bool:
+def _are_sizes(value: object) -> TypeGuard[list[int]]:
     return isinstance(value, list) and len(value) <= 8 and all(type(n) is int and 0 <= n < 2**40 for n in value)
 
 
-def content(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
-    """A file of float32 tensors and string metadata."""
+def tensor_content(tensors: dict[str, FloatArray], metadata: dict[str, str]) -> bytes:
+    """Return a file of float32 tensors and string metadata."""
     header: dict[str, Any] = {"__metadata__": metadata}
     blobs, offset = [], 0
     for name, tensor in tensors.items():
@@ -76,3 +84,55 @@ def content(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
         offset += len(blob)
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + b"".join(blobs)
+
+
+def read(path: Path, metadata: Mapping[str, Any]) -> Network:
+    """Build a network from named tensors and the ``layout`` entry that `save_network` writes."""
+    layout = metadata.get("layout")
+    if layout is None:
+        raise ParameterError(
+            f"'{path}': safetensors holds weights only; its metadata must have a 'layout', as save_network writes it"
+        )
+    tensors = read_tensors(path)
+    try:
+        recurrent = tuple(
+            Recurrent(*(tensors[f"recurrent.{i}.{name}"] for name in _RECURRENT))
+            for i in range(whole_number("layout.recurrent", layout["recurrent"], least=0))
+        )
+        dense = tuple(
+            Dense(tensors[f"dense.{i}.weight"], tensors[f"dense.{i}.bias"], _from_layout(*entry))
+            for i, entry in enumerate(layout["activations"])
+        )
+        network = Network(str(layout["kind"]), dense, recurrent)
+        check_network(network)
+        return network
+    except ActuonError as error:
+        raise ParameterError(f"'{path}': {error}") from error
+    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
+        raise ParameterError(f"'{path}': its tensors do not fit its layout {layout}: {error!r}") from error
+
+
+def content(network: Network, metadata: Mapping[str, Any]) -> bytes:
+    """Return a network as a file, with its metadata and layout as one JSON entry."""
+    tensors: dict[str, FloatArray] = {}
+    for i, layer in enumerate(network.recurrent):
+        tensors |= {f"recurrent.{i}.{name}": getattr(layer, name) for name in _RECURRENT}
+    for i, dense in enumerate(network.dense):
+        tensors |= {f"dense.{i}.weight": dense.weight, f"dense.{i}.bias": dense.bias}
+    activations = [_to_layout(dense.activation) for dense in network.dense]
+    layout = {"kind": network.kind, "recurrent": len(network.recurrent), "activations": activations}
+    return tensor_content(tensors, {"metadata": json.dumps({**metadata, "layout": layout})})
+
+
+def _to_layout(activation: Activation) -> list[Any]:
+    if activation.name != "clamp":
+        return [activation.name, activation.parameter]
+    return ["clamp", *(x if math.isfinite(x) else None for x in (activation.parameter, activation.upper))]
+
+
+def _from_layout(name: object, parameter: SupportsFloat, *upper: SupportsFloat) -> Activation:
+    if name != "clamp":
+        return Activation(str(name), float(parameter))
+    (high,) = upper
+    low = -math.inf if parameter is None else float(parameter)
+    return Activation("clamp", low, math.inf if high is None else float(high))
