@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all components share: declared parameters held as arrays, states, a law, and a kernel of their own.
+"""Base of all components: declared parameters held as arrays, states, a law, and a kernel of their own.
 
 A component with a ``law`` is fused into the actuator's kernel. A component without one brings kernels of its own (see
 `Component.run`); its actuator then runs stage by stage.
@@ -7,57 +7,53 @@ A component with a ``law`` is fused into the actuator's kernel. A component with
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import warp as wp
 
 from .. import arrays
-from ..declare.attribute import ParameterAttribute
 from ..declare.config import Config
-from ..declare.parameter import Field
+from ..declare.parameters import Field, ParameterOwner, Parameters, call_signature, with_arguments
 from ..declare.registry import ComponentKind, register_actuator_component, snake_case
 from ..errors import ArrayError, ParameterError, StateError, StructureError
-from ..kernel.alone import Given, run_alone
-from ..kernel.structure import Stage, without
+from ..kernel.chain import Law, Stage, custom_signal, without
+from ..kernel.run_stage import SignalArray, run_stage
+from ..kernel.state import Cells, Memory, State, Word
 from ..typing import DeviceLike
-from .describing import is_device_array, shown, signature as call_signature
-from .state import State
 
 _LARGEST_DT = 3.0e38
 
 
-@wp.func
-def limit(x: float, low: float, high: float):
-    """``x`` held between ``low`` and ``high``. NaN stays NaN, so that a broken state is not mistaken for a limit."""
-    return wp.where(x < low, low, wp.where(x > high, high, x))
+@dataclass(frozen=True)
+class Placement:
+    """Place of a component: the DOFs of an actuator, and its position in the chain."""
+
+    device: wp.Device
+    """Device of the actuator."""
+    num_dofs: int
+    """Number of DOFs, N."""
+    requires_grad: bool = False
+    """Whether parameters and states get gradients."""
+    in_engine: bool = False
+    """Whether an engine solves dry friction, and is to get what stages offer of it."""
+    behind_spring: bool = False
+    """Whether a transmission without a ``gear_ratio``, such as a spring, is before it."""
 
 
-@contextlib.contextmanager
-def unchanged_on_failure(components: Iterable[Component]) -> Iterator[None]:
-    """Give components their attributes back where the block raises."""
-    before = [(component, dict(vars(component))) for component in components]
-    try:
-        yield
-    except BaseException:
-        for component, attributes in before:
-            vars(component).clear()
-            vars(component).update(attributes)
-        raise
-
-
-class Component:
+class Component(ParameterOwner):
     """Base of everything an actuator is composed of: one stage of its chain."""
 
     kind: ClassVar[ComponentKind | None] = None
     """The place in the chain, set by the base of each kind."""
     config: ClassVar[type[Config] | None] = None
-    """The scalar config that declares the parameters. Where it names a ``schema``, robot files may carry it."""
+    """The scalar config with the same parameters. Where it names a ``schema``, robot files may carry it."""
     law: ClassVar[Any] = None
     """The equation, a ``@wp.func`` whose argument names say what it wants: signals, ``dt``, parameters, states."""
     STATES: ClassVar[tuple[str, ...] | Mapping[str, float | str]] = ()
@@ -83,65 +79,103 @@ class Component:
     SHARED_PARAMS: ClassVar[frozenset[str] | set[str]] = frozenset()
     """Parameters that all DOFs of a group share."""
     requires_grad: bool = False
-    """Whether parameters and states get gradients. Set by `Actuator`."""
+    """Whether parameters and states get gradients. Set by `bound`."""
     in_engine: bool = False
-    """Whether an engine solves dry friction, and is to get what stages offer of it. Set by `Actuator`."""
-    is_apart: bool = False
-    """Whether a transmission without a ``gear_ratio``, such as a spring, is before it. Set by `Actuator`."""
+    """Whether an engine solves dry friction, and is to get what stages offer of it. Set by `bound`."""
+    behind_spring: bool = False
+    """Whether a transmission without a ``gear_ratio``, such as a spring, is before it. Set by `bound`."""
 
     State = State
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...  # the parameters that a config declares
-
+    __signature__: ClassVar[inspect.Signature]
+    _declared_laws: ClassVar[tuple[Law, ...]] = ()
+    """The ``law``, with what it returns."""
     _returns: ClassVar[tuple[str, ...]] = ("effort",)
     """The signals that a law of this kind returns first."""
     _sees_sensed: ClassVar[bool] = False
     """Whether a law of this kind gets positions and velocities as sensors give them."""
     _own_kernel_methods: ClassVar[tuple[str, ...]] = ("run", "run_closing")
     _values: Any = MappingProxyType({})
+    _owned: frozenset[str] = frozenset()
+    """Parameters that were given as numbers, so that their arrays are the component's own."""
+    _hidden: frozenset[str] = frozenset()
+    """Optional parameters that are zero for all DOFs, and that nobody has seen: kernels do without them."""
     _num_actuators: int | None = None
     _revision: int = 0
     """Counts rebinding of parameter arrays, so that an actuator notices."""
     _listeners: tuple[Callable[[], None], ...] = ()
     """Functions that are called when a parameter was written."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        if "config" in cls.__dict__ and cls.config is not None:
-            cls.config.component = cls.config.__dict__.get("component") or cls  # not that of the config it extends
-            for name, declared in cls.config.declared().items():
-                if any(name in owner.__dict__ for owner in cls.__mro__ if getattr(owner, "config", None) is None):
-                    raise StructureError(f"{cls.config.__name__}.{name}: the name is taken by a method of components")
-                setattr(cls, name, ParameterAttribute(name, declared))
-            shared = {name for name, d in cls.config.declared().items() if d.shared}
-            cls.SHARED_PARAMS = frozenset(shared | set(cls.__dict__.get("SHARED_PARAMS", ())))
-            if "__init__" not in cls.__dict__:
-                cls.__signature__ = call_signature(cls.config)  # type: ignore[attr-defined]
+        own_config: type[Config] | None = cls.__dict__.get("config")
+        if own_config is not None:
+            own_config.component = own_config.__dict__.get("component") or cls  # not that of the config it extends
+        elif cls.config is not None and cls._declares_more_than(cls.config):
+            cls.config = None
+        if cls.config is not None:
+            cls._declared = cls.config.declared()
+        for name, declared in cls.declared().items():
+            cls._check_free(name)
+            if own_config is not None and inspect.getattr_static(cls, name, None) is not declared:
+                setattr(cls, name, declared)
+        shared = {name for name, declared in cls.declared().items() if declared.shared}
+        cls.SHARED_PARAMS = frozenset(shared | set(cls.SHARED_PARAMS))
+        cls.__signature__ = inspect.signature(functools.partial(cls.__init__, None))  # type: ignore[arg-type]
+        if cls.__init__ is Component.__init__:
+            cls.__signature__ = call_signature(cls.declared())
+            if cls.__doc__ is not None:
+                cls.__doc__ = with_arguments(cls.__doc__, cls.declared(), per_dof=True)
+        states = tuple(name for name in cls.reset_values() if name not in cls.CLOSING_STATES)
+        law = Law(cls.law, (*cls._returns, *cls.OUTPUTS), states)
+        cls._declared_laws = (law,) if cls.law is not None else ()
         cls._check_declaration()
-        schema = cls.config.schema if "config" in cls.__dict__ and cls.config is not None else None
+        schema = own_config.schema if own_config is not None else None
         if schema is not None and cls.kind is not None and cls.config.component is cls:  # type: ignore[union-attr]
             register_actuator_component(schema, cls, cls.kind)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        signature = inspect.signature(cls)
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError as error:
-            names = ", ".join(signature.parameters) or "none"
-            raise StructureError(f"{cls.__name__}: {error}; parameters: {names}") from error
+    @classmethod
+    def _declares_more_than(cls, config: type[Config]) -> bool:
+        """Return whether the class adds parameters to those of the config that it inherits."""
+        added = (base.declared() for base in cls.__bases__ if issubclass(base, Parameters))
+        return any(name not in config.declared() for declared in added for name in declared)
+
+    @classmethod
+    def _check_free(cls, name: str) -> None:
+        """Refuse a parameter with the name of something that components have."""
+        bases = (owner for owner in cls.__mro__[1:] if issubclass(owner, Component) and owner.config is None)
+        if any(name in vars(owner) and not isinstance(vars(owner)[name], Field) for owner in bases):
+            declaring = cls if cls.config is None else cls.config
+            raise StructureError(f"{declaring.__name__}.{name}: the name is taken by a method of components")
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        if cls.__init__ is not Component.__init__:
+            cls._bind(cls.__signature__, args, kwargs)
         return super().__new__(cls)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        bound = call_signature(self.config).bind(*args, **kwargs)
-        bound.apply_defaults()
-        self._values = dict.fromkeys(self.config.declared() if self.config is not None else ())
-        self._owned: set[str] = set()
-        for name, value in bound.arguments.items():
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        given = self._bind(call_signature(self.declared()), args, kwargs)
+        given.apply_defaults()
+        self._values = dict.fromkeys(self.declared())
+        self._owned = frozenset()
+        for name, value in given.arguments.items():
             setattr(self, name, value)
         self._check_together(self._values)
 
-    def _write(self, name: str, declared: Field, value: Any) -> None:
+    @classmethod
+    def _bind(
+        cls, signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> inspect.BoundArguments:
+        try:
+            return signature.bind(*args, **kwargs)
+        except TypeError as error:
+            names = ", ".join(signature.parameters) or "none"
+            raise StructureError(f"{cls.__name__}: {error}; parameters: {names}") from error
+
+    def _assign(self, declared: Field[object], value: object) -> None:
+        self._write(declared.name, declared, value)
+        self._has_written()
+
+    def _write(self, name: str, declared: Field[object], value: Any) -> None:
         """Check ``value`` and take it: a device array is shared; numbers are copied, into an array of our own."""
         where = f"{type(self).__name__}.{name}"
         if self._num_actuators is not None and self._device.is_capturing:
@@ -152,7 +186,7 @@ class Component:
         if value is None:
             if not declared.optional:
                 raise ParameterError(f"{where}: got None; must be {declared.range}")
-        elif is_device_array(value):
+        elif arrays.is_device_array(value):
             value = arrays.share(value, where, wp.int32 if declared.integer else wp.float32)
             if value.ndim != 1:
                 raise ArrayError(f"{where}: got shape {value.shape}; must be 1-D, one value per DOF")
@@ -163,6 +197,7 @@ class Component:
                 value = np.asarray(value).astype(np.int32 if declared.integer else np.float32)
             if value.ndim > 1:
                 raise ArrayError(f"{where}: got shape {value.shape}; must be a number, or 1-D with one value per DOF")
+        self.expose(name)
         existing = self._values[name]
         is_plain = isinstance(value, np.ndarray)
         if self._num_actuators is not None:
@@ -179,8 +214,20 @@ class Component:
     def write_together(self, values: Mapping[str, np.ndarray]) -> None:
         """Write parameters whose values were checked, each and together, into their arrays."""
         for name, numbers in values.items():
+            self.expose(name)
             self._values[name].assign(numbers)
         self._has_written()
+
+    def expose(self, *names: str) -> None:
+        """Let kernels read parameters that they did without; all of them without ``names``."""
+        if self._hidden and self._hidden.intersection(names or self._hidden):
+            self._hidden -= {*(names or self._hidden)}
+            self._revision += 1
+
+    def _value(self, name: str) -> wp.array | None:
+        """Return a parameter, whose array may be written from now on."""
+        self.expose(name)
+        return self._values[name]
 
     def _has_written(self) -> None:
         """Bring up to date what follows from parameters, after some were written."""
@@ -202,12 +249,12 @@ class Component:
     def check_memory(self, values: Mapping[str, Any], dt: float | None) -> None:
         """Refuse parameters that there is no memory for at steps of ``dt`` [s]; None for the shortest it takes."""
 
-    def _place(self, name: str, declared: Field, value: Any, device: wp.Device, num_actuators: int) -> Any:
+    def _place(self, name: str, declared: Field[object], value: Any, device: wp.Device, num_actuators: int) -> Any:
         """Bring a checked value onto the device, with one entry per DOF unless it is shared."""
         if value is None:
             return None
         if isinstance(value, np.ndarray):
-            value = wp.array(np.full(num_actuators, value) if value.ndim == 0 else value, device=device)
+            value = arrays.with_slack(np.full(num_actuators, value) if value.ndim == 0 else value, device)
         where = f"{type(self).__name__}.{name}"
         length = None if declared.shared else num_actuators
         placed = arrays.flat(value, where, device, dtype=value.dtype, length=length)
@@ -216,92 +263,104 @@ class Component:
         return placed
 
     def _check_together(self, values: Mapping[str, Any]) -> None:
-        if self.config is None:
-            return
         numbers = {n: v.numpy() if isinstance(v, wp.array) else v for n, v in values.items()}
-        declared = self.config.declared()
+        declared = self.declared()
         lengths = {n: len(v) for n, v in numbers.items() if np.ndim(v) == 1 and not declared[n].shared}
         if len(set(lengths.values())) > 1:
             got = ", ".join(f"{count} for {name}" for name, count in lengths.items())
             raise ArrayError(f"{type(self).__name__}: got {got}; must have the same length, one value per DOF")
-        self.config.check_together(type(self).__name__, numbers)
+        (self.config or self).check_together(type(self).__name__, numbers)
 
     @classmethod
-    def with_values(cls, values: Mapping[str, Any]) -> Any:
+    def with_values(cls, values: Mapping[str, object]) -> Any:
         """Return a component with these parameters, each a number for all DOFs or an array of one for each."""
         return cls(**values)
 
     @classmethod
-    def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_arguments(cls, args: Mapping[str, object]) -> dict[str, Any]:
         """Fill in what ``args`` leaves out, check the values, and return them all as plain scalars.
 
         Args:
             args: Scalar parameters by name, as a file or a builder gives them.
         """
-        if cls.config is None:
+        declared = cls.declared()
+        if cls.config is None and not declared:
             raise StructureError(f"{cls.__name__} has no config: implement resolve_arguments(args)")
-        declared = cls.config.declared()
-        unknown = [name for name in args if name not in declared]
-        if unknown:
-            raise ParameterError(
-                f"{cls.__name__}: unknown parameter {unknown[0]!r}; parameters: {', '.join(declared) or 'none'}"
-            )
-        complete = {name: d.fallback if args.get(name) is None else args[name] for name, d in declared.items()}
-        missing = [name for name, value in complete.items() if value is None and not declared[name].nullable]
-        if missing:
-            raise ParameterError(f"{cls.__name__}: needs '{missing[0]}' {declared[missing[0]].range}")
-        return dataclasses.asdict(cls.config(**complete))
+        complete = cls.complete(args, fallbacks=True, where=cls.__name__)
+        if cls.config is not None:
+            return dataclasses.asdict(cls.config(**complete))
+        values = {name: d.plain(f"{cls.__name__}.{name}", complete[name]) for name, d in declared.items()}
+        cls.check_together(cls.__name__, values)
+        return values
+
+    def bound(self, placement: Placement) -> Self:
+        """Return a copy for one actuator, with arrays of its own, and leave this component as it is.
+
+        Arrays that were given are shared; attributes that `finalize` does not set are those of this component.
+        """
+        if self._values:
+            self._check_together(self._values)
+        values = {
+            name: wp.clone(value) if name in self._owned and isinstance(value, wp.array) else value
+            for name, value in self._values.items()
+        }
+        placed = {
+            "_values": values,
+            "requires_grad": self.requires_grad or placement.requires_grad,
+            "in_engine": placement.in_engine,
+            "behind_spring": placement.behind_spring,
+        }
+        made = object.__new__(type(self))
+        vars(made).update(vars(self) | placed)
+        made.finalize(placement.device, placement.num_dofs)
+        return made
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
-        """Bring the parameters onto ``device``, one value per DOF. Called by `Actuator`.
+        """Bring the parameters onto ``device``, one value per DOF. Called by `bound`, on the copy.
+
+        Override it to make buffers.
 
         Args:
             device: Where the actuator runs.
             num_actuators: Number of DOFs, N.
         """
         self._device: wp.Device = wp.get_device(device)
-        if self.config is not None:
-            if not self._values and self.config.declared():
-                raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")
-            places = self.config.declared().items()
-            self._values = {n: self._place(n, d, self._values[n], self._device, num_actuators) for n, d in places}
+        declared = self.declared()
+        if declared and not self._values:
+            raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")
+        values = self._values
+        if not self.requires_grad and self._device.is_cpu:
+            unset = {n for n, d in declared.items() if d.optional and d.default == 0.0}
+            numbers = {n: values[n] for n in unset if isinstance(values[n], np.ndarray)}
+            self._hidden = frozenset(n for n, number in numbers.items() if not number.any())
+        self._values = {n: self._place(n, d, values[n], self._device, num_actuators) for n, d in declared.items()}
         self._num_actuators = num_actuators
         self._revision += 1
 
-    def is_finalized(self, device: DeviceLike = None, num_actuators: int | None = None) -> bool:
-        """Return whether it belongs to an actuator; to one on ``device`` with ``num_actuators`` DOFs, if given."""
-        if self._num_actuators is None or num_actuators is None:
-            return self._num_actuators is not None
-        return self._num_actuators == num_actuators and self._device == wp.get_device(device)
-
     def check_fits(self, num_actuators: int) -> None:
-        """Refuse parameters, or what its own kernels may keep, for another number of DOFs; nothing has changed then."""
-        if self._num_actuators not in (None, num_actuators) and not self.is_fused():
-            raise StructureError(
-                f"{type(self).__name__}: belongs to an actuator of {self._num_actuators} DOFs already, and may keep "
-                f"buffers for these; make another component for the one of {num_actuators}"
-            )
+        """Refuse parameters for another number of DOFs. Called by `Actuator` before it binds any component."""
         for name, value in self._values.items():
-            shared = self.config is not None and self.config.declared()[name].shared
-            if shared or value is None or value.ndim == 0 or len(value) == num_actuators:
+            if self.declared()[name].shared or value is None or value.ndim == 0 or len(value) == num_actuators:
                 continue
             where = f"{type(self).__name__}.{name}"
-            hint = ""
-            if self._num_actuators is not None:
-                hint = f": it belongs to an actuator of {self._num_actuators} DOFs already, make another component"
-            raise ArrayError(f"{where}: got {len(value)} values; must have {num_actuators}, one per DOF{hint}")
+            raise ArrayError(f"{where}: got {len(value)} values; must have {num_actuators}, one per DOF")
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Return copies of the parameters, by name; those left out are not in it."""
+        return {name: v.numpy().copy() for name, v in self._values.items() if isinstance(v, wp.array)}
 
     def parameters(self) -> dict[str, wp.array]:
-        """The parameter arrays by name; those left out are not in it."""
+        """Return the parameter arrays by name, without those left out."""
+        self.expose()
         return {name: value for name, value in self._values.items() if isinstance(value, wp.array)}
 
     def arguments(self) -> dict[str, Any]:
-        """What a kernel gets of the component, by name; None for a parameter that is left out."""
-        return {name: self._values[name] for name in self.config.declared()} if self.config is not None else {}
+        """Return the kernel's arguments by name; None for a parameter that is left out."""
+        return {name: None if name in self._hidden else self._values[name] for name in self.declared()}
 
     @classmethod
     def label(cls) -> str:
-        """What the component is called in a kernel, e.g. ``"dc_motor"`` for ``ClampingDCMotor``."""
+        """Return the component's name in a kernel, e.g. ``"dc_motor"`` for ``ClampingDCMotor``."""
         kinds = [owner.__name__ for owner in cls.__mro__[1:] if cls.__name__.startswith(owner.__name__)]
         name = cls.__name__.removeprefix(min(kinds, key=len)) if kinds else cls.__name__
         label = snake_case(name).strip("_")
@@ -309,29 +368,31 @@ class Component:
 
     @classmethod
     def reset_values(cls) -> dict[str, float | str]:
-        """What each state is after a reset: a number, or the name of a parameter."""
+        """Return each state's value after a reset: a number, or the name of a parameter."""
         return dict(cls.STATES) if isinstance(cls.STATES, Mapping) else dict.fromkeys(cls.STATES, 0.0)
 
     @classmethod
-    def _declared_stage(cls) -> Stage:
-        declared = cls.config.declared() if cls.config is not None else {}
+    def _stage_with(cls, laws: tuple[Law, ...]) -> Stage:
+        """Return the stage with these laws. It has the declared signals and inputs that the laws give and take."""
+        declared = cls.declared()
+        closing = None
+        if cls.closing_law is not None or cls.run_closing is not Component.run_closing:
+            closing = Law(cls.closing_law, ("effort", *cls.CLOSING_OUTPUTS), tuple(cls.CLOSING_STATES))
+        given = {name for law in laws for name in law.returns}
+        taken = {name for law in (*laws, *([closing] if closing is not None else ())) for name in law.inputs}
         return Stage(
             label=cls.label(),
-            law=cls.law,
-            closing_law=cls.closing_law,
-            closes=cls.run_closing is not Component.run_closing,
-            closing_outputs=tuple(cls.CLOSING_OUTPUTS),
-            closing_states=tuple(cls.CLOSING_STATES),
+            laws=laws,
+            closing=closing,
+            signals=tuple(name for name in (*cls._returns, *cls.OUTPUTS) if not laws or name in given),
             defaults=tuple(cls.OPTIONAL_SIGNALS.items()),
             params=tuple(n for n, d in declared.items() if not d.shared),
             integers=frozenset(n for n, d in declared.items() if d.integer),
             tables=tuple(n for n, d in declared.items() if d.shared),
             states=tuple(cls.reset_values()),
-            returns=cls._returns,
-            outputs=tuple(cls.OUTPUTS),
             sensed=cls._sees_sensed,
             limits=cls.kind is ComponentKind.CLAMPING and "effort" in cls._returns,
-            custom_inputs=tuple(cls.OPTIONAL_INPUTS),
+            custom_inputs=tuple(n for n in cls.OPTIONAL_INPUTS if not laws or custom_signal(n) in taken),
         )
 
     @classmethod
@@ -339,8 +400,8 @@ class Component:
         """Refuse what cannot be run, when the class is defined."""
         if cls.law is None:
             return
-        cls._declared_stage().check()
-        declared = cls.config.declared() if cls.config is not None else {}
+        cls._stage_with(cls._declared_laws).check()
+        declared = cls.declared()
         unknown = [name for name in cls.CLOSING_STATES if name not in cls.reset_values()]
         if unknown or (cls.closing_law is None and (cls.CLOSING_STATES or cls.CLOSING_OUTPUTS)):
             raise StructureError(
@@ -353,31 +414,40 @@ class Component:
                     f"{cls.__name__}.STATES: {name} starts at '{value}', which is not a parameter with a value per DOF"
                 )
 
+    def laws(self) -> tuple[Law, ...]:
+        """Return the laws of the stage, in order: ``law``.
+
+        Override it to compose a stage of several, or to choose them by the parameters that are given. What a law
+        returns beside the signals of its kind and `OUTPUTS` is local: later laws of the stage ask for it by name.
+        """
+        return self._declared_laws
+
     def stage(self) -> Stage:
-        """The component as a kernel sees it: parameters that are left out are zeros in its text."""
-        return without(self._declared_stage(), [name for name, value in self._values.items() if value is None])
+        """Return the component as a kernel sees it: parameters that are left out are zeros in its text."""
+        absent = [name for name, value in self._values.items() if value is None or name in self._hidden]
+        return without(self._stage_with(self.laws()), absent)
 
     def is_fused(self) -> bool:
-        """Whether the component runs inside the actuator's one kernel: it has a law, and no kernel that replaces it."""
+        """Return whether the component runs inside the actuator's kernel: it has a law, and no kernel of its own."""
         for owner in type(self).__mro__:
-            if owner.__dict__.get("law") is not None:
+            if owner.__dict__.get("law") is not None or ("laws" in owner.__dict__ and owner is not Component):
                 return True
             if any(method in owner.__dict__ for method in self._own_kernel_methods):
                 return False
         return False
 
     def is_stateful(self) -> bool:
-        """Whether the component remembers anything from one step to the next."""
+        """Return whether the component remembers anything from one step to the next."""
         return bool(self.STATES)
 
     def is_graphable(self) -> bool:
-        """Whether a step can be captured in a graph."""
+        """Return whether a step can be captured in a graph."""
         return True
 
-    @classmethod
-    def uses_dt(cls) -> bool:
-        """Whether the law asks for the time step."""
-        return any(law is not None and "dt" in law.input_types for law in (cls.law, cls.closing_law))
+    def uses_dt(self) -> bool:
+        """Return whether a law asks for the time step."""
+        functions = (self.closing_law, *(law.function for law in self.laws()))
+        return any(function is not None and "dt" in function.input_types for function in functions)
 
     def check_dt(self, dt: float | None) -> float | None:
         """Return the time step of a step [s], or refuse it."""
@@ -391,10 +461,15 @@ class Component:
 
     def state(self, num_actuators: int, device: DeviceLike) -> Any:
         """Return a new state for ``num_actuators`` DOFs, or None where there is none."""
-        if not self.STATES:
+        words = self.words()
+        if not words:
             return None
-        values = {name: self._first_value(name, value) for name, value in self.reset_values().items()}
-        return State(wp.get_device(device), num_actuators, values, self.requires_grad)
+        device = wp.get_device(device)
+        return self.State.over(Memory(Cells.of(num_actuators, device), {0: words}, device, self.requires_grad), 0)
+
+    def words(self) -> tuple[Word, ...]:
+        """Return what it remembers of each DOF, in an actuator's memory."""
+        return tuple(Word(name, first=self._first_value(name, value)) for name, value in self.reset_values().items())
 
     def _first_value(self, name: str, value: float | str) -> Any:
         if not isinstance(value, str):
@@ -405,7 +480,7 @@ class Component:
 
     def run(
         self,
-        given: Mapping[str, Given],
+        given: Mapping[str, SignalArray],
         results: Mapping[str, wp.array],
         current_state: Any,
         next_state: Any,
@@ -424,29 +499,30 @@ class Component:
         """
         if self.stage().ring is None:
             self._require_law("run()")
-        run_alone(self, given, results, current_state, next_state, dt)
+        run_stage(self, given, results, current_state, next_state, dt)
 
     def run_closing(
         self,
-        given: Mapping[str, Given],
+        given: Mapping[str, SignalArray],
         results: Mapping[str, wp.array],
         current_state: Any,
         next_state: Any,
         dt: float | None,
     ) -> None:
         """Run the way back alone, as `run`: write the ``effort`` and `CLOSING_OUTPUTS`. Override it where `run` is."""
-        run_alone(self, given, results, current_state, next_state, dt, self.stage().closing())
+        run_stage(self, given, results, current_state, next_state, dt, self.stage().closing_stage())
 
     def engine_armature(self) -> np.ndarray | None:
-        """Inertia that it brings at its joint [kg·m²], shape (N,), for robots' engines to hold. None: no inertia."""
+        """Return the inertia that it adds at its joint [kg·m²], shape (N,), held by the engine. None: no inertia."""
         return None
 
     def _require_law(self, method: str) -> None:
-        if self.law is None:
+        if not self.laws():
             raise StructureError(f"{type(self).__name__} has neither a law nor a {method} of its own")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={shown(value)}' for name, value in self._values.items())})"
+        values = ", ".join(f"{name}={_few_words(value)}" for name, value in self._values.items())
+        return f"{type(self).__name__}({values})"
 
     def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> wp.Device:
         """Make a component usable on its own, outside an actuator."""
@@ -454,3 +530,14 @@ class Component:
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
         return device
+
+
+def _few_words(value: Any) -> str:
+    """Shorten a parameter for a message: one number where all DOFs have the same."""
+    if value is None:
+        return "None"
+    numbers = np.atleast_1d(value.numpy() if isinstance(value, wp.array) else value)
+    if numbers.size and (numbers == numbers.flat[0]).all():
+        return str(numbers.flat[0])
+    few = ", ".join(map(str, numbers[:3]))
+    return f"[{few}]" if numbers.size <= 3 else f"[{few}, … {numbers.size} values]"

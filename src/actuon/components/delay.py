@@ -10,21 +10,20 @@ it holds :math:`d` entries, the oldest one stands in.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ..declare.config import Config
-from ..declare.parameter import param
+from ..declare.parameters import Parameters, Whole, param
 from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError, shown
-from ..kernel.alone import Given, run_alone
-from ..kernel.structure import COMMANDS, Ring, Stage
+from ..kernel.chain import COMMANDS, Ring, Stage
+from ..kernel.run_stage import SignalArray, run_stage
+from ..kernel.state import RingState, Word, ring_words
 from ..typing import ArrayLike, DeviceLike
 from .component import Component
-from .ring_state import RingState
 
 _LONGEST = 10_000
 """Longest lag [steps]: a second at ten thousand steps per second. It keeps rings small, whatever a file says."""
@@ -32,18 +31,19 @@ _MOST_ENTRIES = 2**28
 """Steps times DOFs of one ring: 3 GiB for its three signals."""
 
 
-@dataclass(frozen=True)
-class DelayConfig(Config):
-    """A lag, in steps of the actuator."""
-
-    schema = "NewtonActuatorDelayAPI"
-
-    delay_steps: int = param(
+class Lag(Parameters):
+    delay_steps: Whole = param(
         "steps", "Steps by which commands are delayed.", minimum=0, maximum=_LONGEST, integer=True, fallback=1
     )
 
 
-class Delay(Component):
+class DelayConfig(Lag, Config):
+    """A lag, in steps of the actuator."""
+
+    schema = "NewtonActuatorDelayAPI"
+
+
+class Delay(Lag, Component):
     """Holds commands back by a number of steps, per DOF.
 
     Args:
@@ -53,7 +53,6 @@ class Delay(Component):
 
     kind = ComponentKind.DELAY
     config = DelayConfig
-    delay_steps: Any
 
     def __init__(self, delay_steps: ArrayLike, max_delay: int):
         whole = isinstance(max_delay, (int, np.integer)) and not isinstance(max_delay, bool)
@@ -82,7 +81,7 @@ class Delay(Component):
         return cls(steps, int(longest))
 
     @classmethod
-    def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_arguments(cls, args: Mapping[str, object]) -> dict[str, Any]:
         """Check the lag in ``args`` and return it as a plain scalar. It has no default here: it is what a delay is."""
         if "delay_steps" not in args:
             raise ParameterError("Delay: needs 'delay_steps'")
@@ -106,32 +105,32 @@ class Delay(Component):
             self.requires_grad = requires_grad
 
     def stage(self) -> Stage:
-        """The delay as a kernel sees it."""
+        """Return the delay as a kernel sees it."""
         return Stage(
             self.label(),
             params=("delay_steps",),
             integers=frozenset({"delay_steps"}),
-            returns=(),
+            signals=COMMANDS,
             ring=Ring(COMMANDS, lag="delay_steps"),
         )
 
     def is_fused(self) -> bool:
-        """Whether the delay runs inside the actuator's one kernel: always."""
+        """Return whether the delay runs inside the actuator's one kernel: always."""
         return True
 
     def is_stateful(self) -> bool:
-        """Whether the delay remembers anything: always."""
+        """Return whether the delay remembers anything: always."""
         return True
 
-    def state(self, num_actuators: int, device: DeviceLike) -> Delay.State:
-        """Return a new, empty ring for ``num_actuators`` DOFs."""
-        return Delay.State(self.buf_depth, len(COMMANDS), num_actuators, wp.get_device(device), self.requires_grad)
+    def words(self) -> tuple[Word, ...]:
+        """Return what it remembers of each DOF: a ring of commands."""
+        return ring_words(self.buf_depth, len(COMMANDS))
 
     def get_delayed_targets(
         self,
-        target_pos: Any,
-        target_vel: Any,
-        feedforward: Any,
+        target_pos: wp.array,
+        target_vel: wp.array,
+        feedforward: wp.array | None,
         pos_indices: wp.array,
         vel_indices: wp.array,
         current_state: Delay.State,
@@ -146,15 +145,15 @@ class Delay(Component):
             vel_indices: Indices, shape (N,).
             current_state: Ring to read.
         """
-        n, device = self._check_states(current_state)
+        self._check_states(current_state)
         command = (target_pos, target_vel, feedforward, pos_indices, vel_indices)
-        return self._pass_on(*command, current_state, self.state(n, device))
+        return self._pass_on(*command, current_state, current_state.empty_like())
 
     def update_state(
         self,
-        target_pos: Any,
-        target_vel: Any,
-        feedforward: Any,
+        target_pos: wp.array,
+        target_vel: wp.array,
+        feedforward: wp.array | None,
         pos_indices: wp.array,
         vel_indices: wp.array,
         current_state: Delay.State,
@@ -176,9 +175,9 @@ class Delay(Component):
 
     def _pass_on(
         self,
-        target_pos: Any,
-        target_vel: Any,
-        feedforward: Any,
+        target_pos: wp.array,
+        target_vel: wp.array,
+        feedforward: wp.array | None,
         pos_indices: wp.array,
         vel_indices: wp.array,
         current_state: Delay.State,
@@ -187,9 +186,9 @@ class Delay(Component):
         n, device = current_state.num_pushes.shape[0], current_state.num_pushes.device
         commands = (target_pos, target_vel, feedforward)
         indices = (pos_indices, vel_indices, vel_indices)
-        given = {name: Given(c, at) for name, c, at in zip(COMMANDS, commands, indices, strict=True)}
+        given = {name: SignalArray(c, at) for name, c, at in zip(COMMANDS, commands, indices, strict=True)}
         late = {name: wp.zeros(n, device=device, requires_grad=self.requires_grad) for name in COMMANDS}
-        run_alone(self, given, late, current_state, next_state, None)
+        run_stage(self, given, late, current_state, next_state, None)
         return late["target_q"], late["target_qd"], late["feedforward"]
 
     def _check_states(self, *states: Delay.State) -> tuple[int, wp.Device]:

@@ -17,31 +17,23 @@ share of that distance, also where the position is 10⁴ rad.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import warp as wp
 
 from ..declare.config import Config
-from ..declare.parameter import param
+from ..declare.parameters import Number, Parameters, param
 from ..declare.registry import ComponentKind
-from ..kernel.structure import COMMANDS
-from ..typing import ArrayLike
+from ..kernel.chain import COMMANDS
 from .component import Component
-from .numerics import SHORTEST
+from .math import SHORTEST
 
 
-@dataclass(frozen=True)
-class LowPassDelayConfig(Config):
-    """A low-pass of the commands."""
-
-    schema = "ActuonLowPassDelayAPI"
-
-    time_constant: float = param("s", "Time constant: 1/(2π · cut-off frequency). 0 switches it off.", minimum=0.0)
+class LowPassCommands(Parameters):
+    time_constant: Number = param("s", "Time constant: 1/(2π · cut-off frequency). 0 switches it off.", minimum=0.0)
 
 
 @wp.func
 def behind(command: float, last: float, lag: float, is_running: float, time_constant: float):
-    """How far the filter's output is from a command."""
+    """Return how far the filter's output is from a command."""
     return wp.where(is_running > 0.0, wp.where(time_constant > 0.0, last - command + lag, 0.0), 0.0)
 
 
@@ -78,18 +70,17 @@ def low_pass_commands_law(
     )
 
 
-class DelayLowPass(Component):
-    """First-order low-pass of the commands, per DOF, as of a servo that smooths its targets.
+class LowPassDelayConfig(LowPassCommands, Config):
+    """A low-pass of the commands."""
 
-    Args:
-        time_constant: Time constants [s], shape (N,). 0 passes commands as they are.
-    """
+    schema = "ActuonLowPassDelayAPI"
+
+
+class DelayLowPass(LowPassCommands, Component):
+    """First-order low-pass of the commands, per DOF, as of a servo that smooths its targets."""
 
     kind = ComponentKind.DELAY
     config = LowPassDelayConfig
     law = low_pass_commands_law
     STATES = ("last_q", "last_qd", "last_feedforward", "lag_q", "lag_qd", "lag_feedforward", "is_running")
     _returns = COMMANDS
-
-    def __init__(self, time_constant: ArrayLike):
-        super().__init__(time_constant)

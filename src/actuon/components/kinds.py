@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base of controllers."""
+"""The kinds of components: bases of sensors, controllers, transmissions, clamps and effects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import warp as wp
 
-from ...arrays import read_array
-from ...declare.registry import ComponentKind
-from ...errors import StateError
-from ...kernel.alone import Given, run_alone
-from ...kernel.structure import SIGNALS, custom_signal
-from ..component import Component
+from ..arrays import read_array
+from ..declare.registry import ComponentKind
+from ..errors import StateError, StructureError
+from ..kernel.chain import SIGNALS, custom_signal
+from ..kernel.run_stage import SignalArray, run_stage
+from ..typing import DeviceLike
+from .component import Component
 
 
 class Controller(Component):
@@ -33,11 +35,11 @@ class Controller(Component):
 
     def compute(
         self,
-        positions: Any,
-        velocities: Any,
-        target_pos: Any,
-        target_vel: Any,
-        feedforward: Any,
+        positions: wp.array,
+        velocities: wp.array,
+        target_pos: wp.array,
+        target_vel: wp.array,
+        feedforward: wp.array | None,
         pos_indices: wp.array,
         vel_indices: wp.array,
         target_pos_indices: wp.array,
@@ -45,7 +47,7 @@ class Controller(Component):
         forces: wp.array,
         state: Any,
         dt: float | None,
-        device: Any = None,
+        device: DeviceLike = None,
         *,
         custom_inputs: Mapping[str, wp.array] | None = None,
     ) -> None:
@@ -74,11 +76,13 @@ class Controller(Component):
         device = self._finalize_if_needed(device, num_actuators)
         arrays = (positions, velocities, target_pos, target_vel, feedforward)
         indices = (pos_indices, vel_indices, target_pos_indices, target_vel_indices, target_vel_indices)
-        given = {n: Given(array, at) for n, array, at in zip(SIGNALS, arrays, indices, strict=True)}
+        given = {n: SignalArray(array, at) for n, array, at in zip(SIGNALS, arrays, indices, strict=True)}
         for name in self.custom_inputs:
-            given[custom_signal(name)] = Given(read_array(custom_inputs or {}, name, "custom_inputs"), vel_indices)
-        self._pending = self.state(num_actuators, device)
-        run_alone(self, given, {"effort": forces}, state, self._pending, self.check_dt(dt))
+            given[custom_signal(name)] = SignalArray(
+                read_array(custom_inputs or {}, name, "custom_inputs"), vel_indices
+            )
+        self._pending = None if state is None else state.empty_like()
+        run_stage(self, given, {"effort": forces}, state, self._pending, self.check_dt(dt))
 
     def update_state(self, current_state: Any, next_state: Any) -> None:
         """Move what the last `compute` found into ``next_state``."""
@@ -89,7 +93,7 @@ class Controller(Component):
 
     def run(
         self,
-        given: Mapping[str, Given],
+        given: Mapping[str, SignalArray],
         results: Mapping[str, wp.array],
         current_state: Any,
         next_state: Any,
@@ -107,3 +111,159 @@ class Controller(Component):
         self.compute(*arrays, *indices, forces, current_state, dt, forces.device, **named)  # type: ignore[arg-type, call-arg]
         if self.is_stateful():
             self.update_state(current_state, next_state)
+
+
+class Clamping(Component):
+    """Base of clamps: effort in, effort that the motor can give out.
+
+    Give a subclass a ``config`` and a ``law`` and it is fused. To launch kernels of its own instead, override
+    `modify_forces` and `resolve_arguments`.
+    """
+
+    kind = ComponentKind.CLAMPING
+    _own_kernel_methods = ("run", "run_closing", "modify_forces")
+
+    def modify_forces(
+        self,
+        src_forces: wp.array,
+        dst_forces: wp.array,
+        positions: wp.array,
+        velocities: wp.array,
+        pos_indices: wp.array,
+        vel_indices: wp.array,
+        device: DeviceLike = None,
+    ) -> None:
+        """Clamp the effort of each DOF from ``src_forces`` into ``dst_forces``, which may be the same array.
+
+        For a law that asks for nothing but effort, position and velocity, and has no state.
+
+        Args:
+            src_forces: Efforts to clamp [N·m or N], shape (N,).
+            dst_forces: Clamped efforts [N·m or N], shape (N,), written.
+            positions: Joint positions [rad or m], read at ``pos_indices``.
+            velocities: Joint velocities [rad/s or m/s], read at ``vel_indices``.
+            pos_indices: Indices, shape (N,).
+            vel_indices: Indices, shape (N,).
+            device: Where to run.
+        """
+        self._require_law("modify_forces()")
+        self._finalize_if_needed(device, src_forces.shape[0])
+        given = {
+            "q": SignalArray(positions, pos_indices),
+            "qd": SignalArray(velocities, vel_indices),
+            "effort": SignalArray(
+                wp.clone(src_forces) if src_forces.ptr == dst_forces.ptr else src_forces, vel_indices
+            ),
+        }
+        run_stage(self, given, {"effort": dst_forces}, None, None, None)
+
+    def run(
+        self,
+        given: Mapping[str, SignalArray],
+        results: Mapping[str, wp.array],
+        current_state: Any,
+        next_state: Any,
+        dt: float | None,
+    ) -> None:
+        """Run this stage alone, by `modify_forces` where that is overridden."""
+        if self.is_fused():
+            super().run(given, results, current_state, next_state, dt)
+            return
+        q, qd, forces = given["q"], given["qd"], results["effort"]
+        self.modify_forces(given["effort"].array, forces, q.array, qd.array, q.indices, qd.indices, forces.device)
+
+
+def check_limits_first(components: Sequence[Component]) -> None:
+    """Refuse limits after a stage that would use what they offer, and could do without: it would be left out.
+
+    Raises:
+        StructureError: Names both, and the signal.
+    """
+    known: set[str] = set()
+    for i, component in enumerate(components):
+        stage = component.stage()
+        wanted = (set(dict(stage.defaults)) & set(stage.law_inputs)) - known
+        for later in components[i + 1 :]:
+            late = sorted(wanted & set(later.stage().outputs)) if isinstance(later, Clamping) else []
+            if late:
+                raise StructureError(
+                    f"{type(later).__name__} stands after {type(component).__name__}, which would not see its "
+                    f"{late[0]}; list it before"
+                )
+        known |= set(stage.outputs)
+
+
+class Effect(Component):
+    """Base of effects: effort in, effort after losses or lags out.
+
+    Give a subclass a ``config``, a ``law`` and, where it remembers something, ``STATES``, and it is fused. To launch
+    kernels of its own instead, override `run`.
+    """
+
+    kind = ComponentKind.EFFECT
+
+
+class Sensor(Component):
+    """Base of sensors: position and velocity of the joint in, what the controller sees of them out.
+
+    The law of a subclass returns position and velocity, then its states. Only controllers, and sensors and delays of
+    feedback that come later, see what it returns; motor and joint keep the true values.
+    """
+
+    kind = ComponentKind.SENSOR
+    _returns = ("q", "qd")
+    _sees_sensed = True
+
+
+SMALLEST_RATIO = 1e-6
+"""A smaller ratio of a motor's speed to a joint's is taken as none."""
+
+
+class Transmission(Component):
+    """Base of transmissions: from the side of the joint to the side of the motor, and at the end of the chain back.
+
+    The law of a subclass returns position, velocity and effort of the motor; stages after it see these.
+    ``closing_law``, of the same parameters, then turns the motor's effort into the joint's.
+    """
+
+    kind = ComponentKind.TRANSMISSION
+    _returns = ("q", "qd", "effort")
+
+    def constant_ratio(self) -> np.ndarray | None:
+        """Return the ratio of the motor's speed to the joint's [1], shape (N,).
+
+        None where it depends on the position or on other joints.
+        """
+        return None
+
+
+if TYPE_CHECKING:
+    # An actuator's config decides the class of each stage, which a type checker cannot know. It takes any parameter of
+    # these, so that actuator.controller.kp passes; those of a known class must exist: ControllerPD(...).kq fails.
+
+    class _AnyParameters:
+        def __getattr__(self, name: str) -> wp.array: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...  # of any other type, kp = 1.0 would make kp a float
+
+    class AnyController(Controller, _AnyParameters):
+        """A controller of any class."""
+
+    class AnyTransmission(Transmission, _AnyParameters):
+        """A transmission of any class."""
+
+    class AnyClamping(Clamping, _AnyParameters):
+        """A clamp of any class."""
+
+    class AnyEffect(Effect, _AnyParameters):
+        """An effect of any class."""
+
+    class AnySensor(Sensor, _AnyParameters):
+        """A sensor of any class."""
+else:
+    AnyController, AnyTransmission, AnyClamping, AnyEffect, AnySensor = (
+        Controller,
+        Transmission,
+        Clamping,
+        Effect,
+        Sensor,
+    )

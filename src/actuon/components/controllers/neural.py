@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,19 +20,18 @@ import warp as wp
 
 from ...arrays import read_array
 from ...declare.config import Config
-from ...declare.parameter import param
+from ...declare.parameters import param
 from ...declare.registry import ComponentKind, register_actuator_component
 from ...errors import ParameterError, StateError, StructureError
-from ...kernel.structure import Network, Stage, custom_signal
-from ...networks.checks import check_weights
+from ...kernel.chain import Law, Network, Stage, custom_signal
+from ...kernel.state import State, Word
 from ...networks.code import NetworkCode, pack, state_rows
-from ...networks.feeding import feeding
 from ...networks.files import Loaded, as_path, load_metadata, load_network
-from ...networks.metadata import CONVENTION, check_entry
-from ...networks.model import Network as Weights
-from ...networks.module import NeuralModule
-from ..state import State
-from .controller import Controller
+from ...networks.inputs import CONVENTION, InputSpec, check_entry
+from ...networks.network import Network as Weights, check_weights
+from ...networks.torch_module import NeuralModule
+from ...typing import DeviceLike, IndexLike, PathLike
+from ..kinds import Controller
 
 _ARGUMENTS = ("input_order", "input_idx", "pos_scale", "vel_scale", "effort_scale", "sample_dt")
 _SAMPLE_TOLERANCE = 0.01
@@ -44,7 +42,6 @@ def neural_law(network_effort: float, feedforward: float):
     return network_effort + feedforward
 
 
-@dataclass(frozen=True)
 class NeuralControlConfig(Config):
     """A network file, and how it is fed. What is None is as the file says, which also says what kind it is."""
 
@@ -87,7 +84,7 @@ class NeuralControlConfig(Config):
         return neural_class(self.model_path)
 
     def from_files(self) -> dict[str, Any]:
-        """How the network's file says that it is fed."""
+        """Return the parameters that the network's file gives."""
         found = load_metadata(self.model_path)
         shown = {key: found[key] for key in _ARGUMENTS if key in found and getattr(self, key) is None}
         return shown | {key: ", ".join(found[key]) for key in ("input_columns", "custom_inputs") if found.get(key)}
@@ -101,16 +98,10 @@ class NeuralState(State):
     below each other.
     """
 
-    def __init__(self, device: wp.Device, num_actuators: int, rows: Mapping[str, int], requires_grad: bool = False):
-        for name, count in rows.items():
-            array = wp.zeros((count, num_actuators), dtype=wp.float32, device=device, requires_grad=requires_grad)
-            setattr(self, name, array)
-        self._sealed = True
-
     @property
     def pos_error_history(self) -> wp.array:
         """Newton's name of ``pos_history``."""
-        return self.pos_history  # type: ignore[attr-defined]
+        return self.pos_history
 
 
 class ControllerNeural(Controller):
@@ -133,7 +124,7 @@ class ControllerNeural(Controller):
 
     model_type: ClassVar[str] = ""
     law = neural_law
-    State = NeuralState  # type: ignore[assignment]
+    State = NeuralState
     SHARED_PARAMS = frozenset({"model_path", "torque_scale", "check_sample_dt", *_ARGUMENTS})
 
     def __init__(
@@ -141,7 +132,7 @@ class ControllerNeural(Controller):
         model_path: str | Path,
         *,
         input_order: str | None = None,
-        input_idx: Any = None,
+        input_idx: IndexLike | None = None,
         pos_scale: float | None = None,
         vel_scale: float | None = None,
         effort_scale: float | None = None,
@@ -155,16 +146,16 @@ class ControllerNeural(Controller):
                 raise ParameterError(f"{self._where}: got effort_scale and torque_scale, which mean the same")
             effort_scale = torque_scale
         loaded = load_network(self.model_path)
-        given = dict(
+        given: dict[str, Any] = dict(
             zip(_ARGUMENTS, (input_order, input_idx, pos_scale, vel_scale, effort_scale, sample_dt), strict=True)
         )
         given = {key: check_entry(f"{self._where}: {key}", key, v) for key, v in given.items() if v is not None}
         convention = {key: loaded.metadata[key] for key in CONVENTION if key in loaded.metadata} | given
-        self._feeding = feeding(self._where, convention)
+        self._spec = InputSpec.from_metadata(self._where, convention)
         self._is_normalised = "normalization" in convention
-        self.input_columns: tuple[str, ...] = self._feeding.columns
+        self.input_columns: tuple[str, ...] = self._spec.columns
         """What the network sees, in the order of its inputs."""
-        self.custom_inputs = self._feeding.custom_inputs
+        self.custom_inputs = self._spec.custom_inputs
         self.pos_scale: float = convention.get("pos_scale", 1.0)
         self.vel_scale: float = convention.get("vel_scale", 1.0)
         self.effort_scale: float = convention.get("effort_scale", 1.0)
@@ -180,7 +171,7 @@ class ControllerNeural(Controller):
             self.STATES = tuple(self._rows)  # type: ignore[misc]
             self._try_module()
         else:
-            network, fed = self._scaled(loaded.network), self._feeding
+            network, fed = self._scaled(loaded.network), self._spec
             histories = fed.histories()
             self._code = NetworkCode(network.structure(), self.input_idx, histories, fed.is_centred)
             self._packed = pack(network, fed.means if fed.is_centred else ())
@@ -232,8 +223,8 @@ class ControllerNeural(Controller):
         return steps
 
     def _scaled(self, network: Weights) -> Weights:
-        """The network with the scales in its weights."""
-        fed = self._feeding
+        """Return the network with the scales folded into its weights."""
+        fed = self._spec
         scaled = network.scaled(np.repeat(fed.scales, len(self.input_idx)), fed.effort_scale, fed.effort_mean)
         try:
             check_weights(scaled)
@@ -244,7 +235,7 @@ class ControllerNeural(Controller):
         return scaled
 
     @classmethod
-    def resolve_arguments(cls, args: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve_arguments(cls, args: Mapping[str, object]) -> dict[str, Any]:
         """Check the names and values of ``args`` and return them."""
         unknown = [name for name in args if name not in cls.SHARED_PARAMS]
         if unknown or "model_path" not in args:
@@ -253,7 +244,7 @@ class ControllerNeural(Controller):
         checked = {k: check_entry(f"{cls.__name__}.{k}", k, v) if k in _ARGUMENTS else v for k, v in args.items()}
         return {key: value for key, value in checked.items() if value is not None}
 
-    def finalize(self, device: Any, num_actuators: int) -> None:
+    def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Bring the weights onto ``device``. Called by `Actuator`."""
         if self._module is not None and self.requires_grad:
             raise StructureError(f"{self._where}: PyTorch runs it, which a wp.Tape cannot differentiate")
@@ -264,39 +255,40 @@ class ControllerNeural(Controller):
             self._module.module.to(wp.device_to_torch(self._device))
 
     def is_fused(self) -> bool:
-        """Whether the network was recognised. Otherwise PyTorch runs it, stage by stage."""
+        """Return whether the network was recognised. Otherwise PyTorch runs it, stage by stage."""
         return self._module is None
 
     def is_graphable(self) -> bool:
-        """Whether a step can be captured in a graph: not where PyTorch runs the network."""
+        """Return whether a step can be captured in a graph: not where PyTorch runs the network."""
         return self._module is None
 
     @classmethod
     def _check_declaration(cls) -> None:
-        """The law takes what the network gives, which only an instance has."""
+        """Skip the check of the class: only an instance has the network whose output the law takes."""
 
     def stage(self) -> Stage:
-        """The network as a kernel sees it."""
+        """Return the network as a kernel sees it."""
         if self._module is not None:
             return Stage(self.label(), sensed=True, custom_inputs=self.custom_inputs)
         return Stage(
             self.label(),
-            self.law,
+            (Law(self.law),),
             tables=("weights",),
             sensed=True,
-            network=Network(self._code, inputs=self._feeding.texts(), output="network_effort"),
-            wide_states=tuple(self.STATES),
+            network=Network(self._code, inputs=self._spec.expressions(), output="network_effort"),
+            wide_states=tuple(self._rows),
+            wide_rows=tuple(self._rows.values()),
             custom_inputs=self.custom_inputs,
         )
 
     def arguments(self) -> dict[str, Any]:
-        """What a kernel gets of the controller: its packed weights."""
+        """Return the kernel's arguments: the packed weights."""
         return {"weights": self._weights}
 
-    def state(self, num_actuators: int, device: Any) -> NeuralState:
-        """Return a new state for ``num_actuators`` DOFs. The histories of an MLP that sees only now have no rows."""
-        rows = self._rows or dict.fromkeys(self._feeding.histories(), 0)
-        return NeuralState(wp.get_device(device), num_actuators, rows, self.requires_grad)
+    def words(self) -> tuple[Word, ...]:
+        """Return what it remembers of each DOF. The histories of an MLP that sees only now have no rows."""
+        rows = self._rows or dict.fromkeys(self._spec.histories(), 0)
+        return tuple(Word(name, rows=count) for name, count in rows.items())
 
     def check_dt(self, dt: float | None) -> float | None:
         """Refuse a time step other than the one that the network was trained at, or warn of it once."""
@@ -319,7 +311,7 @@ class ControllerNeural(Controller):
             stacklevel=4,
         )
         try:
-            return NeuralModule(loaded.module, self.model_type, self.input_idx, self._feeding)
+            return NeuralModule(loaded.module, self.model_type, self.input_idx, self._spec)
         except ParameterError as error:
             raise ParameterError(f"{self._where}: {loaded.reason}, and {error}") from error
 
@@ -345,10 +337,23 @@ class ControllerNeural(Controller):
     compute.__doc__ = Controller.compute.__doc__
 
     def _compute_in_torch(
-        self, positions: Any, velocities: Any, target_pos: Any, target_vel: Any, feedforward: Any, pos_indices: Any,
-        vel_indices: Any, target_pos_indices: Any, target_vel_indices: Any, forces: Any, state: Any, dt: Any,
-        device: Any = None, *, custom_inputs: Mapping[str, wp.array] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        positions: wp.array,
+        velocities: wp.array,
+        target_pos: wp.array,
+        target_vel: wp.array,
+        feedforward: wp.array | None,
+        pos_indices: wp.array,
+        vel_indices: wp.array,
+        target_pos_indices: wp.array,
+        target_vel_indices: wp.array,
+        forces: wp.array,
+        state: NeuralState | None,
+        dt: float | None,
+        device: DeviceLike = None,
+        *,
+        custom_inputs: Mapping[str, wp.array] | None = None,
+    ) -> None:
         assert self._module is not None
         signals = {
             "q": (positions, pos_indices),
@@ -389,8 +394,8 @@ class ControllerNeuralGRU(ControllerNeural):
     model_type = "gru"
 
 
-def neural_class(model_path: Any) -> type[ControllerNeural]:
-    """The controller for a network file, by the ``model_type`` of its metadata or by what the network is."""
+def neural_class(model_path: PathLike) -> type[ControllerNeural]:
+    """Return the controller class for a network file, by the ``model_type`` of its metadata or the network's type."""
     kind = load_metadata(model_path).get("model_type")
     if kind is None:
         loaded = load_network(model_path)

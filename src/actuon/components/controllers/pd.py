@@ -6,25 +6,17 @@ r"""Proportional-derivative control.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike
-from .controller import Controller
+from ...declare.parameters import Number, Parameters, param
+from ..kinds import Controller
 
 
-@dataclass(frozen=True)
-class PDControlConfig(Config):
-    """Gains of a PD controller."""
-
-    schema = "NewtonPDControlAPI"
-
-    kp: float = param("N·m/rad", "Position gain.", minimum=0.0, fallback=0.0)
-    kd: float = param("N·m·s/rad", "Velocity gain.", minimum=0.0, fallback=0.0)
-    const_effort: float = param("N·m", "Effort that is always added.", default=0.0, optional=True)
+class PD(Parameters):
+    kp: Number = param("N·m/rad", "Position gain.", minimum=0.0, fallback=0.0)
+    kd: Number = param("N·m·s/rad", "Velocity gain.", minimum=0.0, fallback=0.0)
+    const_effort: Number = param("N·m", "Effort that is always added.", default=0.0, optional=True)
 
 
 @wp.func
@@ -41,17 +33,14 @@ def pd_law(
     return const_effort + feedforward + kp * (target_q - q) + kd * (target_qd - qd)
 
 
-class ControllerPD(Controller):
-    """PD controller with feedforward. Stateless.
+class PDControlConfig(PD, Config):
+    """Gains of a PD controller."""
 
-    Args:
-        kp: Position gains [N·m/rad or N/m], shape (N,).
-        kd: Velocity gains [N·m·s/rad or N·s/m], shape (N,).
-        const_effort: Efforts that are always added [N·m or N], shape (N,). None adds nothing.
-    """
+    schema = "NewtonPDControlAPI"
+
+
+class ControllerPD(PD, Controller):
+    """PD controller with feedforward. Stateless."""
 
     config = PDControlConfig
     law = pd_law
-
-    def __init__(self, kp: ArrayLike, kd: ArrayLike, const_effort: ArrayLike | None = None):
-        super().__init__(kp, kd, const_effort)

@@ -14,37 +14,73 @@ output shaft: that is how Duclusaud et al., "Extended Friction Models for the Ph
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Self
 
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
+from ...declare.parameters import Number, Parameters, param
 from ...errors import ParameterError
-from ...typing import ArrayLike
-from ..component import limit
-from ..numerics import SHORTEST, integrated
-from .controller import Controller
+from ..kinds import Controller
+from ..math import SHORTEST, integrated, limit
 
 COUNTS_PER_RADIAN = 4096 / (2.0 * math.pi)
 LEAST_GAIN = wp.constant(1e-9)
 
 
-@dataclass(frozen=True)
-class ServoPWMControlConfig(Config):
+class ServoPWM(Parameters):
+    kp: Number = param("1/rad", "Duty per position error.", minimum=0.0)
+    torque_constant: Number = param("N·m/A", "Effort per current, which is also back-EMF per speed.", minimum=1e-6)
+    resistance: Number = param("Ω", "Resistance of the winding.", minimum=1e-6)
+    bus_voltage: Number = param("V", "Voltage of the supply, where no battery gives it.", minimum=0.0)
+    ki: Number = param("1/(rad·s)", "Duty per integrated position error.", default=0.0, minimum=0.0)
+    kd: Number = param("s/rad", "Duty per change of the position error.", default=0.0, minimum=0.0)
+    max_duty: Number = param("1", "Largest duty.", default=1.0, minimum=0.0, maximum=1.0)
+    dead_band: Number = param("rad", "Position error that is taken as none.", default=0.0, minimum=0.0)
+
+
+def _check_register(where: str, value: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise ParameterError(
+            f"{where}: got {value!r}; must be a whole number ≥ 0 and ≤ {most}, as the register holds it"
+        )
+
+
+@wp.func
+def servo_pwm_law(
+    q: float,
+    qd: float,
+    target_q: float,
+    supply_voltage: float,
+    dt: float,
+    integral: float,
+    last_error: float,
+    is_running: float,
+    integral_rest: float,
+    kp: float,
+    torque_constant: float,
+    resistance: float,
+    bus_voltage: float,
+    ki: float,
+    kd: float,
+    max_duty: float,
+    dead_band: float,
+):
+    error = target_q - q
+    error = wp.where(wp.abs(error) > dead_band, error, 0.0)
+    most = max_duty / wp.max(ki, LEAST_GAIN)
+    accumulated, rest = integrated(integral, error * dt, integral_rest, most)
+    change = wp.where(is_running > 0.0, (error - last_error) / wp.max(dt, SHORTEST), 0.0)
+    duty = limit(kp * error + ki * accumulated + kd * change, -max_duty, max_duty)
+    voltage = duty * wp.where(supply_voltage < 0.0, bus_voltage, supply_voltage)
+    current = (voltage - torque_constant * qd) / resistance
+    return torque_constant * current, duty, current, voltage, accumulated, error, 1.0, rest
+
+
+class ServoPWMControlConfig(ServoPWM, Config):
     """A servo: the gains of its firmware, in SI units, and its motor."""
 
     schema = "ActuonServoPWMControlAPI"
-
-    kp: float = param("1/rad", "Duty per position error.", minimum=0.0)
-    torque_constant: float = param("N·m/A", "Effort per current, which is also back-EMF per speed.", minimum=1e-6)
-    resistance: float = param("Ω", "Resistance of the winding.", minimum=1e-6)
-    bus_voltage: float = param("V", "Voltage of the supply, where no battery gives it.", minimum=0.0)
-    ki: float = param("1/(rad·s)", "Duty per integrated position error.", default=0.0, minimum=0.0)
-    kd: float = param("s/rad", "Duty per change of the position error.", default=0.0, minimum=0.0)
-    max_duty: float = param("1", "Largest duty.", default=1.0, minimum=0.0, maximum=1.0)
-    dead_band: float = param("rad", "Position error that is taken as none.", default=0.0, minimum=0.0)
 
     @classmethod
     def from_dynamixel(
@@ -59,7 +95,7 @@ class ServoPWMControlConfig(Config):
         pwm_limit: int = 885,
         period: float = 0.001,
     ) -> Self:
-        """A Dynamixel of the X series in position mode, from the values in its control table.
+        """Return the config of a Dynamixel X in position mode, from the values in its control table.
 
         By the e-manual of ROBOTIS (XL430, "Position PID Gain"), the gains are the registers over 128, 65 536 and 16;
         the error is in counts of 1/4096 turn, and 885 is a duty of 100 %.
@@ -106,7 +142,7 @@ class ServoPWMControlConfig(Config):
         bus_voltage: float,
         dead_zone: int = 0,
     ) -> Self:
-        """A Feetech of the STS series in position mode, from the values in its memory table.
+        """Return the config of a Feetech STS in position mode, from the values in its memory table.
 
         The maker does not say what its coefficients mean. Duclusaud et al. (2025) found a duty of 0.166 per radian and
         unit of the P coefficient of an STS3215 with an oscilloscope, and a largest duty of 0.97. What its I and D
@@ -131,58 +167,10 @@ class ServoPWMControlConfig(Config):
         )
 
 
-def _check_register(where: str, value: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise ParameterError(
-            f"{where}: got {value!r}; must be a whole number ≥ 0 and ≤ {most}, as the register holds it"
-        )
-
-
-@wp.func
-def servo_pwm_law(
-    q: float,
-    qd: float,
-    target_q: float,
-    supply_voltage: float,
-    dt: float,
-    integral: float,
-    last_error: float,
-    is_running: float,
-    integral_rest: float,
-    kp: float,
-    torque_constant: float,
-    resistance: float,
-    bus_voltage: float,
-    ki: float,
-    kd: float,
-    max_duty: float,
-    dead_band: float,
-):
-    error = target_q - q
-    error = wp.where(wp.abs(error) > dead_band, error, 0.0)
-    most = max_duty / wp.max(ki, LEAST_GAIN)
-    accumulated, rest = integrated(integral, error * dt, integral_rest, most)
-    change = wp.where(is_running > 0.0, (error - last_error) / wp.max(dt, SHORTEST), 0.0)
-    duty = limit(kp * error + ki * accumulated + kd * change, -max_duty, max_duty)
-    voltage = duty * wp.where(supply_voltage < 0.0, bus_voltage, supply_voltage)
-    current = (voltage - torque_constant * qd) / resistance
-    return torque_constant * current, duty, current, voltage, accumulated, error, 1.0, rest
-
-
-class ControllerServoPWM(Controller):
+class ControllerServoPWM(ServoPWM, Controller):
     """Servo with a P, PI or PID loop to the duty of a PWM. Follows target positions only.
 
     Offers ``duty``, ``current`` [A] and ``voltage`` [V]. A `ClampingBattery` before it gives its supply.
-
-    Args:
-        kp: Duties per position error [1/rad], shape (N,).
-        torque_constant: Efforts per current [N·m/A], shape (N,).
-        resistance: Resistances of the windings [Ω], shape (N,).
-        bus_voltage: Voltages of the supply [V], shape (N,).
-        ki: Duties per integrated position error [1/(rad·s)], shape (N,).
-        kd: Duties per change of the position error [s/rad], shape (N,).
-        max_duty: Largest duties, shape (N,).
-        dead_band: Position errors that are taken as none [rad], shape (N,).
     """
 
     config = ServoPWMControlConfig
@@ -191,16 +179,3 @@ class ControllerServoPWM(Controller):
     ADDED_STATES = frozenset({"integral_rest"})
     OUTPUTS = ("duty", "current", "voltage")
     OPTIONAL_SIGNALS = {"supply_voltage": -1.0}  # noqa: RUF012
-
-    def __init__(
-        self,
-        kp: ArrayLike,
-        torque_constant: ArrayLike,
-        resistance: ArrayLike,
-        bus_voltage: ArrayLike,
-        ki: ArrayLike = 0.0,
-        kd: ArrayLike = 0.0,
-        max_duty: ArrayLike = 1.0,
-        dead_band: ArrayLike = 0.0,
-    ):
-        super().__init__(kp, torque_constant, resistance, bus_voltage, ki, kd, max_duty, dead_band)

@@ -11,28 +11,21 @@ the error is larger than :math:`s\,T` it shrinks at the slope :math:`s`, from th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike
-from ..numerics import SHORTEST
-from .effect import Effect
+from ...declare.parameters import Number, Parameters, param
+from ..kinds import Effect
+from ..math import SHORTEST
 
 STEEPEST = wp.constant(1e30)
 """A slope [N·m/s] beyond this is taken as this."""
 
 
-@dataclass(frozen=True)
-class CurrentLoopEffectConfig(Config):
-    """How fast a drive brings the effort to what is wanted."""
-
-    schema = "ActuonCurrentLoopEffectAPI"
-
-    time_constant: float = param("s", "Time constant of the closed current loop: 1/(2π · bandwidth).", minimum=0.0)
-    max_slope: float = param(
+class CurrentLoop(Parameters):
+    time_constant: Number = param("s", "Time constant of the closed current loop: 1/(2π · bandwidth).", minimum=0.0)
+    max_slope: Number = param(
         "N·m/s", "Largest change of the effort per time.", default=math.inf, above=0.0, finite=False
     )
 
@@ -50,17 +43,15 @@ def current_loop_law(effort: float, dt: float, reached: float, time_constant: fl
     return following, following
 
 
-class EffectCurrentLoop(Effect):
-    """First-order lag of the effort with a limited slope. The effort is zero after a reset.
+class CurrentLoopEffectConfig(CurrentLoop, Config):
+    """Lag of a drive's effort behind the wanted one."""
 
-    Args:
-        time_constant: Time constants [s], shape (N,).
-        max_slope: Largest changes of the effort per time [N·m/s], shape (N,). inf switches the limit off.
-    """
+    schema = "ActuonCurrentLoopEffectAPI"
+
+
+class EffectCurrentLoop(CurrentLoop, Effect):
+    """First-order lag of the effort with a limited slope. The effort is zero after a reset."""
 
     config = CurrentLoopEffectConfig
     law = current_loop_law
     STATES = ("reached",)
-
-    def __init__(self, time_constant: ArrayLike, max_slope: ArrayLike = math.inf):
-        super().__init__(time_constant, max_slope)

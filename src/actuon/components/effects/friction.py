@@ -29,9 +29,7 @@ the effort is handed on as it is.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -39,13 +37,12 @@ import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...errors import ParameterError, StructureError
-from ...kernel.structure import Stage, custom_signal
-from ...typing import ArrayLike, DeviceLike
-from ..component import limit
-from .effect import Effect
-from .stribeck import gaussian, stribeck
+from ...declare.parameters import Number, OptionalNumber, Parameters, param
+from ...errors import StructureError, refuse_where
+from ...kernel.chain import Law, custom_signal
+from ...typing import DeviceLike
+from ..kinds import Effect
+from ..math import gaussian, limit, stribeck
 
 SHORTEST = wp.constant(1e-9)
 """A time step [s] below this is taken as this."""
@@ -72,33 +69,30 @@ def _load(unit: str, doc: str) -> Any:
     return param(unit, doc, default=None, optional=True, minimum=0.0)
 
 
-@dataclass(frozen=True)
-class FrictionEffectConfig(Config):
-    """Friction: Coulomb and viscous, Stribeck, load-dependent. What is left out is zero."""
-
-    schema = "ActuonFrictionEffectAPI"
-
-    dynamic: float = param("N·m", "Dry friction of a joint that moves.", default=0.0, minimum=0.0)
-    viscous: float = param("N·m·s/rad", "Friction that grows with speed.", default=0.0, minimum=0.0)
-    static: float | None = param(
+class Friction(Parameters):
+    dynamic: Number = param("N·m", "Dry friction of a joint that moves.", default=0.0, minimum=0.0)
+    viscous: Number = param("N·m·s/rad", "Friction that grows with speed.", default=0.0, minimum=0.0)
+    static: OptionalNumber = param(
         "N·m", "Dry friction of a joint at rest. Default: as dynamic.", default=None, optional=True, minimum=0.0
     )
-    stribeck_velocity: float = param(
+    stribeck_velocity: Number = param(
         "rad/s", "Speed at which what friction has more at rest has fallen to 1/e.",
         default=0.0, minimum=0.0,
     )  # fmt: skip
-    stribeck_exponent: float | None = param(
+    stribeck_exponent: OptionalNumber = param(
         "1", "How sharply it falls around that speed. Default: 2.", default=None, optional=True, above=0.0
     )
-    load_motor: float | None = _load("1", "Friction as a share of the motor's effort.")
-    load_external: float | None = _load("1", "Friction as a share of the external load.")
-    load_motor_stribeck: float | None = _load("1", "As load_motor, in addition at rest.")
-    load_external_stribeck: float | None = _load("1", "As load_external, in addition at rest.")
-    load_motor_quadratic: float | None = _load(
+    load_motor: OptionalNumber = _load("1", "Friction as a share of the motor's effort.")
+    load_external: OptionalNumber = _load("1", "Friction as a share of the external load.")
+    load_motor_stribeck: OptionalNumber = _load("1", "As load_motor, in addition at rest.")
+    load_external_stribeck: OptionalNumber = _load("1", "As load_external, in addition at rest.")
+    load_motor_quadratic: OptionalNumber = _load(
         "1/(N·m)", "Share of the squared motor effort, where the load is stronger."
     )
-    load_external_quadratic: float | None = _load("1/(N·m)", "Share of the squared load, where the motor is stronger.")
-    inertia: float | None = param(
+    load_external_quadratic: OptionalNumber = _load(
+        "1/(N·m)", "Share of the squared load, where the motor is stronger."
+    )
+    inertia: OptionalNumber = param(
         "kg·m²", "Inertia that friction stops, where no engine solves friction.", default=None, optional=True, above=0.0
     )
 
@@ -106,26 +100,53 @@ class FrictionEffectConfig(Config):
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
         static, dynamic, velocity = (values.get(name) for name in ("static", "dynamic", "stribeck_velocity"))
         if static is not None:
-            _refuse(
+            refuse_where(
                 np.float32(static) < np.float32(dynamic),
-                f"{where}: static is below dynamic",
-                "a joint at rest holds at least as much as one that moves; leave static out, or raise it",
+                f"{where}: static is below dynamic{{at}}; a joint at rest holds at least as much as one that moves; "
+                "leave static out, or raise it",
             )
         at_rest = [values[name] for name in _STRIBECK if values.get(name) is not None]
         if static is not None:
             at_rest.append(np.float32(static) - np.float32(dynamic))
         for value in at_rest:
-            _refuse(
+            refuse_where(
                 (np.asarray(value) > 0.0) & (np.asarray(velocity) == 0.0),
-                f"{where}: stribeck_velocity is 0",
-                "friction that is higher at rest falls over some speed; give stribeck_velocity > 0 [rad/s]",
+                f"{where}: stribeck_velocity is 0{{at}}; friction that is higher at rest falls over some speed; give "
+                "stribeck_velocity > 0 [rad/s]",
             )
 
 
-def _refuse(bad: Any, what: str, rule: str) -> None:
-    if np.any(bad):
-        at = f" at index {int(np.argmax(bad))}" if np.ndim(bad) else ""
-        raise ParameterError(f"{what}{at}; {rule}")
+@wp.func
+def joint_load_law(custom_joint_load: float, gear_ratio: float):
+    """Return the joint's external load at the stage [N·m]. No division where the compiler knows it is zero."""
+    return wp.where(custom_joint_load == 0.0, 0.0, custom_joint_load / gear_ratio)
+
+
+@wp.func
+def spring_load_law(spring_load: float, gear_ratio: float):
+    """Return the force of a spring before the stage, at the stage [N·m]."""
+    return wp.where(spring_load == 0.0, 0.0, spring_load / gear_ratio)
+
+
+@wp.func
+def no_load_law():
+    """Load where an engine need not tell it, since nothing depends on it [N·m]."""
+    return 0.0
+
+
+# The most that dry friction can hold [N·m]: three laws, since compilers keep terms whose coefficient is a zero.
+
+
+@wp.func
+def coulomb_law(dynamic: float):
+    """Return the budget without terms of rest and load."""
+    return dynamic
+
+
+@wp.func
+def stribeck_law(qd: float, dynamic: float, static: float, stribeck_velocity: float):
+    """Return the budget without terms of load, and with the exponent 2."""
+    return dynamic + gaussian(qd / wp.max(stribeck_velocity, SLOWEST)) * wp.max(static - dynamic, 0.0)
 
 
 @wp.func
@@ -144,7 +165,7 @@ def friction_budget(
     load_motor_quadratic: float,
     load_external_quadratic: float,
 ):
-    """The most that dry friction can hold [N·m]."""
+    """Return the budget of all terms [N·m]."""
     exponent = wp.where(stribeck_exponent > 0.0, stribeck_exponent, 2.0)
     at_rest = stribeck(wp.abs(qd) / wp.max(stribeck_velocity, SLOWEST), exponent)
     squared = wp.where(
@@ -158,14 +179,31 @@ def friction_budget(
 
 
 @wp.func
-def at_stage(load: float, gear_ratio: float):
-    """A load of the joint at the place of the stage [N·m]. No division where the compiler knows that there is none."""
-    return wp.where(load == 0.0, 0.0, load / gear_ratio)
+def loaded_law(
+    effort: float,
+    load: float,
+    qd: float,
+    dynamic: float,
+    static: float,
+    stribeck_velocity: float,
+    stribeck_exponent: float,
+    load_motor: float,
+    load_external: float,
+    load_motor_stribeck: float,
+    load_external_stribeck: float,
+    load_motor_quadratic: float,
+    load_external_quadratic: float,
+):
+    """Return the budget of all terms. A wrapper, so that `wp.grad` differentiates `friction_budget` as a whole."""
+    return friction_budget(
+        effort, load, qd, dynamic, static, stribeck_velocity, stribeck_exponent, load_motor, load_external,
+        load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
+    )  # fmt: skip
 
 
 @wp.func
-def left_of(effort: float, load: float, budget: float, qd: float, dt: float, viscous: float, inertia: float):
-    """What friction leaves of an effort [N·m]."""
+def brake_law(effort: float, load: float, budget: float, qd: float, dt: float, viscous: float, inertia: float):
+    """Return the effort after friction [N·m]."""
     step = wp.max(dt, SHORTEST)
     beside = load + inertia * qd * (1.0 / step)
     drive = effort + beside
@@ -176,130 +214,8 @@ def left_of(effort: float, load: float, budget: float, qd: float, dt: float, vis
 
 
 @wp.func
-def coulomb_law(
-    effort: float,
-    qd: float,
-    dt: float,
-    custom_joint_load: float,
-    gear_ratio: float,
-    dry_friction: float,
-    viscous_friction: float,
-    dynamic: float,
-    viscous: float,
-    inertia: float,
-):
-    """Where nothing is more at rest, and nothing depends on the load."""
-    left = left_of(effort, at_stage(custom_joint_load, gear_ratio), dynamic, qd, dt, viscous, inertia)
-    return left, dry_friction + wp.abs(gear_ratio) * dynamic, viscous_friction + gear_ratio * gear_ratio * viscous
-
-
-@wp.func
-def stribeck_law(
-    effort: float,
-    qd: float,
-    dt: float,
-    custom_joint_load: float,
-    gear_ratio: float,
-    dry_friction: float,
-    viscous_friction: float,
-    dynamic: float,
-    viscous: float,
-    static: float,
-    stribeck_velocity: float,
-    inertia: float,
-):
-    """Where nothing depends on the load, and the exponent is 2."""
-    budget = dynamic + gaussian(qd / wp.max(stribeck_velocity, SLOWEST)) * wp.max(static - dynamic, 0.0)
-    left = left_of(effort, at_stage(custom_joint_load, gear_ratio), budget, qd, dt, viscous, inertia)
-    return left, dry_friction + wp.abs(gear_ratio) * budget, viscous_friction + gear_ratio * gear_ratio * viscous
-
-
-@wp.func
-def friction_law(
-    effort: float,
-    qd: float,
-    dt: float,
-    custom_joint_load: float,
-    gear_ratio: float,
-    dry_friction: float,
-    viscous_friction: float,
-    dynamic: float,
-    viscous: float,
-    static: float,
-    stribeck_velocity: float,
-    stribeck_exponent: float,
-    load_motor: float,
-    load_external: float,
-    load_motor_stribeck: float,
-    load_external_stribeck: float,
-    load_motor_quadratic: float,
-    load_external_quadratic: float,
-    inertia: float,
-):
-    load = at_stage(custom_joint_load, gear_ratio)
-    budget = friction_budget(
-        effort, load, qd, dynamic, static, stribeck_velocity, stribeck_exponent, load_motor, load_external,
-        load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
-    )  # fmt: skip
-    left = left_of(effort, load, budget, qd, dt, viscous, inertia)
-    return left, dry_friction + wp.abs(gear_ratio) * budget, viscous_friction + gear_ratio * gear_ratio * viscous
-
-
-@wp.func
-def friction_in_engine_law(
-    effort: float,
-    qd: float,
-    custom_joint_load: float,
-    gear_ratio: float,
-    dry_friction: float,
-    viscous_friction: float,
-    dynamic: float,
-    viscous: float,
-    static: float,
-    stribeck_velocity: float,
-    stribeck_exponent: float,
-    load_motor: float,
-    load_external: float,
-    load_motor_stribeck: float,
-    load_external_stribeck: float,
-    load_motor_quadratic: float,
-    load_external_quadratic: float,
-):
-    load = at_stage(custom_joint_load, gear_ratio)
-    budget = friction_budget(
-        effort, load, qd, dynamic, static, stribeck_velocity, stribeck_exponent, load_motor, load_external,
-        load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
-    )  # fmt: skip
-    dry_sum = dry_friction + wp.abs(gear_ratio) * budget
-    return effort, dry_sum, viscous_friction + gear_ratio * gear_ratio * viscous
-
-
-@wp.func
-def friction_apart_law(
-    effort: float,
-    qd: float,
-    dt: float,
-    spring_load: float,
-    gear_ratio: float,
-    dynamic: float,
-    viscous: float,
-    static: float,
-    stribeck_velocity: float,
-    stribeck_exponent: float,
-    load_motor: float,
-    load_external: float,
-    load_motor_stribeck: float,
-    load_external_stribeck: float,
-    load_motor_quadratic: float,
-    load_external_quadratic: float,
-    inertia: float,
-):
-    """Behind a spring, whose force is the load, and of which the joint feels nothing but that force."""
-    load = at_stage(spring_load, gear_ratio)
-    budget = friction_budget(
-        effort, load, qd, dynamic, static, stribeck_velocity, stribeck_exponent, load_motor, load_external,
-        load_motor_stribeck, load_external_stribeck, load_motor_quadratic, load_external_quadratic,
-    )  # fmt: skip
+def spring_brake_law(effort: float, load: float, budget: float, qd: float, dt: float, viscous: float, inertia: float):
+    """Return the effort after friction [N·m] behind a spring: the joint feels the spring's force alone."""
     step = wp.max(dt, SHORTEST)
     beside = load + inertia * qd * (1.0 / step)
     dry = limit(effort + beside, -budget, budget)
@@ -307,7 +223,19 @@ def friction_apart_law(
     return wp.where(wp.abs(effort + beside) <= budget, -beside, effort - dry - slowing)
 
 
-class EffectFriction(Effect):
+@wp.func
+def offer_law(budget: float, gear_ratio: float, dry_friction: float, viscous_friction: float, viscous: float):
+    """Return the joint friction that an engine may solve instead, added to that of earlier stages."""
+    return dry_friction + wp.abs(gear_ratio) * budget, viscous_friction + gear_ratio * gear_ratio * viscous
+
+
+class FrictionEffectConfig(Friction, Config):
+    """Friction: Coulomb and viscous, Stribeck, load-dependent. What is left out is zero."""
+
+    schema = "ActuonFrictionEffectAPI"
+
+
+class EffectFriction(Friction, Effect):
     """Coulomb, viscous, Stribeck and load-dependent friction that never pushes, and holds a joint at rest.
 
     It offers ``dry_friction`` [N·m], its budget, and ``viscous_friction`` [N·m·s/rad], both at the joint; those of
@@ -316,27 +244,9 @@ class EffectFriction(Effect):
 
     Behind a spring, a gap or a coupling of joints, the joint does not feel it as friction of its own: it offers
     nothing, no engine solves it, and its load is the force of the spring.
-
-    Args:
-        dynamic: Dry friction of a joint that moves [N·m or N], shape (N,).
-        viscous: Friction that grows with speed [N·m·s/rad or N·s/m], shape (N,).
-        static: Dry friction of a joint at rest [N·m or N], shape (N,). Default: as ``dynamic``.
-        stribeck_velocity: Speed at which what is more at rest has fallen to 1/e [rad/s or m/s], shape (N,).
-        stribeck_exponent: How sharply it falls [1], shape (N,). Default: 2.
-        load_motor: Share of the motor's effort that rubs [1], shape (N,).
-        load_external: Share of the external load that rubs [1], shape (N,).
-        load_motor_stribeck: As ``load_motor``, at rest and in addition [1], shape (N,).
-        load_external_stribeck: As ``load_external``, at rest and in addition [1], shape (N,).
-        load_motor_quadratic: Of the motor's effort squared, at rest, where an opposite load is stronger [1/(N·m)],
-            shape (N,).
-        load_external_quadratic: Of the load squared, at rest, where an opposite motor is stronger [1/(N·m)], shape
-            (N,).
-        inertia: What is to be stopped [kg·m² or kg], shape (N,): of all that moves with the joint, as felt at the place
-            of the stage. Needed where no engine solves friction.
     """
 
     config = FrictionEffectConfig
-    law = friction_law
     OUTPUTS = ("dry_friction", "viscous_friction")
     OPTIONAL_SIGNALS = MappingProxyType(
         {"gear_ratio": 1.0}
@@ -344,55 +254,29 @@ class EffectFriction(Effect):
     )
     OPTIONAL_INPUTS = (JOINT_LOAD,)
 
-    def __init__(
-        self,
-        dynamic: ArrayLike = 0.0,
-        viscous: ArrayLike = 0.0,
-        static: ArrayLike | None = None,
-        stribeck_velocity: ArrayLike = 0.0,
-        stribeck_exponent: ArrayLike | None = None,
-        load_motor: ArrayLike | None = None,
-        load_external: ArrayLike | None = None,
-        load_motor_stribeck: ArrayLike | None = None,
-        load_external_stribeck: ArrayLike | None = None,
-        load_motor_quadratic: ArrayLike | None = None,
-        load_external_quadratic: ArrayLike | None = None,
-        inertia: ArrayLike | None = None,
-    ):
-        super().__init__(
-            dynamic,
-            viscous,
-            static,
-            stribeck_velocity,
-            stribeck_exponent,
-            load_motor,
-            load_external,
-            load_motor_stribeck,
-            load_external_stribeck,
-            load_motor_quadratic,
-            load_external_quadratic,
-            inertia,
-        )
-
-    def stage(self) -> Stage:
-        """The component as a kernel sees it: its law without the terms that are left out.
-
-        An engine need not tell loads on which nothing depends.
-        """
-        stage = super().stage()
-        if self.is_apart:
-            return dataclasses.replace(stage, law=friction_apart_law, outputs=(), custom_inputs=())
+    def laws(self) -> tuple[Law, ...]:
+        """Return the laws: load, budget, effort after friction, and the friction that an engine may solve instead."""
         depends_on_load = any(self._values[name] is not None for name in LOAD_PARAMETERS)
+        if self.behind_spring:
+            return Law(spring_load_law, ("load",)), Law(loaded_law, ("budget",)), Law(spring_brake_law)
         if self.in_engine:
-            inputs = stage.custom_inputs if depends_on_load else ()
-            return dataclasses.replace(stage, law=friction_in_engine_law, custom_inputs=inputs)
-        if depends_on_load or self._values["stribeck_exponent"] is not None:
-            return stage
-        return dataclasses.replace(stage, law=coulomb_law if self._values["static"] is None else stribeck_law)
+            load = joint_load_law if depends_on_load else no_load_law
+            return Law(load, ("load",)), Law(loaded_law, ("budget",)), Law(offer_law, self.OUTPUTS)
+        budget = loaded_law
+        if not depends_on_load and self._values["stribeck_exponent"] is None:
+            budget = coulomb_law if self._values["static"] is None else stribeck_law
+        return (
+            Law(joint_load_law, ("load",)),
+            Law(budget, ("budget",)),
+            Law(brake_law),
+            Law(offer_law, self.OUTPUTS),
+        )
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         if not self.in_engine and self._values["inertia"] is None:
-            which = "on the motor's side of the spring or coupling" if self.is_apart else "that moves with the joint"
+            which = (
+                "on the motor's side of the spring or coupling" if self.behind_spring else "that moves with the joint"
+            )
             raise StructureError(
                 f"EffectFriction: needs inertia [kg·m²], of all {which}, since no engine solves friction here, or its "
                 "options switch that off: friction takes at most what stops it within a step"

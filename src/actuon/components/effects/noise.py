@@ -10,30 +10,24 @@ gives the same noise, on any device, after a saved state is loaded, and after a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike, DeviceLike
-from .effect import Effect
+from ...declare.parameters import Number, Parameters, Whole, param
+from ...typing import DeviceLike
+from ..kinds import Effect
 
 LAST_COUNT = wp.constant(16777215.0)
 """The last whole number that a state counts to before it starts again."""
 
 
-@dataclass(frozen=True)
-class NoiseEffectConfig(Config):
-    """Noise and bias of the effort."""
-
-    schema = "ActuonNoiseEffectAPI"
-
-    noise: float = param("N·m", "Standard deviation of what each step adds.", default=0.0, minimum=0.0)
-    bias: float = param("N·m", "Standard deviation of what each DOF always adds.", default=0.0, minimum=0.0)
-    seed: int = param("1", "Picks the random numbers. Each DOF has its own.", default=0, minimum=0, integer=True)
+class Noise(Parameters):
+    noise: Number = param("N·m", "Standard deviation of what each step adds.", default=0.0, minimum=0.0)
+    bias: Number = param("N·m", "Standard deviation of what each DOF always adds.", default=0.0, minimum=0.0)
+    seed: Whole = param("1", "Picks the random numbers. Each DOF has its own.", default=0, minimum=0, integer=True)
 
 
 @wp.func
@@ -45,22 +39,22 @@ def noise_law(effort: float, dof: float, steps: float, noise: float, bias: float
     return effort + bias * kept + noise * drawn, dof, count
 
 
-class EffectNoise(Effect):
+class NoiseEffectConfig(Noise, Config):
+    """Noise and bias of the effort."""
+
+    schema = "ActuonNoiseEffectAPI"
+
+
+class EffectNoise(Noise, Effect):
     """Normal noise of the effort in each step, and a bias of each DOF, so of each environment, drawn once.
 
-    Args:
-        noise: Standard deviations of the noise [N·m], shape (N,).
-        bias: Standard deviations of the biases [N·m], shape (N,).
-        seed: Seeds, shape (N,). DOFs with the same seed get noise of their own nevertheless; beside robots, another
-            actuator with the same seed gets the same.
+    DOFs with the same seed get noise of their own nevertheless; beside robots, another actuator with the same seed gets
+    the same.
     """
 
     config = NoiseEffectConfig
     law = noise_law
     STATES = ("dof", "steps")
-
-    def __init__(self, noise: ArrayLike = 0.0, bias: ArrayLike = 0.0, seed: ArrayLike = 0):
-        super().__init__(noise, bias, seed)
 
     def finalize(self, device: DeviceLike, num_actuators: int) -> None:
         """Bring the parameters onto ``device``, and number the DOFs."""
@@ -68,7 +62,7 @@ class EffectNoise(Effect):
         self.number_dofs(np.arange(num_actuators))
 
     def number_dofs(self, numbers: np.ndarray) -> None:
-        """Say which DOFs these are: those with the same number and seed have the same noise, from the next reset on.
+        """Number the DOFs: those with the same number and seed have the same noise, from the next reset on.
 
         Args:
             numbers: Whole numbers below 2²⁴, shape (N,). By default DOFs are counted within the actuator; on robots,

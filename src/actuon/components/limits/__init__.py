@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a motor can give."""
+"""Limits of a motor."""

@@ -18,18 +18,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...errors import ParameterError
-from ...typing import ArrayLike
-from ..component import limit
-from .clamping import Clamping
+from ...declare.parameters import Number, Parameters, param
+from ...errors import refuse_where
+from ..kinds import Clamping
+from ..math import limit
 
 LEAST_VOLTAGE = wp.constant(1e-3)
 """A supply [V] below this is taken as this where something is divided by it."""
@@ -39,25 +37,20 @@ LEAST_RESISTANCE = wp.constant(1e-9)
 """A resistance [Ω] below this is taken as this where something is divided by it."""
 
 
-@dataclass(frozen=True)
-class BatteryClampingConfig(Config):
-    """A battery, or any supply with an inner resistance."""
-
-    schema = "ActuonBatteryClampingAPI"
-
-    full_voltage: float = param("V", "Voltage without load, when full.", minimum=0.0)
-    inner_resistance: float = param("Ω", "Resistance of battery and leads.", default=0.0, minimum=0.0)
-    capacity: float = param(
+class Battery(Parameters):
+    full_voltage: Number = param("V", "Voltage without load, when full.", minimum=0.0)
+    inner_resistance: Number = param("Ω", "Resistance of battery and leads.", default=0.0, minimum=0.0)
+    capacity: Number = param(
         "C", "Charge from full to empty; 3600 C are 1 A·h.", default=math.inf, above=0.0, finite=False
     )
-    empty_voltage: float = param("V", "Voltage without load, just before it is empty.", default=0.0, minimum=0.0)
+    empty_voltage: Number = param("V", "Voltage without load, just before it is empty.", default=0.0, minimum=0.0)
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        bad = np.float32(values["empty_voltage"]) > np.float32(values["full_voltage"])
-        if np.any(bad):
-            at = f" at index {int(np.argmax(bad))}" if np.ndim(bad) else ""
-            raise ParameterError(f"{where}: empty_voltage is above full_voltage{at}; a battery falls as it runs down")
+        refuse_where(
+            np.float32(values["empty_voltage"]) > np.float32(values["full_voltage"]),
+            f"{where}: empty_voltage is above full_voltage{{at}}; a battery falls as it runs down",
+        )
 
 
 @wp.func
@@ -92,16 +85,16 @@ def battery_closing_law(effort: float, current: float, voltage: float, supply_vo
     return effort, current * voltage / (supply * supply)
 
 
-class ClampingBattery(Clamping):
+class BatteryClampingConfig(Battery, Config):
+    """A battery, or any supply with an inner resistance."""
+
+    schema = "ActuonBatteryClampingAPI"
+
+
+class ClampingBattery(Battery, Clamping):
     """A battery before the electrical limit: offers ``supply_voltage`` [V], which sags, and ``charge`` drawn [C].
 
     Takes the current and voltage of an electrical limit or servo in the chain.
-
-    Args:
-        full_voltage: Voltages without load, when full [V], shape (N,).
-        inner_resistance: Resistances of battery and leads [Ω], shape (N,).
-        capacity: Charges from full to empty [C], shape (N,). inf never runs down.
-        empty_voltage: Voltages without load, just before it is empty [V], shape (N,).
     """
 
     config = BatteryClampingConfig
@@ -111,12 +104,3 @@ class ClampingBattery(Clamping):
     CLOSING_STATES = ("own_load",)
     OUTPUTS = ("supply_voltage", "charge")
     _returns: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(
-        self,
-        full_voltage: ArrayLike,
-        inner_resistance: ArrayLike = 0.0,
-        capacity: ArrayLike = math.inf,
-        empty_voltage: ArrayLike = 0.0,
-    ):
-        super().__init__(full_voltage, inner_resistance, capacity, empty_voltage)

@@ -15,18 +15,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...errors import ParameterError
-from ...typing import ArrayLike
-from ..component import limit
-from .clamping import Clamping
+from ...declare.parameters import Number, Parameters, param
+from ...errors import refuse_where
+from ..kinds import Clamping
+from ..math import limit
 
 LARGEST = wp.constant(float(np.finfo(np.float32).max))
 SLOWEST = wp.constant(1e-12)
@@ -35,19 +33,14 @@ FASTEST = wp.constant(1e12)
 """A velocity beyond this many no-load speeds is taken as this many, for the same reason."""
 
 
-@dataclass(frozen=True)
-class DCMotorClampingConfig(Config):
-    """Torque-speed limits of a DC motor, at its output."""
-
-    schema = "NewtonDCMotorClampingAPI"
-
-    saturation_effort: float = param(
+class DCMotor(Parameters):
+    saturation_effort: Number = param(
         "N·m", "Stall effort: what the motor would give at rest.", minimum=0.0, finite=False, fallback=math.inf
     )
-    velocity_limit: float = param(
+    velocity_limit: Number = param(
         "rad/s", "No-load speed: where the effort has fallen to zero.", above=0.0, finite=False, fallback=math.inf
     )
-    max_motor_effort: float = param(
+    max_motor_effort: Number = param(
         "N·m",
         "Peak effort: the largest that drive and windings allow, for a short time.",
         minimum=0.0,
@@ -57,13 +50,11 @@ class DCMotorClampingConfig(Config):
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        bad = np.isinf(np.float32(values["saturation_effort"])) & np.isfinite(np.float32(values["velocity_limit"]))
-        if np.any(bad):
-            at = f" at index {int(np.argmax(bad))}" if np.ndim(bad) else ""
-            raise ParameterError(
-                f"{where}: saturation_effort is inf with a finite velocity_limit{at}, which leaves no falling line; "
-                "make saturation_effort finite, or velocity_limit inf"
-            )
+        refuse_where(
+            np.isinf(np.float32(values["saturation_effort"])) & np.isfinite(np.float32(values["velocity_limit"])),
+            f"{where}: saturation_effort is inf with a finite velocity_limit{{at}}, which leaves no falling line; make "
+            "saturation_effort finite, or velocity_limit inf",
+        )
 
 
 @wp.func
@@ -77,17 +68,14 @@ def dc_motor_law(effort: float, qd: float, saturation_effort: float, velocity_li
     return limit(effort, lowest, highest)
 
 
-class ClampingDCMotor(Clamping):
-    """Four-quadrant torque-speed envelope of a DC motor.
+class DCMotorClampingConfig(DCMotor, Config):
+    """Torque-speed limits of a DC motor, at its output."""
 
-    Args:
-        saturation_effort: Stall efforts [N·m or N], shape (N,).
-        velocity_limit: No-load speeds [rad/s or m/s], shape (N,). inf switches the falling line off.
-        max_motor_effort: Peak efforts [N·m or N], shape (N,). inf switches these limits off.
-    """
+    schema = "NewtonDCMotorClampingAPI"
+
+
+class ClampingDCMotor(DCMotor, Clamping):
+    """Four-quadrant torque-speed envelope of a DC motor."""
 
     config = DCMotorClampingConfig
     law = dc_motor_law
-
-    def __init__(self, saturation_effort: ArrayLike, velocity_limit: ArrayLike, max_motor_effort: ArrayLike):
-        super().__init__(saturation_effort, velocity_limit, max_motor_effort)

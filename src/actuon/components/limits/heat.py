@@ -19,47 +19,39 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...errors import ParameterError
-from ...typing import ArrayLike
-from ..component import limit
-from ..numerics import exponential_less_one
-from .clamping import Clamping
+from ...declare.parameters import Number, Parameters, param
+from ...errors import refuse_where
+from ..kinds import Clamping
+from ..math import exponential_less_one, limit
 from .voltage import hot_resistance
 
 NARROWEST = wp.constant(1e-6)
 """Least width of the range of derating [°C]."""
 
 
-@dataclass(frozen=True)
-class HeatClampingConfig(Config):
-    """Thermal figures of a motor, and what its drive does when it is hot."""
-
-    schema = "ActuonHeatClampingAPI"
-
-    winding_thermal_resistance: float = param("K/W", "From winding to housing.", above=0.0)
-    housing_thermal_resistance: float = param("K/W", "From housing to ambient.", above=0.0)
-    winding_time_constant: float = param("s", "Thermal time constant of the winding.", above=0.0)
-    housing_time_constant: float = param("s", "Thermal time constant of the housing, or motor.", above=0.0)
-    motor_constant: float = param(
+class Heat(Parameters):
+    winding_thermal_resistance: Number = param("K/W", "From winding to housing.", above=0.0)
+    housing_thermal_resistance: Number = param("K/W", "From housing to ambient.", above=0.0)
+    winding_time_constant: Number = param("s", "Thermal time constant of the winding.", above=0.0)
+    housing_time_constant: Number = param("s", "Thermal time constant of the housing, or motor.", above=0.0)
+    motor_constant: Number = param(
         "N·m/√W", "Effort per root of the copper loss, at 25 °C, where no electrical limit says the loss.", above=0.0
     )
-    max_effort: float = param("N·m", "Largest effort up to the start of derating.", minimum=0.0)
-    derated_effort: float = param("N·m", "Largest effort from the end of derating on.", default=0.0, minimum=0.0)
-    derating_start: float = param("°C", "Winding temperature from which the limit falls.", default=100.0)
-    derating_end: float = param("°C", "Winding temperature at which it has fallen.", default=120.0)
-    trip_temperature: float = param(
+    max_effort: Number = param("N·m", "Largest effort up to the start of derating.", minimum=0.0)
+    derated_effort: Number = param("N·m", "Largest effort from the end of derating on.", default=0.0, minimum=0.0)
+    derating_start: Number = param("°C", "Winding temperature from which the limit falls.", default=100.0)
+    derating_end: Number = param("°C", "Winding temperature at which it has fallen.", default=120.0)
+    trip_temperature: Number = param(
         "°C", "Winding temperature at which the drive gives up until a reset.", default=math.inf, finite=False
     )
-    ambient: float = param("°C", "Temperature around the motor, and of the motor after a reset.", default=25.0)
-    temperature_coefficient: float = param(
+    ambient: Number = param("°C", "Temperature around the motor, and of the motor after a reset.", default=25.0)
+    temperature_coefficient: Number = param(
         "1/°C", "Rise of the resistance with the temperature of the winding.", default=0.00393, minimum=0.0
     )
 
@@ -72,15 +64,9 @@ class HeatClampingConfig(Config):
 
 
 def _check_order(where: str, values: Mapping[str, Any], low: str, high: str) -> None:
-    lows, highs = np.broadcast_arrays(np.float32(values[low]), np.float32(values[high]))
-    bad = lows > highs
-    if bad.any():
-        first = int(np.argmax(bad))
-        at = f" at index {first}" if bad.ndim else ""
-        raise ParameterError(
-            f"{where}: {low} is {lows.ravel()[first]:g} and {high} {highs.ravel()[first]:g}{at}; "
-            f"{low} must not be above {high}"
-        )
+    lows, highs = np.float32(values[low]), np.float32(values[high])
+    message = f"{where}: {low} is {{low:g}} and {high} {{high:g}}{{at}}; {low} must not be above {high}"
+    refuse_where(lows > highs, message, low=lows, high=highs)
 
 
 @wp.func
@@ -147,26 +133,17 @@ def heat_closing_law(
     )
 
 
-class ClampingHeat(Clamping):
+class HeatClampingConfig(Heat, Config):
+    """Thermal figures of a motor, and what its drive does when it is hot."""
+
+    schema = "ActuonHeatClampingAPI"
+
+
+class ClampingHeat(Heat, Clamping):
     """Temperatures of winding and housing, derating of the effort between two temperatures, and a trip at a third.
 
     Stands before the electrical limit, whose resistance follows its ``temperature`` [°C], and takes its copper loss.
     Also offers ``housing_temperature`` [°C] and ``tripped`` (1 from the trip to the next reset).
-
-    Args:
-        winding_thermal_resistance: From winding to housing [K/W], shape (N,).
-        housing_thermal_resistance: From housing to ambient [K/W], shape (N,).
-        winding_time_constant: Thermal time constants of the windings [s], shape (N,).
-        housing_time_constant: Thermal time constants of the housings [s], shape (N,).
-        motor_constant: Efforts per root of the copper loss [N·m/√W], shape (N,), where no electrical limit says the
-            loss.
-        max_effort: Largest efforts up to the start of derating [N·m], shape (N,).
-        derated_effort: Largest efforts from the end of derating on [N·m], shape (N,).
-        derating_start: Temperatures from which the limit falls [°C], shape (N,).
-        derating_end: Temperatures at which it has fallen [°C], shape (N,).
-        trip_temperature: Temperatures of the trip [°C], shape (N,). inf switches it off.
-        ambient: Temperatures around the motors [°C], shape (N,).
-        temperature_coefficient: Rise of the resistance [1/°C], shape (N,).
     """
 
     config = HeatClampingConfig
@@ -182,33 +159,3 @@ class ClampingHeat(Clamping):
     CLOSING_STATES = ("winding", "housing", "winding_rest", "housing_rest")
     OUTPUTS = ("temperature", "housing_temperature", "tripped")
     OPTIONAL_SIGNALS = {"copper_loss": -1.0}  # noqa: RUF012
-
-    def __init__(
-        self,
-        winding_thermal_resistance: ArrayLike,
-        housing_thermal_resistance: ArrayLike,
-        winding_time_constant: ArrayLike,
-        housing_time_constant: ArrayLike,
-        motor_constant: ArrayLike,
-        max_effort: ArrayLike,
-        derated_effort: ArrayLike = 0.0,
-        derating_start: ArrayLike = 100.0,
-        derating_end: ArrayLike = 120.0,
-        trip_temperature: ArrayLike = math.inf,
-        ambient: ArrayLike = 25.0,
-        temperature_coefficient: ArrayLike = 0.00393,
-    ):
-        super().__init__(
-            winding_thermal_resistance,
-            housing_thermal_resistance,
-            winding_time_constant,
-            housing_time_constant,
-            motor_constant,
-            max_effort,
-            derated_effort,
-            derating_start,
-            derating_end,
-            trip_temperature,
-            ambient,
-            temperature_coefficient,
-        )

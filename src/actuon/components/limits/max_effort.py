@@ -7,24 +7,17 @@ r"""A symmetric limit.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike
-from ..component import limit
-from .clamping import Clamping
+from ...declare.parameters import Number, Parameters, param
+from ..kinds import Clamping
+from ..math import limit
 
 
-@dataclass(frozen=True)
-class MaxEffortClampingConfig(Config):
-    """A symmetric effort limit."""
-
-    schema = "NewtonMaxEffortClampingAPI"
-
-    max_effort: float = param("N·m", "Largest effort, either way.", minimum=0.0, finite=False, fallback=math.inf)
+class MaxEffort(Parameters):
+    max_effort: Number = param("N·m", "Largest effort, either way.", minimum=0.0, finite=False, fallback=math.inf)
 
 
 @wp.func
@@ -32,15 +25,14 @@ def max_effort_law(effort: float, max_effort: float):
     return limit(effort, -max_effort, max_effort)
 
 
-class ClampingMaxEffort(Clamping):
-    """Holds the effort within ±``max_effort``.
+class MaxEffortClampingConfig(MaxEffort, Config):
+    """A symmetric effort limit."""
 
-    Args:
-        max_effort: Largest efforts [N·m or N], shape (N,).
-    """
+    schema = "NewtonMaxEffortClampingAPI"
+
+
+class ClampingMaxEffort(MaxEffort, Clamping):
+    """Holds the effort within ±``max_effort``."""
 
     config = MaxEffortClampingConfig
     law = max_effort_law
-
-    def __init__(self, max_effort: ArrayLike):
-        super().__init__(max_effort)

@@ -9,7 +9,6 @@ with :math:`\tau_{max}` linear between the table's entries and held at its ends.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +16,20 @@ import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
+from ...declare.parameters import Parameters, Table, param
 from ...errors import ParameterError, shown
 from ...kernel.types import Floats
-from ..component import limit
-from .clamping import Clamping
+from ...typing import ArrayLike, PathLike
+from ..kinds import Clamping
+from ..math import limit
 
 NARROWEST = wp.constant(1e-12)
 """Entries that are no farther apart [rad] than this make a jump: the gradient stays finite."""
 
 
-@dataclass(frozen=True)
-class PositionBasedClampingConfig(Config):
-    """A table of effort limits over the joint's position."""
-
-    schema = "NewtonPositionBasedClampingAPI"
-
-    lookup_positions: tuple[float, ...] = param("rad", "Positions of the entries, in rising order.", shared=True)
-    lookup_efforts: tuple[float, ...] = param(
-        "N·m", "Largest effort at each entry, either way.", shared=True, minimum=0.0
-    )
+class PositionBased(Parameters):
+    lookup_positions: Table = param("rad", "Positions of the entries, in rising order.", shared=True)
+    lookup_efforts: Table = param("N·m", "Largest effort at each entry, either way.", shared=True, minimum=0.0)
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
@@ -79,7 +72,7 @@ def entry_before(q: float, lookup_positions: Floats):
 
 @wp.func
 def looked_up(q: float, positions: Floats, values: Floats):
-    """The value at ``q``: linear between the table's entries, held at its ends."""
+    """Return the value at ``q``: linear between the table's entries, held at its ends."""
     left = entry_before(q, positions)
     right = wp.min(left + 1, positions.shape[0] - 1)
     start = positions[left]
@@ -96,7 +89,13 @@ def position_based_law(effort: float, q: float, lookup_positions: Floats, lookup
     return limit(effort, -largest, largest)
 
 
-class ClampingPositionBased(Clamping):
+class PositionBasedClampingConfig(PositionBased, Config):
+    """A table of effort limits over the joint's position."""
+
+    schema = "NewtonPositionBasedClampingAPI"
+
+
+class ClampingPositionBased(PositionBased, Clamping):
     """Holds the effort within a limit looked up at the joint's position. The table is shared by all DOFs of the group.
 
     Args:
@@ -108,7 +107,12 @@ class ClampingPositionBased(Clamping):
     config = PositionBasedClampingConfig
     law = position_based_law
 
-    def __init__(self, lookup_positions: Any = None, lookup_efforts: Any = None, lookup_table_path: Any = None):
+    def __init__(
+        self,
+        lookup_positions: ArrayLike | None = None,
+        lookup_efforts: ArrayLike | None = None,
+        lookup_table_path: PathLike | None = None,
+    ):
         table = _resolve_table(lookup_positions, lookup_efforts, lookup_table_path)
         super().__init__(**table)
 
@@ -125,7 +129,9 @@ class ClampingPositionBased(Clamping):
 
 
 def _resolve_table(
-    lookup_positions: Any = None, lookup_efforts: Any = None, lookup_table_path: Any = None
+    lookup_positions: ArrayLike | None = None,
+    lookup_efforts: ArrayLike | None = None,
+    lookup_table_path: PathLike | None = None,
 ) -> dict[str, Any]:
     if lookup_table_path is None:
         if lookup_positions is None or lookup_efforts is None:
@@ -139,7 +145,7 @@ def _resolve_table(
     return {"lookup_positions": positions, "lookup_efforts": efforts}
 
 
-def read_lookup_table(path: str | Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def read_lookup_table(path: PathLike) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Read a text file of positions and largest efforts, one pair per line.
 
     Raises:

@@ -10,43 +10,34 @@ ends, and :math:`\tau_m` the motor's own limit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
+from ...declare.parameters import Number, Parameters, Table, param
 from ...errors import ParameterError
 from ...kernel.types import Floats
-from ...typing import ArrayLike
-from ..component import limit
-from .clamping import Clamping
-from .position_based import PositionBasedClampingConfig, looked_up
+from ..kinds import Clamping
+from ..math import limit
+from .position_based import PositionBased, looked_up
 
 SMALLEST = wp.constant(1.0e-30)
 """Keeps a ratio of zero times an infinite limit from being NaN."""
 
 
-@dataclass(frozen=True)
-class RemotizedClampingConfig(Config):
-    """A table over the joint's angle, and the motor's limit."""
-
-    schema = "ActuonRemotizedClampingAPI"
-
-    lookup_positions: tuple[float, ...] = param("rad", "Angles of the entries, in rising order.", shared=True)
-    lookup_ratios: tuple[float, ...] = param("1", "Turns of the motor per turn of the joint.", shared=True)
-    lookup_efforts: tuple[float, ...] = param("N·m", "Largest effort at the joint.", shared=True, minimum=0.0)
-    motor_effort_limit: float = param(
+class Remotized(Parameters):
+    lookup_positions: Table = param("rad", "Angles of the entries, in rising order.", shared=True)
+    lookup_ratios: Table = param("1", "Turns of the motor per turn of the joint.", shared=True)
+    lookup_efforts: Table = param("N·m", "Largest effort at the joint.", shared=True, minimum=0.0)
+    motor_effort_limit: Number = param(
         "N·m", "Largest effort of the motor, before the ratio.", default=float("inf"), minimum=0.0, finite=False
     )
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        PositionBasedClampingConfig.check_together(
-            where, {name: values[name] for name in ("lookup_positions", "lookup_efforts")}
-        )
+        PositionBased.check_together(where, {name: values[name] for name in ("lookup_positions", "lookup_efforts")})
         if np.ndim(values["lookup_ratios"]) != 1 or len(values["lookup_ratios"]) != len(values["lookup_positions"]):
             raise ParameterError(
                 f"{where}.lookup_ratios: got {values['lookup_ratios']!r}; must be one for each position"
@@ -67,24 +58,14 @@ def remotized_law(
     return limit(effort, -most, most)
 
 
-class ClampingRemotized(Clamping):
-    """Holds the effort within what a motor gives through a linkage whose ratio depends on the angle.
+class RemotizedClampingConfig(Remotized, Config):
+    """A table over the joint's angle, and the motor's limit."""
 
-    Args:
-        lookup_positions: Angles [rad], rising, shape (K,).
-        lookup_ratios: Turns of the motor per turn of the joint [1] at those angles, shape (K,).
-        lookup_efforts: Largest efforts at the joint [N·m] at those angles, shape (K,).
-        motor_effort_limit: Largest efforts of the motors [N·m], shape (N,). inf leaves the table alone.
-    """
+    schema = "ActuonRemotizedClampingAPI"
+
+
+class ClampingRemotized(Remotized, Clamping):
+    """Holds the effort within what a motor gives through a linkage whose ratio depends on the angle."""
 
     config = RemotizedClampingConfig
     law = remotized_law
-
-    def __init__(
-        self,
-        lookup_positions: ArrayLike,
-        lookup_ratios: ArrayLike,
-        lookup_efforts: ArrayLike,
-        motor_effort_limit: ArrayLike = float("inf"),
-    ):
-        super().__init__(lookup_positions, lookup_ratios, lookup_efforts, motor_effort_limit)

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
+from ...declare.parameters import Parameters, Table, param
 from ...errors import ParameterError, shown
 from ...kernel.types import Floats
 from ...typing import ArrayLike
-from ..component import limit
-from .clamping import Clamping
+from ..kinds import Clamping
+from ..math import limit
 
 NARROWEST = wp.constant(1e-12)
 """Corners that are no farther apart [rad/s] than this make a jump: the gradient stays finite."""
@@ -34,14 +33,9 @@ Curve = Iterable[Sequence[float]]
 """Pairs of speed [rad/s or m/s] and effort [N·m or N]."""
 
 
-@dataclass(frozen=True)
-class TorqueSpeedClampingConfig(Config):
-    """Corners of a polygon, in order around it. At each speed it allows the efforts between its two sides."""
-
-    schema = "ActuonTorqueSpeedClampingAPI"
-
-    speeds: tuple[float, ...] = param("rad/s", "Speeds of the corners, in order around the polygon.", shared=True)
-    efforts: tuple[float, ...] = param("N·m", "Efforts of the corners, in the same order.", shared=True)
+class TorqueSpeed(Parameters):
+    speeds: Table = param("rad/s", "Speeds of the corners, in order around the polygon.", shared=True)
+    efforts: Table = param("N·m", "Efforts of the corners, in the same order.", shared=True)
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
@@ -57,35 +51,8 @@ class TorqueSpeedClampingConfig(Config):
             )
         _check_polygon(where, *columns)
 
-    @classmethod
-    def from_points(cls, points: Curve) -> Self:
-        """The polygon with these corners, each a speed and an effort, in order around it."""
-        return cls(*_columns("points", points))
 
-    @classmethod
-    def symmetric(cls, driving: Curve, braking: Curve | None = None) -> Self:
-        """The polygon that is the same in both directions, from largest efforts over speed.
-
-        Args:
-            driving: Speeds ≥ 0 [rad/s or m/s], rising, and the largest effort [N·m or N] in the direction of motion.
-                Two entries with one speed make a jump. The first and the last effort are held beyond.
-            braking: The same against the motion. By default the largest effort of ``driving``, at any speed.
-        """
-        drive = _rising("driving", driving)
-        brake = _rising("braking", [(0.0, drive[:, 1].max())] if braking is None else braking)
-        end = max(drive[-1, 0], brake[-1, 0])
-        if any(len(curve) > 1 and curve[-2, 0] == end for curve in (drive, brake)) or end == 0.0:
-            end = (
-                2.0 * end if end > 0.0 else 1.0
-            )  # room to hold the effort after a jump, or where nothing depends on speed
-        drive, brake = (np.vstack([(0.0, c[0, 1]), c, (end, c[-1, 1])]) for c in (drive, brake))
-        forward = [*((v, e) for v, e in drive), *((v, -e) for v, e in brake[::-1])]
-        corners = np.array([*forward, *((-v, -e) for v, e in forward)]) + 0.0
-        again = (corners == np.roll(corners, 1, axis=0)).all(axis=1)
-        return cls.from_points(corners[~again])
-
-
-def _columns(where: str, points: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _columns(where: str, points: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
     pairs = list(points) if isinstance(points, Iterable) else None
     if pairs is None or not all(_is_pair(pair) for pair in pairs):
         raise ParameterError(f"{where}: got {shown(points)}; must be pairs of a speed and an effort")
@@ -95,12 +62,12 @@ def _columns(where: str, points: Any) -> tuple[tuple[float, ...], tuple[float, .
     return speeds, efforts
 
 
-def _is_pair(pair: Any) -> bool:
+def _is_pair(pair: object) -> bool:
     return isinstance(pair, (list, tuple, np.ndarray)) and len(pair) == 2 and all(np.isscalar(part) for part in pair)
 
 
-def _rising(where: str, curve: Curve) -> np.ndarray:
-    """A curve of largest efforts over speed, shape (K, 2)."""
+def rising_curve(where: str, curve: Curve) -> np.ndarray:
+    """Return a curve of largest efforts over speed, checked, shape (K, 2)."""
     columns = _columns(where, curve)
     for declared, column in zip(TorqueSpeedClampingConfig.declared().values(), columns, strict=True):
         declared.check(where, column)
@@ -168,7 +135,7 @@ def _value(speeds: np.ndarray, efforts: np.ndarray, edge: int, speed: float) -> 
 
 @wp.func
 def edge_value(v: float, edge: int, speeds: Floats, efforts: Floats):
-    """Effort at ``v`` on the edge that starts at a corner; held at its ends."""
+    """Return the effort at ``v`` on the edge that starts at a corner; held at its ends."""
     other = wp.where(edge + 1 < speeds.shape[0], edge + 1, 0)
     start = speeds[edge]
     end = speeds[other]
@@ -179,7 +146,7 @@ def edge_value(v: float, edge: int, speeds: Floats, efforts: Floats):
 
 @wp.func
 def edges_at(v: float, speeds: Floats, efforts: Floats):
-    """Edges above and below ``v``. A function of its own: Warp cannot replay its loops backwards."""
+    """Return the edges above and below ``v``. A function of its own: Warp cannot replay its loops backwards."""
     slowest = float(FARTHEST)
     fastest = float(-FARTHEST)
     for i in range(speeds.shape[0]):
@@ -213,7 +180,40 @@ def torque_speed_law(effort: float, qd: float, speeds: Floats, efforts: Floats):
     return limit(effort, lowest, highest)
 
 
-class ClampingTorqueSpeed(Clamping):
+class TorqueSpeedClampingConfig(TorqueSpeed, Config):
+    """Corners of a polygon, in order around it. At each speed it allows the efforts between its two sides."""
+
+    schema = "ActuonTorqueSpeedClampingAPI"
+
+    @classmethod
+    def from_points(cls, points: Curve) -> Self:
+        """Return the polygon with these corners, each a speed and an effort, in order around it."""
+        return cls(*_columns("points", points))
+
+    @classmethod
+    def symmetric(cls, driving: Curve, braking: Curve | None = None) -> Self:
+        """Return the polygon for both directions, from the largest efforts over speed.
+
+        Args:
+            driving: Speeds ≥ 0 [rad/s or m/s], rising, and the largest effort [N·m or N] in the direction of motion.
+                Two entries with one speed make a jump. The first and the last effort are held beyond.
+            braking: The same against the motion. By default the largest effort of ``driving``, at any speed.
+        """
+        drive = rising_curve("driving", driving)
+        brake = rising_curve("braking", [(0.0, drive[:, 1].max())] if braking is None else braking)
+        end = max(drive[-1, 0], brake[-1, 0])
+        if any(len(curve) > 1 and curve[-2, 0] == end for curve in (drive, brake)) or end == 0.0:
+            end = (
+                2.0 * end if end > 0.0 else 1.0
+            )  # room to hold the effort after a jump, or where nothing depends on speed
+        drive, brake = (np.vstack([(0.0, c[0, 1]), c, (end, c[-1, 1])]) for c in (drive, brake))
+        forward = [*((v, e) for v, e in drive), *((v, -e) for v, e in brake[::-1])]
+        corners = np.array([*forward, *((-v, -e) for v, e in forward)]) + 0.0
+        again = (corners == np.roll(corners, 1, axis=0)).all(axis=1)
+        return cls.from_points(corners[~again])
+
+
+class ClampingTorqueSpeed(TorqueSpeed, Clamping):
     """Holds the effort inside a polygon over speed, shared by all DOFs of the group.
 
     Args:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""What supply, winding and drive of a motor allow: voltage, back-EMF, current limit.
+r"""Limits by a motor's supply, winding and drive: voltage, back-EMF, current.
 
 .. math::
     R_T &= R\,(1 + \alpha\,(T - 25\,°C)) \\
@@ -14,15 +14,13 @@ constant is the back-EMF constant. Source: e.g. Hughes and Drury, Electric Motor
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike
-from ..component import limit
-from .clamping import Clamping
+from ...declare.parameters import Number, Parameters, param
+from ..kinds import Clamping
+from ..math import limit
 
 REFERENCE_TEMPERATURE = wp.constant(25.0)
 """Temperature at which resistances are given [°C]."""
@@ -32,28 +30,23 @@ LEAST_RESISTANCE = wp.constant(0.1)
 """Share of its resistance that a cold winding keeps at least."""
 
 
-@dataclass(frozen=True)
-class VoltageClampingConfig(Config):
-    """Electrical limits of a motor, on the side of the chain where they stand."""
-
-    schema = "ActuonVoltageClampingAPI"
-
-    torque_constant: float = param("N·m/A", "Effort per current, which is also back-EMF per speed.", minimum=1e-6)
-    resistance: float = param("Ω", "Resistance of the winding between the terminals, at 25 °C.", minimum=1e-6)
-    bus_voltage: float = param(
+class Voltage(Parameters):
+    torque_constant: Number = param("N·m/A", "Effort per current, which is also back-EMF per speed.", minimum=1e-6)
+    resistance: Number = param("Ω", "Resistance of the winding between the terminals, at 25 °C.", minimum=1e-6)
+    bus_voltage: Number = param(
         "V", "Voltage of the supply, where no battery gives it.", default=math.inf, minimum=0.0, finite=False
     )
-    max_current: float = param(
+    max_current: Number = param(
         "A", "Largest current that the drive allows.", default=math.inf, minimum=0.0, finite=False
     )
-    temperature_coefficient: float = param(
+    temperature_coefficient: Number = param(
         "1/°C", "Rise of the resistance with the temperature of the winding.", default=0.00393, minimum=0.0
     )
 
 
 @wp.func
 def hot_resistance(resistance: float, temperature: float, temperature_coefficient: float):
-    """Resistance of a winding at a temperature [Ω]."""
+    """Return the resistance of a winding at a temperature [Ω]."""
     share = 1.0 + temperature_coefficient * (temperature - REFERENCE_TEMPERATURE)
     return resistance * wp.max(share, LEAST_RESISTANCE)
 
@@ -85,18 +78,17 @@ def voltage_law(
     return torque_constant * current, current, voltage, energy, loss, energy, added - (energy - energy_drawn)
 
 
-class ClampingVoltage(Clamping):
+class VoltageClampingConfig(Voltage, Config):
+    """Electrical limits of a motor, on the side of the chain where they stand."""
+
+    schema = "ActuonVoltageClampingAPI"
+
+
+class ClampingVoltage(Voltage, Clamping):
     """Limits of supply voltage, back-EMF and current. Offers current [A], terminal voltage [V], copper loss [W] and the
     electrical energy drawn since the last reset [J].
 
     The resistance follows the temperature of a `ClampingHeat` before it, the supply that of a `ClampingBattery`.
-
-    Args:
-        torque_constant: Efforts per current [N·m/A], shape (N,).
-        resistance: Resistances of the windings at 25 °C [Ω], shape (N,).
-        bus_voltage: Voltages of the supply [V], shape (N,). inf switches the limit off.
-        max_current: Largest currents [A], shape (N,). inf switches the limit off.
-        temperature_coefficient: Rise of the resistance [1/°C], shape (N,). That of copper by default.
     """
 
     config = VoltageClampingConfig
@@ -104,13 +96,3 @@ class ClampingVoltage(Clamping):
     STATES = ("energy_drawn", "energy_rest")
     OUTPUTS = ("current", "voltage", "energy", "copper_loss")
     OPTIONAL_SIGNALS = {"temperature": 25.0, "supply_voltage": -1.0}  # noqa: RUF012
-
-    def __init__(
-        self,
-        torque_constant: ArrayLike,
-        resistance: ArrayLike,
-        bus_voltage: ArrayLike = math.inf,
-        max_current: ArrayLike = math.inf,
-        temperature_coefficient: ArrayLike = 0.00393,
-    ):
-        super().__init__(torque_constant, resistance, bus_voltage, max_current, temperature_coefficient)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller sees of the joint."""
+"""Sensors between a joint and its controller."""

@@ -10,24 +10,16 @@ Far from zero, where numbers of 32 bits are coarse, positions are taken as the v
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike
-from ..numerics import SHORTEST, regained
-from .sensor import Sensor
+from ...declare.parameters import Number, Parameters, param
+from ..kinds import Sensor
+from ..math import SHORTEST, regained
 
 
-@dataclass(frozen=True)
-class DifferentiatedSensorConfig(Config):
-    """A velocity that is differentiated from the position, and filtered."""
-
-    schema = "ActuonDifferentiatedSensorAPI"
-
-    time_constant: float = param(
+class Differentiated(Parameters):
+    time_constant: Number = param(
         "s", "Time constant of the low-pass on the difference. 0 switches it off.", default=0.0, minimum=0.0
     )
 
@@ -50,17 +42,16 @@ def differentiated_law(
     return q, filtered, q, filtered, 1.0, rest
 
 
-class SensorDifferentiated(Sensor):
-    """Velocity from the difference of two positions, through a low-pass.
+class DifferentiatedSensorConfig(Differentiated, Config):
+    """A velocity that is differentiated from the position, and filtered."""
 
-    Args:
-        time_constant: Time constants of the low-pass [s], shape (N,). 0 does not filter.
-    """
+    schema = "ActuonDifferentiatedSensorAPI"
+
+
+class SensorDifferentiated(Differentiated, Sensor):
+    """Velocity from the difference of two positions, through a low-pass."""
 
     config = DifferentiatedSensorConfig
     law = differentiated_law
     STATES = ("last_q", "shown", "is_running", "last_rest")
     ADDED_STATES = frozenset({"last_rest"})
-
-    def __init__(self, time_constant: ArrayLike = 0.0):
-        super().__init__(time_constant)

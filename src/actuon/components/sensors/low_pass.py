@@ -9,24 +9,16 @@ by its exact solution for a velocity that is constant over the step. The first s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike
-from ..numerics import SHORTEST
-from .sensor import Sensor
+from ...declare.parameters import Number, Parameters, param
+from ..kinds import Sensor
+from ..math import SHORTEST
 
 
-@dataclass(frozen=True)
-class LowPassSensorConfig(Config):
-    """A low-pass of the velocity."""
-
-    schema = "ActuonLowPassSensorAPI"
-
-    time_constant: float = param("s", "Time constant: 1/(2π · cut-off frequency).", minimum=0.0)
+class LowPass(Parameters):
+    time_constant: Number = param("s", "Time constant: 1/(2π · cut-off frequency).", minimum=0.0)
 
 
 @wp.func
@@ -36,16 +28,15 @@ def low_pass_law(q: float, qd: float, dt: float, shown: float, is_running: float
     return q, filtered, filtered, 1.0
 
 
-class SensorLowPass(Sensor):
-    """First-order low-pass of the velocity that the controller sees.
+class LowPassSensorConfig(LowPass, Config):
+    """A low-pass of the velocity."""
 
-    Args:
-        time_constant: Time constants [s], shape (N,).
-    """
+    schema = "ActuonLowPassSensorAPI"
+
+
+class SensorLowPass(LowPass, Sensor):
+    """First-order low-pass of the velocity that the controller sees."""
 
     config = LowPassSensorConfig
     law = low_pass_law
     STATES = ("shown", "is_running")
-
-    def __init__(self, time_constant: ArrayLike):
-        super().__init__(time_constant)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between motor and joint."""
+"""Transmissions between motor and joint."""

@@ -15,34 +15,27 @@ potential of the teeth is convex. After it, stages see the position and velocity
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike
-from ..numerics import SHORTEST
+from ...declare.parameters import Number, Parameters, param
+from ..kinds import Transmission
+from ..math import SHORTEST
 from .motor_apart import ADDED_MOTOR_STATES, MOTOR_STATES, motor_moved, motor_offset
-from .transmission import Transmission
 
 
-@dataclass(frozen=True)
-class BacklashTransmissionConfig(Config):
-    """The play between motor and joint, on the side of the chain where it stands."""
-
-    schema = "ActuonBacklashTransmissionAPI"
-
-    gap: float = param("rad", "Angle from touching on one side to touching on the other.", minimum=0.0)
-    stiffness: float = param("N·m/rad", "Stiffness of the teeth.", above=0.0)
-    motor_inertia: float = param("kg·m²", "Inertia on the motor's side of the gap.", above=0.0)
-    damping: float = param("N·m·s/rad", "Damping of the teeth while they touch.", default=0.0, minimum=0.0)
+class Backlash(Parameters):
+    gap: Number = param("rad", "Angle from touching on one side to touching on the other.", minimum=0.0)
+    stiffness: Number = param("N·m/rad", "Stiffness of the teeth.", above=0.0)
+    motor_inertia: Number = param("kg·m²", "Inertia on the motor's side of the gap.", above=0.0)
+    damping: Number = param("N·m·s/rad", "Damping of the teeth while they touch.", default=0.0, minimum=0.0)
 
 
 @wp.func
 def pushing(depth: float, force: float):
-    """The force of teeth that are so deep in each other: they do not pull. NaN stays NaN."""
+    """Return the force of teeth by their overlap: they do not pull. NaN stays NaN."""
     return wp.where(depth <= 0.0 or force < 0.0, 0.0, force)
 
 
@@ -106,18 +99,18 @@ def backlash_closing_law(
     return touching, position, speed, 1.0, rest, q, joint_rest
 
 
-class TransmissionBacklash(Transmission):
+class BacklashTransmissionConfig(Backlash, Config):
+    """The play between motor and joint, on the side of the chain where it stands."""
+
+    schema = "ActuonBacklashTransmissionAPI"
+
+
+class TransmissionBacklash(Backlash, Transmission):
     """Play between motor and joint. Offers ``gap_offset`` [rad] of the motor from the middle, ``motor_velocity``
     [rad/s] and ``spring_load`` [N·m], the force of the teeth on a motor at rest, at the joint.
 
     The motor starts in the middle of the gap, at the joint's velocity. Its inertia is in here: it must not be part of
     the joint's armature too.
-
-    Args:
-        gap: Angles between touching on either side [rad], shape (N,).
-        stiffness: Stiffnesses of the teeth [N·m/rad], shape (N,).
-        motor_inertia: Inertias on the motor's side [kg·m²], shape (N,).
-        damping: Dampings of the teeth while they touch [N·m·s/rad], shape (N,).
     """
 
     config = BacklashTransmissionConfig
@@ -128,6 +121,3 @@ class TransmissionBacklash(Transmission):
     ADDED_STATES = ADDED_MOTOR_STATES
     OUTPUTS = ("gap_offset", "motor_velocity", "spring_load")
     OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
-
-    def __init__(self, gap: ArrayLike, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
-        super().__init__(gap, stiffness, motor_inertia, damping)

@@ -13,19 +13,19 @@ A law sees one DOF, so this brings kernels of its own, and its actuator runs sta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
+from ...declare.parameters import Field, Parameters, Table, Whole, param
 from ...errors import ParameterError, RobotFileError, shown
-from ...kernel.alone import Given
+from ...kernel.run_stage import SignalArray
+from ...kernel.state import State
 from ...kernel.types import Flavour, Floats, Indices, Ints, module_options
 from ...typing import ArrayLike, DeviceLike
-from .transmission import Transmission
+from ..kinds import Transmission
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
@@ -34,7 +34,7 @@ MOST_SINGULAR = 1e5
 
 
 def _flattened(where: str, matrix: Any) -> Any:
-    """A matrix of rows as one list, row after row; anything else as it is."""
+    """Flatten a matrix of rows to one list, row after row; anything else as it is."""
     try:
         shape = np.shape(matrix)
     except ValueError as error:
@@ -46,35 +46,26 @@ def _flattened(where: str, matrix: Any) -> Any:
     return np.ravel(matrix).tolist()
 
 
-@dataclass(frozen=True)
-class CoupledTransmissionConfig(Config):
-    """One joint of several that are moved by as many motors together."""
-
-    schema = "ActuonCoupledTransmissionAPI"
-
-    matrix: tuple[float, ...] = param(
+class Coupled(Parameters):
+    matrix: Table = param(
         "1",
         "k·k numbers, row after row: row i has the speed of motor i for a unit of speed of each joint.",
         shared=True,
     )
-    row: int | None = param(
+    row: Field[int | None] = param(
         "1",
         "Which of the k joints, and of the k motors, it is. Left out in YAML: by the order of joints.",
         default=None,
         integer=True,
         minimum=0,
     )
-    coupling: int = param(
+    coupling: Whole = param(
         "1",
         "Tells several couplings of one robot apart.",
         default=0,
         integer=True,
         minimum=0,
     )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", _flattened(f"{type(self).__name__}.matrix", self.matrix))
-        super().__post_init__()
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
@@ -97,23 +88,10 @@ class CoupledTransmissionConfig(Config):
                 f"{where}.row: got {int(np.max(rows))}; must be from 0 to {size - 1}: the matrix has {size} rows"
             )
 
-    def at_place(self, place: int, places: int) -> Self:
-        """Where it is left open, the row is the place among an entry's names or regular expressions of joints."""
-        if self.row is not None:
-            return self
-        size = round(len(self.matrix) ** 0.5)
-        if places != size:
-            raise RobotFileError(
-                f"joints: got {places} names or regular expressions; without a 'row', a matrix with {size} rows needs "
-                f"{size}, in the order of its columns"
-            )
-        values = {name: getattr(self, name) for name in self.declared()}
-        return type(self)(**values | {"row": place})
-
 
 @wp.kernel(enable_backward=False)
 def _invert(matrix: Floats, size: int, work: Floats, inverse: Floats):
-    """By Gauss and Jordan, with pivots, in one thread: matrices are small."""
+    """Invert by Gauss and Jordan, with pivots, in one thread: matrices are small."""
     for at in range(size * size):
         work[at] = matrix[at]
         inverse[at] = wp.where(at % (size + 1) == 0, 1.0, 0.0)
@@ -142,7 +120,7 @@ def _invert(matrix: Floats, size: int, work: Floats, inverse: Floats):
 
 @wp.kernel
 def _refine(matrix: Floats, inverse: Floats, size: int, refined: Floats):
-    """One step of Newton's iteration, 2 X - X M X: nearer to the inverse, with its derivative by M on a tape."""
+    """Take a step of Newton's iteration, 2 X - X M X: nearer to the inverse, and differentiable by M on a tape."""
     at = wp.tid()
     i = at / size
     j = at % size
@@ -207,7 +185,30 @@ def _to_joints(
     motor_effort[i] = effort[int(effort_indices[i])]
 
 
-class TransmissionCoupled(Transmission):
+class CoupledTransmissionConfig(Coupled, Config):
+    """One joint of several that are moved by as many motors together."""
+
+    schema = "ActuonCoupledTransmissionAPI"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", _flattened(f"{type(self).__name__}.matrix", self.matrix))
+        super().__post_init__()
+
+    def at_place(self, place: int, places: int) -> Self:
+        """Return the config with an open row set to the place among the names of an entry."""
+        if self.row is not None:
+            return self
+        size = round(len(self.matrix) ** 0.5)
+        if places != size:
+            raise RobotFileError(
+                f"joints: got {places} names or regular expressions; without a 'row', a matrix with {size} rows needs "
+                f"{size}, in the order of its columns"
+            )
+        values = {name: getattr(self, name) for name in self.declared()}
+        return type(self)(**values | {"row": place})
+
+
+class TransmissionCoupled(Coupled, Transmission):
     """Joints that as many motors move together, through a constant matrix.
 
     A DOF is a joint before this stage, and the motor of the same row after it. The j-th DOF of each row makes the j-th
@@ -257,7 +258,7 @@ class TransmissionCoupled(Transmission):
             self._members.assign(members)
 
     def _find_members(self, values: Mapping[str, Any], num_actuators: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where the coupling of each DOF begins in the list of members, and that list: k DOFs each, by row."""
+        """Return where the coupling of each DOF begins in the list of members, and that list: k DOFs each, by row."""
         given = (values[name] for name in ("row", "coupling"))
         numbers = (array.numpy() if isinstance(array, wp.array) else array for array in given)
         rows, couplings = (np.broadcast_to(value, num_actuators) for value in numbers)
@@ -280,10 +281,10 @@ class TransmissionCoupled(Transmission):
 
     def run(
         self,
-        given: Mapping[str, Given],
+        given: Mapping[str, SignalArray],
         results: Mapping[str, wp.array],
-        current_state: Any,
-        next_state: Any,
+        current_state: State | None,
+        next_state: State | None,
         dt: float | None,
     ) -> None:
         refined = wp.empty_like(self.matrix) if self.requires_grad else self._refined
@@ -301,10 +302,10 @@ class TransmissionCoupled(Transmission):
 
     def run_closing(
         self,
-        given: Mapping[str, Given],
+        given: Mapping[str, SignalArray],
         results: Mapping[str, wp.array],
-        current_state: Any,
-        next_state: Any,
+        current_state: State | None,
+        next_state: State | None,
         dt: float | None,
     ) -> None:
         effort = given["effort"]

@@ -20,7 +20,6 @@ or changes the effort, the joint gets just what the controller wants.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -28,10 +27,9 @@ import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...errors import ParameterError
-from ...typing import ArrayLike
-from .transmission import SMALLEST_RATIO, Transmission
+from ...declare.parameters import Number, OptionalNumber, Parameters, param
+from ...errors import ParameterError, refuse_where
+from ..kinds import SMALLEST_RATIO, Transmission
 
 LEAST_EFFICIENCY = wp.constant(1e-6)
 """An efficiency below this is taken as this: quotients by it stay finite."""
@@ -39,17 +37,12 @@ SLOWEST = wp.constant(1e-6)
 """A smoothing velocity [rad/s] below this is taken as this."""
 
 
-@dataclass(frozen=True)
-class GearTransmissionConfig(Config):
-    """A gear between motor and joint."""
-
-    schema = "ActuonGearTransmissionAPI"
-
-    ratio: float = param("1", "Turns of the motor for one of the joint; below 0 where they turn in opposite senses.")
-    efficiency: float = param(
+class Gear(Parameters):
+    ratio: Number = param("1", "Turns of the motor for one of the joint; below 0 where they turn in opposite senses.")
+    efficiency: Number = param(
         "1", "Share of the motor's power that reaches the joint.", default=1.0, above=0.0, maximum=1.0
     )
-    backdrive_efficiency: float | None = param(
+    backdrive_efficiency: OptionalNumber = param(
         "1",
         "Share of the joint's power that reaches the motor, where the joint drives it. Left out: as efficiency.",
         default=None,
@@ -57,25 +50,23 @@ class GearTransmissionConfig(Config):
         above=0.0,
         maximum=1.0,
     )
-    rotor_inertia: float = param("kg·m²", "Inertia of the rotor, at the motor.", default=0.0, minimum=0.0)
-    reflected_inertia: float = param(
+    rotor_inertia: Number = param("kg·m²", "Inertia of the rotor, at the motor.", default=0.0, minimum=0.0)
+    reflected_inertia: Number = param(
         "kg·m²", "The same at the joint, rotor_inertia·ratio²; give one of the two.", default=0.0, minimum=0.0
     )
-    smoothing_velocity: float | None = param(
+    smoothing_velocity: OptionalNumber = param(
         "rad/s", "Motor speed from which losses count in full; at rest there are none. Default: 1.", default=None,
         optional=True, above=0.0,
     )  # fmt: skip
 
     @classmethod
     def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        small = np.atleast_1d(np.abs(np.asarray(values["ratio"], np.float32)) < SMALLEST_RATIO)
-        if small.any():
-            at = f" at index {int(np.argmax(small))}" if np.ndim(values["ratio"]) else ""
-            got = np.atleast_1d(values["ratio"])[np.argmax(small)]
-            raise ParameterError(
-                f"{where}.ratio: got {got:g}{at}; must not be 0, or within ±{SMALLEST_RATIO:g} of it [1]: such a gear "
-                "passes on nothing"
-            )
+        refuse_where(
+            np.abs(np.asarray(values["ratio"], np.float32)) < SMALLEST_RATIO,
+            f"{where}.ratio: got {{got:g}}{{at}}; must not be 0, or within ±{SMALLEST_RATIO:g} of it [1]: such a gear "
+            "passes on nothing",
+            got=values["ratio"],
+        )
         both = np.asarray(values["rotor_inertia"] != 0.0) & np.asarray(values["reflected_inertia"] != 0.0)
         if np.any(both):
             raise ParameterError(
@@ -92,7 +83,7 @@ def losses(
     backdrive_efficiency: float,
     smoothing_velocity: float,
 ):
-    """Effort at the joint by what it were without loss, as a numerator and a denominator.
+    """Return the ratio of the joint's effort to that without loss, as a numerator and a denominator.
 
     Driving, it is 1 + s·(η − 1); driven, 1 + s·(1/η_b − 1), which is (η_b + s·(1 − η_b))/η_b.
     """
@@ -135,19 +126,16 @@ def gear_closing_law(
     return ratio * effort * (above / below), effort
 
 
-class TransmissionGear(Transmission):
+class GearTransmissionConfig(Gear, Config):
+    """A gear between motor and joint."""
+
+    schema = "ActuonGearTransmissionAPI"
+
+
+class TransmissionGear(Gear, Transmission):
     """A gear: the motor turns ``ratio`` times as fast as the joint, with ``ratio`` times less effort.
 
     On robots, the inertia of the rotor is handed to the engine as the joint's armature.
-
-    Args:
-        ratio: Turns of the motor for one of the joint [1], shape (N,). Below 0 where they turn in opposite senses.
-        efficiency: Share of the motor's power that reaches the joint [1], shape (N,).
-        backdrive_efficiency: Share of the joint's power that reaches the motor [1], shape (N,), where the joint drives
-            the motor. Default: as ``efficiency``.
-        rotor_inertia: Inertia of the rotor, at the motor [kg·m²], shape (N,).
-        reflected_inertia: The same at the joint [kg·m²], shape (N,); instead of ``rotor_inertia``.
-        smoothing_velocity: Motor speed from which losses count in full [rad/s], shape (N,). Default: 1.
     """
 
     config = GearTransmissionConfig
@@ -156,17 +144,6 @@ class TransmissionGear(Transmission):
     OUTPUTS = ("motor_velocity", "gear_ratio")
     CLOSING_OUTPUTS = ("motor_effort",)
     OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
-
-    def __init__(
-        self,
-        ratio: ArrayLike,
-        efficiency: ArrayLike = 1.0,
-        backdrive_efficiency: ArrayLike | None = None,
-        rotor_inertia: ArrayLike = 0.0,
-        reflected_inertia: ArrayLike = 0.0,
-        smoothing_velocity: ArrayLike | None = None,
-    ):
-        super().__init__(ratio, efficiency, backdrive_efficiency, rotor_inertia, reflected_inertia, smoothing_velocity)
 
     def constant_ratio(self) -> np.ndarray:
         return self.ratio.numpy()

@@ -12,7 +12,6 @@ never zero, and effort and velocity come from the same function: no power is los
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -20,24 +19,19 @@ import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
+from ...declare.parameters import Parameters, Table, param
 from ...errors import ParameterError, shown
 from ...kernel.types import Floats
-from ..component import limit
+from ..kinds import SMALLEST_RATIO, Transmission
 from ..limits.position_based import entry_before
-from .transmission import SMALLEST_RATIO, Transmission
+from ..math import limit
 
 LARGEST_RATIO = 1.0 / SMALLEST_RATIO
 
 
-@dataclass(frozen=True)
-class LinkageTransmissionConfig(Config):
-    """A table of the motor's position over the joint's."""
-
-    schema = "ActuonLinkageTransmissionAPI"
-
-    joint_positions: tuple[float, ...] = param("rad", "Positions of the joint, in rising order.", shared=True)
-    motor_positions: tuple[float, ...] = param(
+class Linkage(Parameters):
+    joint_positions: Table = param("rad", "Positions of the joint, in rising order.", shared=True)
+    motor_positions: Table = param(
         "rad", "Position of the motor at each of them, all rising or all falling.", shared=True
     )
 
@@ -76,7 +70,7 @@ class LinkageTransmissionConfig(Config):
 
 @wp.func
 def slope_after(entry: int, joint_positions: Floats, motor_positions: Floats):
-    """Slope of the line from an entry to the next; at the ends, of the last line."""
+    """Return the slope of the line from an entry to the next; at the ends, of the last line."""
     last = joint_positions.shape[0] - 1
     left = wp.clamp(entry, 0, last - 1)
     return (motor_positions[left + 1] - motor_positions[left]) / (joint_positions[left + 1] - joint_positions[left])
@@ -84,7 +78,7 @@ def slope_after(entry: int, joint_positions: Floats, motor_positions: Floats):
 
 @wp.func
 def slope_at(entry: int, joint_positions: Floats, motor_positions: Floats):
-    """Ratio at an entry: the harmonic mean of the slopes to both sides."""
+    """Return the ratio at an entry: the harmonic mean of the slopes to both sides."""
     before = slope_after(entry - 1, joint_positions, motor_positions)
     after = slope_after(entry, joint_positions, motor_positions)
     return 2.0 * before * (after / (before + after))
@@ -92,7 +86,7 @@ def slope_at(entry: int, joint_positions: Floats, motor_positions: Floats):
 
 @wp.func
 def linkage_at(q: float, joint_positions: Floats, motor_positions: Floats):
-    """Position of the motor at the joint's position ``q``, and the ratio there."""
+    """Return the motor's position at the joint's position ``q``, and the ratio there."""
     left = wp.min(entry_before(q, joint_positions), joint_positions.shape[0] - 2)
     start = joint_positions[left]
     width = joint_positions[left + 1] - start
@@ -123,13 +117,14 @@ def linkage_closing_law(q: float, effort: float, joint_positions: Floats, motor_
     return ratio * effort, effort
 
 
-class TransmissionLinkage(Transmission):
-    """A linkage whose ratio depends on the joint's position. The table is shared by all DOFs of the group.
+class LinkageTransmissionConfig(Linkage, Config):
+    """A table of the motor's position over the joint's."""
 
-    Args:
-        joint_positions: Positions of the joint [rad or m], rising, shape (K,).
-        motor_positions: Positions of the motor there [rad or m], all rising or all falling, shape (K,).
-    """
+    schema = "ActuonLinkageTransmissionAPI"
+
+
+class TransmissionLinkage(Linkage, Transmission):
+    """A linkage whose ratio depends on the joint's position. The table is shared by all DOFs of the group."""
 
     config = LinkageTransmissionConfig
     law = linkage_law
@@ -137,6 +132,3 @@ class TransmissionLinkage(Transmission):
     OUTPUTS = ("motor_velocity", "gear_ratio")
     CLOSING_OUTPUTS = ("motor_effort",)
     OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
-
-    def __init__(self, joint_positions: Any, motor_positions: Any):
-        super().__init__(joint_positions, motor_positions)

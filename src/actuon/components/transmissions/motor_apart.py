@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from ..numerics import regained
+from ..math import regained
 
 MOTOR_STATES = ("motor_position", "motor_speed", "is_running", "motor_rest", "last_q", "last_rest")
 ADDED_MOTOR_STATES = frozenset({"motor_rest", "last_q", "last_rest"})
@@ -26,14 +26,14 @@ def motor_offset(
     last_q: float,
     last_rest: float,
 ):
-    """Position of the motor less that of the joint, zero in the first step, and the rounding error of the latter."""
+    """Return the motor's position minus the joint's, zero in the first step, and the rounding error of the latter."""
     rest = wp.where(is_running > 0.0, regained(q, qd, dt, last_q, last_rest), 0.0)
     return wp.where(is_running > 0.0, motor_position - q + (motor_rest - rest), 0.0), rest
 
 
 @wp.func
 def motor_moved(q: float, motor_position: float, is_running: float, motor_rest: float, way: float):
-    """Position of a motor after a ``way``, and its rounding error."""
+    """Return a motor's position after it moves by ``way``, and the rounding error."""
     position = wp.where(is_running > 0.0, motor_position, q)
     added = way + motor_rest
     moved = position + added

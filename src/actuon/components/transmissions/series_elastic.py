@@ -11,32 +11,24 @@ stages see the position and velocity of the motor. Source: Pratt and Williamson,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...typing import ArrayLike
-from ..component import limit
-from ..numerics import SHORTEST, exponential_less_one
+from ...declare.parameters import Number, Parameters, param
+from ..kinds import Transmission
+from ..math import SHORTEST, exponential_less_one, limit
 from .motor_apart import ADDED_MOTOR_STATES, MOTOR_STATES, motor_moved, motor_offset
-from .transmission import Transmission
 
 NEARLY_CRITICAL = wp.constant(1e-2)
 """Below this, squares of angles are developed into a series instead of being drawn a root from."""
 
 
-@dataclass(frozen=True)
-class SeriesElasticTransmissionConfig(Config):
-    """The spring of a series-elastic actuator, on the side of the chain where it stands."""
-
-    schema = "ActuonSeriesElasticTransmissionAPI"
-
-    stiffness: float = param("N·m/rad", "Stiffness of the spring.", above=0.0)
-    motor_inertia: float = param("kg·m²", "Inertia on the motor's side of the spring.", above=0.0)
-    damping: float = param("N·m·s/rad", "Damping beside the spring.", default=0.0, minimum=0.0)
+class SeriesElastic(Parameters):
+    stiffness: Number = param("N·m/rad", "Stiffness of the spring.", above=0.0)
+    motor_inertia: Number = param("kg·m²", "Inertia on the motor's side of the spring.", above=0.0)
+    damping: Number = param("N·m·s/rad", "Damping beside the spring.", default=0.0, minimum=0.0)
 
 
 @wp.func
@@ -64,9 +56,10 @@ def elastic_law(
 
 @wp.func
 def oscillation(decay: float, undamped: float):
-    """``exp(-decay)`` times cos less one, and times sin over its angle, of the angle that is left of an undamped one.
+    """Return ``exp(-decay)·cos(angle) - 1`` and ``exp(-decay)·sin(angle)/angle``.
 
-    Both are squares: ``undamped`` less that of ``decay``. Where it is negative, cos and sin are cosh and sinh.
+    ``undamped`` is the square of the undamped angle, and ``angle² = undamped - decay²``. Where that is negative, cos
+    and sin are cosh and sinh.
     """
     square = undamped - decay * decay
     angle = wp.sqrt(wp.max(square, NEARLY_CRITICAL))
@@ -120,18 +113,19 @@ def elastic_closing_law(
     return force, position, speed + sped, 1.0, rest, q, joint_rest
 
 
-class TransmissionSeriesElastic(Transmission):
+class SeriesElasticTransmissionConfig(SeriesElastic, Config):
+    """The spring of a series-elastic actuator, on the side of the chain where it stands."""
+
+    schema = "ActuonSeriesElasticTransmissionAPI"
+
+
+class TransmissionSeriesElastic(SeriesElastic, Transmission):
     """Spring and damper between motor and joint. Offers ``spring_deflection`` [rad], ``motor_velocity``
     [rad/s] and ``spring_load`` [N·m], what the spring would do to a motor that stood still,
     at the joint.
 
     The motor starts at the joint's position and velocity. Its inertia is in here: it must not be part of the joint's
     armature too.
-
-    Args:
-        stiffness: Stiffnesses [N·m/rad], shape (N,).
-        motor_inertia: Inertias on the motor's side [kg·m²], shape (N,).
-        damping: Dampings [N·m·s/rad], shape (N,).
     """
 
     config = SeriesElasticTransmissionConfig
@@ -142,6 +136,3 @@ class TransmissionSeriesElastic(Transmission):
     ADDED_STATES = ADDED_MOTOR_STATES
     OUTPUTS = ("spring_deflection", "motor_velocity", "spring_load")
     OPTIONAL_SIGNALS = MappingProxyType({"gear_ratio": 1.0})
-
-    def __init__(self, stiffness: ArrayLike, motor_inertia: ArrayLike, damping: ArrayLike = 0.0):
-        super().__init__(stiffness, motor_inertia, damping)
