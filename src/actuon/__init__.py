@@ -4,11 +4,21 @@
 import types as _types
 import typing as _typing
 
-from .actuator import Actuator as Actuator
-from .actuator_config import ActuatorConfig as ActuatorConfig
-from .builder import ActuatorBuilder as ActuatorBuilder
-from .components.component import Component as Component, limit as limit
-from .components.controllers.controller import Controller as Controller
+from .actuator.actuator import Actuator as Actuator
+from .actuator.builder import ActuatorBuilder as ActuatorBuilder
+from .actuator.config import ActuatorConfig as ActuatorConfig
+from .actuator.newton_parts import (
+    ClampingBase as ClampingBase,
+    DriveBase as DriveBase,
+    DriveNeuralGRU as DriveNeuralGRU,
+    DriveNeuralLSTM as DriveNeuralLSTM,
+    DriveNeuralMLP as DriveNeuralMLP,
+    DrivePD as DrivePD,
+    DrivePID as DrivePID,
+)
+from .actuator.response import Response as Response
+from .actuator.shared_battery import SharedBattery as SharedBattery
+from .components.component import Component as Component, Placement as Placement
 from .components.controllers.neural import (
     ControllerNeural as ControllerNeural,
     ControllerNeuralGRU as ControllerNeuralGRU,
@@ -37,29 +47,25 @@ from .components.effects.current_loop import (
     CurrentLoopEffectConfig as CurrentLoopEffectConfig,
     EffectCurrentLoop as EffectCurrentLoop,
 )
-from .components.effects.effect import Effect as Effect
 from .components.effects.friction import EffectFriction as EffectFriction, FrictionEffectConfig as FrictionEffectConfig
-from .components.effects.noise import (
-    EffectNoise as EffectNoise,
-    NoiseEffectConfig as NoiseEffectConfig,
-)
-from .components.effects.ripple import (
-    EffectRipple as EffectRipple,
-    RippleEffectConfig as RippleEffectConfig,
+from .components.effects.noise import EffectNoise as EffectNoise, NoiseEffectConfig as NoiseEffectConfig
+from .components.effects.ripple import EffectRipple as EffectRipple, RippleEffectConfig as RippleEffectConfig
+from .components.kinds import (
+    Clamping as Clamping,
+    Controller as Controller,
+    Effect as Effect,
+    Sensor as Sensor,
+    Transmission as Transmission,
 )
 from .components.limits.battery import (
     BatteryClampingConfig as BatteryClampingConfig,
     ClampingBattery as ClampingBattery,
 )
-from .components.limits.clamping import Clamping as Clamping
 from .components.limits.dc_motor import (
     ClampingDCMotor as ClampingDCMotor,
     DCMotorClampingConfig as DCMotorClampingConfig,
 )
-from .components.limits.heat import (
-    ClampingHeat as ClampingHeat,
-    HeatClampingConfig as HeatClampingConfig,
-)
+from .components.limits.heat import ClampingHeat as ClampingHeat, HeatClampingConfig as HeatClampingConfig
 from .components.limits.max_effort import (
     ClampingMaxEffort as ClampingMaxEffort,
     MaxEffortClampingConfig as MaxEffortClampingConfig,
@@ -81,21 +87,13 @@ from .components.limits.voltage import (
     ClampingVoltage as ClampingVoltage,
     VoltageClampingConfig as VoltageClampingConfig,
 )
-from .components.ring_state import RingState as RingState
+from .components.math import limit as limit
 from .components.sensors.differentiated import (
     DifferentiatedSensorConfig as DifferentiatedSensorConfig,
     SensorDifferentiated as SensorDifferentiated,
 )
-from .components.sensors.encoder import (
-    EncoderSensorConfig as EncoderSensorConfig,
-    SensorEncoder as SensorEncoder,
-)
-from .components.sensors.low_pass import (
-    LowPassSensorConfig as LowPassSensorConfig,
-    SensorLowPass as SensorLowPass,
-)
-from .components.sensors.sensor import Sensor as Sensor
-from .components.state import State as State
+from .components.sensors.encoder import EncoderSensorConfig as EncoderSensorConfig, SensorEncoder as SensorEncoder
+from .components.sensors.low_pass import LowPassSensorConfig as LowPassSensorConfig, SensorLowPass as SensorLowPass
 from .components.transmissions.backlash import (
     BacklashTransmissionConfig as BacklashTransmissionConfig,
     TransmissionBacklash as TransmissionBacklash,
@@ -116,13 +114,17 @@ from .components.transmissions.series_elastic import (
     SeriesElasticTransmissionConfig as SeriesElasticTransmissionConfig,
     TransmissionSeriesElastic as TransmissionSeriesElastic,
 )
-from .components.transmissions.transmission import Transmission as Transmission
 from .declare.config import Config as Config
-from .declare.parameter import Field as Field, param as param
-from .declare.registry import (
-    ComponentKind as ComponentKind,
-    register_actuator_component as register_actuator_component,
+from .declare.parameters import (
+    Field as Field,
+    Number as Number,
+    OptionalNumber as OptionalNumber,
+    Parameters as Parameters,
+    Table as Table,
+    Whole as Whole,
+    param as param,
 )
+from .declare.registry import ComponentKind as ComponentKind, register_actuator_component as register_actuator_component
 from .errors import (
     ActuonError as ActuonError,
     ArrayError as ArrayError,
@@ -137,35 +139,22 @@ from .errors import (
     StateError as StateError,
     StructureError as StructureError,
 )
-from .kernel.alone import Given as Given
+from .kernel.chain import Law as Law
+from .kernel.run_stage import Given as Given, SignalArray as SignalArray
+from .kernel.state import RingState as RingState, State as State
 from .motors.building import FigureUse as FigureUse
-from .motors.catalogue import (
-    CatalogueMotor as CatalogueMotor,
-    find_motor as find_motor,
-    motor_names as motor_names,
-)
+from .motors.catalogue import CatalogueMotor as CatalogueMotor, find_motor as find_motor, motor_names as motor_names
 from .motors.datasheet import MotorDatasheet as MotorDatasheet
 from .networks.files import load_metadata as load_metadata, save_network as save_network
-from .newton_names import (
-    ClampingBase as ClampingBase,
-    DriveBase as DriveBase,
-    DriveNeuralGRU as DriveNeuralGRU,
-    DriveNeuralLSTM as DriveNeuralLSTM,
-    DriveNeuralMLP as DriveNeuralMLP,
-    DrivePD as DrivePD,
-    DrivePID as DrivePID,
-)
-from .response import Response as Response
-from .robot_files.actuator_parsed import ActuatorParsed as ActuatorParsed
-from .robot_files.bam_files import BamMotor as BamMotor, load_bam as load_bam
+from .robot_files.bam import BamMotor as BamMotor, load_bam as load_bam
+from .robot_files.parsed import ActuatorParsed as ActuatorParsed
 from .robot_files.usd_plugin import announce_schemas as _announce_schemas
-from .robot_files.yaml_files import (
+from .robot_files.yaml import (
     ActuatorEntry as ActuatorEntry,
     load_actuators as load_actuators,
     match_joints as match_joints,
     save_actuators as save_actuators,
 )
-from .shared_battery import SharedBattery as SharedBattery
 from .version import __version__ as __version__
 from .warp_messages import quiet as quiet
 

@@ -2,25 +2,8 @@
 """A drop-in ``newton.ModelBuilder`` that leaves Actuon's actuators in ``model.actuators``, and names of
 ``newton.actuators`` for what is ours."""
 
-from .actuator import Actuator as Actuator
-from .attach.newton_builder import ModelBuilder as ModelBuilder
-from .components.controllers.controller import Controller as Controller
-from .components.controllers.neural import (
-    ControllerNeuralLSTM as ControllerNeuralLSTM,
-    ControllerNeuralMLP as ControllerNeuralMLP,
-)
-from .components.controllers.pd import ControllerPD as ControllerPD
-from .components.controllers.pid import ControllerPID as ControllerPID
-from .components.delay import Delay as Delay
-from .components.limits.clamping import Clamping as Clamping
-from .components.limits.dc_motor import ClampingDCMotor as ClampingDCMotor
-from .components.limits.max_effort import ClampingMaxEffort as ClampingMaxEffort
-from .components.limits.position_based import ClampingPositionBased as ClampingPositionBased
-from .declare.registry import (
-    ComponentKind as ComponentKind,
-    register_actuator_component as register_actuator_component,
-)
-from .newton_names import (
+from .actuator.actuator import Actuator as Actuator
+from .actuator.newton_parts import (
     ClampingBase as ClampingBase,
     DriveBase as DriveBase,
     DriveNeuralGRU as DriveNeuralGRU,
@@ -29,7 +12,20 @@ from .newton_names import (
     DrivePD as DrivePD,
     DrivePID as DrivePID,
 )
-from .robot_files.actuator_parsed import ActuatorParsed as ActuatorParsed
+from .attach.newton_builder import ModelBuilder as ModelBuilder
+from .components.controllers.neural import (
+    ControllerNeuralLSTM as ControllerNeuralLSTM,
+    ControllerNeuralMLP as ControllerNeuralMLP,
+)
+from .components.controllers.pd import ControllerPD as ControllerPD
+from .components.controllers.pid import ControllerPID as ControllerPID
+from .components.delay import Delay as Delay
+from .components.kinds import Clamping as Clamping, Controller as Controller
+from .components.limits.dc_motor import ClampingDCMotor as ClampingDCMotor
+from .components.limits.max_effort import ClampingMaxEffort as ClampingMaxEffort
+from .components.limits.position_based import ClampingPositionBased as ClampingPositionBased
+from .declare.registry import ComponentKind as ComponentKind, register_actuator_component as register_actuator_component
+from .robot_files.parsed import ActuatorParsed as ActuatorParsed
 
 __all__ = [
     "Actuator",

@@ -10,19 +10,18 @@ import contextlib
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import warp as wp
 
-from .actuator import Actuator
-from .actuator_state import ActuatorState
+from .actuator.actuator import Actuator
+from .actuator.response import Response
+from .actuator.state import ActuatorState
 from .arrays import read_optional
 from .errors import ArrayError, ArrayTypeError, MissingExtraError, ParameterError, StateError, StructureError, listed
-from .response import Response
 
 try:
     import torch
-    from torch.autograd.function import once_differentiable
+    from torch.autograd.function import FunctionCtx, once_differentiable
 except ImportError as error:
     raise MissingExtraError("torch", "torch", "actuon.torch") from error
 
@@ -38,12 +37,12 @@ def __dir__() -> list[str]:
 
 @dataclass(frozen=True)
 class Memory:
-    """What an actuator remembers after a step, as autograd sees it. Made by `step`, for the next one."""
+    """Memory of an actuator after a step, for autograd. Returned by `step`, for the next one."""
 
     state: ActuatorState
-    """The same as the actuator itself knows it. Read-only: a backward pass comes back to it."""
+    """The actuator's own state after the step. Do not write to it: the backward pass reads it again."""
     tensors: tuple[torch.Tensor, ...]
-    """Its numbers that have gradients."""
+    """The differentiable values of the state."""
 
 
 def step(
@@ -56,14 +55,14 @@ def step(
     parameters: Mapping[str, torch.Tensor] | None = None,
     response: torch.Tensor | Mapping[str, torch.Tensor] | None = None,
 ) -> tuple[torch.Tensor, Memory | None]:
-    """Step, and give the efforts as a tensor that autograd knows.
+    """Step, and return the efforts as a differentiable tensor.
 
     Args:
         actuator: Built with ``requires_grad=True``.
         sim_state: Object or mapping with tensors of positions and velocities, of any shape.
         sim_control: Object or mapping with tensors of targets and, if any, feedforward.
-        memory: What the step before gave. Default: that of the beginning. A state of `Actuator.state` is where
-            gradients end.
+        memory: Returned by the previous step. Default: the initial state. Gradients end at a state of
+            `Actuator.state`.
         dt: Time step [s]. Needed where a stage works over time.
         parameters: Tensors to use as parameters, by kind and name, such as ``{"controller.kp": kp}``, or by the
             position of their stage, ``{"1.kp": kp}``; shape (N,), or one number for all DOFs. In this step alone: the
@@ -94,7 +93,7 @@ def step(
 
 @dataclass(frozen=True)
 class _Call:
-    """What a step is about, beside the tensors that it gets: signals, parameters, response, memory, in this order."""
+    """Context of a step. Its tensors come in this order: signals, parameters, response, memory."""
 
     actuator: Actuator
     signals: tuple[str, ...]
@@ -102,7 +101,7 @@ class _Call:
     parameters: tuple[wp.array, ...]
     """The actuator's arrays of parameters that are replaced."""
     response: tuple[str, ...]
-    """What is said of the response, by name; empty for an explicit step."""
+    """Names of the response's arrays; empty for an explicit step."""
     before: Memory | None
     after: ActuatorState | None
     dt: float | None
@@ -110,7 +109,7 @@ class _Call:
 
 class _Step(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(ctx: FunctionCtx, call: _Call, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.call = call
         ctx.save_for_backward(*tensors)
         with _in_use(call, tensors):
@@ -120,8 +119,8 @@ class _Step(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Run the step again, on a tape, with what it got then."""
+    def backward(ctx: FunctionCtx, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """Run the step again on a tape, with the same inputs."""
         call: _Call = ctx.call
         tape = wp.Tape()
         with _in_use(call, ctx.saved_tensors):
@@ -141,7 +140,7 @@ class _Step(torch.autograd.Function):
 
 @contextlib.contextmanager
 def _in_use(call: _Call, tensors: tuple[torch.Tensor, ...]) -> Iterator[None]:
-    """Let the actuator have the parameters of a step meanwhile."""
+    """Give the actuator the parameters of a step within the block."""
     own = [wp.clone(array) for array in call.parameters]
     try:
         for array, tensor in zip(call.parameters, tensors[len(call.signals) :], strict=False):
@@ -155,7 +154,7 @@ def _in_use(call: _Call, tensors: tuple[torch.Tensor, ...]) -> Iterator[None]:
 def _run(
     call: _Call, tensors: tuple[torch.Tensor, ...], tape: wp.Tape | None = None
 ) -> tuple[list[wp.array], list[wp.array], wp.array]:
-    """Step; returns the arrays of its signals, of its response, and of the efforts."""
+    """Step, and return the arrays of the signals, the response and the efforts."""
     count = len(call.signals)
     signals = [_as_warp(tensor, requires_grad=True) for tensor in tensors[:count]]
     said = tensors[count + len(call.parameters) :][: len(call.response)]
@@ -176,7 +175,7 @@ def _as_warp(tensor: torch.Tensor, requires_grad: bool = False) -> wp.array:
 
 
 def _answers(actuator: Actuator, response: torch.Tensor | Mapping[str, torch.Tensor] | None) -> dict[str, torch.Tensor]:
-    """What is said of the response, by name, in the shapes that `Response` takes."""
+    """Return the response's tensors by name, in the shapes that `Response` takes."""
     if response is None:
         return {}
     named = response if isinstance(response, Mapping) else {"inverse_inertia": response}
@@ -204,11 +203,8 @@ def _check_tensor(actuator: Actuator, where: str, value: object) -> torch.Tensor
 
 
 def _remembered(state: ActuatorState | None) -> list[wp.array]:
-    """The arrays of a state that have gradients."""
-    if state is None:
-        return []
-    parts = [part for part in (*state.stages, state.held) if part is not None]
-    return [array for part in parts for array in part.arrays().values() if array.requires_grad]
+    """Return the differentiable arrays of a state."""
+    return [] if state is None else [array for array in state.arrays().values() if array.requires_grad and array.size]
 
 
 def _memory(actuator: Actuator, memory: Memory | ActuatorState | None) -> Memory | None:
@@ -226,7 +222,7 @@ def _memory(actuator: Actuator, memory: Memory | ActuatorState | None) -> Memory
 
 
 def _signals(actuator: Actuator, sim_state: object, sim_control: object) -> dict[str, torch.Tensor]:
-    """Tensors by the name of their array; positions and velocities first."""
+    """Return the tensors by array name; positions and velocities first."""
     named: dict[str, object] = dict.fromkeys((actuator.state_pos_attr, actuator.state_vel_attr), sim_state)
     commands = (actuator.control_target_pos_attr, actuator.control_target_vel_attr, actuator.control_feedforward_attr)
     named |= dict.fromkeys(filter(None, (*commands, *actuator.custom_inputs)), sim_control)
@@ -243,7 +239,7 @@ def _signals(actuator: Actuator, sim_state: object, sim_control: object) -> dict
 def _chosen(
     actuator: Actuator, parameters: Mapping[str, torch.Tensor] | None
 ) -> dict[str, tuple[wp.array, torch.Tensor]]:
-    """The actuator's own arrays of parameters, and the tensors in their shapes."""
+    """Return the actuator's own arrays of parameters, and the tensors in their shapes."""
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ParameterError(f"parameters: got {type(parameters).__name__}; must be a dict of tensors by name")
     found: dict[str, tuple[wp.array, torch.Tensor]] = {}
@@ -257,7 +253,7 @@ def _chosen(
 
 
 def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.array, torch.Tensor]:
-    """The actuator's own array of a parameter, and the tensor in its shape."""
+    """Return the actuator's own array of a parameter, and the tensor in its shape."""
     offered: dict[str, wp.array] = {}
     for position, stage in enumerate(actuator.stages):
         for key, array in stage.parameters().items():

@@ -2,7 +2,7 @@
 """Actuators in the robot's USD file, with the shared Newton schema. Importing this loads `pxr`."""
 
 from .robot_files.usd.author import add_actuator as add_actuator, author_actuators as author_actuators
-from .robot_files.usd.parse import (
+from .robot_files.usd.read import (
     export_actuators as export_actuators,
     parse_actuator_prim as parse_actuator_prim,
     parse_actuators as parse_actuators,

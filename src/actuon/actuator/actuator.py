@@ -7,41 +7,47 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import warp as wp
 
-from .actuator_config import ActuatorConfig, Part, built
-from .actuator_stages import ActuatorStages
-from .actuator_state import ActuatorState
-from .arrays import index_array, read_array, read_custom, read_feedforward, read_optional
-from .components.component import Component, unchanged_on_failure
-from .components.controllers.controller import Controller
-from .components.delay import Delay
-from .components.delay_low_pass import DelayLowPass
-from .components.delay_time import DelayTime
-from .components.effects.effect import Effect
-from .components.limits.clamping import Clamping, check_limits_first
-from .components.sensors.sensor import Sensor
-from .components.transmissions.transmission import Transmission
-from .declare.config import Config
-from .errors import ParameterError, StateError, StructureError, listed
-from .held_control import held_state, holding_of, runner_of
-from .implicit_step import ImplicitStepper
-from .kernel.arguments import arguments
-from .kernel.binding import COMPUTED, OUTPUT, Access, Chain
-from .kernel.fused import FusedRunner
-from .kernel.launch import Shard
-from .kernel.source import kernel_source
-from .kernel.structure import LIMITED_BY, SIGNALS, TANGENT, check_order, custom_signal
-from .kernel.types import CELL, Flavour
+from ..arrays import index_array, read_array, read_custom, read_feedforward, read_optional
+from ..components.component import Component, Placement
+from ..components.delay import Delay
+from ..components.delay_low_pass import DelayLowPass
+from ..components.delay_time import DelayTime
+from ..components.kinds import (
+    AnyClamping,
+    AnyController,
+    AnyEffect,
+    AnySensor,
+    AnyTransmission,
+    Clamping,
+    Controller,
+    Effect,
+    Sensor,
+    Transmission,
+    check_limits_first,
+)
+from ..declare.config import Config
+from ..declare.registry import ComponentKind
+from ..errors import ParameterError, StateError, StructureError, listed
+from ..kernel.build import kernel_for
+from ..kernel.chain import HELD, LIMITED_BY, SIGNALS, TANGENT, check_stages, custom_signal
+from ..kernel.launch import CCall, Launch
+from ..kernel.state import Cells, Memory
+from ..kernel.types import Flavour
+from ..typing import Array, IndexLike, PathLike
+from .config import Part, arranged_stages, built, checked_control_every
+from .implicit_step import ImplicitStepper, slope_obstacle
 from .newton_parts import NewtonPart
 from .response import Response
-from .tangent import why_no_slopes
-from .typing import Array, IndexLike, PathLike
+from .state import ActuatorState
+from .stepping import COMPUTED, OUTPUT, FusedStepper, IndexLayout, Wiring, stepper_of
 
 _Part = TypeVar("_Part", bound=Component)
 
 
-class Actuator(ActuatorStages):
+class Actuator:
     """Sensors → delay → controller → transmission → clamping → effects, for N DOFs at once.
 
     Where every component has a law, a step is one kernel launch. The effort is *added* to the output array: the caller
@@ -83,6 +89,8 @@ class Actuator(ActuatorStages):
             what it gives is held in between. All other stages run at every step.
         in_engine: An engine solves dry friction: friction stages leave the effort as it is, and offer ``dry_friction``
             and ``viscous_friction`` for the engine.
+        robot_dofs: DOFs of one robot, which are next to each other in ``indices``. All that is remembered of a robot is
+            then one block of memory, and `c_call` steps a robot alone. Arrays of states have the shape (robots, DOFs).
         fused: Run the chain as one kernel where every component has a law. False launches the stages one by one: the
             same results, slower; for comparing and debugging. There is no tangent then.
     """
@@ -115,6 +123,7 @@ class Actuator(ActuatorStages):
         drive: Controller | Config | NewtonPart | None = None,
         control_every: int = 1,
         in_engine: bool = False,
+        robot_dofs: int | None = None,
         fused: bool = True,
     ):
         if drive is not None and controller is not None:
@@ -129,8 +138,11 @@ class Actuator(ActuatorStages):
         self.target_pos_indices = self._indices("target_pos_indices", target_pos_indices, self.pos_indices)
         self.effort_indices = self._indices("effort_indices", effort_indices, self.indices)
         self.requires_grad = requires_grad
+        self._robot_dofs = _checked_robot_dofs(robot_dofs, n)
+        self._cells = Cells.of(n, self.device, self._robot_dofs)
 
-        described = ActuatorConfig(
+        self._control_every = checked_control_every(control_every)
+        parts = arranged_stages(
             controller if drive is None else drive,
             clamping,
             delay,
@@ -138,77 +150,59 @@ class Actuator(ActuatorStages):
             effects=effects,
             sensors=sensors,
             stages=stages,
-            control_every=control_every,
         )
-        self._control_every = described.control_every
-        self._stages = tuple(built(part) for part in described.stages)
-        with unchanged_on_failure(self._stages):
-            self._place_stages(bool(in_engine))
-            self._check_stages()
-            self._holding = holding_of(self._stages, described.control_every)
-            self._custom_inputs: dict[str, str | None] = {}  # and who cannot do without, where there is one
-            for component in self._stages:
-                for name in component.stage().custom_inputs:
-                    asking = None if name in component.OPTIONAL_INPUTS else type(component).__name__
-                    self._custom_inputs[name] = self._custom_inputs.get(name) or asking
+        given = [built(part) for part in parts]
+        for component in given:
+            component.check_fits(n)
+        self._stages = self._bound(given, bool(in_engine))
+        """Copies of what was given, which stays as it is."""
+        self._check_stages()
+        held = held_controller(self._stages, self._control_every)
+        self._custom_inputs: dict[str, str | None] = {}  # and who cannot do without, where there is one
+        for component in self._stages:
+            for name in component.stage().custom_inputs:
+                asking = None if name in component.OPTIONAL_INPUTS else type(component).__name__
+                self._custom_inputs[name] = self._custom_inputs.get(name) or asking
 
-            self.state_pos_attr = state_pos_attr
-            self.state_vel_attr = state_vel_attr
-            self.control_target_pos_attr = control_target_pos_attr or "joint_target_q"
-            self.control_target_vel_attr = control_target_vel_attr or "joint_target_qd"
-            self.control_feedforward_attr = control_feedforward_attr
-            self.control_output_attr = control_output_attr
-            self.control_computed_output_attr = control_computed_output_attr
-            self._fused = bool(fused) and all(component.is_fused() for component in self._stages)
-            why_not = self.why_no_slopes()
-            if control_tangent_attrs and why_not:
-                raise StructureError(f"control_tangent_attrs: the chain has no slopes: {why_not}")
-            if callable(control_signal_attrs):
-                asked = (signal for signal in self._offered() if signal not in TANGENT)
-                control_signal_attrs = {signal: control_signal_attrs(signal) for signal in asked}
-            self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_tangent_attrs or {})}
-            self._check_names()
-
-            for component in self._stages:
-                component.check_fits(n)
-            for component in self._stages:
-                if not component.is_finalized(self.device, n) or (requires_grad and not component.requires_grad):
-                    component.requires_grad = component.requires_grad or requires_grad
-                    component.finalize(self.device, n)
-
-            self._chain = self._compose()
-            self._stateful = self._holding is not None or any(component.is_stateful() for component in self._stages)
-            self._runner = runner_of(self._chain, requires_grad, staged=not self._fused)
+        self.state_pos_attr = state_pos_attr
+        self.state_vel_attr = state_vel_attr
+        self.control_target_pos_attr = control_target_pos_attr or "joint_target_q"
+        self.control_target_vel_attr = control_target_vel_attr or "joint_target_qd"
+        self.control_feedforward_attr = control_feedforward_attr
+        self.control_output_attr = control_output_attr
+        self.control_computed_output_attr = control_computed_output_attr
+        self._fused = bool(fused) and all(component.is_fused() for component in self._stages)
+        why_not = self.slope_obstacle()
+        if control_tangent_attrs and why_not:
+            raise StructureError(f"control_tangent_attrs: the chain has no slopes: {why_not}")
+        if callable(control_signal_attrs):
+            asked = (signal for signal in self._offered() if signal not in TANGENT)
+            control_signal_attrs = {signal: control_signal_attrs(signal) for signal in asked}
+        self.control_signal_attrs = {**(control_signal_attrs or {}), **(control_tangent_attrs or {})}
+        self._check_names()
+        self._wiring = self._wired(held)
+        self._stateful = held is not None or any(component.is_stateful() for component in self._stages)
+        self._stepper = stepper_of(self._wiring, requires_grad, self._fused)
 
     def _indices(self, name: str, value: IndexLike | None, default: wp.array) -> wp.array:
         return default if value is None else index_array(value, name, self.device, self.num_actuators)
 
-    def _place_stages(self, in_engine: bool) -> None:
-        """Set on which side of a spring each stage works, and whether an engine solves its friction.
-
-        Raises:
-            StructureError: A stage belongs to another actuator too, and would work differently in this one.
-        """
-        is_apart = False
-        placed: set[int] = set()
-        for component in self._stages:
-            used = component.stage() if id(component) in placed or component.is_finalized() else None
-            there = component.is_apart, component.in_engine
-            component.is_apart, component.in_engine = is_apart, in_engine and not is_apart
-            if used is not None:
-                if component.stage() != used:
-                    raise StructureError(
-                        f"{type(component).__name__}: is a stage of another actuator, or of this one twice, and would "
-                        "work differently here (behind a spring or coupling, or with in_engine); make another component"
-                    )
-                component.is_apart, component.in_engine = there
-            placed.add(id(component))
-            is_apart = is_apart or (isinstance(component, Transmission) and "gear_ratio" not in component.OUTPUTS)
+    def _bound(self, given: Sequence[Component], in_engine: bool) -> tuple[Component, ...]:
+        """Return a copy of each component for its place in the chain."""
+        bound = []
+        behind_spring = False
+        for component in given:
+            placement = Placement(
+                self.device, self.num_actuators, self.requires_grad, in_engine and not behind_spring, behind_spring
+            )
+            bound.append(component.bound(placement))
+            behind_spring |= isinstance(component, Transmission) and "gear_ratio" not in component.OUTPUTS
+        return tuple(bound)
 
     def _check_stages(self) -> None:
         stages = [(type(component).__name__, component.stage()) for component in self._stages]
-        check_order(stages, SIGNALS)
-        if not any("effort" in stage.returns for _, stage in stages):
+        check_stages(stages, SIGNALS)
+        if not any("effort" in stage.signals for _, stage in stages):
             raise StructureError("the chain has no controller: no stage makes an effort")
         check_limits_first(self._stages)
 
@@ -228,14 +222,15 @@ class Actuator(ActuatorStages):
                     f"{listed(signal, self._offered(), 'signals')}"
                 )
 
-    def _compose(self) -> Chain:
+    def _wired(self, held: int | None) -> Wiring:
+        """Return the chain with the arrays that it is wired to."""
         through = {"pos": self.pos_indices, "vel": self.indices, "target_pos": self.target_pos_indices}
-        accesses = {name: Access.through(indices) for name, indices in through.items()}
-        accesses["target_vel"] = accesses["vel"]
-        accesses["effort"] = Access.through(self.effort_indices)
-        if accesses["effort"].repeats and not self.accumulate:
+        layouts = {name: IndexLayout.of(indices) for name, indices in through.items()}
+        layouts["target_vel"] = layouts["vel"]
+        layouts["effort"] = IndexLayout.of(self.effort_indices)
+        if layouts["effort"].repeats and not self.accumulate:
             raise ParameterError("effort_indices: some repeat; with accumulate=False each output must be written once")
-        if accesses["effort"].repeats and self.control_signal_attrs:
+        if layouts["effort"].repeats and self.control_signal_attrs:
             raise ParameterError("effort_indices: some repeat; a signal needs an entry of its own for each DOF")
         names = {
             "q": f"sim_state.{self.state_pos_attr}",
@@ -247,34 +242,90 @@ class Actuator(ActuatorStages):
             COMPUTED: f"sim_control.{self.control_computed_output_attr}",
         }
         controllers = [i for i, component in enumerate(self._stages) if isinstance(component, Controller)]
-        first = next(i for i, component in enumerate(self._stages) if "effort" in component.stage().returns)
-        return Chain(
+        first = next(i for i, component in enumerate(self._stages) if "effort" in component.stage().signals)
+        return Wiring(
             self.device,
-            self.num_actuators,
+            self._cells,
             self._stages,
-            accesses,
+            layouts,
             names
             | {custom_signal(name): f"sim_control.{name}" for name in self._custom_inputs}
             | {signal: f"sim_control.{attr}" for signal, attr in self.control_signal_attrs.items()},
             computed_after=controllers[-1] if controllers else first,
             adds=self.accumulate,
             telemetry=tuple(self.control_signal_attrs),
-            holding=self._holding,
+            held=held,
+            control_every=self._control_every,
         )
 
     @property
+    def stages(self) -> tuple[Component, ...]:
+        """Components, in the order in which they act. Their parameters can be changed, the components not."""
+        return self._stages
+
+    @property
+    def controller(self) -> AnyController:
+        """Controller, which turns commands into efforts."""
+        controllers = self._of_kind(AnyController)
+        if not controllers:
+            raise StructureError("the chain has no controller; see actuator.stages")
+        return controllers[0]
+
+    @property
+    def drive(self) -> AnyController:
+        """The controller, by its name in Newton."""
+        return self.controller
+
+    @property
+    def delay(self) -> Delay | DelayTime | DelayLowPass | None:
+        """Delay of the commands, the first of several; None in a chain without one."""
+        found = (stage for stage in self._stages if stage.kind is ComponentKind.DELAY)
+        return next(found, None)  # type: ignore[return-value]
+
+    @property
+    def transmission(self) -> AnyTransmission | None:
+        """Transmission between motor and joint; None in a chain without one."""
+        return next(iter(self._of_kind(AnyTransmission)), None)
+
+    @property
+    def clamping(self) -> tuple[AnyClamping, ...]:
+        """Limits of the effort, in order."""
+        return self._of_kind(AnyClamping)
+
+    @property
+    def effects(self) -> tuple[AnyEffect, ...]:
+        """Losses and lags between motor and joint, in order."""
+        return self._of_kind(AnyEffect)
+
+    @property
+    def sensors(self) -> tuple[AnySensor, ...]:
+        """Sensors between the joint and the controller, in order."""
+        return self._of_kind(AnySensor)
+
+    def _of_kind(self, kind: type[_Part]) -> tuple[_Part, ...]:
+        return tuple(component for component in self._stages if isinstance(component, kind))
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """Signals that stages offer beside the effort, such as a motor's current, in their order."""
+        stages = [component.stage() for component in self._stages]
+        closing = [stage.closing.returns if stage.closing is not None else () for stage in stages]
+        names = (name for stage, late in zip(stages, closing, strict=True) for name in (*stage.outputs, *late))
+        return tuple(dict.fromkeys(name for name in names if name != "effort"))
+
+    @property
     def control_every(self) -> int:
-        """The controller runs at every k-th step."""
+        """Number of steps between two runs of the controller."""
         return self._control_every
 
     def _offered(self) -> tuple[str, ...]:
-        """All that can be written: signals of stages, which of them limited the effort, and its tangent."""
+        """Return the signals that a step can write: those of stages, ``limited_by``, and the effort's tangent."""
         limited_by = [LIMITED_BY for component in self._stages if component.stage().limits][:1]
-        return (*self.signals, *limited_by, *(() if self.why_no_slopes() else TANGENT))
+        return (*self.signals, *limited_by, *(() if self.slope_obstacle() else TANGENT))
 
-    def why_no_slopes(self) -> str:
-        """Why the effort has no slopes; empty where it has."""
-        why_not = why_no_slopes(self._stages, self.requires_grad)
+    def slope_obstacle(self) -> str:
+        """Return why the effort has no slopes; empty where it has."""
+        why_not = slope_obstacle(self._stages, self.requires_grad)
         return why_not or ("" if self._fused else "its stages are launched one by one (fused=False)")
 
     @property
@@ -287,15 +338,17 @@ class Actuator(ActuatorStages):
     """Response of steps that are given none."""
 
     def is_stateful(self) -> bool:
-        """Whether the chain remembers anything between two steps."""
+        """Return whether the chain remembers anything between two steps."""
         return self._stateful
 
     def is_graphable(self) -> bool:
-        """Whether steps can be captured in a graph."""
-        return all(component.is_graphable() for component in self._stages)
+        """Return whether steps can be captured in a graph."""
+        held = self._wiring.held
+        can_hold = held is None or self._stages[held].is_fused()  # otherwise the host looks at the clock of control
+        return can_hold and all(component.is_graphable() for component in self._stages)
 
     def is_fused(self) -> bool:
-        """Whether a step is one kernel launch. False where a component brings kernels of its own, or with
+        """Return whether a step is one kernel launch. False where a component brings kernels of its own, or with
         ``fused=False``."""
         return self._fused
 
@@ -303,9 +356,19 @@ class Actuator(ActuatorStages):
         """Return a new initial state, or None where the chain is stateless."""
         if not self.is_stateful():
             return None
-        n, device = self.num_actuators, self.device
-        held = held_state(self._chain, self.requires_grad)
-        return ActuatorState(self, tuple(c.state(n, device) if c.is_stateful() else None for c in self._stages), held)
+        inside = [c.is_stateful() and type(c).state is Component.state for c in self._stages]
+        words = {position: c.words() for position, c in enumerate(self._stages) if inside[position]}
+        words |= {HELD: self._wiring.held_words()} if self.control_every > 1 else {}
+        memory = Memory(self._cells, words, self.device, self.requires_grad)
+        return ActuatorState(self, memory, tuple(self._stage_state(i, c, memory) for i, c in enumerate(self._stages)))
+
+    def _stage_state(self, position: int, component: Component, memory: Memory) -> Any:
+        """Return the state of one stage: views of ``memory``, or an object of its own; None where it has none."""
+        if not component.is_stateful():
+            return None
+        if type(component).state is Component.state:
+            return component.State.over(memory, position)
+        return component.state(self.num_actuators, self.device)
 
     def load_state(self, path: PathLike) -> ActuatorState | None:
         """Return a state with what `State.save` wrote: steps from it go on bit for bit.
@@ -328,7 +391,7 @@ class Actuator(ActuatorStages):
         Raises:
             StateError: Says which stage, and what it takes.
         """
-        self._chain.check_dt(dt)
+        self._wiring.check_dt(dt)
 
     def step(
         self,
@@ -363,7 +426,7 @@ class Actuator(ActuatorStages):
             self._check_state("next_act_state", next_act_state)
         response = self._response if response is None else response
         if response is None:
-            self._runner.run(given, current_act_state, next_act_state, dt)
+            self._stepper.step(given, current_act_state, next_act_state, dt)
         else:
             self._implicit.step(given, current_act_state, next_act_state, dt, response)
 
@@ -389,7 +452,7 @@ class Actuator(ActuatorStages):
         self._response = None
 
     def _given(self, sim_state: object, sim_control: object) -> tuple[Any, ...]:
-        """The arrays of the simulation, in the order of `Chain.slots`."""
+        """Return the arrays of the simulation in the order of the wiring."""
         return (
             read_array(sim_state, self.state_pos_attr, "sim_state"),
             read_array(sim_state, self.state_vel_attr, "sim_state"),
@@ -404,33 +467,59 @@ class Actuator(ActuatorStages):
             *(self._read_signal(sim_control, signal) for signal in self.control_signal_attrs),
         )
 
-    def shards(
+    def launches(
         self, sim_state: object, sim_control: object, state: ActuatorState | None, dt: float, dofs: tuple[int, ...]
-    ) -> list[Shard] | None:
-        """Steps in place of ranges of DOFs, for an engine to run in its own loop.
+    ) -> list[Launch] | None:
+        """Return steps in place of ranges of DOFs, for an engine to run in its own loop.
 
         Args:
             sim_state: As for `step`.
             sim_control: As for `step`.
             state: Before and after each step. Needed where `is_stateful`.
             dt: Time step [s].
-            dofs: Where ranges begin, and the last ends: multiples of `CELL`, but for the end.
+            dofs: Where ranges begin, and the last ends: multiples of `tile_size`, but for the end.
 
         Returns:
             The same list as long as it stays right; None where a step is not one and the same kernel on the CPU.
         """
         if self._stateful:
             self._check_state("state", state)
-        if self.num_actuators == 0 or not isinstance(self._runner, FusedRunner) or not self.device.is_cpu:
+        if self.num_actuators == 0 or not isinstance(self._stepper, FusedStepper) or not self.device.is_cpu:
+            return None
+        if self.requires_grad:
             return None
         if self._response is not None:
             return None
-        cells = tuple(-(-dof // CELL) for dof in dofs)
-        return self._runner.shards(self._given(sim_state, sim_control), state, dt, cells)
+        tiles = tuple(-(-dof // self.tile_size) for dof in dofs)
+        return self._stepper.launches(self._given(sim_state, sim_control), state, dt, tiles)
+
+    def c_call(
+        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float = 0.0
+    ) -> CCall | None:
+        """Return the step of one robot as compiled code calls it, in place; needs ``robot_dofs``.
+
+        Its argument ``first`` is the number of the robot: copy the arguments, and write another number there. Arguments
+        as for `launches`. What it returns is valid as long as this actuator, the arrays and the state live, and no
+        parameter is replaced by another array.
+
+        Returns:
+            None where a step is not one kernel on the CPU.
+        """
+        if self._robot_dofs is None:
+            raise StructureError("c_call: needs the DOFs of a robot; build the actuator with robot_dofs")
+        for component in self._stages:
+            component.expose()
+        found = self.launches(sim_state, sim_control, state, dt, (0, self.tile_size))
+        return None if found is None else found[0].c_call
+
+    @property
+    def tile_size(self) -> int:
+        """Number of DOFs that a thread of the kernel takes on the CPU: those of a robot with ``robot_dofs``."""
+        return self._cells.tile.size if self._robot_dofs is None else self._robot_dofs
 
     @functools.cached_property
     def _implicit(self) -> ImplicitStepper:
-        return ImplicitStepper(self._chain, self._runner, self.state, self.requires_grad)
+        return ImplicitStepper(self._wiring, self._stepper, self.state, self.requires_grad)
 
     def _read_signal(self, sim_control: object, signal: str) -> Any:
         name = self.control_signal_attrs[signal]
@@ -439,14 +528,13 @@ class Actuator(ActuatorStages):
         return read_array(sim_control, name, "sim_control")
 
     def kernel_source(self) -> str:
-        """The Python source of the kernel that a step with the controller launches. Only where `is_fused`."""
+        """Return the Python source of the kernel that a step with the controller launches. Only where `is_fused`."""
         if not self._fused:
             own = [type(component).__name__ for component in self._stages if not component.is_fused()]
             why = f"{own[0]} brings kernels of its own" if own else "it was built with fused=False"
             raise StructureError(f"the chain is not fused: {why}")
         flavour = Flavour.GRAD if self.requires_grad else Flavour.BLOCK if self.device.is_cpu else Flavour.SCALAR
-        structure = self._chain.structure(flavour)
-        return kernel_source(structure, arguments(structure))[0]
+        return kernel_for(self._wiring.chain(flavour)).source
 
     def _check_state(self, name: str, state: ActuatorState | None) -> None:
         if state is None:
@@ -460,3 +548,31 @@ class Actuator(ActuatorStages):
         path = "fused" if self._fused else "staged"
         path += f", control every {self.control_every} steps" if self.control_every > 1 else ""
         return f"<Actuator of {self.num_actuators} DOFs on {self.device}, {path}: {' → '.join(parts)}>"
+
+
+def held_controller(components: Sequence[Component], every: int) -> int | None:
+    """Return the position of the controller that runs at one of ``every`` steps; None where that is each step.
+
+    Raises:
+        StructureError: There is not one controller, or it works after the last stage too.
+    """
+    if every == 1:
+        return None
+    found = [position for position, component in enumerate(components) if isinstance(component, Controller)]
+    if len(found) != 1:
+        raise StructureError(f"control_every: got {every} for a chain with {len(found)} controllers; must have one")
+    if components[found[0]].stage().closing is not None:
+        name = type(components[found[0]]).__name__
+        raise StructureError(f"control_every: got {every}, but {name} has a closing law, which runs at every step")
+    return found[0]
+
+
+def _checked_robot_dofs(robot_dofs: int | None, num_dofs: int) -> int | None:
+    if robot_dofs is None:
+        return None
+    is_whole = isinstance(robot_dofs, (int, np.integer)) and not isinstance(robot_dofs, bool)
+    if not is_whole or robot_dofs < 1 or num_dofs % robot_dofs:
+        raise ParameterError(
+            f"robot_dofs: got {robot_dofs!r}; must be a whole number ≥ 1 that divides {num_dofs}, the number of DOFs"
+        )
+    return int(robot_dofs)

@@ -10,47 +10,43 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ..components.component import Component
+from ..components.delay import Delay
+from ..components.kinds import Clamping, Controller
+from ..declare.config import Config
+from ..declare.registry import ClassConfig, ComponentKind, class_of
+from ..errors import ParameterError, StructureError, located
+from ..typing import DeviceLike
 from .actuator import Actuator
-from .actuator_config import ActuatorConfig
-from .components.component import Component
-from .components.controllers.controller import Controller
-from .components.delay import Delay
-from .components.limits.clamping import Clamping
-from .declare.config import Config
-from .declare.registry import ClassConfig, ComponentKind, class_of
-from .errors import ActuonError, ParameterError, StructureError
-from .networks.reading import ReadOnce
-from .typing import DeviceLike
+from .config import ActuatorConfig, configs_of
 
 _LARGEST_INDEX = 2**31 - 1
 
 
 @dataclass
 class _Entry:
-    """One described joint and its copies."""
+    """A joint and its copies."""
 
     indices: dict[str, np.ndarray]
     """``index``, ``pos_index``, ``target_pos_index`` and ``effort_index`` of each copy."""
-    config: ActuatorConfig
+    control_every: int
     classes: tuple[type[Component], ...]
     """The class of each stage."""
+    arguments: tuple[dict[str, Any], ...]
+    """The parameters of each stage."""
 
     def group(self) -> Hashable:
-        """What must agree for joints to share an actuator: how often the controller runs, classes in order, which
-        parameters, and shared ones."""
-        return self.config.control_every, *(
+        """Return the key of joints that can share an actuator: the rate of the controller, classes in order, names of
+        parameters, and values of those that all DOFs share."""
+        return self.control_every, *(
             (
                 cls,
                 tuple(
                     (name, _hashable(value) if name in cls.SHARED_PARAMS else None) for name, value in arguments.items()
                 ),
             )
-            for cls, arguments in zip(self.classes, self.arguments(), strict=True)
+            for cls, arguments in zip(self.classes, self.arguments, strict=True)
         )
-
-    def arguments(self) -> list[dict[str, Any]]:
-        """The parameters of each stage."""
-        return [part.arguments() for part in self.config.stages if isinstance(part, Config)]
 
 
 class ActuatorBuilder:
@@ -62,7 +58,6 @@ class ActuatorBuilder:
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
-        self._networks = ReadOnce()
 
     def __len__(self) -> int:
         return sum(entry.indices["index"].size for entry in self._entries)
@@ -99,30 +94,22 @@ class ActuatorBuilder:
                 )
         if not isinstance(config, ActuatorConfig):
             raise StructureError(f"{where}: got {type(config).__name__}; must be an ActuatorConfig")
-        try:
-            config = config.copy()
-            for part in config.stages:
-                if not isinstance(part, Config):
-                    raise StructureError(
-                        f"got {type(part).__name__}, which holds arrays; a builder takes configs of numbers"
-                    )
-            with self._networks:
-                classes = tuple(class_of(part) for part in config.stages if isinstance(part, Config))
-        except ActuonError as error:
-            raise type(error)(f"{where}: {error}") from error
-        self._entries.append(_Entry(indices, config, classes))
+        with located(where):
+            stages = configs_of(config.frozen_stages(), "a builder takes configs of numbers")
+            classes = tuple(class_of(part) for part in stages)
+        self._entries.append(_Entry(indices, config.control_every, classes, tuple(part.arguments() for part in stages)))
 
     def add_actuator(
         self,
         controller_class: type[Controller],
         index: int | np.ndarray,
         *,
-        clamping: Sequence[tuple[type[Clamping], Mapping[str, Any]]] | None = (),
+        clamping: Sequence[tuple[type[Clamping], Mapping[str, object]]] | None = (),
         delay_steps: int | None = None,
         pos_index: int | np.ndarray | None = None,
         target_pos_index: int | np.ndarray | None = None,
         effort_index: int | np.ndarray | None = None,
-        **controller_kwargs: Any,
+        **controller_kwargs: object,
     ) -> None:
         """Describe a chain of controller, clamps and delay by classes, as Newton's builder does.
 
@@ -175,8 +162,7 @@ class ActuatorBuilder:
         for entry in self._entries:
             groups.setdefault(entry.group(), []).append(entry)
         device = wp.get_device(device)
-        with self._networks:
-            return [_build(entries, device, requires_grad=requires_grad, **options) for entries in groups.values()]
+        return [_build(entries, device, requires_grad=requires_grad, **options) for entries in groups.values()]
 
 
 def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator:
@@ -185,13 +171,13 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
     order = np.argsort(indices["index"], kind="stable")
     sizes = [entry.indices["index"].size for entry in entries]
 
-    def per_dof(values: list[Any], dtype: Any) -> wp.array:
+    def per_dof(values: Sequence[object], dtype: type) -> wp.array:
         return wp.array(np.repeat(np.array(values, dtype=dtype), sizes)[order], device=device)
 
     stages = []
-    arguments = [entry.arguments() for entry in entries]
+    arguments = [entry.arguments for entry in entries]
     for position, cls in enumerate(entries[0].classes):
-        declared = cls.config.declared() if cls.config is not None else {}
+        declared = cls.declared()
         columns = {}
         for name, value in arguments[0][position].items():
             is_integer = name in declared and declared[name].integer
@@ -208,7 +194,7 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
         pos_indices=on_device["pos_index"],
         target_pos_indices=on_device["target_pos_index"],
         effort_indices=on_device["effort_index"],
-        control_every=entries[0].config.control_every,
+        control_every=entries[0].control_every,
         **options,
     )
 
@@ -216,11 +202,11 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
 def config_of_classes(
     where: str,
     controller_class: type[Controller],
-    clamping: Sequence[tuple[type[Clamping], Mapping[str, Any]]] | None,
+    clamping: Sequence[tuple[type[Clamping], Mapping[str, object]]] | None,
     delay_steps: int | None,
-    controller_kwargs: Mapping[str, Any],
+    controller_kwargs: Mapping[str, object],
 ) -> ActuatorConfig:
-    """The actuator of classes and their scalar parameters, as `ActuatorBuilder.add_actuator` takes them."""
+    """Return the actuator of classes and their scalar parameters, as `ActuatorBuilder.add_actuator` takes them."""
     controller = _config(where, ComponentKind.CONTROLLER, controller_class, controller_kwargs)
     clamps = []
     for pair in clamping or ():
@@ -233,33 +219,31 @@ def config_of_classes(
     return ActuatorConfig(controller, clamps, delay)
 
 
-def _config(where: str, kind: ComponentKind, cls: Any, args: Mapping[str, Any]) -> Config:
+def _config(where: str, kind: ComponentKind, cls: object, args: Mapping[str, object]) -> Config:
     if not isinstance(cls, type) or getattr(cls, "kind", None) is not kind:
         raise StructureError(f"{where}: got {cls!r}; must be a subclass of {kind.base_name}")
-    try:
+    with located(where):
         return config_of_class(cls, args)
-    except (ParameterError, StructureError) as error:
-        raise type(error)(f"{where}: {error}") from error
 
 
-def config_of_class(cls: type[Component], args: Mapping[str, Any]) -> Config:
-    """The config of a component class with these scalar parameters; what is left out gets the file default."""
+def config_of_class(cls: type[Component], args: Mapping[str, object]) -> Config:
+    """Return the config of a component class with these scalar parameters; others get the file default."""
     values = cls.resolve_arguments(args)
     has_own = cls.config is not None and cls.config.component is cls
     return cls.config(**values) if has_own else ClassConfig(cls, values)  # type: ignore[misc]
 
 
-def _place(index: Any) -> str:
+def _place(index: int | np.ndarray) -> str:
     return f"DOF {np.ravel(index)[0] if np.size(index) else 'none'}"
 
 
-def _whole_number(where: str, name: str, value: Any) -> int:
+def _whole_number(where: str, name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= _LARGEST_INDEX:
         raise ParameterError(f"{where}: {name}: got {value!r}; must be a whole number from 0 to {_LARGEST_INDEX}")
     return int(value)
 
 
-def _whole_numbers(where: str, name: str, value: Any) -> np.ndarray:
+def _whole_numbers(where: str, name: str, value: object) -> np.ndarray:
     if not isinstance(value, np.ndarray):
         return np.array([_whole_number(where, name, value)])
     if value.ndim != 1 or value.dtype.kind not in "iu" or not value.size:
@@ -269,5 +253,5 @@ def _whole_numbers(where: str, name: str, value: Any) -> np.ndarray:
     return value.astype(np.int64)
 
 
-def _hashable(value: Any) -> Hashable:
+def _hashable(value: object) -> Hashable:
     return tuple(np.ravel(value).tolist()) if isinstance(value, (list, np.ndarray)) else value

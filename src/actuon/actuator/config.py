@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One actuator as a person or a file describes it: a list of stages. Files, builders, robots and tools pass this on."""
+"""`ActuatorConfig`: the chain of one actuator as a list of stages, which files, builders, robots and tools exchange."""
 
 from __future__ import annotations
 
+import copy
 import numbers
 from collections.abc import Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from .components.component import Component
-from .components.controllers.controller import Controller
-from .components.delay import Delay
-from .components.effects.effect import Effect
-from .components.limits.clamping import Clamping
-from .components.sensors.sensor import Sensor
-from .components.transmissions.transmission import Transmission
-from .declare.config import Config
-from .declare.effort_mode import EXPLICIT, checked_effort_mode
-from .declare.registry import ComponentKind, class_of, kind_of
-from .errors import ParameterError, StructureError
-from .newton_parts import NewtonPart, adopted, newton_kind
+from ..components.component import Component
+from ..components.delay import Delay
+from ..components.kinds import Clamping, Controller, Effect, Sensor, Transmission
+from ..declare.config import Config
+from ..declare.parameters import Field
+from ..declare.registry import ComponentKind, class_of, kind_of
+from ..errors import ParameterError, StructureError
+from .newton_parts import NewtonPart, newton_kind, wrap_newton_part
 
 _Part = TypeVar("_Part", bound=Component)
 _USUAL_ORDER = tuple(ComponentKind)
@@ -29,8 +26,45 @@ Part: TypeAlias = Config | Component | NewtonPart
 """A stage of a chain: a config of numbers, a component, or one of Newton's own."""
 
 
-class PartsOfKind(MutableSequence[Any]):
-    """The parts of one kind in a list of stages, as a list: what is done to it is done to the stages.
+EXPLICIT = "explicit"
+"""An effort from the state before the step."""
+TANGENT = "tangent"
+"""That effort and its slopes by position and velocity, for the engine's own solver."""
+AUTO = "auto"
+"""Tangent if an explicit effort would come near the stability limit, otherwise explicit."""
+
+EFFORT_MODE: Field[str] = Field(
+    unit="1",
+    doc="How the effort reaches an engine.",
+    choices=(EXPLICIT, TANGENT, AUTO),
+    fallback=EXPLICIT,
+)
+"""Declaration of ``effort_mode``."""
+
+
+def checked_effort_mode(value: object, where: str = "effort_mode") -> str:
+    """Return ``value`` if it is an effort mode.
+
+    Raises:
+        ParameterError: It is not one of the three.
+    """
+    EFFORT_MODE.check(where, value)
+    return str(value)
+
+
+def checked_control_every(value: object) -> int:
+    """Return ``value`` if it is a number of steps after which a controller can run again.
+
+    Raises:
+        ParameterError: It is not.
+    """
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not 1 <= int(value) <= _MOST_STEPS:
+        raise ParameterError(f"control_every: got {value!r}; must be a whole number of steps from 1 to {_MOST_STEPS}")
+    return int(value)
+
+
+class KindView(MutableSequence[Any]):
+    """List of the parts of one kind in a list of stages. Changes apply to the stages.
 
     Args:
         stages: All stages.
@@ -65,7 +99,7 @@ class PartsOfKind(MutableSequence[Any]):
         for place in sorted(chosen if isinstance(index, slice) else [chosen], reverse=True):
             del self._stages[place]
 
-    def insert(self, index: int, value: Any) -> None:
+    def insert(self, index: int, value: object) -> None:
         """Put a part before the one at ``index``; the first of its kind goes where it usually stands."""
         places = self._places()
         if places:
@@ -77,7 +111,7 @@ class PartsOfKind(MutableSequence[Any]):
         self._stages.insert(at, _checked(self._kind, len(places), value))
 
     def replace(self, parts: Iterable[Part]) -> None:
-        """Have these parts instead, at the place of the first."""
+        """Replace all parts by these, at the place of the first."""
         wanted = [_checked(self._kind, i, part) for i, part in enumerate(parts)]
         for part in wanted[:1]:
             if len(self):
@@ -88,7 +122,7 @@ class PartsOfKind(MutableSequence[Any]):
         self.extend(wanted[1:])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (list, tuple, PartsOfKind)) and self._items() == list(other)
+        return isinstance(other, (list, tuple, KindView)) and self._items() == list(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -98,10 +132,10 @@ class PartsOfKind(MutableSequence[Any]):
 
 @dataclass(init=False, repr=False)
 class ActuatorConfig:
-    """The chain of one actuator. Each part is a config of numbers, or a component, which may be Newton's own.
+    """Chain of one actuator. Each part is a config of numbers, or a component, which may be Newton's own.
 
     It can be changed until it is used: ``config.stages[1] = ...``, ``config.clamping.append(...)``,
-    ``config.delay = ...``. What uses it takes what it holds then, so that later changes have no effect on that.
+    ``config.delay = ...``. Later changes have no effect on those who used it: they take `frozen_stages`.
 
     Args:
         controller: Turns commands into efforts.
@@ -116,11 +150,11 @@ class ActuatorConfig:
     """
 
     stages: list[Part]
-    """All parts, in the order in which they act."""
+    """Parts, in the order in which they act."""
     control_every: int
-    """The controller runs at every k-th step."""
+    """Number of steps between two runs of the controller."""
     effort_mode: str
-    """How the effort reaches an engine."""
+    """Form in which an engine gets the effort: ``"explicit"``, ``"tangent"`` or ``"auto"``."""
 
     def __init__(
         self,
@@ -135,45 +169,45 @@ class ActuatorConfig:
         control_every: int = 1,
         effort_mode: str = EXPLICIT,
     ):
-        self.control_every = _steps("control_every", control_every)
+        self.control_every = checked_control_every(control_every)
         self.effort_mode = checked_effort_mode(effort_mode)
-        by_kind: dict[ComponentKind, Any] = {
-            ComponentKind.SENSOR: sensors,
-            ComponentKind.DELAY: delay,
-            ComponentKind.CONTROLLER: controller,
-            ComponentKind.TRANSMISSION: transmission,
-            ComponentKind.CLAMPING: clamping,
-            ComponentKind.EFFECT: effects,
-        }
-        parts = {kind: _parts(kind.key, given) for kind, given in by_kind.items()}
-        if stages is None:
-            found = {kind: [_checked(kind, i, part) for i, part in enumerate(parts[kind])] for kind in _USUAL_ORDER}
-            if not found[ComponentKind.CONTROLLER]:
-                _checked(ComponentKind.CONTROLLER, 0, None)
-            self.stages = [part for kind in _USUAL_ORDER for part in found[kind]]
-        elif any(parts.values()):
-            raise StructureError("stages: got components by kind too; must be either one list, or arguments by kind")
-        else:
-            self.stages = _parts("stages", stages)
-            self._check()
+        self.stages = list(
+            arranged_stages(
+                controller,
+                clamping,
+                delay,
+                transmission=transmission,
+                effects=effects,
+                sensors=sensors,
+                stages=stages,
+            )
+        )
 
-    def _check(self) -> None:
-        for i, part in enumerate(self.stages):
-            if not _is_part(part):
-                raise StructureError(f"stages[{i}]: got {type(part).__name__}; must be a component, or a config")
+    def frozen_stages(self) -> tuple[Part, ...]:
+        """Return the stages as they are now, for whoever uses the config: its later changes do not reach them.
 
-    def copy(self) -> ActuatorConfig:
-        """A config with the same parts, checked: a change of one is none of the other."""
+        Raises:
+            StructureError: A stage was replaced by something else than a component or a config.
+            ParameterError: ``control_every`` or ``effort_mode`` was set to a value that is not allowed.
+        """
         if not isinstance(self.stages, list):
             raise StructureError(f"stages: got {type(self.stages).__name__}; must be a list")
-        return self.with_stages(self.stages)
+        checked_control_every(self.control_every)
+        checked_effort_mode(self.effort_mode)
+        return _checked_stages(self.stages)
+
+    def copy(self) -> ActuatorConfig:
+        """Return a config with the same stages. Changes of one do not reach the other."""
+        made = copy.copy(self)
+        made.stages = list(self.frozen_stages())
+        return made
 
     def with_stages(self, stages: Sequence[Part]) -> ActuatorConfig:
-        """A config of other stages that is otherwise the same."""
+        """Return a config with other stages that is otherwise the same."""
         return ActuatorConfig(stages=stages, control_every=self.control_every, effort_mode=self.effort_mode)
 
     def without_limits(self) -> ActuatorConfig:
-        """Ideal motor: this controller, at this rate and on this joint, at once and with any effort.
+        """Return the chain with an ideal motor: its controller and rate, without delays and limits.
 
         Friction and gears up to a spring, a gap or a coupling stay: they give the joint its friction and armature, and
         let the effort through as it is.
@@ -193,7 +227,7 @@ class ActuatorConfig:
         return any(_rubs(part) for part in self._at_joint())
 
     def _at_joint(self) -> list[Part]:
-        """The stages up to a transmission whose other side moves apart from the joint."""
+        """Return the stages up to a spring, gap or coupling."""
         apart = (
             i
             for i, part in enumerate(self.stages)
@@ -201,29 +235,29 @@ class ActuatorConfig:
         )
         return self.stages[: next(apart, len(self.stages))]
 
-    def of_kind(self, kind: ComponentKind) -> PartsOfKind:
-        """The parts of one kind, in order."""
-        return PartsOfKind(self.stages, kind)
+    def of_kind(self, kind: ComponentKind) -> KindView:
+        """Return the parts of one kind, in order."""
+        return KindView(self.stages, kind)
 
-    def _one(self, base: type[_Part]) -> Config | _Part | None:
+    def _single(self, base: type[_Part]) -> Config | _Part | None:
         assert base.kind is not None
         return next(iter(self.of_kind(base.kind)), None)
 
-    def _set_one(self, kind: ComponentKind, part: Part | None) -> None:
+    def _replace_single(self, kind: ComponentKind, part: Part | None) -> None:
         self.of_kind(kind).replace([] if part is None else [part])
 
     @property
     def controller(self) -> Config | Controller | None:
         """Turns commands into efforts; None in a chain without a controller."""
-        return self._one(Controller)
+        return self._single(Controller)
 
     @controller.setter
     def controller(self, part: Config | Controller | NewtonPart) -> None:
-        self._set_one(ComponentKind.CONTROLLER, part)
+        self._replace_single(ComponentKind.CONTROLLER, part)
 
     @property
-    def clamping(self) -> PartsOfKind:
-        """What limits the effort, in order."""
+    def clamping(self) -> KindView:
+        """Limits of the effort, in order."""
         return self.of_kind(ComponentKind.CLAMPING)
 
     @clamping.setter
@@ -233,23 +267,23 @@ class ActuatorConfig:
     @property
     def delay(self) -> Config | Delay | None:
         """Delay of the commands; None in a chain without one."""
-        return self._one(Delay)
+        return self._single(Delay)
 
     @delay.setter
     def delay(self, part: Config | Delay | NewtonPart | None) -> None:
-        self._set_one(ComponentKind.DELAY, part)
+        self._replace_single(ComponentKind.DELAY, part)
 
     @property
     def transmission(self) -> Config | Transmission | None:
-        """What stands between motor and joint; None in a chain without a transmission."""
-        return self._one(Transmission)
+        """Transmission between motor and joint; None in a chain without one."""
+        return self._single(Transmission)
 
     @transmission.setter
     def transmission(self, part: Config | Transmission | None) -> None:
-        self._set_one(ComponentKind.TRANSMISSION, part)
+        self._replace_single(ComponentKind.TRANSMISSION, part)
 
     @property
-    def effects(self) -> PartsOfKind:
+    def effects(self) -> KindView:
         """Losses and lags between motor and joint, in order."""
         return self.of_kind(ComponentKind.EFFECT)
 
@@ -258,8 +292,8 @@ class ActuatorConfig:
         self.effects.replace(_parts("effects", parts))
 
     @property
-    def sensors(self) -> PartsOfKind:
-        """What the controller sees of the joint, in order."""
+    def sensors(self) -> KindView:
+        """Sensors between joint and controller, in order."""
         return self.of_kind(ComponentKind.SENSOR)
 
     @sensors.setter
@@ -267,7 +301,7 @@ class ActuatorConfig:
         self.sensors.replace(_parts("sensors", parts))
 
     def by_kind(self) -> Mapping[ComponentKind, tuple[Part, ...]] | None:
-        """The parts of each kind that there is, in the usual order; None where the chain has another order."""
+        """Return the parts by kind, in the usual order; None if the chain has another order."""
         found = {kind: tuple(self.of_kind(kind)) for kind in _USUAL_ORDER}
         usual = [part for parts in found.values() for part in parts]
         if usual != self.stages or len(found[ComponentKind.CONTROLLER]) != 1:
@@ -289,7 +323,7 @@ class ActuatorConfig:
 
 
 def _outputs(part: Part) -> tuple[str, ...]:
-    """Names of the signals that a stage offers."""
+    """Return the names of the signals that a stage offers."""
     cls = class_of(part) if isinstance(part, Config) else type(part)
     return getattr(cls, "OUTPUTS", ())
 
@@ -298,44 +332,96 @@ def _rubs(part: Part) -> bool:
     return "dry_friction" in _outputs(part)
 
 
-def _steps(where: str, value: Any) -> int:
-    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not is_whole or not 1 <= value <= _MOST_STEPS:
-        raise ParameterError(f"{where}: got {value!r}; must be a whole number of steps from 1 to {_MOST_STEPS}")
-    return int(value)
-
-
 def _is_part(part: object) -> bool:
     return isinstance(part, (Config, Component)) or newton_kind(part) is not None
 
 
 def part_kind(part: Part) -> ComponentKind | None:
-    """The place of a config or a component in the chain."""
+    """Return the kind of a config or component; None if it has none."""
     if isinstance(part, Config):
         return kind_of(part)
     return part.kind if isinstance(part, Component) else newton_kind(part)
 
 
 def built(part: Part) -> Component:
-    """A component as it is, or the one that a config describes, or a stage with Newton's own."""
+    """Return a component as it is, the component of a config, or a wrapped part of Newton's."""
     if isinstance(part, Config):
         made: Component = class_of(part).with_values(part.arguments())
         return made
-    return part if isinstance(part, Component) else adopted(part)
+    return part if isinstance(part, Component) else wrap_newton_part(part)
 
 
-def _parts(where: str, given: Any) -> list[Any]:
+def arranged_stages(
+    controller: Config | Controller | NewtonPart | None = None,
+    clamping: Config | Clamping | NewtonPart | Sequence[Config | Clamping | NewtonPart] | None = (),
+    delay: Config | Component | NewtonPart | None = None,
+    *,
+    transmission: Config | Transmission | None = None,
+    effects: Config | Effect | Sequence[Config | Effect] | None = (),
+    sensors: Config | Sensor | Sequence[Config | Sensor] | None = (),
+    stages: Sequence[Part] | None = None,
+) -> tuple[Part, ...]:
+    """Return the stages of a chain, given by kind or as one list, in the order in which they act.
+
+    Raises:
+        StructureError: A part is of the wrong kind, there is no controller, or both ways are mixed.
+    """
+    given = {
+        ComponentKind.SENSOR: sensors,
+        ComponentKind.DELAY: delay,
+        ComponentKind.CONTROLLER: controller,
+        ComponentKind.TRANSMISSION: transmission,
+        ComponentKind.CLAMPING: clamping,
+        ComponentKind.EFFECT: effects,
+    }
+    by_kind = {kind: _parts(kind.key, given[kind]) for kind in _USUAL_ORDER}
+    if stages is not None:
+        if any(by_kind.values()):
+            raise StructureError("stages: got components by kind too; must be either one list, or arguments by kind")
+        return _checked_stages(_parts("stages", stages))
+    found = tuple(_checked(kind, i, part) for kind, parts in by_kind.items() for i, part in enumerate(parts))
+    if not by_kind[ComponentKind.CONTROLLER]:
+        _checked(ComponentKind.CONTROLLER, 0, None)
+    return found
+
+
+def configs_of(stages: Iterable[Part], rule: str) -> tuple[Config, ...]:
+    """Return stages that must be configs of numbers.
+
+    Args:
+        stages: The stages.
+        rule: What is allowed, for the message.
+
+    Raises:
+        StructureError: One is a component, which holds arrays.
+    """
+    found = []
+    for part in stages:
+        if not isinstance(part, Config):
+            raise StructureError(f"got {type(part).__name__}, which holds arrays; {rule}")
+        found.append(part)
+    return tuple(found)
+
+
+def _checked_stages(parts: Sequence[Part]) -> tuple[Part, ...]:
+    for i, part in enumerate(parts):
+        if not _is_part(part):
+            raise StructureError(f"stages[{i}]: got {type(part).__name__}; must be a component, or a config")
+    return tuple(parts)
+
+
+def _parts(where: str, given: object) -> list[Any]:
     if given is None:
         return []
     if _is_part(given) or where in ("controller", "delay", "transmission"):
         return [given]
-    if not isinstance(given, (list, tuple, PartsOfKind)):
+    if not isinstance(given, (list, tuple, KindView)):
         raise StructureError(f"{where}: got {type(given).__name__}; must be a list")
     return list(given)
 
 
 def _checked(kind: ComponentKind, i: int, part: Any) -> Any:
-    """A part, which must be of ``kind``."""
+    """Return a part, which must be of ``kind``."""
     if not _is_part(part) or part_kind(part) is not kind:
         where = f"{kind.key}[{i}]" if kind.several else kind.key
         article = "an" if kind is ComponentKind.EFFECT else "a"

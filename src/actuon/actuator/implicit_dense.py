@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
-from .implicit_laws import array_place, is_solved, off_by
-from .types import Flavour, Floats, Indices, Ints, module_options
+from ..kernel.types import Flavour, Floats, Indices, Ints, module_options
+from .implicit_laws import array_place, is_solved, velocity_error
 
 if TYPE_CHECKING:
     Matrices = Any
@@ -28,29 +28,29 @@ else:
     Matrices = wp.array(dtype=wp.float32, ndim=3)
 
 ACTIVE, SOLVED, BAD = wp.constant(0), wp.constant(1), wp.constant(-1)
-"""What is known of a robot."""
+"""Status of a robot."""
 
 ASYMMETRY = wp.constant(1e-3)
-"""How far two entries of a matrix that should be the same may be apart, as a share of their diagonal entries."""
+"""Allowed difference of two entries that symmetry makes equal, as a share of their diagonal entries."""
 
 NEAR = wp.constant(0.8)
-"""Share of the way to a speed that is known from which on its effort counts, and not the slope where one is."""
+"""Share of the way to a tried speed from which its effort is used instead of the current slope."""
 
 ROUNDS = wp.constant(2)
-"""How often a step is found again with chords: other DOFs then pass speeds that they know."""
+"""Times that a step is found again with chords: other DOFs then pass speeds that were tried."""
 
 PATIENCE = wp.constant(2)
-"""How often a DOF aims at the same speed again before it goes half the way."""
+"""Times that a DOF aims at the same speed before it goes half the way."""
 
 MOST_PUSH = wp.constant(0.5)
-"""Share of its speed that the effort of a DOF may add to it over a step, as far as it is taken in."""
+"""Share of its speed that the effort of a DOF may add over a step; more is left out of the Newton step."""
 
 wp.set_module_options(module_options(Flavour.SCALAR))
 
 
 @wp.func
 def is_definite(given: Matrices, robot: int, size: int, factor: Matrices):
-    """Whether a matrix is symmetric and positive definite, by its Cholesky factor."""
+    """Return whether a matrix is symmetric and positive definite, by its Cholesky factor."""
     good = bool(True)
     for i in range(size):
         for j in range(i + 1):
@@ -111,7 +111,7 @@ def find_step(
     robot: int, size: int, dt: float, slope: Floats, inverse_inertia: Matrices, residual: Floats, forced: Floats,
     step: Floats, matrix: Matrices,
 ):  # fmt: skip
-    """Where Newton's method leads with these slopes, but for those that push so much that it would lead away.
+    """Find the Newton step with these slopes, without those that push so much that it would diverge.
 
     DOFs with a step that is ``forced`` take that, and the others follow.
     """
@@ -167,7 +167,7 @@ def start(
     matrix: Matrices,
     bad: Ints,
 ):
-    """Begin at the speeds before the step."""
+    """Start at the speeds before the step."""
     robot, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     good = is_definite(inverse_inertia, robot, size, matrix)
     known[robot] = wp.where(good, ACTIVE, BAD)
@@ -228,7 +228,7 @@ def improve(
     matrix: Matrices,
     remaining: Ints,
 ):
-    """From the efforts at the speeds that were tried, and their slopes, the speeds to try next."""
+    """Find the speeds to try next, from the efforts at the last ones and their slopes."""
     robot, _unused = wp.tid()
     if known[robot] != ACTIVE:
         return
@@ -243,13 +243,13 @@ def improve(
         r = w - free[base + i] - dt * pushed
         residual[base + i] = r
         total += r * r / inverse_inertia[robot, i, i]
-        if not is_solved(off_by(r, dt * inverse_inertia[robot, i, i], slope[base + i]), w, tolerance):
+        if not is_solved(velocity_error(r, dt * inverse_inertia[robot, i, i], slope[base + i]), w, tolerance):
             solved = False
     if total < merit[robot] or solved:
         merit[robot] = total
         for i in range(size):
             best[base + i] = trial[array_place(indices, offset, base + i)]
-            error[base + i] = off_by(residual[base + i], dt * inverse_inertia[robot, i, i], slope[base + i])
+            error[base + i] = velocity_error(residual[base + i], dt * inverse_inertia[robot, i, i], slope[base + i])
     if solved:
         known[robot] = SOLVED
         for i in range(size):
@@ -316,7 +316,7 @@ def adjoint(
     reference_adjoint: Floats,
     inertia_adjoint: Matrices,
 ):
-    """From what a loss gains with the speeds, what it gains with all that they are made of."""
+    """Propagate the gradient by the speeds to all that they depend on."""
     robot, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     base = robot * size
     for i in range(size):

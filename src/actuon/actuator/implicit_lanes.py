@@ -5,11 +5,17 @@ from __future__ import annotations
 
 import warp as wp
 
-from .access_block import gather, load, scatter_set, store
-from .implicit_laws import better_speed, free_speed, is_solved, off_by
-from .types import BLOCKS, CELL, LANES, Flavour, FloatBlock, Floats, Indices, Ints, module_options
+from ..kernel import memory_block
+from ..kernel.types import BLOCKS, DENSE, LANES, Flavour, Floats, Indices, Ints, module_options
+from .implicit_laws import bracketed_newton_step, is_solved, unforced_velocity, velocity_error
 
 wp.set_module_options(module_options(Flavour.BLOCK))
+
+_FUNCTIONS = memory_block.functions(LANES)
+FloatBlock, gather, load, scatter_set, store = (
+    _FUNCTIONS[name] for name in ("FloatBlock", "gather", "load", "scatter_set", "store")
+)
+CELL = DENSE.size
 
 
 @wp.kernel(enable_backward=False)
@@ -27,10 +33,6 @@ def start(
     gain: Floats,
     low: Floats,
     high: Floats,
-    from_low: Floats,
-    from_high: Floats,
-    low_rise: Floats,
-    high_rise: Floats,
     last: Floats,
     last_width: Floats,
     best: Floats,
@@ -50,7 +52,7 @@ def start(
             g = FloatBlock()
             bads = int(0)
             for j in range(LANES):
-                c_j, g_j, is_bad = free_speed(qd[j], dt, inverse[j], given[j], under[j])
+                c_j, g_j, is_bad = unforced_velocity(qd[j], dt, inverse[j], given[j], under[j])
                 c[j] = c_j
                 g[j] = g_j
                 bads += wp.where(j < count, is_bad, 0)
@@ -114,7 +116,7 @@ def improve(
             last_width_ = load(last_width, base, count)
             left = int(0)
             for j in range(LANES):
-                tried, lower, upper, up, down, rise_below, rise_above, residual, width = better_speed(
+                tried, lower, upper, up, down, rise_below, rise_above, residual, width = bracketed_newton_step(
                     w[j],
                     effort_[j],
                     slope_[j],
@@ -129,7 +131,7 @@ def improve(
                     last_[j],
                     last_width_[j],
                 )
-                off = off_by(residual, gain_[j], slope_[j])
+                off = velocity_error(residual, gain_[j], slope_[j])
                 kept = wp.where(off < error_[j], w[j], best_[j])
                 least = wp.where(off < error_[j], off, error_[j])
                 solved = is_solved(least, kept, enough)

@@ -15,24 +15,24 @@ from __future__ import annotations
 
 import warp as wp
 
-from .types import Indices
+from ..kernel.types import Indices
 
 
 @wp.func
 def is_solved(error: float, speed: float, tolerance: float):
-    """Whether a speed [rad/s] is as near to the solution as was asked for."""
+    """Return whether a speed [rad/s] is within tolerance of the solution."""
     return error <= tolerance * (1.0 + wp.abs(speed))
 
 
 @wp.func
-def off_by(residual: float, gain: float, slope: float):
-    """By how much a speed is off [rad/s], as far as its own effort goes: Newton's step, or less where efforts push."""
+def velocity_error(residual: float, gain: float, slope: float):
+    """Return the error of a speed [rad/s] by its own effort: Newton's step, or less where efforts push."""
     return wp.abs(residual) / wp.max(1.0 - gain * slope, 1.0)
 
 
 @wp.func
 def array_place(indices: Indices, offset: int, i: int):
-    """Where a DOF is in an array of the simulation."""
+    """Return the index of a DOF in an array of the simulation."""
     at = offset + i
     if indices:
         at = int(indices[i])
@@ -40,8 +40,8 @@ def array_place(indices: Indices, offset: int, i: int):
 
 
 @wp.func
-def free_speed(qd: float, dt: float, inverse_inertia: float, acceleration: float, reference: float):
-    """The speed without this effort, and the speed per effort; whether the inverse inertia is bad."""
+def unforced_velocity(qd: float, dt: float, inverse_inertia: float, acceleration: float, reference: float):
+    """Return the speed without this effort, and the speed per effort; whether the inverse inertia is bad."""
     is_bad = wp.where(inverse_inertia > 0.0, wp.where(inverse_inertia < wp.inf, 0, 1), 1)
     gain = dt * inverse_inertia
     free = qd + dt * acceleration - gain * reference
@@ -49,7 +49,7 @@ def free_speed(qd: float, dt: float, inverse_inertia: float, acceleration: float
 
 
 @wp.func
-def better_speed(
+def bracketed_newton_step(
     w: float,
     effort: float,
     slope: float,
@@ -64,7 +64,7 @@ def better_speed(
     last: float,
     last_width: float,
 ):
-    """The speed to try next, and what is known then: the bracket, where tangents at its ends lead, and their rise."""
+    """Return the speed to try next and the new bracket, with the steps from its ends and their rise."""
     residual = w - free - gain * effort
     rise = 1.0 - gain * slope
     wanted = w - residual / wp.where(rise > 0.01, rise, 1.0)

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import warp as wp
 
-from .implicit_laws import array_place, better_speed, free_speed, is_solved, off_by
-from .types import Flavour, Floats, Indices, Ints, module_options
+from ..kernel.types import Flavour, Floats, Indices, Ints, module_options
+from .implicit_laws import array_place, bracketed_newton_step, is_solved, unforced_velocity, velocity_error
 
 wp.set_module_options(module_options(Flavour.SCALAR))
 
 
 @wp.kernel(enable_backward=False)
 def start(
-    n: int,
     dt: float,
     velocities: Floats,
     indices: Indices,
@@ -26,17 +25,13 @@ def start(
     gain: Floats,
     low: Floats,
     high: Floats,
-    from_low: Floats,
-    from_high: Floats,
-    low_rise: Floats,
-    high_rise: Floats,
     last: Floats,
     last_width: Floats,
     best: Floats,
     error: Floats,
     bad: Ints,
 ):
-    """Begin at the speeds before the step."""
+    """Start at the speeds before the step."""
     i, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     at = array_place(indices, offset, i)
     qd = velocities[at]
@@ -46,7 +41,7 @@ def start(
     under = float(0.0)
     if reference:
         under = reference[i]
-    c, g, is_bad = free_speed(qd, dt, inverse_inertia[i], given, under)
+    c, g, is_bad = unforced_velocity(qd, dt, inverse_inertia[i], given, under)
     trial[at] = qd
     free[i] = c
     gain[i] = g
@@ -62,7 +57,6 @@ def start(
 
 @wp.kernel(enable_backward=False)
 def improve(
-    n: int,
     tolerance: float,
     is_first: bool,
     effort: Floats,
@@ -84,11 +78,11 @@ def improve(
     error: Floats,
     remaining: Ints,
 ):
-    """From the efforts at the speeds that were tried, and their slopes, the speeds to try next."""
+    """Find the speeds to try next, from the efforts at the last ones and their slopes."""
     i, _unused = wp.tid()
     at = array_place(indices, offset, i)
     w = trial[at]
-    tried, lower, upper, up, down, rise_below, rise_above, residual, width = better_speed(
+    tried, lower, upper, up, down, rise_below, rise_above, residual, width = bracketed_newton_step(
         w,
         effort[i],
         slope[i],
@@ -103,7 +97,7 @@ def improve(
         last[i],
         last_width[i],
     )
-    off = off_by(residual, gain[i], slope[i])
+    off = velocity_error(residual, gain[i], slope[i])
     kept = wp.where(off < error[i], w, best[i])
     least = wp.where(off < error[i], off, error[i])
     solved = is_solved(least, kept, tolerance) and not is_first
@@ -124,7 +118,6 @@ def improve(
 
 @wp.kernel(enable_backward=False)
 def finish(
-    n: int,
     tolerance: float,
     indices: Indices,
     offset: int,
@@ -162,7 +155,7 @@ def adjoint(
     reference_adjoint: Floats,
     inertia_adjoint: Floats,
 ):
-    """From what a loss gains with the speeds, what it gains with all that they are made of."""
+    """Propagate the gradient by the speeds to all that they depend on."""
     i, _unused = wp.tid()
     at = array_place(indices, offset, i)
     gain = dt * inverse_inertia[i]

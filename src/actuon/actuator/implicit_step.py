@@ -16,23 +16,33 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from .actuator_state import ActuatorState
-from .arrays import SharedInput
-from .errors import ArrayError, ParameterError, StateError, StructureError
-from .held_control import Runner, runner_of
-from .kernel.binding import OUTPUT, Access, Chain
-from .kernel.implicit import DenseSolve, DiagonalSolve, Equation, Scratch, Solve
-from .kernel.launch import recording_tape, unrecorded
-from .kernel.stepping import building, refuse_tape, renew_lock_after_fork
-from .kernel.types import Flavour, Floats, Indices, module_options
+from ..arrays import SharedInput
+from ..components.component import Component
+from ..errors import ArrayError, ParameterError, StateError, StructureError
+from ..kernel.launch import Launch, recording_tape, unrecorded
+from ..kernel.types import DENSE, Flavour, Floats, Indices, module_options
+from ..typing import Array
+from . import implicit_dense, implicit_lanes, implicit_scalar
 from .response import Response
-from .tangent import why_no_slopes
+from .state import ActuatorState
+from .stepping import (
+    OUTPUT,
+    IndexLayout,
+    MaybeState,
+    Stepper,
+    Wiring,
+    compile_lock,
+    renew_lock_after_fork,
+    require_no_tape,
+    stepper_of,
+)
 
 _SLOPE = "effort_slope_qd"
 
@@ -43,67 +53,75 @@ class ImplicitStepper:
     """Steps a chain at the speeds that a step ends with.
 
     Args:
-        chain: The chain.
-        runner: What steps it.
+        wiring: The chain and its arrays.
+        stepper: Steps it.
         new_state: Makes a state of it, or None where it is stateless.
         requires_grad: Let a `wp.Tape` differentiate through steps.
     """
 
     def __init__(
-        self, chain: Chain, runner: Runner, new_state: Callable[[], ActuatorState | None], requires_grad: bool
+        self, wiring: Wiring, stepper: Stepper, new_state: Callable[[], ActuatorState | None], requires_grad: bool
     ):
-        why_not = why_no_slopes(chain.components, False)
+        why_not = slope_obstacle(wiring.components, False)
         if why_not:
             raise StructureError(f"response: the chain has no slopes: {why_not}")
-        self._speeds, self._efforts = chain.accesses["vel"], chain.accesses["effort"]
+        self._speeds, self._efforts = wiring.layouts["vel"], wiring.layouts["effort"]
         for name, access in (("indices", self._speeds), ("effort_indices", self._efforts)):
             if access.repeats:
                 raise ParameterError(
                     f"response: some {name} repeat; each DOF needs a velocity and an effort of its own"
                 )
-        _refuse_capture(chain.device)
-        self._chain, self._runner, self._requires_grad = chain, runner, requires_grad
-        in_order = Access.through(wp.array(range(chain.num_actuators), dtype=wp.uint32, device=chain.device))
-        self._slope_chain = dataclasses.replace(
-            chain,
-            accesses={**chain.accesses, "effort": in_order},
-            labels={**chain.labels, _SLOPE: _SLOPE},
+        _refuse_capture(wiring.device)
+        self._wiring, self._stepper, self._requires_grad = wiring, stepper, requires_grad
+        in_order = IndexLayout.of(wp.array(range(wiring.num_dofs), dtype=wp.uint32, device=wiring.device))
+        self._slope_wiring = dataclasses.replace(
+            wiring,
+            layouts={**wiring.layouts, "effort": in_order},
+            labels={**wiring.labels, _SLOPE: _SLOPE},
             adds=False,
             telemetry=(_SLOPE,),
             keeps_rings=False,
         )
-        self._slopes = runner_of(self._slope_chain, requires_grad=False, staged=False)
-        self._thrown_away = new_state()
-        self._scratch = Scratch(chain.num_actuators, self._speeds, chain.device)
+        self._slopes = stepper_of(self._slope_wiring, requires_grad=False, fused=True)
+        self._discarded_state = new_state()
+        self._buffers = SolverBuffers(wiring.num_dofs, self._speeds, wiring.device)
         self._solves: dict[tuple[int, ...], Solve] = {}
         self._velocities: SharedInput | None = None
         self._bare: Response | None = None
         self.lock = threading.Lock()
         renew_lock_after_fork(self)
 
-    def step(self, given: tuple[Any, ...], current: Any, following: Any, dt: float | None, response: Any) -> None:
-        """Step, from the simulation arrays in the order of `Chain.slots`."""
+    def step(
+        self,
+        given: tuple[Array | None, ...],
+        current: MaybeState,
+        following: MaybeState,
+        dt: float | None,
+        response: Response | Array,
+    ) -> None:
+        """Step, from the simulation arrays in the order of `Wiring.slots`."""
         with self.lock:
-            is_watched = self._chain.device.is_cpu and not self._chain.device.is_capturing
+            is_watched = self._wiring.device.is_cpu and not self._wiring.device.is_capturing
             answer = self._response(response, is_watched)
             tape = recording_tape()
             if not self._requires_grad:
-                refuse_tape()
-            copies = tape is None and not self._chain.device.is_capturing
+                require_no_tape()
+            copies = tape is None and not self._wiring.device.is_capturing
             equation = self._equation(given, answer, _checked(dt), copies)
             before = int(answer.unconverged.numpy()[0]) if is_watched else 0
             with unrecorded():
                 self._solve(equation, given, current, answer, is_watched)
             if tape is None:
-                self._runner.run(self._at(self._scratch.trial, given), current, following, dt)
+                self._stepper.step(self._with_velocities(self._buffers.trial, given), current, following, dt)
             else:
                 self._record(tape, equation, given, current, following, answer)
             if is_watched and answer.unconverged.numpy()[0] != before:
                 answer.check()
 
-    def _response(self, given: Any, is_watched: bool) -> Response:
-        response = given
-        if not isinstance(given, Response):
+    def _response(self, given: Response | Array, is_watched: bool) -> Response:
+        if isinstance(given, Response):
+            response = given
+        else:
             if not is_watched:
                 raise ArrayError(
                     "response: got an array; in a captured graph and on a GPU a step that does not converge cannot "
@@ -114,17 +132,17 @@ class ImplicitStepper:
             elif self._bare.inverse_inertia is not given:
                 self._bare.inverse_inertia = given
             response = self._bare
-        where, n, device = "response.inverse_inertia", self._chain.num_actuators, self._chain.device
+        where, n, device = "response.inverse_inertia", self._wiring.num_dofs, self._wiring.device
         if response.num_dofs != n:
             raise ArrayError(f"{where}: got shape {response.shape}; the actuator has {n} DOFs")
         if response.device != device:
             raise ArrayError(f"{where}: got an array on '{response.device}'; the actuator runs on '{device}'")
         return response
 
-    def _equation(self, given: tuple[Any, ...], response: Response, dt: float, copies: bool) -> Equation:
-        value = given[self._chain.slots.index("qd")]
+    def _equation(self, given: tuple[Array | None, ...], response: Response, dt: float, copies: bool) -> Equation:
+        value = given[self._wiring.slots.index("qd")]
         if self._velocities is None or self._velocities.value is not value:
-            self._velocities = SharedInput(value, self._chain.labels["qd"], self._check_velocities)
+            self._velocities = SharedInput(value, self._wiring.labels["qd"], self._check_velocities)
         inverse_inertia = response.input("inverse_inertia", copies=copies)
         assert inverse_inertia is not None
         return Equation(
@@ -137,32 +155,37 @@ class ImplicitStepper:
         )
 
     def _check_velocities(self, array: wp.array) -> None:
-        self._chain.signal("qd", array)
+        self._wiring.signal("qd", array)
 
     def _solver(self, response: Response) -> Solve:
         key = response.shape[1:]
         if key not in self._solves:
-            _refuse_capture(self._chain.device)
-            given = self._chain.num_actuators, self._speeds, self._scratch
+            _refuse_capture(self._wiring.device)
+            given = self._wiring.num_dofs, self._speeds, self._buffers
             self._solves[key] = DenseSolve(*given, key[0]) if key else DiagonalSolve(*given)
         return self._solves[key]
 
-    def _at(self, speeds: wp.array, given: tuple[Any, ...], **written: Any) -> tuple[Any, ...]:
-        """The simulation arrays with other velocities, and what is ``written`` by the name of its slot."""
+    def _with_velocities(self, speeds: wp.array, given: tuple[Array | None, ...], **written: Array) -> tuple[Any, ...]:
+        """Return the simulation arrays with other velocities, and with the ``written`` ones by name."""
         return tuple(
             speeds if slot == "qd" else written.get(slot, value)
-            for slot, value in zip(self._chain.slots, given, strict=True)
+            for slot, value in zip(self._wiring.slots, given, strict=True)
         )
 
     def _solve(
-        self, equation: Equation, given: tuple[Any, ...], current: Any, response: Response, is_watched: bool
+        self,
+        equation: Equation,
+        given: tuple[Array | None, ...],
+        current: MaybeState,
+        response: Response,
+        is_watched: bool,
     ) -> None:
         """Put the speeds that the step ends with where the chain takes them from."""
-        solve, scratch = self._solver(response), self._scratch
-        counts = scratch.counts.numpy() if is_watched else None
+        solve, buffers = self._solver(response), self._buffers
+        counts = buffers.counts.numpy() if is_watched else None
         if counts is not None:
             counts[:] = 0
-        with building:
+        with compile_lock:
             solve.start(equation)
         if counts is not None and counts[0]:
             raise ArrayError(f"response.inverse_inertia: {solve.name_bad(equation.inverse_inertia.numpy())}")
@@ -170,34 +193,34 @@ class ImplicitStepper:
             self._evaluate(given, current, equation.dt)
             if counts is not None:
                 counts[1] = 0
-            with building:
+            with compile_lock:
                 solve.improve(equation, iteration == 0, is_watched)
             if counts is not None and not counts[1]:
                 break
-        with building:
+        with compile_lock:
             solve.finish(equation, response.velocity, response.residual, response.unconverged)
 
-    def _evaluate(self, given: tuple[Any, ...], current: Any, dt: float) -> None:
-        """Efforts and slopes at the speeds that are tried."""
-        scratch = self._scratch
-        signals = self._at(scratch.trial, given)[: len(self._chain.sources)]
-        self._slopes.run((*signals, scratch.effort, None, scratch.slope), current, self._thrown_away, dt)
+    def _evaluate(self, given: tuple[Array | None, ...], current: MaybeState, dt: float) -> None:
+        """Evaluate efforts and slopes at the current speeds."""
+        buffers = self._buffers
+        signals = self._with_velocities(buffers.trial, given)[: len(self._wiring.sources)]
+        self._slopes.step((*signals, buffers.effort, None, buffers.slope), current, self._discarded_state, dt)
 
     def _record(
         self,
         tape: wp.Tape,
         equation: Equation,
-        given: tuple[Any, ...],
-        current: Any,
-        following: Any,
+        given: tuple[Array | None, ...],
+        current: MaybeState,
+        following: MaybeState,
         response: Response,
     ) -> None:
         """Step on a tape, with the speeds that were found."""
-        device, n = self._chain.device, self._chain.num_actuators
+        device, n = self._wiring.device, self._wiring.num_dofs
         with unrecorded():
             self._evaluate(given, current, equation.dt)
-            effort, slope = wp.clone(self._scratch.effort), wp.clone(self._scratch.slope)
-            speeds = wp.clone(self._scratch.trial, requires_grad=True)
+            effort, slope = wp.clone(self._buffers.effort), wp.clone(self._buffers.slope)
+            speeds = wp.clone(self._buffers.trial, requires_grad=True)
         solve = self._solver(response)
 
         def backward() -> None:
@@ -206,22 +229,22 @@ class ImplicitStepper:
 
         inputs = (equation.velocities, equation.inverse_inertia, equation.acceleration, equation.reference)
         tape.record_func(backward, [speeds, *(array for array in inputs if array is not None and array.requires_grad)])
-        self._runner.run(self._at(speeds, given), current, following, equation.dt)
+        self._stepper.step(self._with_velocities(speeds, given), current, following, equation.dt)
         response.velocity = wp.empty(n, dtype=wp.float32, device=device, requires_grad=True)
-        indices = [None if self._speeds.runs_on else self._speeds.indices, self._speeds.first]
+        indices = [None if self._speeds.is_contiguous else self._speeds.indices, self._speeds.first]
         wp.launch(_pick, n, [speeds, *indices], [response.velocity], device=device)
 
     def _adjoint(
         self,
         solve: Solve,
         equation: Equation,
-        given: tuple[Any, ...],
-        current: Any,
+        given: tuple[Array | None, ...],
+        current: MaybeState,
         speeds: wp.array,
         effort: wp.array,
         slope: wp.array,
     ) -> None:
-        output = wp.zeros(self._efforts.largest + 1, dtype=wp.float32, device=self._chain.device, requires_grad=True)
+        output = wp.zeros(self._efforts.largest + 1, dtype=wp.float32, device=self._wiring.device, requires_grad=True)
         adjoints = {
             "velocity_adjoint": equation.velocities.grad,
             "acceleration_adjoint": _grad(equation.acceleration),
@@ -230,12 +253,15 @@ class ImplicitStepper:
         }
         solved = {"effort": effort, "slope": slope, "speed_adjoint": speeds.grad, "effort_adjoint": output.grad}
         solve.adjoint(equation, self._efforts, solved | adjoints)
-        written = dict.fromkeys(self._chain.slots[len(self._chain.sources) :])
+        written = dict.fromkeys(self._wiring.slots[len(self._wiring.sources) :])
         again = wp.Tape()
         tape = None if current is None else current.tape
         with again:
-            self._runner.run(
-                self._at(speeds, given, **written | {OUTPUT: output}), current, self._thrown_away, equation.dt
+            self._stepper.step(
+                self._with_velocities(speeds, given, **written | {OUTPUT: output}),
+                current,
+                self._discarded_state,
+                equation.dt,
             )
         again.backward()
         if current is not None:
@@ -267,3 +293,217 @@ def _pick(source: Floats, indices: Indices, offset: int, target: Floats) -> None
         target[i] = source[int(indices[i])]
     else:
         target[i] = source[offset + i]
+
+
+@dataclass(frozen=True)
+class Equation:
+    """Terms of the speeds' equation beside the chain, as Warp arrays of the actuator's DOFs in order."""
+
+    velocities: wp.array
+    """Velocities before the step, as the simulation has them, through indices."""
+    inverse_inertia: wp.array
+    """Shape (N,), or (R, D, D) with R·D = N."""
+    acceleration: wp.array | None
+    reference: wp.array | None
+    """The effort under which the acceleration is what it is."""
+    dt: float
+    tolerance: float
+
+
+class SolverBuffers:
+    """Inputs and outputs of the chain's evaluation.
+
+    Args:
+        num_dofs: N.
+        speeds: How velocities are accessed.
+        device: Where it runs.
+    """
+
+    def __init__(self, num_dofs: int, speeds: IndexLayout, device: wp.Device):
+        self.trial = wp.zeros(speeds.largest + 1, dtype=wp.float32, device=device)
+        """The speeds that are tried, laid out as the velocities of the simulation."""
+        self.effort = wp.zeros(num_dofs, dtype=wp.float32, device=device)
+        """Efforts there, of the DOFs in order."""
+        self.slope = wp.zeros(num_dofs, dtype=wp.float32, device=device)
+        """Their derivatives by velocity."""
+        self.counts = wp.zeros(2, dtype=wp.int32, device=device)
+        """Bad inverse inertias, and DOFs or robots that are not solved yet."""
+        self.bad, self.remaining = self.counts[0:1], self.counts[1:2]
+
+
+class Solve:
+    """A search for speeds. All its memory is taken once.
+
+    Args:
+        num_dofs: N.
+        speeds: How velocities are accessed.
+        buffers: What the chain is evaluated into.
+        arrays: Names of what is kept of each DOF.
+    """
+
+    def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers, arrays: tuple[str, ...]):
+        self._n, self._speeds, self._buffers = num_dofs, speeds, buffers
+        self._device = buffers.trial.device
+        self._fixed: dict[str, Any] = {"n": num_dofs, "trial": buffers.trial, **_through(speeds)}
+        self._fixed |= {name: self._floats(num_dofs) for name in arrays}
+        self._launches: dict[str, Launch] = {}
+
+    def start(self, equation: Equation) -> None:
+        """Start at the speeds before the step."""
+        raise NotImplementedError
+
+    def improve(self, equation: Equation, is_first: bool, count: bool) -> None:
+        """Take in the efforts at the speeds that were tried, and make better ones.
+
+        Args:
+            equation: What is solved.
+            is_first: Whether these are the speeds before the step, which are never good enough.
+            count: Add what is not solved to ``buffers.remaining``.
+        """
+        raise NotImplementedError
+
+    def finish(self, equation: Equation, velocity: wp.array, residual: wp.array, unconverged: wp.array) -> None:
+        """Take the best speeds, and add the number of DOFs that are not solved to ``unconverged``."""
+        given = {"velocity": velocity, "residual": residual, "unconverged": unconverged}
+        self.launch_by_dof("finish", "finish", True, given | {"tolerance": equation.tolerance})
+
+    def name_bad(self, inverse_inertia: np.ndarray) -> str:
+        """Describe the first bad inverse inertia."""
+        raise NotImplementedError
+
+    def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
+        """Hand back what a loss gains with the speeds.
+
+        Args:
+            equation: What was solved.
+            efforts: How efforts are accessed.
+            values: Arrays of the solution and of adjoints, by the names of the kernel.
+        """
+        raise NotImplementedError
+
+    def launch_by_dof(self, key: str, name: str, in_lanes: bool, values: Mapping[str, object]) -> None:
+        """Launch a kernel over the DOFs.
+
+        Args:
+            key: What the launch is called, to be bound once.
+            name: Name of the kernel.
+            in_lanes: Take blocks of DOFs, on the CPU. Otherwise each DOF is a thread.
+            values: Arguments that may change, by name.
+        """
+        in_lanes = in_lanes and self._device.is_cpu
+        kernel = getattr(implicit_lanes if in_lanes else implicit_scalar, name)
+        self._launch(key, kernel, -(-self._n // DENSE.size) if in_lanes else self._n, values)
+
+    def _launch(self, key: str, kernel: wp.Kernel, threads: int, values: Mapping[str, object]) -> None:
+        if key not in self._launches:
+            self._launches[key] = Launch(kernel, (threads, 1), self._device, {**self._fixed, **values})
+        self._launches[key].update(values)
+        self._launches[key].launch()
+
+    def _floats(self, *shape: int) -> wp.array:
+        return wp.zeros(shape, dtype=wp.float32, device=self._device)
+
+
+class DiagonalSolve(Solve):
+    """Finds the speed of each DOF by itself. Arguments as `Solve`."""
+
+    def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers):
+        bracket = ("low", "high", "from_low", "from_high", "low_rise", "high_rise", "last", "last_width")
+        super().__init__(num_dofs, speeds, buffers, ("free", "gain", *bracket, "best", "error"))
+
+    def start(self, equation: Equation) -> None:
+        """Start at the speeds before the step."""
+        given = _given(equation)
+        in_lanes = all(array is None or array.is_contiguous for array in given.values())
+        given |= {"dt": equation.dt, "bad": self._buffers.bad}
+        self.launch_by_dof("start" if in_lanes else "start by DOF", "start", in_lanes, given)
+
+    def improve(self, equation: Equation, is_first: bool, count: bool) -> None:
+        """Take in the efforts at the speeds that were tried, and make better ones."""
+        buffers = self._buffers
+        values = {"effort": buffers.effort, "slope": buffers.slope, "remaining": buffers.remaining if count else None}
+        values |= {"tolerance": equation.tolerance, "is_first": is_first}
+        self.launch_by_dof("first" if is_first else "improve", "improve", True, values)
+
+    def name_bad(self, inverse_inertia: np.ndarray) -> str:
+        """Describe the first bad inverse inertia."""
+        at = int(np.flatnonzero(~((inverse_inertia > 0.0) & np.isfinite(inverse_inertia)))[0])
+        return f"got {inverse_inertia[at]:g} for DOF {at}; must be a finite number > 0 [1/(kg·m²) or 1/kg]"
+
+    def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
+        """Hand back what a loss gains with the speeds."""
+        given = _given(equation) | {"dt": equation.dt} | _through(self._speeds) | _through(efforts, "effort_")
+        _launch_once(implicit_scalar.adjoint, self._n, {**given, **values}, self._device)
+
+
+class DenseSolve(Solve):
+    """Finds the speeds of the DOFs of each robot together. Arguments as `Solve`, and the DOFs of a robot, ``size``."""
+
+    def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers, size: int):
+        samples = ("left", "right", "left_effort", "right_effort", "last", "last_effort")
+        arrays = ("free", "best", "error", *samples, "residual", "chord", "aim", "last_aim", "forced", "step")
+        super().__init__(num_dofs, speeds, buffers, arrays)
+        self._robots = num_dofs // size
+        self._known = wp.zeros(self._robots, dtype=wp.int32, device=self._device)
+        self._fixed |= {"size": size, "known": self._known, "matrix": self._floats(self._robots, size, size)}
+        self._fixed |= {
+            "merit": self._floats(self._robots),
+            "stuck": wp.zeros(num_dofs, dtype=wp.int32, device=self._device),
+        }
+
+    def start(self, equation: Equation) -> None:
+        """Start at the speeds before the step."""
+        given = _given(equation) | {"dt": equation.dt, "bad": self._buffers.bad}
+        self._launch("start", implicit_dense.start, self._robots, given)
+
+    def improve(self, equation: Equation, is_first: bool, count: bool) -> None:
+        """Take in the efforts at the speeds that were tried, and make better ones."""
+        buffers = self._buffers
+        values = {"effort": buffers.effort, "slope": buffers.slope, "remaining": buffers.remaining if count else None}
+        values |= {"tolerance": equation.tolerance, "is_first": is_first}
+        values |= {"dt": equation.dt, "inverse_inertia": equation.inverse_inertia}
+        self._launch("first" if is_first else "improve", implicit_dense.improve, self._robots, values)
+
+    def name_bad(self, inverse_inertia: np.ndarray) -> str:
+        """Describe the first bad inverse inertia."""
+        robot = int(np.flatnonzero(self._known.numpy() == implicit_dense.BAD)[0])
+        found = inverse_inertia[robot]
+        scale = np.sqrt(np.abs(np.outer(found.diagonal(), found.diagonal())))
+        why = "is not positive definite"
+        if not np.isfinite(found).all():
+            why = "is not finite"
+        elif not (np.abs(found - found.T) <= implicit_dense.ASYMMETRY * scale).all():
+            why = "is not symmetric"
+        return f"the matrix of robot {robot} {why}; must be the inverse of a mass matrix, or a block of one"
+
+    def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
+        """Hand back what a loss gains with the speeds."""
+        given = self._fixed | _given(equation) | {"dt": equation.dt} | _through(efforts, "effort_")
+        given |= {"share": self._fixed["step"]}
+        _launch_once(implicit_dense.adjoint, self._robots, {**given, **values}, self._device)
+
+
+def _given(equation: Equation) -> dict[str, Any]:
+    names = ("velocities", "inverse_inertia", "acceleration", "reference")
+    return {name: getattr(equation, name) for name in names}
+
+
+def _through(access: IndexLayout, prefix: str = "") -> dict[str, Any]:
+    return {f"{prefix}indices": None if access.is_contiguous else access.indices, f"{prefix}offset": access.first}
+
+
+def _launch_once(kernel: wp.Kernel, threads: int, values: Mapping[str, object], device: wp.Device) -> None:
+    wp.launch(kernel, (threads, 1), [values[argument.label] for argument in kernel.adj.args], device=device)
+
+
+def slope_obstacle(stages: Sequence[Component], requires_grad: bool) -> str:
+    """Return why a chain has no slopes; empty where it has.
+
+    Args:
+        stages: The chain.
+        requires_grad: Whether a tape differentiates it.
+    """
+    apart = [type(component).__name__ for component in stages if not component.is_fused()]
+    if apart:
+        return f"{apart[0]} brings kernels of its own, of which no slopes are known"
+    return "it is differentiated itself (requires_grad=True), and its slopes are not" if requires_grad else ""

@@ -3,40 +3,43 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import warp as wp
 
-from .components.component import Component
-from .components.controllers.controller import Controller
-from .components.delay import Delay
-from .components.limits.clamping import Clamping
-from .components.state import as_mask
-from .declare.registry import ComponentKind
-from .errors import ArrayError, StateError, StructureError
-from .kernel.alone import Given
-from .kernel.structure import COMMANDS, SIGNALS, Stage, custom_signal
-from .typing import ArrayLike, DeviceLike
+from ..components.component import Component
+from ..components.controllers.neural import ControllerNeuralGRU, ControllerNeuralLSTM, ControllerNeuralMLP
+from ..components.controllers.pd import ControllerPD
+from ..components.controllers.pid import ControllerPID
+from ..components.delay import Delay
+from ..components.kinds import Clamping, Controller
+from ..declare.registry import ComponentKind
+from ..errors import ArrayError, StateError, StructureError
+from ..kernel.chain import COMMANDS, SIGNALS, Stage, custom_signal
+from ..kernel.run_stage import SignalArray
+from ..kernel.state import as_mask
+from ..typing import ArrayLike, DeviceLike
 
-_DOFS = "_actuon_num_actuators"
-"""Attribute of Newton's component with the number of DOFs that its buffers were made for."""
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class NewtonPart(Protocol):
     """A drive, clamp or delay of ``newton.actuators``, or of a class derived from one."""
 
-    def finalize(self, device: Any, num_actuators: int) -> None:
-        """Called by the actuator."""
+    def finalize(self, device: DeviceLike, num_actuators: int) -> None:
+        """Bind to the actuator's device and DOFs."""
 
 
 def newton_kind(part: object) -> ComponentKind | None:
-    """The place of Newton's component in the chain; None where it is not one. Newton is not imported for it."""
+    """Return the kind of Newton's component; None where it is not one. Does not import Newton."""
     actuators = sys.modules.get("newton.actuators")
     if actuators is None:
         return None
@@ -48,8 +51,8 @@ def newton_kind(part: object) -> ComponentKind | None:
     return next((kind for kind, base in bases.items() if isinstance(part, base)), None)
 
 
-def adopted(part: object) -> Component:
-    """Newton's component as a stage."""
+def wrap_newton_part(part: object) -> Component:
+    """Return Newton's component as a stage."""
     kind = newton_kind(part)
     assert kind is not None
     return _CLASSES[kind](part)
@@ -72,7 +75,7 @@ def check_lengths(part: object, num_actuators: int) -> None:
 
 
 class NewtonState:
-    """What a component of Newton remembers. A step may go to the same state, which Newton's own cannot.
+    """State of Newton's component. A step may read and write the same one, which Newton's own cannot.
 
     Args:
         make: Makes a state of Newton's.
@@ -85,7 +88,7 @@ class NewtonState:
         self._num_actuators, self._device = num_actuators, device
 
     def reset(self, mask: ArrayLike | None = None) -> None:
-        """Go back to the first value, of all DOFs or of those where ``mask``, bool of shape (N,), is true."""
+        """Reset all DOFs, or those where ``mask``, bool of shape (N,), is true."""
         self.now.reset(None if mask is None else as_mask(mask, self._num_actuators, self._device))
 
     def assign(self, other: NewtonState, mask: np.ndarray | None = None) -> None:
@@ -109,14 +112,14 @@ class NewtonState:
         array.assign(numbers)
 
     def arrays(self) -> dict[str, wp.array]:
-        """The arrays by name, to be saved."""
+        """Return the arrays by name, for saving."""
         values = {field.name: getattr(self.now, field.name) for field in dataclasses.fields(self.now)}
         for name, value in values.items():
             if not isinstance(value, wp.array):
                 raise StateError(f"{type(self.now).__qualname__}.{name}: is not a Warp array, so that it stays here")
         return values
 
-    def advance(self, following: NewtonState, update: Callable[[Any, Any], None]) -> None:
+    def advance(self, following: NewtonState, update: Callable[[DataclassInstance, DataclassInstance], None]) -> None:
         """Let ``update`` make the state ``following`` out of this one; they may be the same."""
         target = self._spare if following is self else following.now
         _copy(target, self.now)
@@ -126,7 +129,7 @@ class NewtonState:
 
 
 class NewtonRing(NewtonState):
-    """What a delay of Newton remembers: rows of the past, written in turn."""
+    """State of Newton's delay: rows of the past, written in turn."""
 
     def assign(self, other: NewtonState, mask: np.ndarray | None = None) -> None:
         """Copy the ring of ``other``, of all DOFs or of those where ``mask`` is true."""
@@ -142,7 +145,7 @@ class NewtonRing(NewtonState):
                 array.assign(numbers)
 
 
-def _copy(target: Any, source: Any) -> None:
+def _copy(target: DataclassInstance, source: DataclassInstance) -> None:
     for field in dataclasses.fields(target):
         to, value = getattr(target, field.name), getattr(source, field.name)
         if isinstance(to, wp.array):
@@ -156,8 +159,8 @@ def _copy(target: Any, source: Any) -> None:
             raise StateError(f"{type(target).__qualname__}.{field.name}: got {type(to).__name__}; must be an array")
 
 
-class _Adopted(Component):
-    """What all of them share. Attributes, such as ``kp``, are those of Newton's component."""
+class _NewtonStage(Component):
+    """Base of the stages. Attributes, such as ``kp``, are those of Newton's component."""
 
     def __init__(self, part: Any):
         self.part = part
@@ -168,7 +171,7 @@ class _Adopted(Component):
             raise AttributeError(f"'{type(self).__name__}' has no attribute {name!r}")
         return getattr(self.part, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("_") or name in ("part", "requires_grad"):
             super().__setattr__(name, value)
         else:
@@ -179,12 +182,6 @@ class _Adopted(Component):
 
     def check_fits(self, num_actuators: int) -> None:
         check_lengths(self.part, num_actuators)
-        before = getattr(self.part, _DOFS, num_actuators)
-        if before != num_actuators:
-            raise StructureError(
-                f"{type(self.part).__name__} of Newton: belongs to an actuator of {before} DOFs already, and keeps "
-                f"buffers for these; make another for the one of {num_actuators}"
-            )
 
     def finalize(self, device: DeviceLike, num_actuators: int, requires_grad: bool | None = None) -> None:
         on = wp.get_device(device)
@@ -196,8 +193,8 @@ class _Adopted(Component):
             if isinstance(value, wp.array) and not name.startswith("_") and value.device != on:
                 raise ArrayError(f"{type(self.part).__name__}.{name}: is on '{value.device}'; must be on '{on}'")
         super().finalize(on, num_actuators)
+        self.part = copy.copy(self.part)
         self.part.finalize(on, num_actuators)
-        setattr(self.part, _DOFS, num_actuators)
 
     def is_fused(self) -> bool:
         return False
@@ -210,7 +207,7 @@ class _Adopted(Component):
         return NewtonState(lambda: self.part.state(num_actuators, on), num_actuators, on)
 
 
-class NewtonDrive(_Adopted, Controller):
+class NewtonDrive(_NewtonStage, Controller):
     """A drive of Newton."""
 
     @property
@@ -231,10 +228,10 @@ class NewtonDrive(_Adopted, Controller):
 
     def run(
         self,
-        given: Mapping[str, Given],
+        given: Mapping[str, SignalArray],
         results: Mapping[str, wp.array],
-        current_state: Any,
-        next_state: Any,
+        current_state: NewtonState | None,
+        next_state: NewtonState | None,
         dt: float | None,
     ) -> None:
         arrays = (given[name].array for name in SIGNALS)
@@ -244,23 +241,23 @@ class NewtonDrive(_Adopted, Controller):
         custom = {name: given[custom_signal(name)].array for name in self.custom_inputs}
         named = {"custom_inputs": custom} if custom else {}
         self.part.compute(*arrays, *indices, forces, now, dt, forces.device, **named)
-        if current_state is not None:
+        if current_state is not None and next_state is not None:
             current_state.advance(next_state, self.part.update_state)
 
 
-class NewtonClamping(_Adopted, Clamping):
+class NewtonClamping(_NewtonStage, Clamping):
     """A clamp of Newton."""
 
-    def modify_forces(self, *args: Any, **kwargs: Any) -> None:
+    def modify_forces(self, *args: object, **kwargs: object) -> None:
         self.part.modify_forces(*args, **kwargs)
 
 
-class NewtonDelay(_Adopted, Delay):
+class NewtonDelay(_NewtonStage, Delay):
     """A delay of Newton."""
 
     config = None  # type: ignore[assignment]
 
-    @property
+    @property  # type: ignore[misc]
     def delay_steps(self) -> wp.array:
         """Lags [steps], int32 of shape (N,)."""
         return self.part.delay_steps
@@ -271,10 +268,10 @@ class NewtonDelay(_Adopted, Delay):
 
     def run(
         self,
-        given: Mapping[str, Given],
+        given: Mapping[str, SignalArray],
         results: Mapping[str, wp.array],
-        current_state: Any,
-        next_state: Any,
+        current_state: NewtonState,
+        next_state: NewtonState,
         dt: float | None,
     ) -> None:
         arrays = [given[name].array for name in COMMANDS]
@@ -290,3 +287,12 @@ _CLASSES: Mapping[ComponentKind, Callable[[Any], Component]] = {
     ComponentKind.CLAMPING: NewtonClamping,
     ComponentKind.DELAY: NewtonDelay,
 }
+
+
+ClampingBase = Clamping
+DriveBase = Controller
+DriveNeuralGRU = ControllerNeuralGRU
+DriveNeuralLSTM = ControllerNeuralLSTM
+DriveNeuralMLP = ControllerNeuralMLP
+DrivePD = ControllerPD
+DrivePID = ControllerPID

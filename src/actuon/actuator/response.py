@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from .arrays import SharedInput
-from .errors import ArrayError, ConvergenceError, ParameterError, StructureError
-from .kernel.implicit import MAX_SIZE
-from .typing import Array
+from ..arrays import SharedInput
+from ..errors import ArrayError, ConvergenceError, ParameterError, StructureError
+from ..typing import Array
 
 _NAMED = 5
 """DOFs that an error names."""
 
+MAX_SIZE = 64
+"""Most DOFs of a robot with a matrix."""
+
 
 class Response:
-    """How joints respond to efforts over a step, so that efforts can be computed at the velocities after it.
+    """Response of joints to efforts over a step, so that efforts can be computed at the velocities after it.
 
     With `Actuator.step(..., dt=h, response=...)` the effort written is τ(w), that of the whole chain at the velocities
     w that joints have after the step, not before it::
@@ -130,7 +132,7 @@ class Response:
         self._set("effort", value)
 
     def input(self, name: str, *, copies: bool = True) -> wp.array | None:
-        """One of the arrays by name, as a Warp array.
+        """Return an array by name, as a Warp array.
 
         Args:
             name: ``"inverse_inertia"``, ``"acceleration"`` or ``"effort"``.

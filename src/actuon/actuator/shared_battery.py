@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 import warp as wp
 
+from ..arrays import index_array
+from ..components.limits.battery import ClampingBattery
+from ..errors import ParameterError, StateError, StructureError
+from ..kernel.types import Flavour, Floats, Ints, module_options
+from ..typing import IndexLike
 from .actuator import Actuator
-from .actuator_state import ActuatorState
-from .arrays import index_array
-from .components.limits.battery import ClampingBattery
-from .errors import ParameterError, StateError, StructureError
-from .kernel.types import Flavour, Floats, Ints, module_options
-from .typing import IndexLike
+from .state import ActuatorState
 
 wp.set_module_options(module_options(Flavour.GRAD))
 
 
 class SharedBattery:
-    """One battery for several DOFs, of one actuator or more.
+    """Battery of several DOFs, of one actuator or more.
 
     Each DOF keeps the state of its battery; after each step, `share` tells all DOFs of a battery what the others drew.
     They must be batteries with the same parameters.
@@ -53,17 +53,17 @@ class SharedBattery:
         self._of_dof = [wp.array(given.astype(np.int32), device=self._device) for given in numbers]
 
     def _by_battery(self, numbers: np.ndarray) -> tuple[wp.array, wp.array]:
-        """The DOFs in the order of their batteries, and where those of each battery start."""
+        """Return the DOFs in the order of their batteries, and where those of each battery start."""
         starts = np.searchsorted(np.sort(numbers), np.arange(self._count + 1)).astype(np.int32)
         dofs = np.argsort(numbers, kind="stable").astype(np.int32)
         return wp.array(starts, device=self._device), wp.array(dofs, device=self._device)
 
     def _check_alike(self, numbers: Sequence[np.ndarray]) -> None:
         every = np.concatenate(numbers)
-        for name in ClampingBattery.config.declared():
+        for name in ClampingBattery.declared():
             values = np.concatenate(
                 [
-                    actuator.stages[place].parameters()[name].numpy()
+                    actuator.stages[place].numbers()[name]
                     for actuator, place in zip(self._actuators, self._places, strict=True)
                 ]
             )

@@ -1,54 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an actuator remembers between two steps: the states of its stages."""
+"""State of an actuator between two steps: the states of its stages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
-from .components.state import State, check_finite, copy_where
-from .declare.registry import ComponentKind
-from .errors import StateError, StructureError, shown
-from .files import replacing
-from .typing import ArrayLike, PathLike
+from ..declare.registry import ComponentKind
+from ..errors import StateError, StructureError, shown
+from ..files import replacing
+from ..kernel.chain import CLOCK, HELD
+from ..kernel.state import Memory, RingState, State, as_mask, check_finite, refuse_reset_on_tape
+from ..typing import ArrayLike, PathLike
+
+if TYPE_CHECKING:
+    from .actuator import Actuator
 
 STRUCTURE = "__structure__"
 """Name of the description of a chain among saved arrays."""
-VERSION = 2
+VERSION = 3
 """Version of the files. Those without one, from before there was any, are of the first. Since the second, delays in
-seconds remember the length of each step, and integrals what rounding took from them (`Component.ADDED_STATES`)."""
+seconds remember the length of each step, and integrals what rounding took from them (`Component.ADDED_STATES`). Since
+the third, the past of a delay is in order, the newest first, and not as it lay in memory."""
 
 _VERSION_NAME = "__version__"
-_CLOCK = "clock"
-_UNSAVED = ("tag", "spare", "origin")
-"""Arrays of rings that tell states of one process apart, and are nothing to another."""
 
 
 class ActuatorState:
-    """What an actuator remembers between two steps. Made by `Actuator.state`.
+    """State of an actuator between two steps. Made by `Actuator.state`.
+
+    All that stages with laws remember lies in one block of memory per type, robot by robot where the actuator knows
+    these. States of components with kernels of their own are objects beside it.
 
     Args:
         owner: The actuator it is made by.
+        memory: What stages remember.
         stages: The state of each stage, in order; None where it has none.
-        held: What the controller gave when it last ran; None where it runs at every step.
     """
 
-    def __init__(self, owner: Any, stages: tuple[Any, ...], held: State | None = None):
+    def __init__(self, owner: Actuator, memory: Memory, stages: tuple[Any, ...]):
         self.owner = owner
+        self.memory = memory
         self.stages = stages
-        self.held = held
-        self.clock = 0
-        """Steps since the controller last ran, where it does not run at every step. It runs at 0."""
-        self.in_graph = False
-        """Whether the last step to it was captured in a graph."""
+        self.held = State.over(memory, HELD) if owner.control_every > 1 else None
+        """Signals of the controller from its last run; None where it runs at every step."""
         self.tape: wp.Tape | None = None
         """The tape that last recorded a step from or to it."""
-        self.plans: dict[tuple[int, bool], Any] = {}
-        """What is bound to steps from this state, by the state that they go to and whether the controller runs."""
+        self.plans: dict[int, Any] = {}
+        """Kernels that are bound to steps from this state, by the state that they go to."""
+
+    @property
+    def clock(self) -> int:
+        """Steps since the controller last ran, where it does not run at every step. It runs at 0."""
+        return 0 if self.held is None else int(self.memory.view(HELD, CLOCK).numpy().flat[0])
+
+    @clock.setter
+    def clock(self, steps: int) -> None:
+        self.memory.view(HELD, CLOCK).fill_(steps)
 
     @property
     def controller_state(self) -> Any:
@@ -57,7 +69,7 @@ class ActuatorState:
 
     @property
     def drive_state(self) -> Any:
-        """What Newton calls the state of the controller."""
+        """State of the controller, by its name in Newton."""
         return self.controller_state
 
     @property
@@ -70,19 +82,24 @@ class ActuatorState:
         return next((state for component, state in pairs if component.kind is kind), None)
 
     def reset(self, mask: ArrayLike | None = None) -> None:
-        """Go back to the initial state: all DOFs, or those where ``mask``, bool of shape (N,), is true.
+        """Reset all DOFs, or those where ``mask``, bool of shape (N,), is true.
 
         Where the controller does not run at every step, it runs in the first step after all DOFs were reset. With a
         mask it keeps its pace, which all DOFs share, and the effort that is held for those that were reset is zero.
         """
-        states = [state for state in (*self.stages, self.held) if state is not None]
-        for state in states:
+        beside = [state for state in self.stages if state is not None and not self._is_in_memory(state)]
+        for state in beside:
             if not hasattr(state, "reset"):
                 raise StructureError(f"{type(state).__name__} has no reset(mask)")
-        for state in states:
+        refuse_reset_on_tape([self.memory.buffers["floats"]])
+        chosen = None if mask is None else as_mask(mask, self.owner.num_actuators, self.memory.device)
+        self.memory.reset(chosen)
+        for state in beside:
             state.reset(mask)
-        if mask is None:
-            self.clock, self.in_graph = 0, False
+
+    def _is_in_memory(self, state: Any) -> bool:
+        """Return whether all of a stage's state lies in the memory, and is reset as any other."""
+        return getattr(state, "memory", None) is self.memory and type(state).reset is State.reset
 
     def assign(self, other: ActuatorState, mask: np.ndarray | None = None) -> None:
         """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them.
@@ -96,14 +113,18 @@ class ActuatorState:
             raise StateError(f"assign: got {type(other).__name__}; must be a state from actuator.state()")
         if len(self.stages) != len(other.stages):
             raise StateError(f"assign: got a state of {len(other.stages)} stages; must be one of {len(self.stages)}")
+        in_one = mask is None and self.memory.places == other.memory.places and self.memory.cells == other.memory.cells
+        if in_one:
+            self.memory.assign(other.memory)
         for component, target, source in zip(self.owner.stages, self.stages, other.stages, strict=True):
-            assign_state(type(component).__name__, target, source, mask)
-        assign_state("control_every", self.held, other.held, mask)
-        if mask is None:
-            self.clock, self.in_graph = other.clock, other.in_graph
+            if not in_one or getattr(target, "memory", None) is not self.memory:
+                assign_state(type(component).__name__, target, source, mask)
+        if not in_one:
+            assign_state("control_every", self.held, other.held, mask)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ActuatorState:
-        copied: ActuatorState = self.owner.state()
+    def __deepcopy__(self, memo: dict[int, object]) -> ActuatorState:
+        copied = self.owner.state()
+        assert copied is not None
         memo[id(self)] = copied
         copied.assign(self)
         return copied
@@ -125,85 +146,116 @@ class ActuatorState:
         Raises:
             StateError: A DOF diverged, and remembers NaN. Says which.
         """
-        write_arrays(path, self.contents())
+        write_arrays(path, self.saved("state"))
 
     def load(self, path: PathLike) -> None:
         """Take over what `save` wrote. See `Actuator.load_state`."""
-        contents, version = read_arrays(path, "the state of an actuator")
-        contents = self.upgraded(contents, version)
-        self.check(f"'{path}'", contents)
-        self.take(contents)
+        arrays, version = read_arrays(path, "the state of an actuator")
+        self.from_arrays(arrays, f"'{path}'", version)
 
-    def contents(self, where: str = "state") -> dict[str, np.ndarray]:
-        """Everything that is remembered, and a description of the chain, as arrays by name.
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return copies of all that is remembered, and a description of the chain, by name.
 
-        Args:
-            where: What to call it in an error.
-
-        Raises:
-            StateError: It could not be loaded: a DOF diverged, and remembers NaN. Says which.
+        They hold nothing that is valid in one process only, and fit any actuator with the same stages and DOFs, on any
+        device, with robots as cells or without.
         """
-        arrays = {key: array.numpy() for key, array in self._saved().items()}
-        self._check_values(f"{where}: ", arrays)
-        clock = {} if self.held is None else {_CLOCK: np.array(self.clock)}
+        arrays = {
+            f"{prefix}{name}": array for prefix, state in self._parts() for name, array in _to_arrays(state).items()
+        }
+        clock = {} if self.held is None else {CLOCK: np.array(self.clock)}
         return {STRUCTURE: np.array(self._structure()), **arrays, **clock}
 
-    def upgraded(self, contents: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
-        """Convert the contents of a file of an earlier version. Damaged ones are left for `check`."""
-        changed = dict(contents)
-        if version == VERSION:
-            return changed
-        saved = self._saved()
-        for position, component in enumerate(self.owner.stages):
-            for key in (f"{position}.{name}" for name in component.ADDED_STATES):
-                changed.setdefault(key, np.zeros(saved[key].shape, np.float32))
-        for prefix, state, names in self._parts():
-            if hasattr(state, "from_version_1"):
-                had = {name: changed[f"{prefix}{name}"] for name in names if f"{prefix}{name}" in changed}
-                changed |= {f"{prefix}{name}": array for name, array in state.from_version_1(had).items()}
-        return changed
-
-    def check(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
-        """Refuse contents of another chain.
+    def saved(self, where: str) -> dict[str, np.ndarray]:
+        """Return `to_arrays` for a file, or refuse what could not be loaded.
 
         Args:
+            where: What to call the state in an error.
+
+        Raises:
+            StateError: A DOF diverged, and remembers NaN. Says which.
+        """
+        arrays = self.to_arrays()
+        self.check_finite(where, arrays)
+        return arrays
+
+    def from_arrays(self, arrays: Mapping[str, np.ndarray], where: str = "arrays", version: int | None = None) -> None:
+        """Take over what `to_arrays` gave, or nothing of it.
+
+        Args:
+            arrays: Arrays by name.
             where: What to call their origin in an error.
-            contents: What `contents` of another state gave.
+            version: Version of the file that they are from. Default: the present one.
 
         Raises:
             StateError: They are of another chain, or incomplete; says how they differ.
         """
-        check_structure(where, contents, self._structure(), "the state of a chain with {}; this one has {}")
-        for key, array in self._saved().items():
-            check_like(where, key, contents.get(key), array.numpy())
-        self._check_values(f"{where}: ", contents)
-        if self.held is not None:
-            check_like(where, _CLOCK, contents.get(_CLOCK), np.array(self.clock))
-            clock, every = int(contents[_CLOCK]), self.owner.control_every
-            if not 0 <= clock < every:
-                raise StateError(f"{where}: '{_CLOCK}' is {clock}; must be from 0 to {every - 1}")
+        if not isinstance(arrays, Mapping):
+            raise StateError(f"{where}: got {type(arrays).__name__}; must be a dict of arrays, as to_arrays() gives it")
+        found = {name: np.asarray(array) for name, array in arrays.items()}
+        self.take(self.checked(where, found, VERSION if version is None else version))
 
-    def _check_values(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
-        """Refuse values of arrays that have the right shapes and types."""
-        for prefix, state, names in self._parts():
-            values = {name: contents[f"{prefix}{name}"] for name in names}
+    def check_finite(self, where: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Refuse arrays of this chain that hold NaN or values that no step gives."""
+        for prefix, state in self._parts():
+            names = _to_arrays(state)
+            values = {name: arrays[f"{prefix}{name}"] for name in names}
             if isinstance(state, State):
-                state.check_saved(f"{where}{prefix}", values)
+                state.check_arrays(f"{where}: {prefix}", values)
             else:
                 for name, array in values.items():
-                    check_finite(f"{where}{prefix}{name}", array)
+                    check_finite(f"{where}: {prefix}{name}", array)
 
-    def take(self, contents: Mapping[str, np.ndarray]) -> None:
-        """Take over contents that were checked."""
-        for prefix, state, names in self._parts():
-            values = {name: contents[f"{prefix}{name}"] for name in names}
+    def checked(self, where: str, arrays: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
+        """Return arrays of a file as those of the present version, or refuse them.
+
+        Args:
+            where: What to call their origin in an error.
+            arrays: The arrays by name.
+            version: Version of the file.
+
+        Raises:
+            StateError: They are of another chain, or incomplete; says how they differ.
+        """
+        check_structure(where, arrays, self._structure(), "the state of a chain with {}; this one has {}")
+        changed = dict(arrays) if version == VERSION else self._upgraded(where, arrays, version)
+        for prefix, state in self._parts():
+            for name, array in _to_arrays(state).items():
+                check_like(where, f"{prefix}{name}", changed.get(f"{prefix}{name}"), array)
+        self.check_finite(where, changed)
+        if self.held is not None:
+            check_like(where, CLOCK, changed.get(CLOCK), np.array(self.clock))
+            clock, every = int(changed[CLOCK]), self.owner.control_every
+            if not 0 <= clock < every:
+                raise StateError(f"{where}: '{CLOCK}' is {clock}; must be from 0 to {every - 1}")
+        return changed
+
+    def _upgraded(self, where: str, arrays: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
+        """Return arrays of an earlier version as those of the present one. Some damage is left for `checked`."""
+        changed = dict(arrays)
+        for position, component in enumerate(self.owner.stages):
+            own = self.stages[position].to_arrays() if component.ADDED_STATES else {}
+            for name in component.ADDED_STATES:
+                changed.setdefault(f"{position}.{name}", np.zeros_like(own[name]))
+        for prefix, state in self._parts():
+            if isinstance(state, RingState):
+                had = {name.removeprefix(prefix): changed.pop(name) for name in arrays if name.startswith(prefix)}
+                if version == 1 and hasattr(state, "from_version_1"):
+                    had = state.from_version_1(had)
+                now = state.from_version_2(f"{where}: {prefix}", had)
+                changed |= {f"{prefix}{name}": array for name, array in now.items()}
+        return changed
+
+    def take(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over arrays that were `checked`."""
+        for prefix, state in self._parts():
+            values = {name: arrays[f"{prefix}{name}"] for name in _to_arrays(state)}
             if isinstance(state, State):
-                state.take_saved(values)
+                state.from_arrays(values)
             else:
                 for name, array in values.items():
                     _arrays_in(state)[name].assign(array)
         if self.held is not None:
-            self.clock, self.in_graph = int(contents[_CLOCK]), False
+            self.clock = int(arrays[CLOCK])
 
     def _structure(self) -> list[str]:
         described = [f"{self.owner.num_actuators} DOFs"]
@@ -214,23 +266,20 @@ class ActuatorState:
             described.append(f"control every {self.owner.control_every} steps")
         return described
 
-    def _saved(self) -> dict[str, wp.array]:
-        return {f"{prefix}{name}": array for prefix, _, arrays in self._parts() for name, array in arrays.items()}
-
-    def _parts(self) -> Iterator[tuple[str, Any, dict[str, wp.array]]]:
-        """State of each stage with the prefix of its arrays in a file, and these arrays by name."""
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        """Return the state of each stage, with the prefix of its arrays in a file."""
         states = [(f"{position}.", state) for position, state in enumerate(self.stages)]
-        for prefix, state in [*states, ("", self.held)]:
-            if state is not None:
-                yield prefix, state, {n: array for n, array in _arrays_in(state).items() if n not in _UNSAVED}
+        return ((prefix, state) for prefix, state in [*states, ("", self.held)] if state is not None)
 
     def arrays(self) -> dict[str, wp.array]:
-        """All arrays that a step in place reads and writes, by stage and name. They stay the same."""
-        found: dict[str, wp.array] = {}
-        for position, state in enumerate(self.stages):
-            if state is not None:
-                found |= {f"{position}.{name}": array for name, array in _arrays_in(state).items()}
-        return found | (self.held.arrays() if self.held is not None else {})
+        """Return all arrays that a step in place reads and writes, by name. They stay the same."""
+        beside = {
+            f"{position}.{name}": array
+            for position, state in enumerate(self.stages)
+            if state is not None and getattr(state, "memory", None) is not self.memory
+            for name, array in _arrays_in(state).items()
+        }
+        return {**self.memory.buffers, **beside}
 
     def __repr__(self) -> str:
         parts = [type(component).__name__ for component, s in zip(self.owner.stages, self.stages, strict=True) if s]
@@ -295,11 +344,18 @@ def check_like(where: str, key: str, values: np.ndarray | None, like: np.ndarray
         raise StateError(f"{where}: '{key}' is missing, or of another shape or type than {like.shape}")
 
 
-def _arrays_in(state: Any) -> dict[str, wp.array]:
-    """The arrays of a state of any class, by name."""
+def _arrays_in(state: object) -> dict[str, wp.array]:
+    """Return the arrays of a state of any class, by name."""
     if hasattr(state, "arrays"):
         return dict(state.arrays())
     return {name: value for name, value in vars(state).items() if isinstance(value, wp.array)}
+
+
+def _to_arrays(state: object) -> dict[str, np.ndarray]:
+    """Return copies of the arrays of a state of any class, by name."""
+    if isinstance(state, State):
+        return state.to_arrays()
+    return {name: array.numpy() for name, array in _arrays_in(state).items()}
 
 
 def assign_state(name: str, target: Any, source: Any, mask: np.ndarray | None = None) -> None:
@@ -317,4 +373,11 @@ def assign_state(name: str, target: Any, source: Any, mask: np.ndarray | None = 
     for attribute, array in vars(target).items():
         if not isinstance(array, wp.array):
             raise StateError(f"{name}.{attribute}: is not a Warp array; give {type(target).__name__} an assign(other)")
-        copy_where(mask, array, getattr(source, attribute))
+        other = getattr(source, attribute)
+        if mask is None:
+            wp.copy(array, other)
+        else:
+            values = array.numpy()
+            values[..., mask] = other.numpy()[..., mask]
+            if not array.device.is_cpu:
+                array.assign(values)

@@ -13,39 +13,42 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import warp as wp
 
+from ..components.component import Placement
+from ..components.controllers.pd import PDControlConfig
+from ..components.kinds import Transmission
+from ..components.transmissions.coupled import TransmissionCoupled
+from ..declare.config import Config
+from ..declare.registry import ComponentKind, class_of
+from ..errors import ParameterError, StructureError
 from .actuator import Actuator
-from .actuator_config import ActuatorConfig, Part, built, part_kind
-from .components.controllers.pd import PDControlConfig
-from .components.transmissions.coupled import TransmissionCoupled
-from .declare.config import Config
-from .declare.registry import ComponentKind, class_of
-from .errors import ParameterError, StructureError
+from .config import ActuatorConfig, Part, built, part_kind
 
 UNLIMITED = 1e7
 """An effort above this [N·m or N] is taken as not limited."""
 LONGEST_DT = 0.1
-"""Of a controller [s]; a frequency response needs some steps in a period."""
+"""Longest time step of a controller [s]: a frequency response needs some steps in a period."""
 _HUGE = 1e9
 _WISHES = np.concatenate([sign * np.append(np.geomspace(1e-2, 1e6, 17), _HUGE) for sign in (-1.0, 1.0)] + [np.zeros(1)])
 """Efforts that are asked for at each speed [N·m or N]."""
 _SETTLE = (60, 1e-3)
-"""For how many steps, of how long [s], a speed is held until lags have settled."""
+"""Steps, and their length [s], for which a speed is held until lags have settled."""
 _INSTANT = 1e-6
-"""The step [s] at which what has settled is read."""
+"""Time step [s] at which settled values are read."""
 _COMPUTED = "computed_effort"
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under which actuators are tried."""
+    """Conditions under which actuators are tried."""
 
     inertia: float = 0.1
-    """Of the load at the joint [kg·m² or kg], without the motor's."""
+    """Inertia of the load at the joint [kg·m² or kg], without the motor's."""
     dt: float = 0.002
     """Time step of the controller [s]."""
     position: float = 0.0
-    """Of the joint [rad or m]."""
+    """Position of the joint [rad or m]."""
     step: float = 0.1
     """Height of a step, and amplitude of a sine [rad or m]."""
     effort: float | None = None
@@ -53,9 +56,9 @@ class Conditions:
     duty: float = 0.5
     """Share of the period for which it is wanted."""
     period: float | None = None
-    """Of the duty cycle [s]. None: a thirtieth of the time."""
+    """Period of the duty cycle [s]. None: a thirtieth of the time."""
     seconds: float | None = None
-    """How long [s]. None: as the chain asks for."""
+    """Length of a trial [s]. None: by the chain."""
 
     def check(self) -> None:
         """Refuse what cannot be, by the name of the option.
@@ -120,26 +123,26 @@ class Trial:
         self._state = self.actuator.state()
 
     def step(self, q: np.ndarray, qd: np.ndarray, wanted: np.ndarray | float, dt: float) -> np.ndarray:
-        """The effort [N·m or N] at these positions and velocities, with this wanted effort."""
+        """Step, and return the effort [N·m or N] at these positions and velocities, with this wanted effort."""
         self._arrays["joint_act"][:] = wanted
         return self.follow(q, qd, q + self._offset * wanted, dt)
 
     def follow(self, q: np.ndarray, qd: np.ndarray, target: np.ndarray | float, dt: float) -> np.ndarray:
-        """The effort [N·m or N] at these positions and velocities, towards this target position."""
+        """Step, and return the effort [N·m or N] at these positions and velocities, towards this target position."""
         for name, values in (("joint_q", q), ("joint_qd", qd), ("joint_target_q", target)):
             self._arrays[name][:] = values
         self.actuator.step(self._arrays, self._arrays, self._state, self._state, dt)
         return self._arrays["joint_f"].astype(np.float64)
 
     def hold(self, speeds: np.ndarray, wanted: np.ndarray | float) -> np.ndarray:
-        """The effort [N·m or N] that is left after a while at constant speeds, where the joint passes its position."""
+        """Return the settled effort [N·m or N] at constant speeds, as the joint passes its position."""
         steps, dt = _SETTLE
         for i in range(steps, 0, -1):
             self.step(self._position - i * dt * speeds, speeds, wanted, dt)
         return self.step(np.full_like(speeds, self._position), speeds, wanted, _INSTANT)
 
     def move(self, target: Callable[[float], np.ndarray | float], steps: int, dt: float) -> tuple[np.ndarray, ...]:
-        """Positions and efforts of free joints that follow ``target(time)``, each of shape (steps, count).
+        """Return positions and efforts of free joints that follow ``target(time)``, each of shape (steps, count).
 
         The effort is held over a step: on an inertia alone, that has an exact solution.
         """
@@ -156,13 +159,13 @@ class Trial:
         return positions - self._position, efforts
 
     def signal(self, name: str) -> np.ndarray | None:
-        """What stages offered in the last step; None where there is no such signal."""
+        """Return a stage's signal in the last step; None where there is no such signal."""
         values = self._arrays.get(name) if name in (_COMPUTED, *self.actuator.control_signal_attrs) else None
         return None if values is None else values.astype(np.float64)
 
 
 def is_coupled(config: ActuatorConfig) -> bool:
-    """Whether several motors move its joint together with others, so that it cannot be tried alone."""
+    """Return whether the joint's motors move other joints too, so that it cannot be tried alone."""
     return any(_class_of(part) is TransmissionCoupled for part in config.stages)
 
 
@@ -171,12 +174,14 @@ def _class_of(part: Part) -> Any:
 
 
 def _with_inertia(parts: list[Part], load: float) -> tuple[list[Part], float]:
-    """The parts, with an inertia for those that ask for one and have none, and all that is moved at the joint: what a
-    part feels is that, by the square of the ratio up to where it stands."""
-    gears = {i: built(part) for i, part in enumerate(parts) if part_kind(part) is ComponentKind.TRANSMISSION}
+    """Fill in the open inertias of parts; return the parts and the whole inertia at the joint.
+
+    A part feels that inertia divided by the square of the ratio up to its place."""
+    transmissions = {i: built(part) for i, part in enumerate(parts) if part_kind(part) is ComponentKind.TRANSMISSION}
+    placement = Placement(wp.get_device("cpu"), 1)
+    gears = {i: part.bound(placement) for i, part in transmissions.items() if isinstance(part, Transmission)}
     inertia = load
     for gear in gears.values():
-        gear.finalize("cpu", 1)
         armature = gear.engine_armature()
         inertia += 0.0 if armature is None else float(armature[0])
     filled: list[Part] = []
@@ -192,13 +197,13 @@ def _with_inertia(parts: list[Part], load: float) -> tuple[list[Part], float]:
 
 @dataclass(frozen=True)
 class Envelope:
-    """The efforts [N·m or N] between which an actuator gives all, at each speed, shape (K,)."""
+    """Lowest and highest effort of an actuator at each speed [N·m or N], shape (K,)."""
 
     velocity: np.ndarray
     least: np.ndarray
     most: np.ndarray
     motor: Envelope | None = None
-    """The same at the motor, where a transmission is between."""
+    """Envelope at the motor, where there is a transmission."""
 
     @property
     def is_limited(self) -> bool:
@@ -207,7 +212,7 @@ class Envelope:
 
 
 def envelope(config: ActuatorConfig, speeds: np.ndarray, conditions: Conditions | None = None) -> Envelope:
-    """Lowest and highest effort that an actuator gives at ``speeds`` [rad/s or m/s], whatever is wanted."""
+    """Return the lowest and highest effort that an actuator can give at ``speeds`` [rad/s or m/s]."""
     shape = (len(_WISHES), len(speeds))
     trial = Trial(config, shape[0] * shape[1], conditions or Conditions(), motor_only=True)
     given = trial.hold(np.tile(speeds, shape[0]), np.repeat(_WISHES, shape[1])).reshape(shape)
@@ -220,7 +225,7 @@ def envelope(config: ActuatorConfig, speeds: np.ndarray, conditions: Conditions 
 
 
 def speed_range(config: ActuatorConfig, conditions: Conditions | None = None) -> float:
-    """The speed [rad/s or m/s] from which an actuator drives no more, or from which its effort stays as it is."""
+    """Return the speed [rad/s or m/s] from which an actuator cannot drive, or from which its effort is constant."""
     speeds = np.geomspace(1e-2, 1e5, 141)
     most = envelope(config, speeds, conditions).most
     if most[0] >= UNLIMITED:
@@ -233,13 +238,13 @@ def speed_range(config: ActuatorConfig, conditions: Conditions | None = None) ->
 
 
 def at_rest(config: ActuatorConfig, conditions: Conditions) -> float | None:
-    """The largest effort at rest [N·m or N]; None where it is not limited."""
+    """Return the largest effort at rest [N·m or N]; None where it is not limited."""
     most = float(envelope(config, np.zeros(1), conditions).most[0])
     return most if most < UNLIMITED else None
 
 
 def step_response(config: ActuatorConfig, conditions: Conditions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Time [s], position from where it was [rad or m], and effort [N·m or N], shape (T,).
+    """Return time [s], position relative to the start [rad or m], and effort [N·m or N], shape (T,).
 
     The target steps at time 0; before, it is held.
     """
@@ -252,7 +257,7 @@ def step_response(config: ActuatorConfig, conditions: Conditions) -> tuple[np.nd
 
 
 def frequencies(conditions: Conditions) -> np.ndarray:
-    """Those at which responses are measured [Hz], shape (F,)."""
+    """Return the frequencies at which responses are measured [Hz], shape (F,)."""
     return np.geomspace(0.5, min(100.0, 0.2 / conditions.dt), 49)
 
 
@@ -261,7 +266,7 @@ _SEEN = 1e-3
 
 
 def frequency_response(config: ActuatorConfig, conditions: Conditions, at: np.ndarray) -> np.ndarray:
-    """Position by target position, complex [1], of the joint at frequencies ``at`` [Hz], shape (F,).
+    """Return the ratio of position to target position, complex [1], at frequencies ``at`` [Hz], shape (F,).
 
     NaN where it diverges, or where a swing of its own outweighs what the target makes it do, as without damping.
     """
@@ -278,8 +283,9 @@ def frequency_response(config: ActuatorConfig, conditions: Conditions, at: np.nd
 
 
 def effort_response(config: ActuatorConfig, conditions: Conditions, at: np.ndarray) -> np.ndarray:
-    """Given by wanted effort, complex [1], of a joint at rest at frequencies ``at`` [Hz], shape (F,), at a tenth of the
-    largest effort."""
+    """Return the ratio of given to wanted effort, complex [1], at frequencies ``at`` [Hz], shape (F,).
+
+    The joint is at rest, and a tenth of the largest effort is wanted."""
     amplitude = 0.1 * (at_rest(config, conditions) or 10.0)
     trial = Trial(config, len(at), conditions, motor_only=True)
     omega, dt = 2 * np.pi * at, conditions.dt
@@ -296,7 +302,7 @@ def _steps_for(at: np.ndarray, dt: float) -> int:
 
 
 def _fitted(series: np.ndarray, omega: np.ndarray, dt: float) -> np.ndarray:
-    """Complex amplitude of the sine in the second half of each series, shape (F,)."""
+    """Return the complex amplitude of the sine in the second half of each series, shape (F,)."""
     time = dt * np.arange(len(series))
     half = slice(len(series) // 2, None)
     found = []
@@ -311,7 +317,7 @@ def _fitted(series: np.ndarray, omega: np.ndarray, dt: float) -> np.ndarray:
 
 
 def friction(config: ActuatorConfig, speeds: np.ndarray, conditions: Conditions, wanted: float = 0.0) -> np.ndarray:
-    """Effort that is lost at constant ``speeds`` [rad/s or m/s], shape (K,) [N·m or N]; of their sign where it brakes.
+    """Return the effort lost at constant ``speeds`` [rad/s or m/s], shape (K,) [N·m or N]; of their sign if it brakes.
 
     It is what the controller wants less what the joint gets; NaN where a limit takes some of it.
     """
@@ -328,17 +334,17 @@ class Heat:
 
     time: np.ndarray
     temperature: np.ndarray
-    """Of the winding [°C]."""
+    """Temperature of the winding [°C]."""
     housing: np.ndarray | None
-    """Of the housing [°C]."""
+    """Temperature of the housing [°C]."""
     effort: np.ndarray
-    """What it gives [N·m or N]."""
+    """Given effort [N·m or N]."""
     wanted: np.ndarray
-    """What is asked for [N·m or N]."""
+    """Wanted effort [N·m or N]."""
 
 
 def heat(config: ActuatorConfig, conditions: Conditions) -> Heat | None:
-    """Temperatures over a duty cycle; None where no stage has a temperature."""
+    """Return temperatures over a duty cycle; None where no stage has a temperature."""
     trial = Trial(config, 1, conditions, motor_only=True)
     if trial.signal("temperature") is None:
         return None
@@ -359,7 +365,7 @@ def heat(config: ActuatorConfig, conditions: Conditions) -> Heat | None:
 
 
 def _time_constants(config: ActuatorConfig) -> list[float]:
-    """Of stages that have a temperature [s]."""
+    """Return the time constants of stages that have a temperature [s]."""
     found = []
     for part in config.stages:
         if isinstance(part, Config) and "temperature" in _class_of(part).OUTPUTS:
