@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From figures to stages, with a line on what became of each figure."""
+"""Build stages from the figures of a data sheet, and record the use of each figure."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ _CHECKED = "compared with the others"
 
 @dataclass(frozen=True)
 class FigureUse:
-    """What became of one figure of a data sheet."""
+    """Use of one figure of a data sheet."""
 
     figure: str
-    """Its name, as it was given."""
+    """Name, as it was given."""
     value: float | tuple[tuple[float, float], ...]
     """A number, or a curve of pairs."""
     unit: str
     at: str
-    """``"joint"``, ``"motor"``, or nothing for what is the same on both sides."""
+    """``"joint"``, ``"motor"``, or empty for figures that are the same on both sides."""
     became: str
-    """The parameter that it became, ``"dc_motor.saturation_effort"``, or that it is not used."""
+    """Parameter that it became, such as ``"dc_motor.saturation_effort"``, or a note that it is not used."""
     how: str
-    """The value there, and how it follows."""
+    """Value of the parameter, and its formula."""
 
 
 @dataclass
 class _Build:
-    """The stages so far, and what became of which figure."""
+    """Stages so far, and the use of each figure."""
 
     values: Mapping[str, Any]
     tolerance: float
@@ -94,7 +94,7 @@ class _Build:
 
     @property
     def constant(self) -> str:
-        """The figure that gives the torque constant."""
+        """Name of the figure that gives the torque constant."""
         return "kt" if self.has("kt") else "kv"
 
     def printed_constant(self) -> float | None:
@@ -103,28 +103,28 @@ class _Build:
         return 1.0 / self.values["kv"] if self.has("kv") else None
 
     def is_electrical(self) -> bool:
-        """Whether the limit is one of voltage and current."""
+        """Return True if the limit is one of voltage and current."""
         known = self.printed_constant() is not None and self.has("resistance", "supply_voltage")
         return known and not self.has("driving_curve") and not self.is_slowed()
 
     def torque_constant(self) -> float | None:
-        """Torque per current; None where nothing says.
+        """Return the torque per current; None if it is unknown.
 
-        A printed no-load speed goes before a printed constant: it is the end of the falling line itself.
+        A printed no-load speed takes precedence over a printed constant: it is the end of the falling line itself.
         """
         if self.is_electrical() and self.has("no_load_speed"):
             return float(self.values["supply_voltage"] / self.values["no_load_speed"])
         return self.printed_constant()
 
     def resistance(self) -> float:
-        """Resistance of the winding. A printed stall torque, the start of the falling line, goes before it."""
+        """Return the resistance of the winding. A printed stall torque takes precedence: it starts the falling line."""
         v, kt = self.values, self.torque_constant()
         if kt is not None and self.is_electrical() and self.has("stall_torque"):
             return float(kt * v["supply_voltage"] / v["stall_torque"])
         return float(v["resistance"])
 
     def peak(self) -> float | None:
-        """The largest torque that the drive allows; None where nothing says."""
+        """Return the largest torque that the drive allows; None if it is unknown."""
         kt = self.torque_constant()
         if self.has("peak_torque"):
             return float(self.values["peak_torque"])
@@ -152,7 +152,7 @@ class _Build:
             self.speed(self.most())
 
     def most(self) -> float:
-        """The largest torque at any speed."""
+        """Return the largest torque at any speed."""
         v, peak = self.values, self.peak()
         if peak is not None:
             return peak
@@ -164,7 +164,7 @@ class _Build:
         return stall
 
     def stall(self) -> float | None:
-        """Where the falling line begins; None where nothing says."""
+        """Return the torque at which the falling line begins; None if it is unknown."""
         v, kt = self.values, self.torque_constant()
         if self.has("stall_torque"):
             return float(v["stall_torque"])
@@ -173,7 +173,7 @@ class _Build:
         return float(kt * v["supply_voltage"] / v["resistance"])
 
     def is_slowed(self) -> bool:
-        """Whether losses let the motor turn slower than its constant says: a line through both ends is then closer."""
+        """Return True if losses slow the motor below its constant: a line through both ends is closer then."""
         ideal = self.values["supply_voltage"] / self.printed_constant()
         return bool(self.values.get("no_load_speed", ideal) < ideal * (1.0 - self.tolerance))
 
@@ -223,7 +223,7 @@ class _Build:
         self.use_peak(peak, "dc_motor.max_motor_effort", lambda torque: f"{torque:.4g} N·m")
 
     def flat(self, peak: float | None) -> None:
-        """No falling line: one largest effort, up to the largest speed where there is one."""
+        """Limit the effort to one value, up to the largest speed if there is one."""
         most = self.most()
         became = "torque_speed.efforts" if self.has("max_speed") else "max_effort.max_effort"
         if not self.has("max_speed"):
@@ -283,7 +283,7 @@ class _Build:
 def build(
     values: Mapping[str, Any], given: Mapping[str, tuple[str, Any, str, str]], tolerance: float
 ) -> tuple[tuple[Config, ...], tuple[FigureUse, ...]]:
-    """The stages of a motor, and what became of each of its figures.
+    """Return the stages of a motor, and the use of each of its figures.
 
     Args:
         values: Figures in SI units, at the motor; at the joint where there is no gear.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A catalogue of motors, as data: ``catalogue.toml`` in this folder, which needs no package to be read."""
+"""Catalogue of motors, read from ``catalogue.toml`` in this folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CATALOGUE = Path(__file__).with_name("catalogue.toml")
 
 @dataclass(frozen=True)
 class CatalogueMotor:
-    """A motor of the catalogue."""
+    """Motor of the catalogue."""
 
     name: str
     vendor: str
@@ -27,9 +27,9 @@ class CatalogueMotor:
     """Robots that have it."""
     datasheet: MotorDatasheet
     sources: Mapping[str, str]
-    """Where each figure is printed, by the name of the figure."""
+    """Source of each figure, by name."""
     notes: tuple[str, ...]
-    """What else its sources say, and what was left out."""
+    """Further statements of the sources, and figures that were left out."""
 
 
 @functools.cache
@@ -49,12 +49,12 @@ def _motor(name: str, entry: Mapping[str, Any]) -> CatalogueMotor:
 
 
 def motor_names() -> tuple[str, ...]:
-    """Names of all motors in the catalogue."""
+    """Return the names of all motors in the catalogue."""
     return tuple(_catalogue())
 
 
 def find_motor(name: str) -> CatalogueMotor:
-    """The motor of a name; case, spaces, ``-``, ``_`` and ``.`` are ignored.
+    """Return the motor of a name. Case, spaces, ``-``, ``_`` and ``.`` are ignored.
 
     Raises:
         ParameterError: There is none; the message has near names.
@@ -71,19 +71,19 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_. ]", "", name).lower()
 
 
-def motor_of(said: Any) -> MotorDatasheet:
-    """The data sheet that a file means by ``motor:``.
+def motor_of(motor: object) -> MotorDatasheet:
+    """Return the data sheet for ``motor:`` in a file.
 
     Args:
-        said: A name; or a mapping with a ``name`` and figures that replace those of the catalogue; or one with ``at``
+        motor: A name; or a mapping with a ``name`` and figures that replace those of the catalogue; or one with ``at``
             and figures of its own.
 
     Raises:
         ParameterError: There is no such motor, or its figures are wrong.
     """
-    if not isinstance(said, Mapping):
-        return find_motor(said).datasheet
-    given = dict(said)
+    if not isinstance(motor, Mapping):
+        return find_motor(motor).datasheet  # type: ignore[arg-type]  # refuses what is not a name
+    given = dict(motor)
     name, at = given.pop("name", None), given.pop("at", None)
     wrong = [key for key in given if not isinstance(key, str)]
     if wrong:

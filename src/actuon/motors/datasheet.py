@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motor by the figures of its data sheet: what its vendor prints, as stages of an actuator."""
+"""`MotorDatasheet`: a motor by the figures that its vendor prints, as stages of an actuator."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Unpack
 
-from ..actuator_config import ActuatorConfig, Part
-from ..components.limits.torque_speed import TorqueSpeedClampingConfig
+from ..actuator.config import ActuatorConfig, Part
+from ..components.limits.torque_speed import TorqueSpeedClampingConfig, rising_curve
 from ..declare.config import Config
-from ..errors import ParameterError, listed, shown
+from ..errors import ParameterError, listed, located, shown
 from .building import FigureUse, build
 from .figures import FIGURES, SIDES, SPELLINGS, Figures, Side, spelling
 from .relations import check_relations
@@ -21,11 +21,11 @@ _BY_VOLTAGE = ("stall_torque", "no_load_speed", "stall_current", "driving_curve"
 
 
 @dataclass(frozen=True)
-class _Given:
-    """A figure as it was given."""
+class _PrintedFigure:
+    """Figure as it was given."""
 
     name: str
-    value: Any
+    value: object
     si: Any
     side: Side | None
 
@@ -36,10 +36,10 @@ class _Given:
 
 
 class MotorDatasheet:
-    """The figures that a vendor prints, which must not contradict each other.
+    """Figures of a motor, as its vendor prints them. They must not contradict each other.
 
     Figures are in SI units, or in the unit that their name ends with: ``no_load_speed_rpm``, ``stall_torque_kgcm``.
-    Each can be left out; where one is needed, the error names what would be enough.
+    Each can be left out; if one is needed, the error names the alternatives.
 
     Args:
         at: Where torques, speeds and their constants were taken: ``"joint"``, behind the gear, or ``"motor"``, before
@@ -65,15 +65,15 @@ class MotorDatasheet:
             )
         _check_at(at)
         self._at: Side | Mapping[str, Side] = at if isinstance(at, str) else MappingProxyType(dict(at))
-        self._given: dict[str, _Given] = {}
+        self._given: dict[str, _PrintedFigure] = {}
         for name, value in figures.items():
             if value is not None:
-                self._take(name, value)
+                self._add(name, value)
         self._check_sides()
         check_relations(self.at_motor, {name: str(given) for name, given in self._given.items()}, self.tolerance)
         self._stages, self._table = build(self.at_motor, self._units(), self.tolerance)
 
-    def _take(self, name: str, value: Any) -> None:
+    def _add(self, name: str, value: Any) -> None:
         meant = spelling("MotorDatasheet", name)
         where = f"MotorDatasheet.{name}"
         figure = FIGURES[meant.figure]
@@ -84,7 +84,9 @@ class MotorDatasheet:
             )
         value = _checked_curve(where, value) if figure.is_curve else float(value)
         si = value if figure.is_curve else meant.to_si(value)
-        self._given[meant.figure] = _Given(name, value, si, self._side(name, meant.figure) if figure.kind else None)
+        self._given[meant.figure] = _PrintedFigure(
+            name, value, si, self._side(name, meant.figure) if figure.kind else None
+        )
 
     def _side(self, name: str, figure: str) -> Side:
         side = self._at if isinstance(self._at, str) else self._at.get(name, self._at.get(figure))
@@ -118,33 +120,33 @@ class MotorDatasheet:
             raise ParameterError(f"MotorDatasheet: {needing[0]} needs gear_ratio, which is 1 for a direct drive")
 
     def _units(self) -> dict[str, tuple[str, Any, str, str]]:
-        """Name, value, unit and side of each figure as it was given."""
+        """Return name, value, unit and side of each figure as it was given."""
         return {f: (g.name, g.value, SPELLINGS[g.name].unit, g.side or "") for f, g in self._given.items()}
 
     @property
     def figures(self) -> dict[str, Any]:
-        """The figures as they were given, by name."""
+        """Figures as they were given, by name."""
         return {given.name: given.value for given in self._given.values()}
 
     @property
     def at(self) -> dict[str, Side]:
-        """Where each torque and speed, and their constants, were taken."""
+        """Side at which each torque, speed and motor constant was taken."""
         return {given.name: given.side for given in self._given.values() if given.side is not None}
 
     @property
     def at_motor(self) -> dict[str, Any]:
-        """The figures in SI units at the motor, by their names in SI units; at the joint where there is no gear ratio.
+        """Figures in SI units at the motor, by their names in SI units; at the joint if there is no gear ratio.
 
         A torque at the joint is what the gear's losses leave of the motor's.
         """
-        return {name: self._taken_at("motor", name, given) for name, given in self._given.items()}
+        return {name: self._value_at("motor", name, given) for name, given in self._given.items()}
 
     @property
     def at_joint(self) -> dict[str, Any]:
-        """The figures in SI units at the joint, by their names in SI units."""
-        return {name: self._taken_at("joint", name, given) for name, given in self._given.items()}
+        """Figures in SI units at the joint, by their names in SI units."""
+        return {name: self._value_at("joint", name, given) for name, given in self._given.items()}
 
-    def _taken_at(self, side: Side, name: str, given: _Given) -> Any:
+    def _value_at(self, side: Side, name: str, given: _PrintedFigure) -> Any:
         if given.side is None or given.side == side:
             return given.si
         ratio = self._given["gear_ratio"].si if "gear_ratio" in self._given else 1.0
@@ -158,15 +160,15 @@ class MotorDatasheet:
         return given.si * (faster if "speed" in kind else stronger)
 
     def stages(self) -> list[Config]:
-        """The stages that follow the controller, in order: gear, limits, effects."""
+        """Return the stages that follow the controller, in order: gear, limits, effects."""
         return list(self._stages)
 
     def table(self) -> tuple[FigureUse, ...]:
-        """What became of each figure."""
+        """Return the use of each figure."""
         return self._table
 
     def actuator(self, controller: Part, *, delay: Part | None = None, sensors: Sequence[Part] = ()) -> ActuatorConfig:
-        """An actuator with this motor.
+        """Return an actuator with this motor.
 
         Args:
             controller: Turns commands into efforts at the joint.
@@ -177,10 +179,10 @@ class MotorDatasheet:
         return ActuatorConfig(stages=[*before, *self.stages()])
 
     def replaced(self, at: Side | Mapping[str, Side] | None = None, **figures: Unpack[Figures]) -> MotorDatasheet:
-        """The same with other figures; None leaves one out. A figure stays where it was taken, unless ``at`` says.
+        """Return a data sheet with other figures; None removes one. Kept figures stay at their side.
 
         Args:
-            at: Where the new figures were taken.
+            at: Side at which the new figures were taken.
             figures: The new figures, in any unit.
 
         Raises:
@@ -206,7 +208,7 @@ class MotorDatasheet:
             sides |= at
         return MotorDatasheet(sides, tolerance=self.tolerance, **kept)
 
-    def _check_voltage(self, figures: Mapping[str, Any]) -> None:
+    def _check_voltage(self, figures: Mapping[str, object]) -> None:
         before, after = self._given.get("supply_voltage"), figures.get("supply_voltage")
         if before is None or after is None or after == before.value:
             return
@@ -231,7 +233,7 @@ class MotorDatasheet:
         return f"MotorDatasheet(at={at}{figures})"
 
 
-def _check_at(at: Any) -> None:
+def _check_at(at: object) -> None:
     if not isinstance(at, Mapping) and at not in SIDES:
         raise ParameterError(
             f"MotorDatasheet.at: got {shown(at)}; must be 'joint', behind the gear, or 'motor', or where each figure is"
@@ -240,8 +242,7 @@ def _check_at(at: Any) -> None:
 
 def _checked_curve(where: str, curve: Any) -> tuple[tuple[float, float], ...]:
     pairs = list(curve) if isinstance(curve, Iterable) else curve
-    try:
+    rising_curve(where, pairs)
+    with located(where):
         TorqueSpeedClampingConfig.symmetric(pairs)
-    except ParameterError as error:
-        raise ParameterError(f"{where}: {str(error).removeprefix('driving: ')}") from error
     return tuple((float(speed), float(torque)) for speed, torque in pairs)

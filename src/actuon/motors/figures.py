@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of data sheets: their names, units and ranges, and which of them are at the joint or at the motor."""
+"""Figures of data sheets: names, units and ranges, and how they pass through a gear."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import math
 import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
-from ..declare.parameter import Field
+from ..declare.parameters import Field
 from ..errors import ParameterError, listed
 
 Side: TypeAlias = Literal["joint", "motor"]
-"""Where a figure was taken: at the output of the gear, or at the motor before it."""
+"""Side at which a figure was taken: the output of the gear, or the motor before it."""
 SIDES: tuple[Side, Side] = ("joint", "motor")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that data sheets print."""
+    """Figure that data sheets print."""
 
     unit: str
     """SI unit."""
     doc: str
     kind: str = ""
-    """How it passes through a gear: ``torque``, ``speed``, ``torque constant``, ``speed constant``, or not at all."""
+    """Kind, if a gear changes it: ``torque``, ``speed``, ``torque constant``, ``speed constant``, ``curve``."""
     maximum: float | None = None
     is_curve: bool = False
 
-    def check(self, where: str, value: Any) -> None:
-        """Refuse what is not a finite number > 0, or not a curve of pairs."""
+    def check(self, where: str, value: object) -> None:
+        """Raise if ``value`` is not one finite number > 0. Curves are checked elsewhere."""
         if not self.is_curve:
             Field(unit=self.unit, doc=self.doc, above=0.0, maximum=self.maximum).check(where, value)
             if not isinstance(value, numbers.Real):
@@ -66,7 +66,7 @@ FIGURES: dict[str, Figure] = {
     "max_winding_temperature": Figure("°C", "Largest temperature of the winding."),
     "current_bandwidth": Figure("Hz", "Bandwidth of the drive's current loop."),
 }
-"""The figures by their names in SI units."""
+"""Figures by their names in SI units."""
 
 _RPM = 2.0 * math.pi / 60.0
 _SCALES: dict[str, dict[str, float]] = {
@@ -78,12 +78,12 @@ _SCALES: dict[str, dict[str, float]] = {
     "Ω": {"mohm": 1e-3},
     "kg·m²": {"gcm2": 1e-7, "kgcm2": 1e-4},
 }
-"""Other units by the ending of a name: ``no_load_speed_rpm``."""
+"""Factors of other units, by the ending of the name: ``no_load_speed_rpm``."""
 
 
 @dataclass(frozen=True)
 class Spelling:
-    """A figure in one of its units."""
+    """Figure in one of its units."""
 
     figure: str
     unit: str
@@ -115,11 +115,11 @@ _UNITS = {
     "kgcm2": "kg·cm²",
 }
 SPELLINGS = _spellings()
-"""All names of figures, with the unit in the name where it is not SI."""
+"""Names of figures, with the unit in the name where it is not SI."""
 
 
 def spelling(where: str, name: str) -> Spelling:
-    """The figure that a name means.
+    """Return the figure and unit of a name.
 
     Raises:
         ParameterError: There is none. A plain ``torque`` or ``speed`` is refused with those that there are.
@@ -136,7 +136,7 @@ Curve: TypeAlias = Sequence[Sequence[float]]
 
 
 class Figures(TypedDict, total=False):
-    """What `MotorDatasheet` takes: `FIGURES`, and the same in other units."""
+    """Keyword arguments of `MotorDatasheet`: `FIGURES` in all their units."""
 
     stall_torque: float | None
     stall_torque_mnm: float | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures of one motor must have to do with each other."""
+"""Consistency checks between the figures of one motor."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .figures import FIGURES
 
 @dataclass(frozen=True)
 class Relation:
-    """A figure that others give too, or bound. All values are SI, at the motor."""
+    """Formula of a figure, or of its bound, from others. All values are SI, at the motor."""
 
     figure: str
     needs: tuple[str, ...]
     formula: str
     value: Callable[[Mapping[str, float]], float]
     is_bound: bool = False
-    """Whether the figure may be less: losses, or a drive that allows less."""
+    """True if the figure may be less, by losses or limits of the drive."""
     hint: str = ""
 
 
@@ -75,7 +75,7 @@ def _known(values: Container[str]) -> list[Relation]:
 
 
 def compared(values: Container[str]) -> set[str]:
-    """Those of the figures that have been compared with others."""
+    """Return the figures that take part in a relation with others."""
     names = {name for name in ("kt", *FIGURES) if name in values or (name == "kt" and "kv" in values)}
     found = {name for relation in _known(names) for name in (relation.figure, *relation.needs)}
     return found | ({"kv"} if "kt" in found and "kt" not in values else set())
@@ -86,7 +86,7 @@ def check_relations(values: Mapping[str, float], shown: Mapping[str, str], toler
 
     Args:
         values: Figures in SI units, at the motor.
-        shown: The same as they were given, in words.
+        shown: Text of each figure as it was given.
         tolerance: Difference allowed, as a share of the larger one.
 
     Raises:

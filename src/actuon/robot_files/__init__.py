@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot file says about actuators, whatever its format."""
+"""Actuators in robot files: YAML, USD, fleets, BAM."""

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..components.effects.friction import FrictionEffectConfig
 from ..components.limits.voltage import VoltageClampingConfig
 from ..components.transmissions.gear import GearTransmissionConfig
 from ..declare.config import Config
-from ..errors import ParameterError, RobotFileError, listed, shown
+from ..errors import RobotFileError, listed, located, shown
 from ..files import read_text
 from ..typing import PathLike
 
@@ -40,7 +40,7 @@ _MODELS = {
     "m5": (_ALWAYS | _STRIBECK | _DIRECTIONAL, ("friction_stribeck",)),
     "m6": (_ALWAYS | _STRIBECK | _DIRECTIONAL | _QUADRATIC, ("friction_stribeck",)),
 }
-"""By model, what is a parameter of ours by another name, and what else it has of friction."""
+"""Renamed parameters, and the other parameters of friction, by model."""
 
 _REST = ("kt", "R", "armature", "q_offset", "command_delay")
 
@@ -50,28 +50,28 @@ class BamMotor:
     """A servo that was identified with one of the friction models M1 to M6. All figures are at the joint."""
 
     actuator: str
-    """What its makers call it."""
+    """Name of the servo."""
     model: str
     """``"m1"`` to ``"m6"``."""
     friction: FrictionEffectConfig
-    """Its friction, without an inertia, which is that of the robot too."""
+    """Friction, without an inertia: that depends on the robot too."""
     torque_constant: float
-    """[N·m/A]."""
+    """Torque constant [N·m/A]."""
     resistance: float | None
-    """Of the winding [Ω]; None where the file has none."""
+    """Resistance of the winding [Ω]; None if the file has none."""
     armature: float
     """Inertia of the rotor [kg·m²]."""
     q_offset: float
-    """By which the bench read its angle wrong [rad]."""
+    """Offset of the bench's angle sensor [rad]."""
     command_delay: float
-    """Between a command and its effect [s]."""
+    """Delay between a command and its effect [s]."""
 
     def config(self, controller: Config, bus_voltage: float = math.inf) -> ActuatorConfig:
-        """The motor behind a controller: its limits by voltage, its friction, and its rotor, for an engine's armature.
+        """Return an actuator with this motor: voltage limits, friction, and the rotor as the joint's armature.
 
         Args:
             controller: Such as a `ServoPWMControlConfig` with the same torque constant and resistance.
-            bus_voltage: Of the supply [V]. inf, and a file without a resistance: no limit.
+            bus_voltage: Supply voltage [V]. There is no limit if it is inf, or if the file has no resistance.
         """
         limits = []
         if self.resistance is not None:
@@ -114,10 +114,8 @@ def load_bam(path: PathLike) -> BamMotor:
             )
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise RobotFileError(f"{where}: {name}: got {shown(value)}; must be a finite number")
-    try:
+    with located(where, RobotFileError):
         friction = FrictionEffectConfig(**{ours: found[name] for name, ours in same.items()}, **_combined(found))
-    except ParameterError as error:
-        raise RobotFileError(f"{where}: {error}") from error
     return BamMotor(
         actuator,
         model,
@@ -131,7 +129,7 @@ def load_bam(path: PathLike) -> BamMotor:
 
 
 def _combined(found: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of ours that are made of theirs."""
+    """Return the parameters that combine several of the file."""
     values = {}
     if "friction_stribeck" in found:
         values["static"] = found["friction_base"] + found["friction_stribeck"]

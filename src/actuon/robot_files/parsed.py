@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot file says about an actuator, and what of an actuator a robot file can say."""
+"""`ActuatorParsed`: the actuator of a joint, as read from a robot file; and the stages that a file can carry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..actuator_config import ActuatorConfig, part_kind
+from ..actuator.config import ActuatorConfig, configs_of, part_kind
 from ..components.component import Component
 from ..declare.config import Config
 from ..declare.registry import ComponentKind, Registered, by_config
@@ -16,20 +16,20 @@ from ..errors import StructureError
 
 @dataclass(frozen=True)
 class ActuatorParsed:
-    """What a robot file says about the actuator of a joint, resolved: defaults are filled in."""
+    """Actuator of a joint, as read from a robot file. Defaults are filled in."""
 
     config: ActuatorConfig
-    """The actuator."""
+    """The chain of the actuator."""
     target_path: str
     """Path of the joint."""
     target_paths: tuple[str, ...]
     """Paths of all joints that the prim drives, each with an actuator of its own and the same parameters."""
     prim_path: str = ""
-    """Path of the prim that says so."""
+    """Path of the prim that describes the actuator."""
     classes: tuple[type[Component], ...] = field(default=(), repr=False, compare=False)
-    """For each stage of the config, the class that runs it."""
+    """Component class of each stage."""
     sources: tuple[Mapping[str, str], ...] = field(default=(), repr=False, compare=False)
-    """For each of them, where each parameter comes from: ``"authored"`` or ``"schema default"``."""
+    """Source of each parameter of each stage: ``"authored"`` or ``"schema default"``."""
 
     def _specs(self) -> list[tuple[ComponentKind | None, type[Component], dict[str, Any]]]:
         return [
@@ -45,46 +45,44 @@ class ActuatorParsed:
 
     @property
     def controller_kwargs(self) -> dict[str, Any]:
-        """All its parameters, without those that the file leaves open."""
+        """Parameters of the controller, without those that are None."""
         return next(values for kind, _, values in self._specs() if kind is ComponentKind.CONTROLLER)
 
     @property
     def drive_class(self) -> type[Component]:
-        """What Newton calls the class of the controller."""
+        """Newton's name for `controller_class`."""
         return self.controller_class
 
     @property
     def drive_kwargs(self) -> dict[str, Any]:
-        """What Newton calls its parameters."""
+        """Newton's name for `controller_kwargs`."""
         return self.controller_kwargs
 
     @property
     def component_specs(self) -> list[tuple[type[Component], dict[str, Any]]]:
-        """All other stages as (class, parameters), in the order in which they act."""
+        """Other stages as (class, parameters), in the order in which they act."""
         return [(cls, values) for kind, cls, values in self._specs() if kind is not ComponentKind.CONTROLLER]
 
     @property
     def clamping(self) -> list[tuple[type[Component], dict[str, Any]]]:
-        """The clamps as (class, parameters)."""
+        """Clamps as (class, parameters)."""
         return [(cls, values) for kind, cls, values in self._specs() if kind is ComponentKind.CLAMPING]
 
     @property
     def delay_steps(self) -> int | None:
-        """Lag of the commands [steps], or None where there is no delay in steps."""
+        """Lag of the commands [steps]; None without a delay in steps."""
         return next((values["delay_steps"] for _, _, values in self._specs() if "delay_steps" in values), None)
 
 
-def carried(actuator: ActuatorConfig) -> list[tuple[Config, Registered]]:
-    """The stages as a file carries them, each with what it is registered as.
+def file_stages(actuator: ActuatorConfig) -> list[tuple[Config, Registered]]:
+    """Return the stages as a robot file carries them, each with its registration.
 
     Raises:
         StructureError: A part is a component with arrays, is not registered, or is there twice; or there is not one
             controller.
     """
     found: dict[str, tuple[Config, Registered]] = {}
-    for part in actuator.copy().stages:
-        if not isinstance(part, Config):
-            raise StructureError(f"got {type(part).__name__}, which holds arrays; a file carries configs of numbers")
+    for part in configs_of(actuator.frozen_stages(), "a file carries configs of numbers"):
         entry = by_config(part)
         if entry.schema_name in found:
             raise StructureError(f"got {type(part).__name__} twice; a robot file can carry each kind of stage once")

@@ -1,36 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of a chain by their paths.
+"""Short names of joints, and paths of the numbers in a chain.
 
-A path is the place of a stage and the name of a parameter: ``controller.kp``, ``friction.viscous``. The place is the
-kind of the stage where the chain has one of it, or its type in YAML.
+A number's path is the name of its stage and of the parameter: ``controller.kp``, ``friction.viscous``. The name of a
+stage is its kind, if no other stage has it, or its type in YAML.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from ..actuator_config import Part, part_kind
+from ..actuator.config import Part, part_kind
 from ..components.component import Component
 from ..declare.config import Config
-from ..declare.parameter import Field
+from ..declare.parameters import Field
 from ..declare.registry import type_name_of
 from ..errors import ParameterError, listed
 
 
+def shortest_endings(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the shortest ending of each path that no other path has: ``knee``, or ``left/knee``."""
+    ends = [tuple(reversed(path.split("/"))) for path in paths]
+    seen = Counter(end[:count] for end in ends for count in range(1, len(end) + 1))
+    names = []
+    for end in ends:
+        count = next((c for c in range(1, len(end)) if seen[end[:c]] == 1), len(end))
+        names.append("/".join(reversed(end[:count])))
+    return tuple(names)
+
+
+def unique_name(name: str, taken: Container[str]) -> str:
+    """Return ``name``, or the first of ``name_2``, ``name_3``, … that is not taken."""
+    candidates = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)
+
+
 @dataclass(frozen=True)
 class Place:
-    """Where a path leads to in a chain."""
+    """Place of a number in a chain."""
 
     stage: int
     """Position of the stage."""
     name: str
-    """Of the parameter."""
-    declared: Field
+    """Name of the parameter."""
+    declared: Field[object]
 
 
 def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
-    """By what names paths may call each stage: its kind, where no other has it, and its type in YAML.
+    """Return the names of each stage in paths: its kind, if no other stage has it, and its type in YAML.
 
     Further stages of a type are called ``friction_2``, ``friction_3``, ….
     """
@@ -39,8 +58,8 @@ def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
     names = []
     for kind, part in zip(kinds, stages, strict=True):
         own = [kind.value] if kind is not None and kinds.count(kind) == 1 else []
-        config = config_class(part)
-        name = type_name_of(config) if config is not None else None
+        owner = declaring_class(part)
+        name = type_name_of(owner) if owner is not None else None
         if name is not None:
             seen[name] = seen.get(name, 0) + 1
             own.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
@@ -49,7 +68,7 @@ def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
 
 
 def place_in(stages: Sequence[Part], path: str) -> Place:
-    """Find what a path means in a chain of configs or components.
+    """Return the place that a path leads to in a chain of configs or components.
 
     Raises:
         ParameterError: The chain has no such stage or parameter; lists those that it has.
@@ -57,9 +76,9 @@ def place_in(stages: Sequence[Part], path: str) -> Place:
     stage_name, _, name = path.partition(".")
     names = stage_names(stages)
     for position, own in enumerate(names):
-        config = config_class(stages[position])
-        if stage_name in own and config is not None:
-            declared = config.declared()
+        owner = declaring_class(stages[position])
+        if stage_name in own and owner is not None:
+            declared = owner.declared()
             if name not in declared:
                 known = listed(name, declared, f"parameters of {stage_name}")
                 raise ParameterError(f"{path}: there is no parameter '{name}'; {known}")
@@ -68,8 +87,10 @@ def place_in(stages: Sequence[Part], path: str) -> Place:
     raise ParameterError(f"{path}: there is no stage '{stage_name}'; {known}")
 
 
-def config_class(part: Part) -> type[Config] | None:
-    """What declares the parameters of a stage; None where nothing does."""
+def declaring_class(part: Part) -> type[Config] | type[Component] | None:
+    """Return the config or class that declares the parameters of a stage; None if there is none."""
     if isinstance(part, Config):
         return type(part)
-    return part.config if isinstance(part, Component) else None
+    if not isinstance(part, Component):
+        return None
+    return part.config or (type(part) if part.declared() else None)

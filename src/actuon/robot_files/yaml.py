@@ -8,37 +8,35 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from ..actuator_config import ActuatorConfig
-from ..bounded_yaml import plain_yaml, read_yaml
+from ..actuator.config import EXPLICIT, ActuatorConfig, Part
 from ..declare.config import Config
-from ..declare.effort_mode import EXPLICIT
 from ..declare.registry import ComponentKind, Registered, by_config, by_type
-from ..errors import ActuonError, RobotFileError, listed, shown
-from ..files import replacing
+from ..errors import RobotFileError, listed, located, shown
+from ..files import plain_yaml, read_yaml, replacing
 from ..motors.catalogue import motor_of
 from ..patterns import compile_pattern
-from .actuator_parsed import carried
-from .trust import check_trusted
+from .parsed import file_stages
 
 _VERSION = 1
 FIT = "fit"
-"""Section of a file that says where fitted actuators come from. Who reads actuators leaves it alone."""
+"""Section of a file on the origin of fitted actuators, which `load_actuators` ignores."""
 _HEADER = """\
 # Actuators of a robot, for Actuon. 'joints' are names or regular expressions, matched whole. SI units, radians.
 """
+TORCH_FORMATS = (".pt", ".pth", ".pt2")
 _MOTOR = "motor"
 _KEYS = ("joints", *(kind.key for kind in ComponentKind), _MOTOR, "stages", "control_every", "effort_mode", "one_prim")
 
 
 @dataclass(frozen=True)
 class ActuatorEntry:
-    """A named group of joints with the same actuator.
+    """Named group of joints with the same actuator.
 
     Args:
-        name: What to call it.
+        name: Name of the group.
         joints: Names of joints, or regular expressions that match them whole.
         actuator: The actuator that each of them gets.
         one_prim: In USD, drive all joints from one prim. By default each joint has a prim of its own, named after it,
@@ -60,10 +58,10 @@ class ActuatorEntry:
         if not isinstance(self.one_prim, bool):
             raise RobotFileError(f"{self.name}: one_prim: got {shown(self.one_prim)}; must be true or false")
         for place in range(len(joints)):
-            self._actuator_at(place)
+            self._stages_at(place)
 
     def actuator_of(self, joint: str) -> ActuatorConfig:
-        """The actuator of one of the joints, where the order of ``joints`` says something about its parts.
+        """Return the actuator of one joint. Stages may depend on the place of the joint in ``joints``.
 
         Args:
             joint: Its name.
@@ -71,14 +69,15 @@ class ActuatorEntry:
         return self._actuator_at(next(i for i, pattern in enumerate(self.joints) if _is_match(pattern, joint)))
 
     def _actuator_at(self, place: int) -> ActuatorConfig:
-        """The actuator of the joints that one of the names or regular expressions means."""
-        places = len(self.joints)
-        stages = self.actuator.stages
-        try:
-            own = [part.at_place(place, places) if isinstance(part, Config) else part for part in stages]
-        except ActuonError as error:
-            raise RobotFileError(f"{self.name}: {error}") from error
-        return self.actuator.with_stages(own)
+        return self.actuator.with_stages(self._stages_at(place))
+
+    def _stages_at(self, place: int) -> list[Part]:
+        """Return the stages for the joints that the name or regular expression at ``place`` matches."""
+        with located(self.name, RobotFileError):
+            return [
+                part.at_place(place, len(self.joints)) if isinstance(part, Config) else part
+                for part in self.actuator.frozen_stages()
+            ]
 
 
 def match_joints(
@@ -94,6 +93,13 @@ def match_joints(
     Raises:
         RobotFileError: A name or regular expression matches nothing or is not valid, or two entries claim a joint.
     """
+    return [(entry, list(own)) for entry, own in match_actuators(entries, names, partial=partial)]
+
+
+def match_actuators(
+    entries: Iterable[ActuatorEntry], names: Iterable[str], *, partial: bool = False
+) -> list[tuple[ActuatorEntry, dict[str, ActuatorConfig]]]:
+    """Like `match_joints`, with the actuator of each joint: a config of its own."""
     names = list(names)
     entries = list(entries)
     if not entries:
@@ -101,14 +107,15 @@ def match_joints(
     owner: dict[str, str] = {}
     matched = []
     for entry in entries:
-        found: dict[str, None] = {}
-        for pattern in entry.joints:
-            found |= dict.fromkeys(_matches(f"{entry.name}: joints", pattern, names, partial))
-        for name in found:
+        places: dict[str, int] = {}
+        for place, pattern in enumerate(entry.joints):
+            for name in _matches(f"{entry.name}: joints", pattern, names, partial):
+                places.setdefault(name, place)
+        for name in places:
             if name in owner:
                 raise RobotFileError(f"joint '{name}' is in '{owner[name]}' and in '{entry.name}'; must be in one")
             owner[name] = entry.name
-        matched.append((entry, list(found)))
+        matched.append((entry, {name: entry._actuator_at(place) for name, place in places.items()}))
     return matched
 
 
@@ -135,7 +142,7 @@ def _matches(where: str, pattern: str, names: list[str], partial: bool) -> list[
 
 
 def yaml_beside(robot: Path | None) -> Path | None:
-    """The YAML beside a robot's file, if any: ``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``."""
+    """Return the YAML beside a robot's file, or None: ``robot.actuon.yaml`` for ``robot.xml``, or ``actuon.yaml``."""
     if robot is None:
         return None
     candidates = (robot.with_name(f"{robot.stem}.actuon.yaml"), robot.with_name("actuon.yaml"))
@@ -156,44 +163,39 @@ def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = Fals
     """
     path = Path(path)
     document = read_yaml(path)
-    try:
+    with located(path, RobotFileError):
         return _entries(document, path.parent, allow_unsafe_torch_checkpoints)
-    except ActuonError as error:
-        raise RobotFileError(f"{path}: {error}") from error
 
 
-def _entries(document: Any, folder: Path, allow_torch: bool) -> list[ActuatorEntry]:
-    document = _mapping("the file", document, ("version", "actuators", FIT))
-    version = document.get("version", _VERSION)
+def _entries(document: object, folder: Path, allow_torch: bool) -> list[ActuatorEntry]:
+    top = _mapping("the file", document, ("version", "actuators", FIT))
+    version = top.get("version", _VERSION)
     if type(version) is not int or version != _VERSION:
         raise RobotFileError(f"version: got {shown(version)}; this Actuon reads version {_VERSION}")
-    if "actuators" not in document:
+    if "actuators" not in top:
         raise RobotFileError("has no 'actuators'")
-    groups = _mapping("actuators", document["actuators"])
+    groups = _mapping("actuators", top["actuators"])
     return [_entry(f"actuators.{name}", name, group, folder, allow_torch) for name, group in groups.items()]
 
 
-def _entry(where: str, name: str, group: Any, folder: Path, allow_torch: bool) -> ActuatorEntry:
-    group = _mapping(where, group, _KEYS)
-    for key in ("joints", "stages" if "stages" in group else "controller"):
-        if key not in group:
+def _entry(where: str, name: str, group: object, folder: Path, allow_torch: bool) -> ActuatorEntry:
+    written = _mapping(where, group, _KEYS)
+    for key in ("joints", "stages" if "stages" in written else "controller"):
+        if key not in written:
             raise RobotFileError(f"{where}: needs '{key}'")
     configs = [
         _config(f"{where}.{place}", kind, values, folder, allow_torch)
-        for place, kind, values in written_stages(where, group)
+        for place, kind, values in written_stages(where, written)
     ]
-    try:
-        given = {key: group[key] for key in ("control_every", "effort_mode") if key in group}
+    with located(where, RobotFileError):
+        given = {key: written[key] for key in ("control_every", "effort_mode") if key in written}
         actuator = ActuatorConfig(stages=configs, **given)
-        carried(actuator)
-        return ActuatorEntry(name, group["joints"], actuator, group.get("one_prim", False))
-    except ActuonError as error:
-        text = str(error)
-        raise RobotFileError(text if text.startswith(where) else f"{where}: {text}") from error
+        file_stages(actuator)
+        return ActuatorEntry(name, written["joints"], actuator, written.get("one_prim", False))
 
 
-def written_stages(where: str, group: Mapping[str, Any]) -> Iterator[tuple[str, ComponentKind, Any]]:
-    """The stages of an entry in the order in which they act: where each is written, its kind, and what is written."""
+def written_stages(where: str, group: Mapping[str, object]) -> Iterator[tuple[str, ComponentKind, Any]]:
+    """Yield the stages of an entry in the order in which they act: their place in the file, kind, and plain values."""
     if group.get("stages") is not None:
         mixed = [key for key in (*(kind.key for kind in ComponentKind), _MOTOR) if key in group]
         if mixed:
@@ -222,48 +224,39 @@ def written_stages(where: str, group: Mapping[str, Any]) -> Iterator[tuple[str, 
             yield f"{kind.key}[{i}]", kind, part
 
 
-def _motor_stages(where: str, place: str, said: Any) -> Iterator[tuple[str, ComponentKind, Any]]:
-    """The stages of a motor, by its name in the catalogue or by its figures, as if they were written."""
-    try:
-        stages = motor_of(said).stages()
-    except ActuonError as error:
-        raise RobotFileError(f"{where}.{place}: {error}") from error
+def _motor_stages(where: str, place: str, motor: object) -> Iterator[tuple[str, ComponentKind, Any]]:
+    """Yield the stages of a motor, given by name or by its figures, as `written_stages` does."""
+    with located(f"{where}.{place}", RobotFileError):
+        stages = motor_of(motor).stages()
     for config in stages:
         registered = by_config(config)
         yield f"{place}.{registered.type_name}", registered.kind, _values(config, registered, Path())
 
 
-def _list(where: str, value: Any) -> list[Any]:
+def _list(where: str, value: object) -> list[Any]:
     if not isinstance(value, list):
         raise RobotFileError(f"{where}: got {shown(value)}; must be a list")
     return value
 
 
-def _config(where: str, kind: ComponentKind, values: Any, folder: Path, allow_torch: bool) -> Config:
-    values = _mapping(where, values)
-    type_name = values.pop("type", "delay" if kind is ComponentKind.DELAY else None)
+def _config(where: str, kind: ComponentKind, values: object, folder: Path, allow_torch: bool) -> Config:
+    given = _mapping(where, values)
+    type_name = given.pop("type", "delay" if kind is ComponentKind.DELAY else None)
     if type_name is None:
         raise RobotFileError(f"{where}: needs a 'type'")
     config = by_type(where, kind, type_name).config
     assert config is not None
-    declared = config.declared()
-    for name in values:
-        if name not in declared:
-            raise RobotFileError(f"{where}: unknown parameter '{name}'; {listed(name, declared, 'parameters')}")
-    for field in dataclasses.fields(config):
-        if field.default is dataclasses.MISSING and values.get(field.name) is None:
-            raise RobotFileError(f"{where}: needs '{field.name}', {declared[field.name].range}")
-        if declared[field.name].path and isinstance(values.get(field.name), str) and values[field.name]:
-            path = folder.absolute() / values[field.name]
-            values[field.name] = os.path.realpath(path) if ".." in path.parts else str(path)
-    try:
+    with located(where, RobotFileError):
+        values = config.complete(given, fallbacks=False)
+        for name, declared in config.declared().items():
+            if declared.path and isinstance(values[name], str) and values[name]:
+                path = folder.absolute() / values[name]
+                values[name] = os.path.realpath(path) if ".." in path.parts else str(path)
         check_trusted(values, allow_torch)
         return config(**values)
-    except ActuonError as error:
-        raise RobotFileError(f"{where}: {error}") from error
 
 
-def _mapping(where: str, value: Any, keys: Sequence[str] | None = None) -> dict[str, Any]:
+def _mapping(where: str, value: object, keys: Sequence[str] | None = None) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise RobotFileError(f"{where}: got {shown(value)}; must be a mapping of names to values")
     for key in value:
@@ -274,7 +267,7 @@ def _mapping(where: str, value: Any, keys: Sequence[str] | None = None) -> dict[
     return dict(value)
 
 
-def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry], fit: Mapping[str, Any] | None = None) -> None:
+def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry], fit: Mapping[str, object] | None = None) -> None:
     """Write an ``actuon.yaml`` that `load_actuators` reads as the same. An existing file is replaced at once, or kept.
 
     Args:
@@ -294,7 +287,7 @@ def save_actuators(path: str | Path, entries: Iterable[ActuatorEntry], fit: Mapp
 
 
 def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
-    stages = [(registered.kind, _values(part, registered, folder)) for part, registered in carried(entry.actuator)]
+    stages = [(registered.kind, _values(part, registered, folder)) for part, registered in file_stages(entry.actuator)]
     plain: dict[str, Any] = {"joints": list(entry.joints)}
     if entry.actuator.by_kind() is None:
         plain["stages"] = [{kind.value: values} for kind, values in stages]
@@ -314,7 +307,7 @@ def _as_plain(entry: ActuatorEntry, folder: Path) -> dict[str, Any]:
 
 
 def _values(config: Config, registered: Registered, folder: Path) -> dict[str, Any]:
-    """The type and all parameters that differ from their default, as YAML can hold them."""
+    """Return the type and the parameters that differ from their default, as plain YAML values."""
     is_plain_delay = registered.kind is ComponentKind.DELAY and registered.type_name == "delay"
     values: dict[str, Any] = {} if is_plain_delay else {"type": registered.type_name}
     for field in dataclasses.fields(config):
@@ -328,9 +321,32 @@ def _values(config: Config, registered: Registered, folder: Path) -> dict[str, A
 
 
 def relative_below(path: str, folder: Path) -> str:
-    """``path`` relative to ``folder`` where it lies in or below it, links followed; otherwise as an absolute path."""
+    """Return ``path`` relative to ``folder`` if it lies below it, links followed; otherwise as an absolute path."""
     absolute = Path(os.path.abspath(path))
     for inner, outer in ((absolute, folder), (Path(os.path.realpath(absolute)), Path(os.path.realpath(folder)))):
         if inner.is_relative_to(outer):
             return inner.relative_to(outer).as_posix()
     return absolute.as_posix()
+
+
+def check_trusted(values: Mapping[str, object], allow_unsafe_torch_checkpoints: bool) -> None:
+    """Refuse parameters that name a PyTorch file, unless that is allowed.
+
+    Loading a ``.pt`` or ``.pt2`` file can run code in it. A path in Python code is the caller's own choice; one in a
+    robot file is not. So every reader of files calls this before it makes a config, and takes
+    ``allow_unsafe_torch_checkpoints`` from its caller, never from the file.
+
+    Args:
+        values: Values that were read, by parameter: text, tuples of text, or anything else.
+        allow_unsafe_torch_checkpoints: The caller trusts the file and the networks that it names.
+    """
+    if allow_unsafe_torch_checkpoints:
+        return
+    for value in values.values():
+        for entry in value if isinstance(value, tuple) else (value,):
+            if isinstance(entry, str) and PurePath(entry).suffix.lower() in TORCH_FORMATS:
+                raise RobotFileError(
+                    f"the network '{entry}' is a PyTorch file, and loading one can run code in it; if you trust it, "
+                    "pass allow_unsafe_torch_checkpoints=True, or --allow-torch on the command line; otherwise store "
+                    "it as .onnx or .safetensors"
+                )

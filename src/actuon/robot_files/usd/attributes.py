@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between a config's parameters and a prim's attributes."""
+"""Mapping between the parameters of a config and the attributes of a prim."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from pxr import Sdf, Usd, Vt
 
-from ...declare.config import rounded
-from ...declare.effort_mode import EFFORT_MODE
-from ...declare.parameter import Field
+from ...actuator.config import EFFORT_MODE
+from ...declare.parameters import Field, rounded
 from ...declare.registry import Registered, camel_case, snake_case
 from ...errors import RobotFileError
 
@@ -19,17 +18,17 @@ ACTUATOR = "NewtonActuator"
 TARGETS = "newton:targets"
 RELATIONSHIP = ("rel",)
 IN_ORDER = "ActuonInOrderAPI"
-"""A schema without attributes: those applied beside it stand in the order of the chain, which is not the usual one."""
+"""Schema without attributes: the order of the applied schemas is that of the chain, instead of the usual one."""
 CONTROL_EVERY = "actuon:controlEvery"
-"""The attribute of an actuator whose controller runs at every k-th step. Without it, k is 1."""
+"""Attribute for ``control_every``. Default: 1."""
 EFFORT_MODE_ATTRIBUTE = "actuon:effortMode"
-"""The attribute of an actuator that says how its effort reaches an engine. Without it, that is explicit."""
+"""Attribute for ``effort_mode``. Default: explicit."""
 AUTHORED = "authored"
 SCHEMA_DEFAULT = "schema default"
 
 
 def attribute_names(schema: Registered) -> dict[str, str]:
-    """The attribute of each parameter. A schema that USD knows may have them in a namespace of its own."""
+    """Return the attribute of each parameter. A schema that USD knows may have a namespace of its own."""
     definition = Usd.SchemaRegistry().FindAppliedAPIPrimDefinition(schema.schema_name)
     known = {}
     for name in definition.GetPropertyNames() if definition is not None else ():
@@ -41,8 +40,8 @@ def attribute_names(schema: Registered) -> dict[str, str]:
     return {name: known.get(camel, f"{schema.namespace}:{camel}") for name, camel in names.items()}
 
 
-def value_type(declared: Field) -> Any:
-    """The USD type of a parameter."""
+def value_type(declared: Field[object]) -> Sdf.ValueTypeName:
+    """Return the USD type of a parameter."""
     if declared.path:
         return Sdf.ValueTypeNames.Asset
     if declared.choices:
@@ -58,8 +57,8 @@ _WHOLE = ("int", "uint", "int64", "uint64", "uchar")
 _NUMBERS = ("float", "double", "half", *_WHOLE)
 
 
-def _readable_types(declared: Field) -> tuple[str, ...]:
-    """The USD types of attributes from which a parameter is read, the one that it is written as first."""
+def _readable_types(declared: Field[object]) -> tuple[str, ...]:
+    """Return the USD types that a parameter is read from; the first one is also written."""
     if declared.path:
         return ("asset",)
     if declared.choices:
@@ -90,7 +89,7 @@ def check_kind(prim: Usd.Prim, name: str, allowed: Sequence[str]) -> None:
 
 
 def read_control_every(prim: Usd.Prim) -> Any:
-    """What an actuator says about how often its controller runs [steps]."""
+    """Return ``control_every`` of an actuator [steps]."""
     check_kind(prim, CONTROL_EVERY, _WHOLE)
     attribute = prim.GetAttribute(CONTROL_EVERY)
     value = _value(attribute, None) if attribute else None
@@ -98,15 +97,15 @@ def read_control_every(prim: Usd.Prim) -> Any:
 
 
 def read_effort_mode(prim: Usd.Prim) -> Any:
-    """What an actuator says about how its effort reaches an engine."""
+    """Return ``effort_mode`` of an actuator."""
     check_kind(prim, EFFORT_MODE_ATTRIBUTE, _readable_types(EFFORT_MODE))
     attribute = prim.GetAttribute(EFFORT_MODE_ATTRIBUTE)
     value = _value(attribute, EFFORT_MODE) if attribute else None
     return EFFORT_MODE.fallback if value is None else value
 
 
-def usd_value(declared: Field, value: Any) -> Any:
-    """A parameter's value as that type."""
+def usd_value(declared: Field[object], value: object) -> Any:
+    """Return a parameter's value as its USD type."""
     if declared.path:
         return Sdf.AssetPath(value)
     if declared.shared:
@@ -114,8 +113,8 @@ def usd_value(declared: Field, value: Any) -> Any:
     return value
 
 
-def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapping[str, str]]:
-    """Values of a schema's attributes by parameter name, defaults included, and where each comes from."""
+def read_parameters(prim: Usd.Prim, schema: Registered) -> tuple[dict[str, Any], Mapping[str, str]]:
+    """Return the values of a schema's attributes by parameter, defaults included, and the source of each."""
     names = attribute_names(schema)
     if schema.config is None and not names:  # USD does not know the schema: what is authored is all there is
         authored = [
@@ -139,7 +138,7 @@ def read_parameters(prim: Any, schema: Registered) -> tuple[dict[str, Any], Mapp
     return values, sources
 
 
-def _value(attribute: Usd.Attribute, declared: Field | None) -> Any:
+def _value(attribute: Usd.Attribute, declared: Field[object] | None) -> Any:
     value = attribute.Get()
     plain = attribute.GetResolveInfo(Usd.TimeCode.Default()).GetSource() == Usd.ResolveInfoSourceDefault
     if not plain and attribute.HasAuthoredValue():
@@ -166,8 +165,8 @@ def _value(attribute: Usd.Attribute, declared: Field | None) -> Any:
     return tuple(number_type(number) for number in numbers)
 
 
-def _resolved(attribute: Any, asset: Any) -> str | None:
-    """The file that an asset path means: relative to the layer that says so, as far as USD has not found it."""
+def _resolved(attribute: Usd.Attribute, asset: Sdf.AssetPath) -> str | None:
+    """Return the file of an asset path. If USD did not resolve it, it is relative to the layer that authors it."""
     if not asset.path:
         return None
     if asset.resolvedPath:

@@ -7,19 +7,17 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pxr import Sdf, Tf, Usd
 
-from ...actuator_config import ActuatorConfig
+from ...actuator.config import EFFORT_MODE, EXPLICIT, ActuatorConfig
 from ...declare.config import Config
-from ...declare.effort_mode import EFFORT_MODE, EXPLICIT
 from ...declare.registry import Registered
-from ...errors import ActuonError, RobotFileError, StructureError, shown
-from ...files import is_unicode
-from ..actuator_parsed import carried
-from ..names import unique_name
-from ..yaml_files import ActuatorEntry, match_joints, relative_below
+from ...errors import RobotFileError, StructureError, located, shown
+from ...files import check_name, is_unicode, replacing
+from ..parsed import file_stages
+from ..paths import unique_name
+from ..yaml import ActuatorEntry, load_actuators, match_actuators, relative_below
 from .attributes import (
     ACTUATOR,
     CONTROL_EVERY,
@@ -30,10 +28,26 @@ from .attributes import (
     usd_value,
     value_type,
 )
-from .parse import applied_schemas
-from .stage import PrimLike, find_joint, find_prim, joint_paths, stage_or_current, what_usd_says
+from .read import applied_schemas, parse_actuator_prim
+from .stage import (
+    PrimLike,
+    default_root,
+    find_joint,
+    find_prim,
+    joint_paths,
+    open_stage,
+    stage_or_current,
+    what_usd_says,
+)
 
 SCOPE = "Actuators"
+"""Name of the prim that holds the actuators of a robot."""
+_WRITABLE = (".usda", ".usd", ".usdc")
+_STAGE_KEYS = (
+    "defaultPrim", "upAxis", "metersPerUnit", "kilogramsPerUnit", "timeCodesPerSecond", "framesPerSecond",
+    "startTimeCode", "endTimeCode",
+)  # fmt: skip
+"""Metadata that a stage reads from its root layer only."""
 
 
 def add_actuator(
@@ -82,7 +96,7 @@ def add_actuator(
     stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)
     path = _path_for(root, name)
-    try:
+    with located(path):
         actuator = ActuatorConfig(
             controller,
             clamping,
@@ -98,16 +112,14 @@ def add_actuator(
         joints = [find_joint(root, target) for target in names] if isinstance(names, Sequence) else []
         if not joints or len(set(joints)) < len(joints):
             raise RobotFileError(f"target_names: got {target_names!r}; must be one joint or several different ones")
-    except ActuonError as error:
-        raise type(error)(f"{path}: {error}") from error
     return _add(stage, path, joints, actuator, overwrite_existing)
 
 
 def _add(
     stage: Usd.Stage, path: Sdf.Path, joints: Sequence[str], actuator: ActuatorConfig, overwrite: bool
 ) -> Usd.Prim:
-    try:
-        parts = carried(actuator)
+    with located(path):
+        parts = file_stages(actuator)
         old = stage.GetPrimAtPath(path)
         if old and not overwrite:
             kind = old.GetTypeName() or "prim"
@@ -115,8 +127,6 @@ def _add(
         if str(path) in joints:
             raise RobotFileError("it would replace the joint that it drives; give it another name")
         _write(stage, path, parts, joints, actuator)
-    except ActuonError as error:
-        raise type(error)(f"{path}: {error}") from error
     return stage.GetPrimAtPath(path)
 
 
@@ -142,7 +152,7 @@ def _write(
     joints: Sequence[str],
     actuator: ActuatorConfig,
 ) -> None:
-    """Put the prim together in a layer of its own, then copy it over in one piece, or leave everything as it was."""
+    """Build the prim in a scratch layer, then copy it to the edited layer whole, or leave that as it was."""
     edit = stage.GetEditTarget()
     layer, at = _edited(stage, path)
     scratch = Sdf.Layer.CreateAnonymous()
@@ -186,7 +196,7 @@ def _write(
 
 
 def _replace(layer: Sdf.Layer, at: Sdf.Path, source: Sdf.Layer, path: Sdf.Path) -> bool:
-    """Copy a prim over another. The properties there go first: Sdf keeps the type of those that stay."""
+    """Copy a prim over another. Its old properties are removed first: Sdf keeps the type of those that stay."""
     specs = [spec for spec in (layer.GetPrimAtPath(at),) if spec]
     while specs:
         spec = specs.pop()
@@ -196,17 +206,17 @@ def _replace(layer: Sdf.Layer, at: Sdf.Path, source: Sdf.Layer, path: Sdf.Path) 
     return Sdf.CopySpec(source, path, layer, at)
 
 
-def _edited(stage: Any, path: Any) -> tuple[Any, Any]:
-    """The layer that is written to, and the place of ``path`` in it."""
+def _edited(stage: Usd.Stage, path: Sdf.Path) -> tuple[Sdf.Layer, Sdf.Path]:
+    """Return the edited layer, and ``path`` in it."""
     edit = stage.GetEditTarget()
     layer, at = edit.GetLayer(), edit.MapToSpecPath(path)
     if not layer.permissionToEdit or at.isEmpty:
-        raise RobotFileError(f"{path}: the layer '{layer.GetDisplayName()}' cannot be edited there")
+        raise RobotFileError(f"the layer '{layer.GetDisplayName()}' cannot be edited there")
     return layer, at
 
 
-def _hide(specs: Iterable[Any], spec: Any) -> None:
-    """Block what other layers say about the prim and the new one does not."""
+def _hide(specs: Iterable[Sdf.PrimSpec], spec: Sdf.PrimSpec) -> None:
+    """Block opinions of other layers that the new prim does not replace."""
     for other in specs:
         spec.active = True
         if other.documentation:
@@ -225,8 +235,8 @@ def _hide(specs: Iterable[Any], spec: Any) -> None:
                 Sdf.RelationshipSpec(spec, relationship.name, False).targetPathList.ClearEditsAndMakeExplicit()
 
 
-def _check_written(prim: Any, spec: Any, schemas: list[str], joints: Sequence[str]) -> None:
-    """Read back what was written: a stronger layer may say otherwise."""
+def _check_written(prim: Usd.Prim, spec: Sdf.PrimSpec, schemas: list[str], joints: Sequence[str]) -> None:
+    """Read the prim back: a stronger layer may override it."""
     holds = prim and prim.IsActive() and prim.GetTypeName() == ACTUATOR and applied_schemas(prim) == schemas
     holds = holds and [str(target) for target in prim.GetRelationship(TARGETS).GetTargets()] == list(joints)
     for attribute in spec.attributes if holds else ():
@@ -242,8 +252,8 @@ def _check_written(prim: Any, spec: Any, schemas: list[str], joints: Sequence[st
 
 
 @contextlib.contextmanager
-def _undone_on_failure(layer: Any, at: Any) -> Iterator[None]:
-    """Restore what is at ``at``, and remove the prims above it that had to be made."""
+def _undone_on_failure(layer: Sdf.Layer, at: Sdf.Path) -> Iterator[None]:
+    """Restore the prim at ``at`` if the block fails, and remove the prims above it that were created."""
     missing = [prefix for prefix in at.GetPrefixes() if not layer.GetObjectAtPath(prefix)]
     backup = Sdf.Layer.CreateAnonymous()
     kept = Sdf.Path("/kept")
@@ -263,8 +273,8 @@ def _undone_on_failure(layer: Any, at: Any) -> Iterator[None]:
         raise
 
 
-def _stored_path(layer: Any, path: str) -> str:
-    """How a layer refers to a file: relative where that lies beside or below it, so that both travel together."""
+def _stored_path(layer: Sdf.Layer, path: str) -> str:
+    """Return the path of a file for a layer: relative if it lies in or below the layer's folder."""
     if layer.anonymous or not layer.realPath:
         return os.path.abspath(path) if os.path.exists(path) else path
     folder = Path(os.path.abspath(layer.realPath)).parent
@@ -300,17 +310,28 @@ def author_actuators(
     stage = stage_or_current(stage, articulation_root)
     root = find_prim(stage, articulation_root)
     paths = joint_paths(root)
-    prims = _named(match_joints(entries, paths))
-    with _undone_on_failure(*_edited(stage, root.GetPath().AppendChild(SCOPE))):
+    matched = match_actuators(entries, paths)
+    actuators = {joint: actuator for _, own in matched for joint, actuator in own.items()}
+    prims = _named([(entry, list(own)) for entry, own in matched])
+    scope = root.GetPath().AppendChild(SCOPE)
+    with located(scope):
+        edited = _edited(stage, scope)
+    with _undone_on_failure(*edited):
         return [
-            _add(stage, _path_for(root, name), [paths[t] for t in targets], _of_all(entry, targets), overwrite_existing)
-            for name, entry, targets in prims
+            _add(
+                stage,
+                _path_for(root, name),
+                [paths[joint] for joint in joints],
+                _common_actuator(entry, [actuators[joint] for joint in joints]),
+                overwrite_existing,
+            )
+            for name, entry, joints in prims
         ]
 
 
-def _of_all(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorConfig:
-    """The actuator of a prim's joints, which must be the same for all of them."""
-    first, *others = (entry.actuator_of(joint) for joint in joints)
+def _common_actuator(entry: ActuatorEntry, actuators: Sequence[ActuatorConfig]) -> ActuatorConfig:
+    """Return the actuator of a prim's joints, which must be the same for all of them."""
+    first, *others = actuators
     if any(other != first for other in others):
         raise RobotFileError(f"{entry.name}: its joints differ by their order, so one_prim must be false")
     return first
@@ -319,7 +340,7 @@ def _of_all(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorConfig:
 def _named(
     matched: Iterable[tuple[ActuatorEntry, Sequence[str]]],
 ) -> list[tuple[str, ActuatorEntry, Sequence[str]]]:
-    """A prim for each entry or joint, in order: its name, the entry, the joints that it drives."""
+    """Return the prims to write, in order: name, entry, and the joints that it drives."""
     groups: list[tuple[str | None, ActuatorEntry, Sequence[str]]] = []
     for entry, joints in matched:
         if entry.name != joints[0] and (entry.one_prim or len(joints) == 1):
@@ -341,3 +362,68 @@ def _named(
             owners[name] = entry.name
         prims.append((name, entry, joints))
     return prims
+
+
+def author_file(
+    robot: str | Path,
+    actuators: str | Path | Sequence[ActuatorEntry],
+    output: str | Path,
+    root: str | None = None,
+    overwrite_existing: bool = False,
+    allow_unsafe_torch_checkpoints: bool = False,
+) -> list[str]:
+    """Write a copy of a robot's file with the actuators of an ``actuon.yaml``.
+
+    In the robot's own folder the output is a copy of its file. In another one it is a layer over it, so that nothing of
+    the robot has to be rewritten: the robot's file must stay where it is.
+
+    Args:
+        robot: A USD file. It is not changed, unless it is ``output`` too.
+        actuators: An ``actuon.yaml``, or what `load_actuators` reads from one.
+        output: The file to write. It is written whole, or not at all.
+        root: Path of the robot's root prim. Default: the file's default prim.
+        overwrite_existing: Replace actuators that the robot has already.
+        allow_unsafe_torch_checkpoints: As for `parse_actuator_prim`.
+
+    Returns:
+        Paths of the actuators.
+    """
+    robot, output = Path(robot), Path(output)
+    check_name(output)
+    if output.suffix.lower() not in _WRITABLE:
+        raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(_WRITABLE)}")
+    if isinstance(actuators, (str, Path)):
+        actuators = load_actuators(actuators, allow_unsafe_torch_checkpoints)
+    source = open_stage(robot)
+    with replacing(output) as partial:
+        try:
+            layer = Sdf.Layer.CreateAnonymous(output.suffix)
+            _fill(layer, partial, source.GetRootLayer())
+            # Saved first, so that the layer has a folder, relative to which networks are stored.
+            layer.Export(str(partial))
+            layer = Sdf.Layer.FindOrOpen(str(partial))
+            stage = Usd.Stage.Open(layer)
+            prim = find_prim(stage, root) if root else default_root(stage)
+            prims = author_actuators(prim, actuators, overwrite_existing=overwrite_existing, stage=stage)
+            for written in prims:
+                parse_actuator_prim(written, allow_unsafe_torch_checkpoints)
+            paths = [str(prim.GetPath()) for prim in prims]
+            layer.Save()
+        except Tf.ErrorException as error:
+            raise RobotFileError(f"'{output}' cannot be written: {what_usd_says(error)}") from error
+    open_already = Sdf.Layer.Find(os.path.realpath(output))
+    if open_already:
+        open_already.Reload(True)
+    return paths
+
+
+def _fill(layer: Sdf.Layer, path: Path, source: Sdf.Layer) -> None:
+    """Fill the layer that will be stored at ``path`` with a copy of ``source``, or with a sublayer reference to it."""
+    original = Path(os.path.realpath(source.realPath))
+    if original.parent == path.parent and original.suffix.lower() in _WRITABLE:
+        layer.TransferContent(source)
+        return
+    layer.subLayerPaths.append(Path(os.path.relpath(original, path.parent)).as_posix())
+    for key in _STAGE_KEYS:
+        if source.pseudoRoot.HasInfo(key):
+            layer.pseudoRoot.SetInfo(key, source.pseudoRoot.GetInfo(key))

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading actuators from USD."""
+"""Read actuators from USD."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from pxr import Sdf, Tf, Usd
 
-from ...actuator_config import ActuatorConfig
+from ...actuator.config import ActuatorConfig
+from ...components.component import Component
 from ...declare.config import Config
 from ...declare.registry import ComponentKind, Registered, by_schema, class_of
-from ...errors import RobotFileError, shown
-from ...networks.reading import ReadOnce
-from ..actuator_parsed import ActuatorParsed
-from ..names import unique_name
-from ..trust import check_trusted
-from ..yaml_files import ActuatorEntry
+from ...errors import RobotFileError, located, shown
+from ..parsed import ActuatorParsed
+from ..paths import unique_name
+from ..yaml import ActuatorEntry, check_trusted
 from .attributes import (
     ACTUATOR,
     IN_ORDER,
@@ -29,11 +28,12 @@ from .attributes import (
     read_effort_mode,
     read_parameters,
 )
-from .joints import dofs_of, joint_of
 from .stage import (
     StageLike,
     default_root,
+    dofs_of,
     everything_below,
+    joint_of,
     joint_paths,
     open_stage,
     what_usd_says,
@@ -50,7 +50,7 @@ def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = F
             is in it, so allow it only for files that you trust.
 
     Returns:
-        What the prim says, or None where it is not a ``NewtonActuator``.
+        The actuator, or None if the prim is not a ``NewtonActuator``.
 
     Raises:
         RobotFileError: It holds a value that is not allowed. The message starts with the prim's path.
@@ -59,17 +59,18 @@ def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = F
         raise RobotFileError(f"got {prim!r}; must be a prim of an open stage")
     if prim.GetTypeName() != ACTUATOR:
         return None
-    try:
-        return _parse(prim, allow_unsafe_torch_checkpoints)
-    except Tf.ErrorException as error:
-        raise RobotFileError(f"{prim.GetPath()}: {what_usd_says(error)}") from error
-    except (ValueError, OSError) as error:
-        raise RobotFileError(f"{prim.GetPath()}: {error}") from error
+    with located(prim.GetPath()):
+        try:
+            return _parse(prim, allow_unsafe_torch_checkpoints)
+        except Tf.ErrorException as error:
+            raise RobotFileError(what_usd_says(error)) from error
+        except (ValueError, OSError) as error:
+            raise RobotFileError(str(error)) from error
 
 
 def _parse(prim: Usd.Prim, allow_torch: bool) -> ActuatorParsed:
     targets = _targets(prim)
-    found: list[tuple[ComponentKind, Config, Any, Mapping[str, str]]] = []
+    found: list[tuple[ComponentKind, Config, type[Component], Mapping[str, str]]] = []
     for schema_name in applied_schemas(prim):
         schema = by_schema(schema_name)
         if schema is None:
@@ -110,7 +111,7 @@ def _check_kinds(prim: Usd.Prim, kinds: list[ComponentKind], in_order: bool) -> 
 
 
 def applied_schemas(prim: Usd.Prim) -> list[str]:
-    """The API schemas applied to a prim, in order, whether USD knows them or not."""
+    """Return the API schemas applied to a prim, in order, including those that USD does not know."""
     return list(prim.GetPrimTypeInfo().GetAppliedAPISchemas())
 
 
@@ -155,19 +156,18 @@ def parse_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bo
     """
     found = []
     _stage, root = stage_and_root(stage_or_root)
-    with ReadOnce():
-        for prim in everything_below(root):
-            parsed = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
-            if parsed is not None:
-                found += [
-                    dataclasses.replace(parsed, target_path=path, config=parsed.config.copy())
-                    for path in parsed.target_paths
-                ]
+    for prim in everything_below(root):
+        parsed = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
+        if parsed is not None:
+            found += [
+                dataclasses.replace(parsed, target_path=path, config=parsed.config.copy())
+                for path in parsed.target_paths
+            ]
     return found
 
 
 def stage_and_root(stage_or_root: StageLike) -> tuple[Usd.Stage, Usd.Prim]:
-    """The prim to start from, of a stage, of a file, or the prim itself; and its stage, which keeps it alive."""
+    """Return the stage, which must be kept, and the prim to start from."""
     if isinstance(stage_or_root, (str, os.PathLike)):
         stage_or_root = open_stage(stage_or_root)
     if isinstance(stage_or_root, Usd.Stage):
@@ -180,7 +180,7 @@ def stage_and_root(stage_or_root: StageLike) -> tuple[Usd.Stage, Usd.Prim]:
 def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> list[ActuatorEntry]:
     """Read all actuators of a robot as entries for `save_actuators`.
 
-    Prims that are named after their joint and say the same become one entry.
+    Prims that are named after their joint and have the same actuator become one entry.
 
     Args:
         stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file. Of a stage, its robot is taken.
@@ -190,7 +190,7 @@ def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: b
     root = default_root(stage) if root.IsPseudoRoot() else root
     names = {path: name for name, path in joint_paths(root).items()}
     entries: dict[str, ActuatorEntry] = {}
-    alike: dict[Any, list[str]] = {}
+    alike: dict[Hashable, list[str]] = {}
     owners: dict[str, str] = {}
     for parsed in parse_actuators(root, allow_unsafe_torch_checkpoints):
         if parsed.target_path != parsed.target_paths[0]:
@@ -214,8 +214,8 @@ def export_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: b
     return list(entries.values())
 
 
-def _merge(entries: dict[str, ActuatorEntry], config: Any, members: list[str]) -> None:
-    """Put entries that say the same in the place of the first of them, under what their names end or begin with."""
+def _merge(entries: dict[str, ActuatorEntry], config: ActuatorConfig, members: list[str]) -> None:
+    """Replace entries with the same actuator by one, named after the common end or beginning of their names."""
     ending = os.path.commonprefix([member[::-1] for member in members])[::-1].strip("_")
     others = set(entries) - set(members)
     name = unique_name(ending or os.path.commonprefix(members).strip("_") or "joints", others)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a USD file says about each joint, as plain data."""
+"""Report on the joints and actuators of a USD file, as plain data."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from dataclasses import dataclass, field
 
 from pxr import Usd
 
-from ...actuator_config import ActuatorConfig
-from ...declare.config import Config, rounded
-from ...declare.effort_mode import EXPLICIT
-from ...declare.parameter import unit_at_joint
+from ...actuator.config import EXPLICIT, ActuatorConfig
+from ...declare.config import Config
+from ...declare.parameters import rounded, unit_at_joint
 from ...declare.registry import ComponentKind, kind_of
 from ...errors import ActuonError
-from ...networks.reading import ReadOnce
-from ..actuator_parsed import ActuatorParsed
+from ..parsed import ActuatorParsed
 from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
-from .joints import JointDof, dofs_of
-from .parse import parse_actuator_prim, stage_and_root
-from .stage import StageLike, Units, composition_problems, everything_below, units_of
+from .read import parse_actuator_prim, stage_and_root
+from .stage import JointDof, StageLike, Units, composition_problems, dofs_of, everything_below, units_of
 
 FROM_NETWORK = "network file"
-"""The source of a value that a network's own file says."""
+"""Source of a value that is read from a network file."""
 
 ACCELERATION_DRIVE = "acceleration drive"
 """Name of an engine's drive whose gains are per inertia of what it moves."""
@@ -38,7 +35,7 @@ _DRIVE = {
 
 @dataclass(frozen=True)
 class Value:
-    """A parameter as a file gives it."""
+    """Value of a parameter, and its source."""
 
     name: str
     value: float | int | str | tuple[float, ...]
@@ -48,7 +45,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Part:
-    """A component of a chain, or an engine's drive, with its values."""
+    """Component of a chain, or drive of an engine, with its values."""
 
     name: str
     kind: str
@@ -57,7 +54,7 @@ class Part:
 
 @dataclass
 class JointReport:
-    """A joint and what drives it."""
+    """A joint and its actuator."""
 
     name: str
     path: str
@@ -65,14 +62,14 @@ class JointReport:
     actuators: list[str] = field(default_factory=list)
     """Paths of the prims that drive it: one, none, or by mistake several."""
     chain: tuple[Part, ...] = ()
-    """The components of the first of them."""
+    """Components of the first actuator."""
     drive: Part | None = None
-    """The engine's own drive. It stays where no actuator takes over."""
+    """The engine's own drive, which acts if there is no actuator."""
 
 
 @dataclass
 class Report:
-    """What a file says about its actuators, and what is wrong with it."""
+    """Joints of a file with their actuators, and its problems."""
 
     joints: list[JointReport]
     problems: list[str]
@@ -81,7 +78,7 @@ class Report:
 
 
 def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: bool = False) -> Report:
-    """Look at every joint of a stage or below a prim.
+    """Report on every joint of a stage or below a prim.
 
     Args:
         stage_or_root: A ``Usd.Stage``, a prim, or the path of a USD file.
@@ -92,18 +89,16 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
     parsed: list[ActuatorParsed] = []
     problems = composition_problems(stage)
     units = units_of(stage)
-    networks = ReadOnce()
-    with networks:
-        for prim in everything_below(root):
-            for dof in dofs_of(prim):
-                name = dof.label.rsplit("/", 1)[-1]
-                joints[dof.path] = JointReport(name, dof.path, prim.GetTypeName(), drive=_drive(prim, dof, units))
-            if prim.GetTypeName() == ACTUATOR:
-                try:
-                    found = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
-                    parsed += [found] if found is not None else []
-                except (ActuonError, ImportError) as error:
-                    problems.append(str(error))
+    for prim in everything_below(root):
+        for dof in dofs_of(prim):
+            name = dof.label.rsplit("/", 1)[-1]
+            joints[dof.path] = JointReport(name, dof.path, prim.GetTypeName(), drive=_drive(prim, dof, units))
+        if prim.GetTypeName() == ACTUATOR:
+            try:
+                found = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
+                parsed += [found] if found is not None else []
+            except (ActuonError, ImportError) as error:
+                problems.append(str(error))
     for actuator in parsed:
         for target in actuator.target_paths:
             if target not in joints:
@@ -112,8 +107,7 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
             joint = joints[target]
             joint.actuators.append(actuator.prim_path)
             if len(joint.actuators) == 1:
-                with networks:
-                    joint.chain = _chain(actuator, is_linear(joint))
+                joint.chain = _chain(actuator, is_linear(joint))
             else:
                 problems.append(f"{target}: is driven by {' and '.join(joint.actuators)}; must be driven by one")
     if not joints:
@@ -123,7 +117,7 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
 
 
 def is_linear(joint: JointReport) -> bool:
-    """Whether a joint slides, so that its units are N and m."""
+    """Return True if a joint slides, so that its units are N and m."""
     return joint.type == "PhysicsPrismaticJoint" or ".drive:trans" in joint.path
 
 
@@ -134,8 +128,8 @@ def _chain(actuator: ActuatorParsed, linear: bool) -> tuple[Part, ...]:
 
 
 def with_settings(parts: Iterable[Part], actuator: ActuatorConfig) -> tuple[Part, ...]:
-    """The chain, with what else the config says among the values of its controller: how often that runs, and how the
-    effort reaches an engine, where it is not the usual."""
+    """Return the chain, with ``control_every`` and ``effort_mode`` among the controller's values if they are not the
+    default."""
     values = []
     if actuator.control_every != 1:
         values.append(Value("control_every", actuator.control_every, "steps", AUTHORED))
@@ -150,7 +144,7 @@ def with_settings(parts: Iterable[Part], actuator: ActuatorConfig) -> tuple[Part
 
 
 def part_of(config: Config, cls: type, sources: Mapping[str, str], linear: bool = False) -> Part:
-    """A stage with its values, in the units of a joint that turns or slides, and where each value comes from."""
+    """Return a stage with its values, their sources, and their units at a joint that turns or slides."""
     declared = config.declared()
     read = config.from_files()
     sources = {**sources, **dict.fromkeys(read, FROM_NETWORK)}
@@ -165,7 +159,7 @@ def part_of(config: Config, cls: type, sources: Mapping[str, str], linear: bool 
 
 
 def _drive(joint: Usd.Prim, dof: JointDof, units: Units) -> Part | None:
-    """The ``PhysicsDriveAPI`` of a DOF, in SI units: USD writes angular ones per degree."""
+    """Return the ``PhysicsDriveAPI`` of a DOF in SI units. In USD, angular gains are per degree."""
     axis, linear = dof.drive, dof.is_linear
     if f"PhysicsDriveAPI:{axis}" not in joint.GetPrimTypeInfo().GetAppliedAPISchemas():
         return None

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages, and the joints on them."""
+"""Stages, and the joints on them.
+
+A joint that turns or slides along one axis is a DOF, and its path that of the joint. A ``PhysicsJoint`` has one for
+each axis that its limits leave free, linear ones first: ``waist:0``, ``waist:1``, as Newton and Isaac Sim call them.
+Its path is USD's own for a drive of that axis: ``/Robot/waist.drive:rotX``.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +15,21 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics, UsdUtils
 
 from ...errors import RobotFileError, listed, shown
 from ...files import check_readable, is_unicode, where_not_utf8
 from ...typing import PathLike
-from ..names import shortest_endings
-from .joints import JOINT_TYPES, MANY_AXES, JointDof, dofs_of
+from ..paths import shortest_endings
 
 FORMATS = (".usda", ".usd", ".usdc", ".usdz")
+JOINT_TYPES = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
+"""Joints of one DOF."""
+MANY_AXES = "PhysicsJoint"
+AXES = ("transX", "transY", "transZ", "rotX", "rotY", "rotZ")
+_DRIVE = "drive:"
 
 PrimLike: TypeAlias = "Usd.Prim | Sdf.Path | str"
 """A prim, or its absolute path."""
@@ -33,13 +42,13 @@ _stage_of_simulation: list[Callable[[], Usd.Stage | None]] = []
 
 
 def provide_stage(provider: Callable[[], Usd.Stage | None]) -> None:
-    """Let the current simulation say what its stage is; None where it has none."""
+    """Register a function that returns the stage of the current simulation, or None."""
     _stage_of_simulation[:] = [provider]
 
 
 @contextlib.contextmanager
 def use_stage(stage: Usd.Stage) -> Iterator[Usd.Stage]:
-    """Make ``stage`` the one that functions use which are given none.
+    """Make ``stage`` the default of functions that take a stage.
 
     Args:
         stage: A ``Usd.Stage``.
@@ -53,7 +62,7 @@ def use_stage(stage: Usd.Stage) -> Iterator[Usd.Stage]:
 
 
 def current_stage() -> Usd.Stage:
-    """The stage of the innermost ``with use_stage(stage):`` block, or of the current simulation.
+    """Return the stage of the innermost ``with use_stage(stage):`` block, or of the current simulation.
 
     Raises:
         RobotFileError: There is none.
@@ -67,14 +76,14 @@ def current_stage() -> Usd.Stage:
 
 
 def check_stage(stage: Usd.Stage) -> Usd.Stage:
-    """Refuse what is not an open stage."""
+    """Return ``stage`` if it is an open stage; raise if not."""
     if not isinstance(stage, Usd.Stage) or not stage:
         raise RobotFileError(f"stage: got {stage!r}; must be an open Usd.Stage")
     return stage
 
 
 def stage_or_current(stage: Usd.Stage | None, prim: PrimLike | None = None) -> Usd.Stage:
-    """``stage``; where it is None, that of ``prim`` if this is one, or the current one."""
+    """Return ``stage``; if it is None, the stage of ``prim``, or the current one."""
     if stage is None and isinstance(prim, Usd.Prim) and prim:
         return prim.GetStage()
     return current_stage() if stage is None else check_stage(stage)
@@ -100,14 +109,14 @@ def open_stage(path: PathLike) -> Usd.Stage:
 
 
 def _not_utf8(path: Path) -> str:
-    """What is not UTF-8 in a file of text, and what to do about it."""
+    """Return where a text file is not UTF-8, and the fix, for a message; empty if it is."""
     data = path.read_bytes()
     where = where_not_utf8(data) if data.startswith(b"#usda") else ""
     return f"{where}, which is not UTF-8; save it as UTF-8" if where else ""
 
 
-def what_usd_says(error: Any) -> str:
-    """What an error of USD reports first, on one line, without the names of its functions."""
+def what_usd_says(error: object) -> str:
+    """Return the first report of a USD error on one line, without names of functions."""
     try:
         first = error.args[0] if isinstance(error, Tf.ErrorException) and error.args else error
         text = str(getattr(first, "commentary", first))
@@ -118,18 +127,18 @@ def what_usd_says(error: Any) -> str:
 
 
 def composition_problems(stage: Usd.Stage) -> list[str]:
-    """What USD could not put together: layers that are missing or cannot be read, references that lead nowhere."""
+    """Return USD's composition errors: layers that are missing or cannot be read, references without a target."""
     return [what_usd_says(error) for error in stage.GetCompositionErrors()]
 
 
 def _because(stage: Usd.Stage) -> str:
-    """Why something may be missing on a stage, as the end of a message."""
+    """Return the first composition error as the end of a message; empty without one."""
     problems = composition_problems(stage)
     return f". USD says: {problems[0]}" if problems else ""
 
 
 def find_prim(stage: Usd.Stage, path: PrimLike) -> Usd.Prim:
-    """The prim at ``path``, which may also be a prim itself.
+    """Return the prim at ``path``, which may also be a prim itself.
 
     Raises:
         RobotFileError: There is none.
@@ -152,7 +161,7 @@ def find_prim(stage: Usd.Stage, path: PrimLike) -> Usd.Prim:
 
 @dataclass(frozen=True)
 class Units:
-    """Units in which a stage is written."""
+    """Units of a stage."""
 
     length: float
     """``metersPerUnit`` [m]."""
@@ -161,7 +170,7 @@ class Units:
 
     @property
     def are_si(self) -> bool:
-        """Whether values need no conversion."""
+        """True if values need no conversion."""
         return math.isclose(self.length, 1.0) and math.isclose(self.mass, 1.0)
 
     def __str__(self) -> str:
@@ -169,7 +178,7 @@ class Units:
 
 
 def units_of(stage: Usd.Stage) -> Units:
-    """The units of a stage. As in Newton, those that it does not author are metres and kilograms.
+    """Return the units of a stage. As in Newton, the default is metres and kilograms.
 
     Raises:
         RobotFileError: One is not a length or a mass.
@@ -187,12 +196,12 @@ def units_of(stage: Usd.Stage) -> Units:
 
 
 def everything_below(root: Usd.Prim) -> Iterator[Usd.Prim]:
-    """All active, loaded, defined prims from ``root`` on, also those inside instances."""
+    """Iterate over all active, loaded, defined prims from ``root`` on, also those inside instances."""
     return iter(Usd.PrimRange(root, Usd.TraverseInstanceProxies()))
 
 
 def default_root(stage: Usd.Stage) -> Usd.Prim:
-    """The robot of a stage: its default prim, or the only root prim with joints below it.
+    """Return the robot of a stage: its default prim, or the only root prim with joints below it.
 
     Raises:
         RobotFileError: There is no joint, or more than one such prim and no default prim.
@@ -213,15 +222,67 @@ def _names(prims: list[Usd.Prim]) -> str:
     return ", ".join(str(prim.GetPath()) for prim in prims)
 
 
+@dataclass(frozen=True)
+class JointDof:
+    """DOF that an actuator can drive."""
+
+    label: str
+    """Path of the joint, with the number of the axis if it has several."""
+    path: str
+    """Path that an actuator targets."""
+    drive: str
+    """Instance of ``PhysicsDriveAPI`` that is the engine's own drive: ``angular``, ``linear``, or an axis."""
+
+    @property
+    def is_linear(self) -> bool:
+        """True if it slides, so that its units are N and m."""
+        return self.drive.startswith(("linear", "trans"))
+
+
+def dofs_of(prim: Usd.Prim) -> list[JointDof]:
+    """Return the DOFs of a joint that can be driven; none for other prims."""
+    path, kind = str(prim.GetPath()), prim.GetTypeName()
+    if kind in JOINT_TYPES:
+        return [JointDof(path, path, "angular" if kind == JOINT_TYPES[0] else "linear")]
+    if kind != MANY_AXES:
+        return []
+    free = [axis for axis in AXES if _is_free(prim, axis)]
+    return [JointDof(f"{path}:{i}", f"{path}.{_DRIVE}{axis}", axis) for i, axis in enumerate(free)]
+
+
+def joint_of(target: Sdf.Path | str) -> Sdf.Path:
+    """Return the path of the joint of a target; empty if it cannot be one."""
+    target = Sdf.Path(target)
+    if target.IsPrimPath():
+        return target
+    if target.IsPrimPropertyPath() and target.name.removeprefix(_DRIVE) in AXES:
+        return target.GetPrimPath()
+    return Sdf.Path()
+
+
+def _is_free(prim: Usd.Prim, axis: str) -> bool:
+    """Return True if an axis has limits that leave it room. Newton fixes an axis without limits."""
+    if f"PhysicsLimitAPI:{axis}" not in prim.GetPrimTypeInfo().GetAppliedAPISchemas():
+        return False
+    ends = []
+    for end, default in (("low", -math.inf), ("high", math.inf)):
+        value = prim.GetAttribute(f"limit:{axis}:physics:{end}").Get()
+        ends.append(value if isinstance(value, (int, float)) else default)
+    return ends[0] < ends[1]
+
+
 def joint_paths(root: Usd.Prim) -> dict[str, str]:
-    """DOFs that can be driven, below ``root``: as little of the end of their label as makes them unique → the path."""
+    """Return the paths of DOFs below ``root`` that can be driven, by the shortest unique ending of their labels."""
     dofs = [dof for prim in everything_below(root) for dof in dofs_of(prim)]
     return dict(zip(shortest_endings([dof.label for dof in dofs]), (dof.path for dof in dofs), strict=True))
 
 
 def names_in_robots(root: Usd.Prim) -> dict[str, str]:
-    """Paths of DOFs that can be driven, below ``root`` → their names in a simulation: as little of the end of the label
-    as makes it unique in its robot, which is all that joints connect. DOFs of several robots can have the same name."""
+    """Return the names in a simulation of DOFs below ``root`` that can be driven, by path.
+
+    A name is the shortest ending of the label that is unique in its robot: all bodies that joints connect. DOFs of
+    several robots can have the same name.
+    """
     parents: dict[str, str] = {}
 
     def robot_of(body: str) -> str:
@@ -246,7 +307,7 @@ def names_in_robots(root: Usd.Prim) -> dict[str, str]:
 
 
 def _bodies_of(joint: Usd.Prim) -> list[str]:
-    """Paths of the rigid bodies that a joint connects; what stands still is none."""
+    """Return the paths of the rigid bodies that a joint connects, without the static world."""
     bodies = []
     for name in ("physics:body0", "physics:body1"):
         relationship = joint.GetRelationship(name)
@@ -259,7 +320,7 @@ def _bodies_of(joint: Usd.Prim) -> list[str]:
 
 
 def why_not_driven(prim: Usd.Prim) -> str:
-    """Why no actuator drives a prim, as the end of a sentence that begins with its path."""
+    """Return why no actuator can drive a prim, as the end of a sentence that begins with its path."""
     axes = dofs_of(prim)
     if axes:
         return f"is not a DOF; those of this joint: {', '.join(dof.path for dof in axes)}"
@@ -270,7 +331,7 @@ def why_not_driven(prim: Usd.Prim) -> str:
 
 
 def find_joint(root: Usd.Prim, name: str) -> str:
-    """Path of the joint below ``root`` whose path ends in ``name``.
+    """Return the path of the joint below ``root`` whose path ends in ``name``.
 
     Raises:
         RobotFileError: None does, several do, or it is of a kind that cannot be driven.
