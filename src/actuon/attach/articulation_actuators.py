@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from ..actuator_config import ActuatorConfig
-from ..declare.effort_mode import AUTO, TANGENT, checked_effort_mode
-from ..errors import ActuonError, RobotFileError, SimulationError, StructureError, listed
-from ..networks.reading import ReadOnce
-from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
+from ..actuator.config import AUTO, TANGENT, ActuatorConfig, checked_effort_mode
+from ..errors import RobotFileError, SimulationError, StructureError, listed, located
+from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim import Articulation, Simulation
 from ..sim.ids import ids_to_reset
 from ..typing import DeviceLike, IdsLike, PathLike
@@ -64,11 +62,10 @@ class ArticulationActuators(Attachment):
         effort_mode: str | None = None,
     ):
         articulation = Articulation(paths, simulation)
-        with ReadOnce():
-            found = read_actuators(articulation, allow_unsafe_torch_checkpoints)
-            if not found:
-                _log.warning("%s", without_actuators(articulation))
-            self._build(articulation, found, auto_step_pre_physics, device, effort_mode)
+        found = read_actuators(articulation, allow_unsafe_torch_checkpoints)
+        if not found:
+            _log.warning("%s", without_actuators(articulation))
+        self._build(articulation, found, auto_step_pre_physics, device, effort_mode)
 
     @classmethod
     def from_actuators(
@@ -104,7 +101,8 @@ class ArticulationActuators(Attachment):
             (dof,) = articulation.dof_columns(pair[1])
             if dof in found:
                 raise SimulationError(f"DOF '{pair[1]}' is given two actuators; must be one")
-            found[int(dof)] = _copied(articulation, int(dof), pair[0])
+            with located(f"DOF '{articulation.dof_names[int(dof)]}'"):
+                found[int(dof)] = pair[0].copy()
         made = cls.__new__(cls)
         made._build(articulation, found, auto_step_pre_physics, device, effort_mode)
         return made
@@ -125,7 +123,7 @@ class ArticulationActuators(Attachment):
             for config in found.values():
                 config.effort_mode = effort_mode
         self._make_arrays(articulation)
-        self.configs = {articulation.dof_names[column]: found[column].copy() for column in sorted(found)}
+        self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
         """What each DOF was built from, by name. A change of one has no effect."""
         self._sources: Sources = {}
         self._columns = np.array(sorted(found), dtype=np.int64)
@@ -236,15 +234,16 @@ def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, A
     path = yaml_beside(simulation.source)
     if path is None:
         return {}
-    columns: dict[int, ActuatorConfig] = {}
-    try:
-        everyone = dict.fromkeys(name for other in simulation.robots for name in other.dof_names)
-        for entry, names in match_joints(load_actuators(path, allow_torch), everyone):
-            own = [name for name in names if name in articulation.dof_names]
-            columns |= {int(articulation.dof_columns(name)[0]): entry.actuator_of(name) for name in own}
-    except ActuonError as error:
-        raise RobotFileError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
-    return columns
+    entries = load_actuators(path, allow_torch)
+    everyone = dict.fromkeys(name for other in simulation.robots for name in other.dof_names)
+    with located(path, RobotFileError):
+        matched = match_actuators(entries, everyone)
+    return {
+        int(articulation.dof_columns(name)[0]): actuator
+        for _, own in matched
+        for name, actuator in own.items()
+        if name in articulation.dof_names
+    }
 
 
 def without_actuators(articulation: Articulation) -> str:
@@ -260,7 +259,7 @@ def without_actuators(articulation: Articulation) -> str:
 
 
 def _read_prims(articulation: Articulation, stage: Usd.Stage, allow_torch: bool) -> dict[int, ActuatorConfig]:
-    from ..robot_files.usd.parse import parse_actuators
+    from ..robot_files.usd.read import parse_actuators
 
     robot = articulation.robots[0]
     paths = [path.replace(robot.path, robot.source_path, 1) for path in robot.dof_paths]
@@ -280,11 +279,3 @@ def _read_prims(articulation: Articulation, stage: Usd.Stage, allow_torch: bool)
         owners[column] = parsed.prim_path
         found[column] = parsed.config
     return found
-
-
-def _copied(articulation: Articulation, column: int, config: ActuatorConfig) -> ActuatorConfig:
-    """What a config holds now, checked."""
-    try:
-        return config.copy()
-    except ActuonError as error:
-        raise type(error)(f"DOF '{articulation.dof_names[column]}': {error}") from error

@@ -13,10 +13,10 @@ from typing import Self
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
-from ..actuator_state import ActuatorState
+from ..actuator.actuator import Actuator
+from ..actuator.state import ActuatorState
 from ..errors import ParameterError, SimulationError, listed
-from ..kernel.structure import TANGENT
+from ..kernel.chain import TANGENT
 from ..sim import Articulation, Event, Subscription
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ..actuator import Actuator
-from ..errors import SimulationError
+from ..actuator.actuator import Actuator
 from ..sim import Articulation
+from ..sim.engine_drives import SlopesRefusedError
 from .stability import shares_of
 
 SHARE = 0.5
@@ -49,7 +49,7 @@ def install_with_auto(
     install(given)
     near = np.intersect1d(auto, _near_the_limit(attached.articulation, attached.actuators, given))
     why = {
-        int(column): actuator.why_no_slopes()
+        int(column): actuator.slope_obstacle()
         for actuator in attached.actuators
         for column in actuator.effort_indices.numpy() % attached.articulation.num_dofs
     }
@@ -62,9 +62,7 @@ def install_with_auto(
     attached.close()
     try:
         install(np.union1d(given, further))
-    except SimulationError as error:
-        if not str(error).startswith("effort_mode"):
-            raise
+    except SlopesRefusedError as error:
         _warn(attached, further, str(error))
         install(given)
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
-from ..actuator_state import ActuatorState
+from ..actuator.actuator import Actuator
+from ..actuator.state import ActuatorState
 from ..errors import SimulationError
 from ..sim import Articulation
 

@@ -24,9 +24,8 @@ def check_changed(new: Changed, dt: float | None) -> None:
         ParameterError: One of them is not; says which, and what is.
     """
     for stage, changed in _by_stage(new):
-        assert stage.config is not None
         for name, numbers in changed.items():
-            stage.config.declared()[name].check(f"{type(stage).__name__}.{name}", numbers)
+            stage.declared()[name].check(f"{type(stage).__name__}.{name}", numbers)
         values = stage.arguments() | changed
         stage._check_together(values)
         stage.check_memory(values, dt)

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from ..actuator import Actuator
-from ..actuator_config import ActuatorConfig
+from ..actuator.actuator import Actuator
+from ..actuator.config import ActuatorConfig
 from ..errors import ParameterError, RobotFileError, listed, shown
 from ..files import check_readable
-from ..kernel.structure import SLOPES
-from ..networks.reading import ReadOnce
-from ..robot_files.yaml_files import yaml_beside
+from ..kernel.chain import SLOPES
+from ..robot_files.yaml import yaml_beside
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from ..sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 from ..sim.mujoco.slopes import INTEGRATOR_CHANGED
@@ -177,12 +176,9 @@ def _attached(
     if pairs is not None:
         own = [(config, name) for config, name in pairs if name in robot.dof_names]
         return ArticulationActuators.from_actuators(robot.paths, own, simulation=robot.simulation) if own else None
-    with ReadOnce():
-        if not read_actuators(robot, allow_torch):
-            return None
-        return ArticulationActuators(
-            robot.paths, simulation=robot.simulation, allow_unsafe_torch_checkpoints=allow_torch
-        )
+    if not read_actuators(robot, allow_torch):
+        return None
+    return ArticulationActuators(robot.paths, simulation=robot.simulation, allow_unsafe_torch_checkpoints=allow_torch)
 
 
 def given_actuators(attachment: Attachment) -> list[Actuator]:

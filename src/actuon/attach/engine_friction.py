@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
+from ..actuator.actuator import Actuator
 from ..components.effects.friction import JOINT_LOAD
 from ..sim import Articulation
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..actuator import Actuator
+from ..actuator.actuator import Actuator
 from ..components.component import Component
-from ..components.transmissions.transmission import Transmission
+from ..components.kinds import Transmission
 from ..errors import SimulationError
 from ..sim import Articulation
 

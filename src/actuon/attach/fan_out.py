@@ -9,13 +9,13 @@ from typing import Any, TypeGuard
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
-from ..actuator_config import ActuatorConfig, Part, built
-from ..builder import ActuatorBuilder, config_of_class
+from ..actuator.actuator import Actuator
+from ..actuator.builder import ActuatorBuilder, config_of_class
+from ..actuator.config import ActuatorConfig, Part, built
+from ..actuator.newton_parts import check_lengths
 from ..components.component import Component
 from ..declare.config import Config
-from ..errors import ActuonError
-from ..newton_parts import check_lengths
+from ..errors import located
 from ..sim import Articulation
 from ..sim.robot import Robot
 
@@ -35,7 +35,7 @@ def actuators_of_all(
     count = len(robots)
     as_they_are = []
     for column, config in sorted(configs.items()):
-        try:
+        with located(f"DOF '{articulation.dof_names[column]}'"):
             if all(_is_described(part) for part in config.stages):
                 for rows, own in _fanned_out(config, count):
                     builder.add(own, **_places(robots, rows, column, width))
@@ -52,8 +52,6 @@ def actuators_of_all(
                     **options,
                 )
                 as_they_are.append(actuator)
-        except ActuonError as error:
-            raise type(error)(f"DOF '{articulation.dof_names[column]}': {error}") from error
     return [*builder.finalize(device=device, **options), *as_they_are]
 
 
@@ -68,13 +66,15 @@ def _places(robots: Sequence[Robot], rows: np.ndarray, column: int, width: int) 
 
 
 def _is_described(part: Part) -> bool:
-    """Whether a part is a config, or a component that the values of its config can make again."""
-    return isinstance(part, Config) or _has_config(part)
+    """Whether a part is a config, or a component that its parameters can make again."""
+    return isinstance(part, Config) or _is_declared(part)
 
 
-def _has_config(part: Part) -> TypeGuard[Component]:
-    if not isinstance(part, Component) or part.config is None or part.config.component is None:
+def _is_declared(part: Part) -> TypeGuard[Component]:
+    if not isinstance(part, Component):
         return False
+    if part.config is None or part.config.component is None:
+        return bool(part.declared()) and type(part).__init__ is Component.__init__
     return type(part).__init__ is part.config.component.__init__
 
 
@@ -82,7 +82,7 @@ def _stage(part: Part, count: int) -> Component:
     """A stage for all robots: with values of its own, or the component as it is."""
     if isinstance(part, Config):
         return built(part)
-    if not _has_config(part):
+    if not _is_declared(part):
         check_lengths(part, count)
         return built(part)
     part.check_fits(count)
@@ -98,17 +98,16 @@ def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarr
     if all(isinstance(part, Config) for part in actuator.stages):
         yield np.arange(count), actuator
         return
-    columns = [_configs_of(part, count) if _has_config(part) else [part] * count for part in actuator.stages]
+    columns = [_configs_of(part, count) if _is_declared(part) else [part] * count for part in actuator.stages]
     for i in range(count):
         yield np.array([i]), actuator.with_stages([configs[i] for configs in columns])
 
 
 def _configs_of(part: Component, count: int) -> list[Config]:
     """The config of a component for each robot."""
-    assert part.config is not None
     part.check_fits(count)
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
-    for name, declared in part.config.declared().items():
+    for name, declared in part.declared().items():
         value = part.arguments()[name]
         if value is None:
             continue

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..declare.parameter import Field
+from ..declare.parameters import Field
 from ..errors import ParameterError, RobotFileError, listed, shown
-from ..robot_files.fleet import Fleet, FleetJoint
-from ..robot_files.fleet_files import load_motors
+from ..robot_files.fleet import Fleet, FleetJoint, load_motors
 from ..typing import PathLike
 from .groups.resolution import matching
 
@@ -87,7 +87,7 @@ class FittedMotors:
         return {name: draw_motors(joint, rng, count) for name, joint in self.of.items()}
 
     def written(
-        self, joint: str, values: np.ndarray, declared: Mapping[str, Field], at: Callable[[str], np.ndarray]
+        self, joint: str, values: np.ndarray, declared: Mapping[str, Field[Any]], at: Callable[[str], np.ndarray]
     ) -> dict[str, np.ndarray]:
         """What motors of a joint put into its chain: by path, one number for each, within what is allowed.
 
@@ -166,7 +166,7 @@ def _joints_of(
     return {name: found[name] for name in names if name in found}
 
 
-def _within(values: np.ndarray, declared: Field) -> np.ndarray:
+def _within(values: np.ndarray, declared: Field[Any]) -> np.ndarray:
     """Values at the nearest end of what is allowed, where they are outside of it."""
     low = -np.inf if declared.minimum is None else declared.minimum
     if declared.above is not None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernel.types import CELL
 from ..sim import Articulation
 from ..sim.driver import Motors
 
@@ -37,7 +36,8 @@ class InEngineLoop:
         self._seen = np.zeros((len(articulation), self._arrays.joint_qd.shape[0] // len(articulation)), np.float32)
         robots = len(articulation)
         widths = [actuator.num_actuators // robots for actuator in self._actuators]
-        size = math.lcm(*(CELL // math.gcd(CELL, width) for width in widths))
+        tiles = [actuator.tile_size for actuator in self._actuators]
+        size = math.lcm(*(tile // math.gcd(tile, width) for tile, width in zip(tiles, widths, strict=True)))
         self._group_size = min(size, robots)
         starts = [*range(0, robots, self._group_size), robots]
         self._starts = [tuple(start * width for start in starts) for width in widths]
@@ -74,17 +74,18 @@ class InEngineLoop:
         bounds = owner._bounds
         groups = []
         for actuator, state, starts in zip(self._actuators, self._states, self._starts, strict=True):
-            shards = actuator.shards(self._arrays, self._control, state, dt, starts)
+            shards = actuator.launches(self._arrays, self._control, state, dt, starts)
             if shards is None:
                 return None
             groups.append(shards)
         made = self._made
         if made is not None and made.bounds is bounds and all(a is b for a, b in zip(made.shards, groups, strict=True)):
             return made
-        addresses = [[shard.addresses for shard in shards] for shards in groups]
-        launches = tuple(zip(*addresses, strict=True))
-        if any(launch is None for group in launches for launch in group):
+        calls = [[shard.c_call for shard in shards] for shards in groups]
+        if any(call is None for group in calls for call in group):
             return None
+        addresses = [[(c.function, c.bounds, c.arguments) for c in group if c is not None] for group in calls]
+        launches = tuple(zip(*addresses, strict=True))
         self._made = Motors(
             launches,
             self._group_size,

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
-from ..actuator_state import ActuatorState
+from ..actuator.actuator import Actuator
+from ..actuator.shared_battery import SharedBattery
+from ..actuator.state import ActuatorState
 from ..components.effects.noise import EffectNoise
 from ..components.limits.battery import ClampingBattery
-from ..shared_battery import SharedBattery
 from ..sim import Articulation, Simulation
 
 TRIPPED = "tripped"
@@ -56,7 +56,7 @@ def number_dofs(actuators: Sequence[Actuator], robots: Sequence[np.ndarray], dof
         for stage in actuator.stages:
             if isinstance(stage, EffectNoise):
                 stage.number_dofs(own_dofs)
-            elif STREAM in stage.parameters() and not stage.parameters()[STREAM].numpy().any():
+            elif STREAM in (numbers := stage.numbers()) and not numbers[STREAM].any():
                 setattr(stage, STREAM, own_robots)
 
 

@@ -21,19 +21,19 @@ from typing import Any, TypeVar
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
-from ..actuator_config import ActuatorConfig, Part
-from ..actuator_state import STRUCTURE, VERSION, ActuatorState, check_like, check_structure, read_arrays, write_arrays
-from ..arrays import is_read_only, refuse_autograd
-from ..builder import ActuatorBuilder
+from ..actuator.actuator import Actuator
+from ..actuator.builder import ActuatorBuilder
+from ..actuator.config import EXPLICIT, TANGENT, ActuatorConfig, Part
+from ..actuator.shared_battery import SharedBattery
+from ..actuator.state import STRUCTURE, VERSION, ActuatorState, check_like, check_structure, read_arrays, write_arrays
+from ..actuator.trials import Conditions, at_rest
+from ..arrays import is_read_only, require_detached
 from ..components.component import Component
 from ..components.controllers.pd import PDControlConfig
 from ..components.delay_time import DelayTime
 from ..components.effects.friction import EffectFriction, FrictionEffectConfig
 from ..components.limits.battery import ClampingBattery
-from ..declare.effort_mode import EXPLICIT, TANGENT
 from ..errors import (
-    ActuonError,
     ArrayError,
     ArrayTypeError,
     MissingArrayError,
@@ -42,14 +42,13 @@ from ..errors import (
     StateError,
     StructureError,
     listed,
+    located,
     shown,
 )
 from ..motors.catalogue import CatalogueMotor, find_motor, motor_names
 from ..motors.datasheet import MotorDatasheet
-from ..robot_files.yaml_files import load_actuators, match_joints, yaml_beside
-from ..shared_battery import SharedBattery
+from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim.ids import ids_to_reset
-from ..trials import Conditions, at_rest
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
 from .attachment import signal_attr
 from .changed_parameters import check_changed, write_changed
@@ -177,10 +176,8 @@ class Motors:
                     f"'{EXPLICIT}'"
                 )
             config = _with_inertia(config) if applies_friction else config
-            try:
+            with located(f"joint '{name}'"):
                 builders[_needs_inertia(config)].add(config, np.arange(self.num_envs) * self._shape[1] + column)
-            except ActuonError as error:
-                raise type(error)(f"joint '{name}': {error}") from error
         options: dict[str, Any] = {"control_computed_output_attr": _COMPUTED, "control_signal_attrs": signal_attr}
         built = {
             in_simulator: builder.finalize(self._device, accumulate=False, in_engine=in_simulator, **options)
@@ -338,7 +335,7 @@ class Motors:
         else:
             if type(value) is not np.ndarray:
                 label = _LABELS.get(name, name)
-                refuse_autograd(value, label)
+                require_detached(value, label)
                 if not _is_tensor(value):
                     value = _to_numpy(value, label)
                 elif self._device.is_cpu:
@@ -383,7 +380,7 @@ class Motors:
         if tuple(out.shape) not in self._shapes:
             allowed = " or ".join(map(str, self._shapes))
             raise ArrayError(f"out: got shape {tuple(out.shape)}; must be {allowed}, for {self._describe()}")
-        refuse_autograd(out, "out")
+        require_detached(out, "out")
         if _is_tensor(out):
             is_float, is_writable = out.is_floating_point(), _is_spread_out(out)
         elif type(out) is np.ndarray:
@@ -439,9 +436,9 @@ class Motors:
     def _contents(self) -> dict[str, np.ndarray]:
         """Memory and parameters, and a description of the motors, as arrays by name."""
         contents = {STRUCTURE: np.array(self._structure())}
-        contents |= {key: stage.parameters()[name].numpy() for key, (stage, name) in self._parameters().items()}
+        contents |= {key: stage.numbers()[name] for key, (stage, name) in self._parameters().items()}
         for prefix, state in self._stateful():
-            contents |= {f"{prefix}{key}": array for key, array in state.contents(prefix[:-1]).items()}
+            contents |= {f"{prefix}{key}": array for key, array in state.saved(prefix[:-1]).items()}
         return contents
 
     def load(self, path: PathLike) -> None:
@@ -465,19 +462,16 @@ class Motors:
             if key.startswith(_PARAMETERS) and key not in parameters:
                 raise StateError(f"{where}: '{key}' is a parameter that these motors leave out; give it a value first")
         for key, (stage, name) in parameters.items():
-            check_like(where, key, contents.get(key), stage.parameters()[name].numpy())
+            check_like(where, key, contents.get(key), stage.numbers()[name])
             changed[id(stage), name] = stage, contents[key]
-        try:
+        with located(where, StateError):
             check_changed(changed, self._dt)
-        except ParameterError as error:
-            raise StateError(f"{where}: {error}") from error
         parts = []
         for prefix, state in self._stateful():
             own = {key.removeprefix(prefix): array for key, array in contents.items() if key.startswith(prefix)}
-            parts.append((state, state.upgraded(own, version)))
-            state.check(f"{where}: {prefix}", parts[-1][1])
+            parts.append((state, state.checked(f"{where}: {prefix}", own, version)))
         for stage, name in parameters.values():  # draws start from what the motors were built with
-            self._baseline.setdefault((id(stage), name), stage.parameters()[name].numpy().copy())
+            self._baseline.setdefault((id(stage), name), stage.numbers()[name])
         write_changed(changed)
         self._parameters_changed()
         for state, own in parts:
@@ -523,7 +517,8 @@ class Motors:
             f"{_PARAMETERS}actuators[{i}]/{position}.{name}": (stage, name)
             for i, actuator in enumerate(self.actuators)
             for position, stage in enumerate(actuator.stages)
-            for name in (stage.parameters() if stage.config is not None else ())
+            for name in stage.numbers()
+            if name in stage.declared()
         }
 
     def randomize(
@@ -634,8 +629,9 @@ class Motors:
             for stage in actuator.stages:
                 if isinstance(stage, DelayTime):
                     shortest = max(shortest, stage.shortest_step)
-                if getattr(stage, "sample_dt", None):
-                    trained_at = stage.sample_dt / actuator.control_every
+                sample_dt: float | None = getattr(stage, "sample_dt", None)
+                if sample_dt:
+                    trained_at = sample_dt / actuator.control_every
         return max(shortest, trained_at if self._dt is None else self._dt)
 
     @property
@@ -757,7 +753,7 @@ def _read(path: Path, names: list[str], allow_torch: bool) -> tuple[dict[str, Ac
     """The actuators of a file, by joint, and all names and regular expressions in it."""
     suffix = path.suffix.lower()
     if suffix in _USD:
-        from ..robot_files.usd.parse import export_actuators
+        from ..robot_files.usd.read import export_actuators
 
         entries = export_actuators(path, allow_torch)
     else:
@@ -769,11 +765,9 @@ def _read(path: Path, names: list[str], allow_torch: bool) -> tuple[dict[str, Ac
                 f"{path}: has no actuon.yaml beside it; write one with 'actuon init', or pass its path"
             )
         entries = load_actuators(beside, allow_torch)
-    try:
-        matched = match_joints(entries, names, partial=True)
-    except ActuonError as error:
-        raise RobotFileError(f"{path}: {error}") from error
-    found = {name: entry.actuator_of(name) for entry, own in matched for name in own}
+    with located(path, RobotFileError):
+        matched = match_actuators(entries, names, partial=True)
+    found = {name: actuator for _, own in matched for name, actuator in own.items()}
     return found, [pattern for entry in entries for pattern in entry.joints]
 
 

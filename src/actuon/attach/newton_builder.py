@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
-from ..actuator_config import ActuatorConfig
-from ..builder import ActuatorBuilder, config_of_classes
-from ..components.controllers.controller import Controller
-from ..declare.effort_mode import EXPLICIT, TANGENT
+from ..actuator.builder import ActuatorBuilder, config_of_classes
+from ..actuator.config import EXPLICIT, TANGENT, ActuatorConfig
+from ..components.kinds import Controller
 from ..errors import MissingExtraError, ParameterError, RobotFileError, StructureError
-from ..networks.reading import ReadOnce
-from ..robot_files.actuator_parsed import ActuatorParsed
+from ..robot_files.parsed import ActuatorParsed
 from ..sim.newton.reading import usd_dofs
 from ..typing import DeviceLike, PathLike
 
@@ -91,7 +89,7 @@ class ModelBuilder(newton.ModelBuilder):
     def add_usd(self, source: PathLike | Usd.Stage, **options: Any) -> dict[str, Any]:
         """As Newton's, but actuators are read by Actuon: all targets of a prim, and the schema's defaults."""
         from ..robot_files.usd.attributes import ACTUATOR
-        from ..robot_files.usd.parse import parse_actuators
+        from ..robot_files.usd.read import parse_actuators
         from ..robot_files.usd.stage import everything_below, open_stage
 
         stage = open_stage(source) if isinstance(source, (str, os.PathLike)) else source
@@ -101,9 +99,7 @@ class ModelBuilder(newton.ModelBuilder):
         prims = [str(prim.GetPath()) for prim in everything_below(root) if prim.GetTypeName() == ACTUATOR]
         ignored = options.pop("ignore_paths", None) or []
         # Read first: a bad actuator must not leave half a robot in the builder.
-        networks = ReadOnce()
-        with networks:
-            actuators = parse_actuators(root, options.pop("allow_unsafe_torch_checkpoints", False))
+        actuators = parse_actuators(root, options.pop("allow_unsafe_torch_checkpoints", False))
         actuators = [
             parsed
             for parsed in actuators
@@ -112,17 +108,14 @@ class ModelBuilder(newton.ModelBuilder):
         result: dict[str, Any] = super().add_usd(stage, ignore_paths=[*ignored, *prims], **options)
         joints = dict.fromkeys(result["path_joint_map"].values())
         dofs = {dof.path: dof for joint in joints for dof in usd_dofs(newton, self, joint)}
-        with networks:
-            for parsed in actuators:
-                dof = dofs.get(parsed.target_path)
-                if dof is None:
-                    raise RobotFileError(
-                        f"{parsed.prim_path}: its target '{parsed.target_path}' {self._why_not(parsed, result)}"
-                    )
-                index, pos_index = (
-                    starts[dof.joint] + dof.axis for starts in (self.joint_qd_start, self.joint_q_start)
+        for parsed in actuators:
+            dof = dofs.get(parsed.target_path)
+            if dof is None:
+                raise RobotFileError(
+                    f"{parsed.prim_path}: its target '{parsed.target_path}' {self._why_not(parsed, result)}"
                 )
-                self.add(parsed.config, index, pos_index)
+            index, pos_index = (starts[dof.joint] + dof.axis for starts in (self.joint_qd_start, self.joint_q_start))
+            self.add(parsed.config, index, pos_index)
         return result | {"actuator_count": len(actuators)}
 
     @staticmethod
@@ -144,11 +137,10 @@ class ModelBuilder(newton.ModelBuilder):
         finally:
             self.actuator_entries = everything
         builder = ActuatorBuilder()
-        for (stages, control_every), at in _by_config(ours).items():
+        for config, at in _by_config(ours):
             index, pos_index = np.array(at).T
             if index.max() >= model.joint_dof_count or pos_index.max() >= model.joint_coord_count:
                 raise ParameterError(f"DOF {index.max()}: the model has {model.joint_dof_count} DOFs")
-            config = ActuatorConfig(stages=stages, control_every=control_every)
             builder.add(config, index, pos_index=pos_index)
         actuators = builder.finalize(device=model.device, requires_grad=requires_grad)
         model.actuators = [*model.actuators, *actuators]
@@ -172,11 +164,12 @@ class _Described(Controller):
         return dict(args)
 
 
-def _by_config(entries: list[Any]) -> dict[tuple[tuple[Any, ...], int], list[tuple[int, int]]]:
-    """By the stages of an actuator and its ``control_every``, the (DOF, coordinate) of all joints that have it."""
-    found: dict[tuple[tuple[Any, ...], int], list[tuple[int, int]]] = {}
+def _by_config(entries: list[Any]) -> Iterable[tuple[ActuatorConfig, list[tuple[int, int]]]]:
+    """Return each actuator once, with the (DOF, coordinate) of all joints that have it."""
+    found: dict[Hashable, tuple[ActuatorConfig, list[tuple[int, int]]]] = {}
     for entry in entries:
         for arguments, *at in zip(entry.drive_args, entry.indices, entry.pos_indices, strict=True):
             config = arguments["config"]
-            found.setdefault((tuple(config.stages), config.control_every), []).append((at[0], at[1]))
-    return found
+            _, joints = found.setdefault((config.frozen_stages(), config.control_every), (config, []))
+            joints.append((at[0], at[1]))
+    return found.values()

@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..actuator import Actuator
+from ..actuator.actuator import Actuator
 from ..components.component import Component
 from ..components.delay import Delay
 from ..components.delay_time import DelayTime
-from ..errors import ParameterError, shown
-from ..robot_files.parameter_paths import Place, place_in
+from ..errors import ParameterError, located, shown
+from ..robot_files.paths import Place, place_in
 from ..typing import PathLike
 from .changed_parameters import check_changed, write_changed
 from .fitted_motors import DrawnMotors, FittedMotors
@@ -68,10 +68,8 @@ def randomize_from_fit(
     new: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
     for name, (_, values) in drawn.items():
         for chain in _chains(dof_names, actuators, name, rows):
-            try:
+            with located(f"'{path}': joint '{fitted.of[name].name}'", ParameterError):
                 _prepare(chain, fitted, name, values, dt, new)
-            except ParameterError as error:
-                raise ParameterError(f"'{path}': joint '{fitted.of[name].name}': {error}") from error
     check_changed(new, dt)
     write_changed(new)
     told = fitted.drawn(rows, {name: motors for name, (motors, _) in drawn.items()})
@@ -123,7 +121,7 @@ def randomize_parameters(
                     continue
                 found = True
                 stage = chain.stage(place)
-                held = stage.parameters()[place.name].numpy()
+                held = stage.numbers()[place.name]
                 first = baseline.setdefault((id(stage), place.name), held.copy())
                 values = new.setdefault((id(stage), place.name), (stage, held.copy()))[1]
                 numbers = distribution.apply(first[chain.at], drawn[chain.rows, column])
@@ -169,15 +167,15 @@ def _prepare(
 
     def held(path: str) -> np.ndarray:
         place = place_in(stages, path)
-        array = chain.stage(place).parameters().get(place.name)
-        return np.zeros(len(chain.at)) if array is None else array.numpy()[chain.at]
+        values = chain.stage(place).numbers().get(place.name)
+        return np.zeros(len(chain.at)) if values is None else values[chain.at]
 
     declared = {path: place.declared for path, place in places.items()}
     for path, numbers in fitted.written(name, values[chain.rows], declared, held).items():
         stage = chain.stage(places[path])
         key = id(stage), places[path].name
         if key not in new:
-            new[key] = stage, stage.parameters()[places[path].name].numpy().copy()
+            new[key] = stage, stage.numbers()[places[path].name]
         most = _room(stage, places[path].name, dt)
         new[key][1][chain.at] = numbers if most is None else fitted.clip(path, numbers, most[chain.at])
 
@@ -186,7 +184,7 @@ def _place(chain: _Chain, path: str) -> Place:
     place = place_in(chain.actuator.stages, path)
     if place.declared.shared:
         raise ParameterError(f"{path}: all joints of an actuator share it, so that it cannot be drawn for each")
-    if place.name not in chain.stage(place).parameters():
+    if place.name not in chain.stage(place).numbers():
         raise ParameterError(f"{path}: the actuator leaves it out; give it a value, such as 0, and attach it again")
     return place
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
-from ..actuator_state import STRUCTURE, ActuatorState, check_like, check_structure, read_arrays, write_arrays
+from ..actuator.actuator import Actuator
+from ..actuator.state import STRUCTURE, ActuatorState, check_like, check_structure, read_arrays, write_arrays
 from ..components.component import Component
-from ..components.state import check_finite
-from ..declare.parameter import Field
-from ..errors import ParameterError, SimulationError, StateError
+from ..declare.parameters import Field
+from ..errors import SimulationError, StateError, located
+from ..kernel.state import check_finite
 from ..sim import Articulation
 from ..typing import PathLike
 from .changed_parameters import Changed, check_changed
@@ -69,9 +69,9 @@ class Remembering(abc.ABC):
         self._check_open()
         contents = {STRUCTURE: np.array(self._structure()), **self._kept()}
         contents |= {key: values for key, (_, values) in self._own_parameters().items()}
-        contents |= {key: stage.parameters()[name].numpy() for key, stage, name in self._stage_parameters()}
+        contents |= {key: stage.numbers()[name] for key, stage, name in self._stage_parameters()}
         for name, state in self._named_states().items():
-            contents |= {f"{name}/{key}": array for key, array in state.contents(name).items()}
+            contents |= {f"{name}/{key}": array for key, array in state.saved(name).items()}
         write_arrays(path, contents)
 
     def load_state(self, path: PathLike) -> None:
@@ -93,8 +93,7 @@ class Remembering(abc.ABC):
         for name, state in self._named_states().items():
             prefix = f"{name}/"
             own = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
-            parts[name] = state.upgraded(own, version)
-            state.check(f"{where}: {name}", parts[name])
+            parts[name] = state.checked(f"{where}: {name}", own, version)
         own, changed = self._checked_parameters(where, contents)
         self.articulation.simulation.start()
         self._take_kept(where, contents)
@@ -103,7 +102,7 @@ class Remembering(abc.ABC):
             state.take(parts[name])
         self._batteries.lead(self._states)
 
-    def _own_parameters(self) -> dict[str, tuple[Field, np.ndarray]]:
+    def _own_parameters(self) -> dict[str, tuple[Field[Any], np.ndarray]]:
         """Parameters beside those of stages, by their name in a file: how they are declared, and values."""
         return {}
 
@@ -111,8 +110,9 @@ class Remembering(abc.ABC):
         """Parameters of stages: what they are called in a file, the stage, and their name there."""
         for actuator_name, actuator in zip(self._actuator_names(), self.actuators, strict=True):
             for position, stage in enumerate(actuator.stages):
-                for name in stage.parameters() if stage.config is not None else ():
-                    yield f"{PARAMETERS}/{actuator_name}/{position}.{name}", stage, name
+                for name in stage.numbers():
+                    if name in stage.declared():
+                        yield f"{PARAMETERS}/{actuator_name}/{position}.{name}", stage, name
 
     def _checked_parameters(
         self, where: str, contents: Mapping[str, np.ndarray]
@@ -129,18 +129,16 @@ class Remembering(abc.ABC):
         own = self._own_parameters()
         places = {key: (stage, name) for key, stage, name in self._stage_parameters()}
         like = {key: values for key, (_, values) in own.items()}
-        like |= {key: stage.parameters()[name].numpy() for key, (stage, name) in places.items()}
+        like |= {key: stage.numbers()[name] for key, (stage, name) in places.items()}
         for key, values in like.items():
             check_like(where, key, contents.get(key), values)
         for key in sorted(found - like.keys()):
             raise StateError(f"{where}: '{key}' is a parameter that these actuators leave out; give it a value first")
         changed = {(id(stage), name): (stage, contents[key]) for key, (stage, name) in places.items()}
-        try:
+        with located(where, StateError):
             for key, (declared, _) in own.items():
                 declared.check(key.removeprefix(f"{PARAMETERS}/"), contents[key])
             check_changed(changed, self.articulation.simulation.dt)
-        except ParameterError as error:
-            raise StateError(f"{where}: {error}") from error
         in_memory: dict[int, str] = {}
         for key, values in like.items():
             same = in_memory.setdefault(values.ctypes.data, key) if values.size else key

@@ -19,22 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..actuator import Actuator
+from ..actuator.actuator import Actuator
 from ..errors import StateError
 from ..sim import Articulation
 from ..sim.step_map import StepMap, StepMaps
 from .chain_response import ChainResponse, measure
 from .engine_friction import solves_friction
-from .swing_modes import (
-    Modes,
-    Taken,
-    armature_to_add,
-    delay_margins,
-    largest_factors,
-    lateness,
-    loop_of,
-    modes_of,
-)
+from .swing_modes import Modes, Taken, armature_to_add, delay_margins, largest_factors, lateness, loop_of, modes_of
 
 POSES = 48
 """How many poses are looked at beside the present one."""

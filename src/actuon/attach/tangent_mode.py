@@ -11,15 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import warp as wp
 
-from ..actuator import Actuator
-from ..actuator_config import Part, built
-from ..actuator_state import ActuatorState
-from ..declare.effort_mode import EXPLICIT, TANGENT
+from ..actuator.actuator import Actuator
+from ..actuator.config import EXPLICIT, TANGENT, Part, built
+from ..actuator.implicit_step import slope_obstacle
+from ..actuator.state import ActuatorState
 from ..errors import ActuonError, StructureError
-from ..kernel.structure import BOUNDS, SLOPES
+from ..kernel.chain import BOUNDS, SLOPES
 from ..sim import Articulation
 from ..sim.engine_drives import Ending, Tangent
-from ..tangent import why_no_slopes
 from .stability import shares_of
 
 COMPUTED = "computed"
@@ -35,7 +34,7 @@ def check_slopes(where: str, stages: Sequence[Part]) -> None:
     Raises:
         StructureError: It has none; says ``where``, and why.
     """
-    why = why_no_slopes([built(part) for part in stages], requires_grad=False)
+    why = slope_obstacle([built(part) for part in stages], requires_grad=False)
     if why:
         raise StructureError(
             f"{where}: effort_mode '{TANGENT}' needs slopes of the effort, but {why}; use '{EXPLICIT}'"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..actuator import Actuator
-from ..kernel.structure import CLIPPED, LIMITED_BY
+from ..actuator.actuator import Actuator
+from ..kernel.chain import CLIPPED, LIMITED_BY
 
 ENGINE = "engine"
 """What limited an effort where the limit is that of the joint in the engine."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..actuator import Actuator
-from ..actuator_config import ActuatorConfig
-from ..robot_files.parameter_paths import config_class, place_in, stage_names
+from ..actuator.actuator import Actuator
+from ..actuator.config import ActuatorConfig
+from ..robot_files.paths import place_in, stage_names
 from ..sim import Articulation
 from .fitted_motors import DrawnMotors
 from .groups.resolution import aligned, shown_number
@@ -48,14 +48,13 @@ def _rows(
 ) -> list[Sequence[str]]:
     rows: list[Sequence[str]] = []
     for i, (names, stage) in enumerate(zip(stage_names(actuator.stages), actuator.stages, strict=True)):
-        kind = config_class(stage)
-        declared = {} if kind is None else kind.declared()
-        for name, array in stage.parameters().items():
+        declared = stage.declared()
+        for name, values in stage.numbers().items():
             if name in declared and not declared[name].shared:
                 given = getattr(config.stages[i], name, None)
                 told = float(given) if isinstance(given, (int, float)) else None
                 source = sources.get((joint, i, name), "config")
-                numbers = shown_number(told), shown_number(float(array.numpy()[at]))
+                numbers = shown_number(told), shown_number(float(values[at]))
                 label = names[-1] if names else type(stage).__name__
                 rows.append((joint, f"{label}.{name}", *numbers, declared[name].unit, source))
     return rows

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..errors import ActuonError
 from ..fit.logs import Log
 from .replay import GENERATIONS, Fitted, Replayed, fit_log, load_log, replay_log

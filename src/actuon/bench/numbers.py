@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..actuator_config import ActuatorConfig, part_kind
+from ..actuator.config import ActuatorConfig, part_kind
 from ..declare.config import Config
-from ..declare.parameter import Field, unit_at_joint
+from ..declare.parameters import Field, unit_at_joint
 from ..declare.registry import by_config
 
 _STEPS = 200
@@ -27,7 +27,7 @@ class Number:
     stage_name: str
     """What files call the stage, such as ``"dc_motor"``."""
     name: str
-    declared: Field
+    declared: Field[Any]
     value: Any
     slides: bool = False
     """Whether the joint slides, so that units are those of forces and lengths."""

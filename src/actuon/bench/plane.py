@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..trials import Envelope
+from ..actuator.trials import Envelope
 from .svg import BLUE, GREY, ORANGE, RED, Canvas, Line
 
 _OUTSIDE = 1.25

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..errors import LogError, ParameterError
 from ..fit.fitting import fit_models
 from ..fit.logs import Log, read_log
@@ -23,7 +23,7 @@ from ..fit.plants.plant import Plant
 from ..fit.plants.robot import RobotPlant
 from ..fit.result import FitResult
 from ..fit.search import SearchOptions
-from ..robot_files.parameter_paths import stage_names
+from ..robot_files.paths import stage_names
 from .drive import Command
 from .numbers import numbers_of
 from .source import USD_FORMATS, Source

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..errors import MissingExtraError
 from ..files import replacing
 from .numbers import numbers_of

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..actuator import Actuator
-from ..actuator_config import ActuatorConfig
+from ..actuator.actuator import Actuator
+from ..actuator.config import ActuatorConfig
 from ..attach.articulation_actuators import ArticulationActuators
 from ..attach.telemetry import Telemetry
 from ..components.component import Component

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..errors import RobotFileError
-from ..robot_files.yaml_files import ActuatorEntry, save_actuators
+from ..robot_files.yaml import ActuatorEntry, save_actuators
 from .source import USD_FORMATS, Source
 
 YAML_FORMATS = (".yaml", ".yml")
@@ -66,6 +66,6 @@ def save_usd(path: Path, source: Source, configs: Mapping[str, ActuatorConfig]) 
     robot = usd_of(source)
     if robot is None:
         raise RobotFileError(f"{source.title} has no USD file: save the values as YAML")
-    from ..robot_files.usd.transfer import author_file
+    from ..robot_files.usd.author import author_file
 
     author_file(robot, entries_of(configs), path, overwrite_existing=True)

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..attach.recorder import FORMATS, Recorder
 from ..errors import ActuonError, SimulationError
 from ..files import check_folder

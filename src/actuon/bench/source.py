@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
+from ..actuator.trials import Conditions, at_rest
 from ..attach.articulation_actuators import read_actuators, without_actuators
 from ..attach.motors import actuator_with
 from ..components.controllers.pd import PDControlConfig
 from ..errors import ActuonError, MissingExtraError, RobotFileError, listed
 from ..files import check_readable
 from ..motors.catalogue import find_motor, motor_names
-from ..networks.reading import ReadOnce
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from ..sim.mujoco.load import FORMATS as MUJOCO_FORMATS
-from ..trials import Conditions, at_rest
 from ..typing import PathLike
 
 USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
@@ -60,8 +59,7 @@ class Source:
         """
         if self.path is None:
             return {articulation.dof_names[0]: motor_actuator(self.motor)}
-        with ReadOnce():
-            found = read_actuators(articulation, self.allow_torch)
+        found = read_actuators(articulation, self.allow_torch)
         if not found:
             raise RobotFileError(without_actuators(articulation))
         return {articulation.dof_names[column]: found[column] for column in sorted(found)}

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
+from ..actuator.trials import Envelope, envelope, is_coupled, speed_range
 from ..attach.checking import stability_on
 from ..errors import ActuonError
-from ..trials import Envelope, envelope, is_coupled, speed_range
 from .robot import BenchRobot
 from .source import Source
 from .worker import Tell, Worker

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From logs of real joints and robots to actuators that predict them."""
 
-from ..robot_files.fleet import Fleet as Fleet, FleetJoint as FleetJoint, FleetParameter as FleetParameter
-from ..robot_files.fleet_files import load_fleet as load_fleet, save_fleet as save_fleet
+from ..robot_files.fleet import (
+    Fleet as Fleet,
+    FleetJoint as FleetJoint,
+    FleetParameter as FleetParameter,
+    load_fleet as load_fleet,
+    save_fleet as save_fleet,
+)
 from .applying import Applied as Applied, apply as apply
 from .fleet_fitting import fit_fleet as fit_fleet
 from .front import fit_logs as fit_logs

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..actuator_config import Part
+from ..actuator.config import Part
 from ..components.controllers.servo_pwm import ServoPWMControlConfig
 from ..components.effects.friction import FrictionEffectConfig
 from ..components.limits.battery import BatteryClampingConfig

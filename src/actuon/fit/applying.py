@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..bounded_yaml import read_yaml
 from ..errors import RobotFileError, shown
+from ..files import read_yaml
 from ..patterns import compile_pattern
-from ..robot_files.yaml_files import FIT, ActuatorEntry, load_actuators, match_joints
+from ..robot_files.yaml import FIT, ActuatorEntry, load_actuators, match_actuators
 from ..typing import PathLike
 from .models import Model
 from .network_replay import OUTSIDE, outside_of, residuals_of
@@ -114,7 +114,8 @@ def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoi
         chains = {joints[0]: (entries[0], entries[0].actuator)}
     else:
         wanted = [_only(entry, joints) for entry in entries]
-        chains = {j: (e, e.actuator_of(j)) for e, own in match_joints([w for w in wanted if w], joints) for j in own}
+        matched = match_actuators([entry for entry in wanted if entry], joints)
+        chains = {joint: (entry, actuator) for entry, own in matched for joint, actuator in own.items()}
     missing = [joint for joint in joints if joint not in chains]
     if missing:
         raise RobotFileError(f"'{path}': has no actuator for the joint '{missing[0]}' of the logs")

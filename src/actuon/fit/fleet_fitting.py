@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LogError, ParameterError
-from ..robot_files.fleet import FEWEST, Fleet
-from ..robot_files.fleet_files import save_fleet
+from ..robot_files.fleet import FEWEST, Fleet, save_fleet
 from ..typing import PathLike
 from .fleet import fleet_of
 from .front import fit_logs

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..declare.config import Config
-from ..declare.parameter import param
+from ..declare.parameters import param
 
 LINK = "link"
 """The place of these parameters in a path."""
 
 
-@dataclass(frozen=True)
 class LinkConfig(Config):
     """The body that a joint moves, in its own frame. What is left out is as in the robot's file."""
 

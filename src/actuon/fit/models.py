@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..errors import ParameterError, listed
 from .link import is_of_link
 from .parameters import LINEAR, LOG, Parameter, place_of, value_at, with_values

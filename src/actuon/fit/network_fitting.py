@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..components.controllers.neural import NeuralControlConfig
 from ..components.effects.friction import FrictionEffectConfig
 from ..components.sensors.encoder import EncoderSensorConfig
 from ..components.transmissions.gear import GearTransmissionConfig
 from ..errors import ParameterError
 from ..networks.files import save_network
-from ..robot_files.yaml_files import ActuatorEntry, save_actuators
+from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
 from .applying import Applied, apply_models
 from .jobs import Here, Titled, Workers

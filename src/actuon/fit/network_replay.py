@@ -13,8 +13,8 @@ import numpy as np
 from ..components.controllers.neural import NeuralControlConfig
 from ..declare.config import Config
 from ..networks.files import load_metadata
-from ..networks.metadata import RANGE
-from ..robot_files.yaml_files import load_actuators
+from ..networks.inputs import RANGE
+from ..robot_files.yaml import load_actuators
 from ..typing import PathLike
 from .logs import JointLog
 from .models import Model

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..bounded_yaml import read_yaml
 from ..errors import ParameterError, RobotFileError
-from ..robot_files.yaml_files import FIT
+from ..files import read_yaml
+from ..robot_files.yaml import FIT
 from ..typing import PathLike
 from .applying import models_of
 from .excitation import Limits

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..errors import ParameterError, listed
 from ..robot_files.fleet import LINEAR as LINEAR, LOG as LOG
-from ..robot_files.parameter_paths import Place, place_in
+from ..robot_files.paths import Place, place_in
 from .link import LINK, LinkConfig
 
 ON_LINK = -1

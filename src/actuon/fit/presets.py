@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..components.controllers.pd import PDControlConfig
 from ..components.controllers.servo_pwm import ServoPWMControlConfig
 from ..components.delay_time import InterpolatedDelayConfig
@@ -143,7 +143,7 @@ def _preset(name: str, bench: Bench) -> Model:
         controller,
         delay=InterpolatedDelayConfig(0.0),
         transmission=GearTransmissionConfig(1.0, reflected_inertia=armature.start or 0.0),
-        effects=[FrictionEffectConfig(**rubbing)] if rubbing else [],  # type: ignore[arg-type]
+        effects=[FrictionEffectConfig(**rubbing)] if rubbing else [],
         sensors=[EncoderSensorConfig()],
     )
     free = (
@@ -182,7 +182,7 @@ def _servo(bench: Bench) -> tuple[ServoPWMControlConfig, tuple[Parameter, ...]]:
     resistance = Parameter("controller.resistance", 0.02 * stall, 20.0 * stall, 0.7 * stall, LOG)
     logged = duty_gain(bench.logs, bench.joint, bench.setting_of_gain)
     kp = 0.5 / bench.error if logged is None else logged * bench.gain
-    config = ServoPWMControlConfig(kp, kt.start, resistance.start, voltage)  # type: ignore[arg-type]
+    config = ServoPWMControlConfig(kp, kt.start, resistance.start, voltage)
     unknown = () if logged is not None else (Parameter("controller.kp", 0.01 * kp, 100.0 * kp, kp, LOG),)
     return config, (*unknown, kt, resistance)
 

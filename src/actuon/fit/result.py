@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..files import replacing
-from ..robot_files.fleet_files import FOUND, found_as_plain
-from ..robot_files.yaml_files import ActuatorEntry, save_actuators
+from ..robot_files.fleet import FOUND, found_as_plain
+from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
 from .fleet import joint_of
 from .local import CONFIDENCE

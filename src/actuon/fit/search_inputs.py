@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..actuator_config import Part, part_kind
+from ..actuator.config import Part, part_kind
 from ..components.component import Component
 from ..components.controllers.neural import NeuralControlConfig
 from ..declare.config import Config
-from ..robot_files.parameter_paths import stage_names
+from ..robot_files.paths import stage_names
 from .logs import Log
 from .models import Model
 

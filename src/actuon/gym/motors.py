@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from .. import assets
-from ..actuator_config import ActuatorConfig
+from ..actuator.config import ActuatorConfig
 from ..errors import ParameterError, RobotFileError, listed, shown
 from ..motors.catalogue import find_motor, motor_names
-from ..robot_files.yaml_files import load_actuators, match_joints
+from ..robot_files.yaml import load_actuators, match_actuators
 
 MotorsLike: TypeAlias = str | Path | ActuatorConfig
 
@@ -61,7 +61,7 @@ _ALLOWED = (
 
 def _from_file(path: Path, joints: Sequence[str]) -> list[tuple[ActuatorConfig, str]]:
     found = {
-        name: entry.actuator_of(name) for entry, names in match_joints(load_actuators(path), joints) for name in names
+        name: actuator for _, own in match_actuators(load_actuators(path), joints) for name, actuator in own.items()
     }
     missing = [joint for joint in joints if joint not in found]
     if missing:

@@ -13,6 +13,11 @@ import warp as wp
 from ..errors import SimulationError
 from .step_map import StepMaps
 
+
+class SlopesRefusedError(SimulationError):
+    """An engine does not take in slopes of efforts."""
+
+
 CORRECTIONS = 6
 """How often a step is taken again at most: efforts of other DOFs may end beyond their limits then."""
 
@@ -135,9 +140,9 @@ class EngineDrives:
             What ends that, and gives back what was changed for it.
 
         Raises:
-            SimulationError: The engine takes in none.
+            SlopesRefusedError: The engine takes in none.
         """
-        raise SimulationError(f"effort_mode: {type(self).__name__} takes in no slopes of efforts; use 'explicit'")
+        raise SlopesRefusedError(f"effort_mode: {type(self).__name__} takes in no slopes of efforts; use 'explicit'")
 
     def hold_tangent(
         self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent, ending: Ending | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 from actuon.attach.checking import CheckResult, check, robot_file
 from actuon.errors import ActuonError, RobotFileError
 from actuon.robot_files.usd.report import Report
-from actuon.robot_files.yaml_files import match_joints
+from actuon.robot_files.yaml import match_actuators
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 from actuon.sim.mujoco.warnings import without_prints_of_mujoco
 from actuon.sim.newton.adjoints import leave_out_adjoints
@@ -50,7 +50,8 @@ def look_at_stability(
         if path.suffix.lower() not in YAML and not any(joint.actuators for joint in report.joints):  # type: ignore[union-attr]
             found = actuators_of(path, root, allow_torch)
             names = [joint.name for joint in found.joints]
-            own = [(entry.actuator, name) for entry, matched in match_joints(found.entries, names) for name in matched]
+            matched = match_actuators(found.entries, names)
+            own = [(actuator, name) for _, joints in matched for name, actuator in joints.items()]
     except RobotFileError as error:
         return Stability(None, [], [*notes, f"stability is not looked at: {error}"])
     try:

@@ -238,7 +238,7 @@ def plot(
 
     Everything is measured on the chain of each actuator, at a joint with a load of its own.
     """
-    from actuon.trials import Conditions
+    from actuon.actuator.trials import Conditions
 
     from .pictures import save_pictures
     from .plots import FORMATS
@@ -296,8 +296,8 @@ def author(
 
     In the robot's own folder the output is a copy of its file, in another one a layer over it.
     """
+    from actuon.robot_files.usd.author import author_file
     from actuon.robot_files.usd.stage import default_root
-    from actuon.robot_files.usd.transfer import author_file
 
     from .robot_report import actuators_of, open_usd
 

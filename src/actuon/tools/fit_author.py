@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from actuon.actuator_config import ActuatorConfig
+from actuon.actuator.config import ActuatorConfig
 from actuon.components.controllers.pd import PDControlConfig
-from actuon.errors import RobotFileError, listed
-from actuon.robot_files.yaml_files import ActuatorEntry
+from actuon.errors import RobotFileError, listed, located
+from actuon.robot_files.yaml import ActuatorEntry
 
 _WRITABLE = (".usda", ".usd", ".usdc")
 
@@ -43,18 +43,16 @@ def check_robot(robot: Path, joints: Sequence[str], force: bool) -> None:
     stage.SetEditTarget(Usd.EditTarget(stage.GetSessionLayer()))
     trial = ActuatorConfig(PDControlConfig(1.0, 0.0))
     entries = [ActuatorEntry(joint, (joint,), trial) for joint in joints]
-    try:
+    with located(f"--author: '{robot}'", RobotFileError):
         written = {
             str(prim.GetPath()) for prim in author_actuators(root, entries, overwrite_existing=force, stage=stage)
         }
-    except RobotFileError as error:
-        raise RobotFileError(f"--author: '{robot}': {error}") from error
     _check_alone(robot, {known[joint] for joint in joints}, written)
 
 
 def _check_alone(robot: Path, joints: set[str], written: set[str]) -> None:
     """Refuse joints that another actuator of the robot drives already."""
-    from actuon.robot_files.usd.parse import parse_actuators
+    from actuon.robot_files.usd.read import parse_actuators
 
     for actuator in parse_actuators(robot):
         if actuator.prim_path not in written and actuator.target_path in joints:
@@ -65,6 +63,6 @@ def _check_alone(robot: Path, joints: set[str], written: set[str]) -> None:
 
 def write_robot(robot: Path, entries: Sequence[ActuatorEntry]) -> list[str]:
     """Write actuators into a robot that was checked; returns the paths of their prims."""
-    from actuon.robot_files.usd.transfer import author_file
+    from actuon.robot_files.usd.author import author_file
 
     return author_file(robot, entries, robot, overwrite_existing=True)

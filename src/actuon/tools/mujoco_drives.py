@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from actuon.components.delay_time import TimeDelayConfig
-from actuon.declare.config import rounded
+from actuon.declare.parameters import rounded
 from actuon.sim import MujocoSimulation
 from actuon.sim.mujoco.servos import Lags, read_lags
 from actuon.sim.robot import Robot

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actuon.actuator_config import ActuatorConfig, Part
+from actuon.actuator.config import ActuatorConfig, Part
 from actuon.components.controllers.pd import PDControlConfig
 from actuon.components.delay_low_pass import LowPassDelayConfig
 from actuon.components.delay_time import InterpolatedDelayConfig, TimeDelayConfig
 from actuon.components.effects.current_loop import CurrentLoopEffectConfig
 from actuon.components.limits.max_effort import MaxEffortClampingConfig
-from actuon.declare.config import rounded
-from actuon.errors import RobotFileError
+from actuon.declare.parameters import rounded
+from actuon.errors import RobotFileError, located
 from actuon.files import check_readable
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 
@@ -244,10 +244,11 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
     from actuon.robot_files.usd.stage import default_root, find_prim, names_in_robots, open_stage
 
     stage = open_stage(path)
-    try:
-        prim = find_prim(stage, root) if root is not None else default_root(stage)
-    except RobotFileError as error:
-        raise RobotFileError(f"--root: {error}" if root is not None else str(error)) from error
+    if root is None:
+        prim = default_root(stage)
+    else:
+        with located("--root"):
+            prim = find_prim(stage, root)
     report = inspect_actuators(prim)
     names = names_in_robots(prim)
     if not names:
@@ -276,9 +277,8 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
 
 def _usd_drive(joint: JointReport, stage: Usd.Stage) -> OwnDrive:
     """The drive of a joint, in SI units, and the speed limit that Newton or PhysX schemas give it."""
-    from actuon.robot_files.usd.joints import dofs_of, joint_of
     from actuon.robot_files.usd.report import ACCELERATION_DRIVE, is_linear
-    from actuon.robot_files.usd.stage import units_of
+    from actuon.robot_files.usd.stage import dofs_of, joint_of, units_of
 
     prim = stage.GetPrimAtPath(joint_of(joint.path))
     axis = next(dof.drive for dof in dofs_of(prim) if dof.path == joint.path)

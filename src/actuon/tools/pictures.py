@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from actuon.actuator.trials import Conditions
 from actuon.attach.telemetry import UNITS
 from actuon.components.controllers.pd import PDControlConfig
 from actuon.errors import ActuonError, RobotFileError, listed
 from actuon.motors.catalogue import find_motor, motor_names
-from actuon.networks.reading import ReadOnce
-from actuon.trials import Conditions
 
 from .plot_kinds import KINDS, Kind, Subject, label_axes
 from .plots import pyplot, save_figure
@@ -204,8 +203,7 @@ def save_pictures(
             raise RobotFileError(f"--kind: got '{name}'; must be one of {', '.join(ALL_KINDS)}")
     conditions.check()
     pyplot()
-    with ReadOnce():
-        return _save(read_inputs(given, root, allow_torch), output, kinds, on_top, conditions)
+    return _save(read_inputs(given, root, allow_torch), output, kinds, on_top, conditions)
 
 
 def _save(inputs: Inputs, output: Path, kinds: Sequence[str], on_top: Sequence[Path], conditions: Conditions) -> str:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from actuon.actuator_config import ActuatorConfig
-from actuon.trials import (
+from actuon.actuator.config import ActuatorConfig
+from actuon.actuator.trials import (
     Conditions,
     Envelope,
     Heat,

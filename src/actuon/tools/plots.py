@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from actuon.actuator.trials import envelope, is_coupled, speed_range
 from actuon.errors import MissingExtraError
-from actuon.trials import envelope, is_coupled, speed_range
 
 from .run import Run
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actuon.bounded_yaml import read_yaml
 from actuon.components.controllers.pd import PDControlConfig
 from actuon.declare.registry import class_of
-from actuon.errors import ActuonError, RobotFileError
-from actuon.files import check_readable
-from actuon.robot_files.usd.parse import export_actuators
+from actuon.errors import ActuonError, RobotFileError, located
+from actuon.files import check_readable, read_yaml
+from actuon.robot_files.usd.read import export_actuators
 from actuon.robot_files.usd.report import JointReport, Part, Report, Value, inspect_actuators, part_of
 from actuon.robot_files.usd.stage import find_prim, open_stage
-from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints, yaml_beside
+from actuon.robot_files.yaml import ActuatorEntry, load_actuators, match_joints, yaml_beside
 
 from .own_drives import ROBOT_FORMATS, USD_FORMATS, OwnDrives, OwnJoint, check_no_root, read_own_drives, source_of
 from .starting_yaml import grouped, why_no_entries
@@ -88,10 +87,8 @@ def actuators_of(path: Path, root: str | None, allow_torch: bool) -> Actuators:
     beside = yaml_beside(path)
     if beside is not None:
         entries = load_actuators(beside, allow_torch)
-        try:
+        with located(beside, RobotFileError):
             match_joints(entries, [joint.name for joint in found.joints])
-        except ActuonError as error:
-            raise RobotFileError(f"{beside}: {error}") from error
         return Actuators(entries, found.joints, f"from {beside.name} beside it")
     found.check_names(path)
     entries = [group.entry for group in grouped(found)]
@@ -107,10 +104,8 @@ def open_usd(path: Path, root: str | None) -> tuple[Any, Any]:
     stage = open_stage(path)
     if root is None:
         return stage, stage
-    try:
+    with located("--root", RobotFileError):
         return stage, find_prim(stage, root)
-    except RobotFileError as error:
-        raise RobotFileError(f"--root: {error}") from error
 
 
 def _with_yaml(found: OwnDrives, beside: Path, allow_torch: bool) -> RobotReport:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from actuon.actuator_config import ActuatorConfig
+from actuon.actuator.config import ActuatorConfig
 from actuon.attach.articulation_actuators import ArticulationActuators, read_actuators, without_actuators
 from actuon.attach.checking import stability_on, summary_line, why_diverged
 from actuon.attach.recorder import Recorder
@@ -23,7 +23,6 @@ from actuon.declare.config import Config
 from actuon.declare.registry import by_config
 from actuon.errors import ActuonError, RobotFileError, SimulationError
 from actuon.files import check_readable
-from actuon.networks.reading import ReadOnce
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 from actuon.sim.mujoco.warnings import without_prints_of_mujoco
@@ -156,15 +155,14 @@ def simulate(
         first = simulation.robots[0].source_path
         paths = [robot.path for robot in simulation.robots if robot.source_path == first]
         robots = Articulation(paths, simulation)
-        with ReadOnce():
-            found = read_actuators(robots, allow_torch)
-            if not found:
-                own = read_own_drives(path)
-                raise RobotFileError(without_actuators(robots) if grouped(own) else why_no_entries(path, own))
-            configs = {robots.dof_names[column]: found[column] for column in sorted(found)}
-            moving = {name: config.without_limits() if ideal else config for name, config in configs.items()}
-            pairs = [(config, name) for name, config in moving.items()]
-            actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
+        found = read_actuators(robots, allow_torch)
+        if not found:
+            own = read_own_drives(path)
+            raise RobotFileError(without_actuators(robots) if grouped(own) else why_no_entries(path, own))
+        configs = {robots.dof_names[column]: found[column] for column in sorted(found)}
+        moving = {name: config.without_limits() if ideal else config for name, config in configs.items()}
+        pairs = [(config, name) for name, config in moving.items()]
+        actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
         stability = _stability(actuators)
         for said in (actuators.mode_text, stability and summary_line(stability), _makeup(moving)):
             if tell is not None and said:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actuon.bounded_yaml import LONGEST_TEXT, plain_yaml
 from actuon.declare.config import Config
 from actuon.declare.registry import by_config
 from actuon.errors import RobotFileError
-from actuon.files import replacing
-from actuon.robot_files.names import unique_name
-from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints
+from actuon.files import LONGEST_TEXT, plain_yaml, replacing
+from actuon.robot_files.paths import unique_name
+from actuon.robot_files.yaml import ActuatorEntry, load_actuators, match_joints
 
 from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, source_of
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actuon.bounded_yaml import read_yaml
 from actuon.declare.registry import class_of
 from actuon.errors import ActuonError
+from actuon.files import read_yaml
 from actuon.patterns import compile_pattern
-from actuon.robot_files.actuator_parsed import carried
+from actuon.robot_files.parsed import file_stages
 from actuon.robot_files.usd.attributes import AUTHORED
 from actuon.robot_files.usd.report import Part, part_of, with_settings
-from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, written_stages
+from actuon.robot_files.yaml import ActuatorEntry, load_actuators, written_stages
 
 DEFAULT = "default"
 MOTOR = "motor"
@@ -68,7 +68,7 @@ def chain_of(entry: ActuatorEntry, group: Any, linear: bool = False) -> tuple[tu
     """
     parts, problems = [], []
     written = written_stages(entry.name, group)
-    for (config, _), (place, _, given) in zip(carried(entry.actuator), written, strict=True):
+    for (config, _), (place, _, given) in zip(file_stages(entry.actuator), written, strict=True):
         declared = config.declared()
         authored = MOTOR if "motor" in place.split(".") else AUTHORED
         sources = {name: authored if given.get(name) is not None else DEFAULT for name in declared}

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...declare.effort_mode import EXPLICIT
+from ...actuator.config import EXPLICIT
 from ...errors import ParameterError
 from ...typing import ArrayLike
 from . import group_model as base, models

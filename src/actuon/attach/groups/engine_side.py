@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from ...components.component import limit
-from ...kernel.launch import Shard
-from ...kernel.structure import CLIPPED
+from ...components.math import limit
+from ...kernel.chain import CLIPPED
+from ...kernel.launch import Launch
 from ...kernel.types import Flavour, Floats, Ints, module_options
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
@@ -98,7 +97,8 @@ def explicit_settler(
         applied: Gets what the joint gets [N·m or N], shape (N, D).
     """
     chosen = wp.array(columns, dtype=wp.int32, device=limited.device)
-    return _recorded(_explicit, effort_limit_sim, [limited, effort_limit_sim, chosen, effort, applied])
+    inputs = [limited, effort_limit_sim, chosen, effort, applied]
+    return Launch(_explicit, effort_limit_sim.shape, limited.device, inputs).launch
 
 
 def tangent_settler(
@@ -121,7 +121,8 @@ def tangent_settler(
             are kept to what the engine lets through.
     """
     chosen = wp.array(columns, dtype=wp.int32, device=limited.device)
-    return _recorded(_tangent, effort_limit_sim, [limited, effort_limit_sim, chosen, effort, applied, *tangent])
+    inputs = [limited, effort_limit_sim, chosen, effort, applied, *tangent]
+    return Launch(_tangent, effort_limit_sim.shape, limited.device, inputs).launch
 
 
 def implicit_settler(
@@ -148,17 +149,4 @@ def implicit_settler(
     """
     chosen, at = (wp.array(numbers, dtype=wp.int32, device=computed.device) for numbers in (columns, places))
     inputs = [computed, feedforward, effort_limit_sim, *bounds, chosen, at, CLIPPED, effort, applied]
-    return _recorded(_implicit, effort_limit_sim, inputs)
-
-
-def _recorded(kernel: Any, over: wp.array, inputs: list[Any]) -> Callable[[], None]:
-    command = wp.launch(kernel, over.shape, inputs, device=over.device, record_cmd=True)
-    return functools.partial(_launch, Shard(command), over.device, inputs)
-
-
-def _launch(shard: Shard, device: wp.Device, kept: list[Any]) -> None:
-    """Launch on arrays that are kept alive by being ``kept``."""
-    if device.is_capturing:
-        shard.command.launch()
-    else:
-        shard.run()
+    return Launch(_implicit, effort_limit_sim.shape, effort_limit_sim.device, inputs).launch

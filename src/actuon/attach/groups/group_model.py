@@ -14,10 +14,9 @@ import numpy as np
 import warp as wp
 
 from ...components.component import Component
-from ...components.controllers.controller import Controller
 from ...components.controllers.pd import ControllerPD
 from ...components.delay import Delay
-from ...components.limits.clamping import Clamping
+from ...components.kinds import Clamping, Controller
 from ...components.limits.max_effort import ClampingMaxEffort
 from ...errors import ParameterError
 from ...typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, Tensor
@@ -154,7 +153,7 @@ class ActuatorBase(RandomParameters):
         self._efforts: tuple[Tensor, Tensor] | None = None
         self._on_robot: _OnRobot | None = None
         self.stages = tuple(self.make_stages())
-        """The components of its chain, in order."""
+        """The components of its chain, in order; from the first step on, or on robots, those that run."""
 
     @property
     def num_joints(self) -> int:
@@ -261,7 +260,10 @@ class ActuatorBase(RandomParameters):
 
     @functools.cached_property
     def _on_tensors(self) -> TensorStep:
-        return TensorStep(self._where, self.shape, self.stages, self.device)
+        step = TensorStep(self._where, self.shape, self.stages, self.device)
+        if self._on_robot is None:
+            self.stages = step.stages
+        return step
 
     def make_stages(self) -> list[Component]:
         """Make the components of the chain, in order. A subclass may add some; they run on robots and in `compute`."""

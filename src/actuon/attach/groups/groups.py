@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ...actuator import Actuator
-from ...declare.effort_mode import AUTO, EXPLICIT, TANGENT, checked_effort_mode
-from ...declare.parameter import Field
-from ...errors import ActuonError, ParameterError, SimulationError, StructureError, listed
+from ...actuator.actuator import Actuator
+from ...actuator.config import AUTO, EXPLICIT, TANGENT, checked_effort_mode
+from ...declare.parameters import Field
+from ...errors import ParameterError, SimulationError, StructureError, listed, located
 from ...sim import Articulation
 from ...sim.dof_properties import LIMIT_PROPERTIES
 from ..attachment import Attachment, signal_attr
@@ -119,12 +119,10 @@ class ActuatorGroups(Attachment):
             if held is not None:
                 assets[ours.removesuffix("_sim")] = held[:, columns]
         names = [robots.dof_names[i] for i in columns]
-        try:
+        with located(f"group '{name}'"):
             model: ActuatorBase = cfg.class_type(
                 self._seeded(cfg), names, columns, len(robots), simulation.device, **assets
             )
-        except ActuonError as error:
-            raise type(error)(f"group '{name}': {error}") from error
         model.cfg.seed = cfg.seed
         places = simulation.effort_sources(int(robots.robot_ids[0]))
         if places:
@@ -165,8 +163,8 @@ class ActuatorGroups(Attachment):
         """The model's chain at its joints of all robots, over the arrays of the simulation."""
         model, robots, columns = self.groups[name], self.articulation, self._columns[name]
         indices = {kind: robots.flat_indices(kind)[:, columns].ravel() for kind in ("joint_q", "joint_qd")}
-        try:
-            return Actuator(
+        with located(f"group '{name}'"):
+            actuator = Actuator(
                 wp.array(indices["joint_qd"], dtype=wp.uint32, device=robots.simulation.device),
                 stages=model.stages,
                 pos_indices=indices["joint_q"],
@@ -179,8 +177,8 @@ class ActuatorGroups(Attachment):
                 accumulate=False,
                 in_engine=solves_friction(robots),
             )
-        except ActuonError as error:
-            raise type(error)(f"group '{name}': {error}") from error
+        model.stages = actuator.stages
+        return actuator
 
     def _settler(self, name: str) -> Callable[[], None]:
         model, columns = self.groups[name], self._columns[name]
@@ -346,7 +344,7 @@ class ActuatorGroups(Attachment):
         for name, model in self.groups.items():
             model.redraw({key: contents[f"group '{name}'/{key}"] for key in model.drawn()})
 
-    def _own_parameters(self) -> dict[str, tuple[Field, np.ndarray]]:
+    def _own_parameters(self) -> dict[str, tuple[Field[Any], np.ndarray]]:
         return {
             f"{PARAMETERS}/group '{name}'/{key}": (GROUP_PARAMETERS[key], values)
             for name, model in self.groups.items()

@@ -9,16 +9,15 @@ from collections.abc import Mapping
 import numpy as np
 import warp as wp
 
-from ...arrays import refuse_autograd
+from ...arrays import require_detached
 from ...components.component import Component
-from ...components.controllers.controller import Controller
 from ...components.controllers.neural import ControllerNeuralLSTM, ControllerNeuralMLP
 from ...components.delay import Delay
-from ...components.limits.clamping import Clamping
+from ...components.kinds import Clamping, Controller
 from ...components.limits.dc_motor import ClampingDCMotor
 from ...components.limits.remotized import ClampingRemotized
-from ...components.state import check_range
 from ...errors import ParameterError
+from ...kernel.state import check_range
 from ...typing import Array, ArrayLike, IdsLike, Tensor
 from .group_model import ActuatorBase, ArticulationActions
 from .resolution import PARAMETERS, Resolved, name_given
@@ -199,7 +198,7 @@ class RemotizedPDActuator(DelayedPDActuator):
 
     def transmission_ratio(self, joint_pos: ArrayLike) -> np.ndarray:
         """Turns of the motor per turn of the joint at ``joint_pos`` [rad], same shape."""
-        refuse_autograd(joint_pos, f"{self._where}: joint_pos")
+        require_detached(joint_pos, f"{self._where}: joint_pos")
         return np.interp(to_numpy(joint_pos), self._table[:, 0], self._table[:, 1]).astype(np.float32)
 
 

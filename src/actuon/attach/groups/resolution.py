@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import refuse_autograd
-from ...declare.parameter import Field
+from ...arrays import require_detached
+from ...declare.parameters import Field
 from ...errors import ParameterError, listed
 from ...patterns import compile_pattern
 
-PARAMETERS: Mapping[str, Field] = {
+PARAMETERS: Mapping[str, Field[Any]] = {
     "stiffness": Field(unit="N·m/rad", doc="Position gain.", minimum=0.0),
     "damping": Field(unit="N·m·s/rad", doc="Velocity gain.", minimum=0.0),
     "armature": Field(unit="kg·m²", doc="Inertia of the rotor as seen at the joint: gear_ratio²·J.", minimum=0.0),
@@ -76,14 +76,14 @@ def take_newer_names(where: str, cfg: Any, joint_names: Sequence[str]) -> None:
         setattr(cfg, name, given)
 
 
-def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared: Field) -> list[float]:
+def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared: Field[Any]) -> list[float]:
     """The values of a config entry, a number or a dict of regexes, for each joint.
 
     Raises:
         ParameterError: A joint has no value or two, a regex matches no joint, or a value is out of range.
     """
     if not isinstance(value, Mapping):
-        refuse_autograd(value, where)
+        require_detached(value, where)
         declared.check(where, value)
         if np.ndim(value) != 0:
             raise ParameterError(f"{where}: got {value!r}; must be a number, or a dict of joint regexes to numbers")
@@ -91,7 +91,7 @@ def values_by_joint(where: str, value: Any, joint_names: Sequence[str], declared
     found: dict[str, tuple[str, float]] = {}
     for pattern, number in value.items():
         matched = matching(where, pattern, joint_names)
-        refuse_autograd(number, f"{where}['{pattern}']")
+        require_detached(number, f"{where}['{pattern}']")
         declared.check(f"{where}['{pattern}']", number)
         for name in matched:
             if name in found:
@@ -117,7 +117,7 @@ def matching(where: str, pattern: Any, names: Sequence[str]) -> list[str]:
 
 def asset_values(where: str, value: Any, shape: tuple[int, int]) -> np.ndarray:
     """The asset's value, a number or a tensor of shape (environments, joints), as an array of that shape."""
-    refuse_autograd(value, where)
+    require_detached(value, where)
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     try:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ...actuator import Actuator
-from ...arrays import refuse_autograd
+from ...actuator.actuator import Actuator
+from ...arrays import require_detached
 from ...components.component import Component
 from ...errors import ParameterError
 from ...typing import Tensor
@@ -35,6 +35,11 @@ class TensorStep:
         self._state = self._actuator.state()
         self._zeros = viewed(wp.zeros(shape[0] * shape[1], dtype=wp.float32, device=device), shape)
         self._flattened: dict[str, tuple[Any, Any]] = {}
+
+    @property
+    def stages(self) -> tuple[Component, ...]:
+        """The components that run."""
+        return self._actuator.stages
 
     def run(
         self,
@@ -76,7 +81,7 @@ class TensorStep:
         """A tensor of shape (environments, joints) as a flat one, without a copy where its memory allows."""
         if tensor is None:
             tensor = self._zeros
-        refuse_autograd(tensor, f"{self._where}: {name}")
+        require_detached(tensor, f"{self._where}: {name}")
         known, flat = self._flattened.get(name, (None, None))
         if (
             tensor is known

@@ -14,13 +14,11 @@ import warp as wp
 from mjlab.actuator.actuator import Actuator, ActuatorCfg, ActuatorCmd, TransmissionType
 from mjlab.utils.spec import create_motor_actuator
 
-from ...actuator_config import ActuatorConfig
+from ...actuator.config import EXPLICIT, ActuatorConfig
 from ...components.controllers.pd import PDControlConfig
-from ...declare.effort_mode import EXPLICIT
-from ...errors import ActuonError, ParameterError, RobotFileError, StructureError, listed, shown
+from ...errors import ParameterError, RobotFileError, StructureError, listed, located, shown
 from ...motors.catalogue import motor_of
-from ...networks.reading import ReadOnce
-from ...robot_files.yaml_files import ActuatorEntry, load_actuators, match_joints
+from ...robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
 from ..groups.tensors import warp_device
 from .chains import HELD_FIELDS, INPUTS, EnvironmentChains
 from .engine_side import EngineSide, engine_side
@@ -72,7 +70,7 @@ class ActuonActuatorCfg(ActuatorCfg):
             raise StructureError("transmission_type: got SITE, which has no position; must be JOINT or TENDON")
         if isinstance(self.actuator, ActuatorConfig):
             self._refuse_gains("a chain")
-            entry = ActuatorEntry("actuator", self.target_names_expr, self.actuator.copy())
+            entry = ActuatorEntry("actuator", self.target_names_expr, self.actuator)
             found = {name: entry.actuator_of(name) for name in target_names}
         elif isinstance(self.actuator, Path) or (isinstance(self.actuator, str) and self.actuator.endswith(_YAML)):
             self._refuse_gains("a YAML file")
@@ -108,15 +106,13 @@ class ActuonActuatorCfg(ActuatorCfg):
         self, path: Path, target_names: list[str], entity_names: tuple[str, ...]
     ) -> dict[str, ActuatorConfig]:
         entries = load_actuators(path, self.allow_unsafe_torch_checkpoints)
-        try:
-            matched = match_joints(entries, entity_names)
-        except ActuonError as error:
-            raise RobotFileError(f"{path}: {error}") from error
-        owners = {name: entry for entry, names in matched for name in names}
+        with located(path, RobotFileError):
+            matched = match_actuators(entries, entity_names)
+        found = {name: actuator for _, own in matched for name, actuator in own.items()}
         for name in target_names:
-            if name not in owners:
-                raise RobotFileError(f"{path}: has no actuator for '{name}'; {listed(name, owners, 'joints')}")
-        return {name: owners[name].actuator_of(name) for name in target_names}
+            if name not in found:
+                raise RobotFileError(f"{path}: has no actuator for '{name}'; {listed(name, found, 'joints')}")
+        return {name: found[name] for name in target_names}
 
 
 class ActuonActuator(Actuator[ActuonActuatorCfg]):
@@ -126,10 +122,9 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         super().__init__(cfg, entity, target_ids, target_names)
         is_joint = cfg.transmission_type == TransmissionType.JOINT
         everyone = entity.joint_names if is_joint else entity.tendon_names
-        with ReadOnce():
-            self.configs = cfg.configs(target_names, everyone)
-            """What each target was built from, by name."""
-            self._sides = {name: _side(name, config, is_joint) for name, config in self.configs.items()}
+        self.configs = cfg.configs(target_names, everyone)
+        """Sources of each target, by name."""
+        self._sides = {name: _side(name, config, is_joint) for name, config in self.configs.items()}
         self._chains: EnvironmentChains | None = None
         self._friction: FrictionHandOver | None = None
 
@@ -156,8 +151,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         super().initialize(mj_model, model, data, device)
         in_engine = [side.solves_friction for side in self._sides.values()]
         where = wp.get_device(warp_device(device))
-        with ReadOnce():
-            self._chains = EnvironmentChains(self.configs, in_engine, data.nworld, where, float(mj_model.opt.timestep))
+        self._chains = EnvironmentChains(self.configs, in_engine, data.nworld, where, float(mj_model.opt.timestep))
 
     @property
     def chains(self) -> EnvironmentChains:
@@ -240,7 +234,5 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
 
 
 def _side(name: str, config: ActuatorConfig, is_joint: bool) -> EngineSide:
-    try:
+    with located(f"joint '{name}'"):
         return engine_side(config, takes_varying=is_joint)
-    except ActuonError as error:
-        raise type(error)(f"joint '{name}': {error}") from error

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 import warp as wp
 
-from ...actuator import Actuator
-from ...actuator_config import ActuatorConfig
-from ...arrays import refuse_autograd
-from ...builder import ActuatorBuilder
+from ...actuator.actuator import Actuator
+from ...actuator.builder import ActuatorBuilder
+from ...actuator.config import ActuatorConfig
+from ...arrays import require_detached
 from ...components.component import Component
 from ...components.effects.friction import EffectFriction
-from ...components.transmissions.transmission import Transmission
-from ...errors import ActuonError, ArrayError, ArrayTypeError, ParameterError, StructureError, listed
+from ...components.kinds import Transmission
+from ...errors import ArrayError, ArrayTypeError, ParameterError, StructureError, listed, located
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...typing import IdsLike, PathLike
 from ..attachment import signal_attr
@@ -125,10 +125,8 @@ class EnvironmentChains:
             builder = ActuatorBuilder()
             for column, (name, config) in enumerate(configs.items()):
                 if in_engine[column] is solved:
-                    try:
+                    with located(f"joint '{name}'"):
                         builder.add(config, rows + column)
-                    except ActuonError as error:
-                        raise type(error)(f"joint '{name}': {error}") from error
             own = builder.finalize(self.device, accumulate=False, control_signal_attrs=signal_attr, in_engine=solved)
             built += own
             self._solved += own if solved else []
@@ -247,11 +245,10 @@ class EnvironmentChains:
         for own in found:
             numbers = self._now(own)
             new = given[:, own.columns]
-            assert own.stage.config is not None
             where = f"{type(own.stage).__name__}.{own.name}"
             if own.is_whole and np.array_equal(new, np.rint(new)):
                 new = new.astype(np.int64)
-            own.stage.config.declared()[own.name].check(where, new)
+            own.stage.declared()[own.name].check(where, new)
             numbers[ids] = new
             own.stage._check_together(own.stage.arguments() | {own.name: numbers.ravel()})
             changed.append(numbers.ravel())
@@ -336,7 +333,7 @@ class EnvironmentChains:
             raise ArrayTypeError(f"{name}: got dtype {tensor.dtype}; must be torch.float32: pass tensor.float()")
         if tuple(tensor.shape) != self.shape:
             raise ArrayError(f"{name}: got shape {tuple(tensor.shape)}; must be {self.shape}, (environments, joints)")
-        refuse_autograd(tensor, name)
+        require_detached(tensor, name)
         return tensor.detach().reshape(-1)
 
     @contextlib.contextmanager

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...actuator import Actuator
-from ...actuator_config import ActuatorConfig
+from ...actuator.actuator import Actuator
+from ...actuator.config import ActuatorConfig
 from ...components.effects.friction import LOAD_PARAMETERS, EffectFriction
-from ...components.transmissions.transmission import Transmission
+from ...components.kinds import Transmission
 from ..engine_inertia import inertia_at_joints
 
 
@@ -69,8 +69,8 @@ def _friction(actuator: Actuator) -> _Friction:
     found = _Friction(*np.zeros((2, actuator.num_actuators)))
     ratio: np.ndarray | None = np.ones(actuator.num_actuators)
     for stage in actuator.stages:
-        if isinstance(stage, EffectFriction) and not stage.is_apart:
-            given = {name: array.numpy() for name, array in stage.parameters().items()}
+        if isinstance(stage, EffectFriction) and not stage.behind_spring:
+            given = stage.numbers()
             at_rest = np.maximum(given["dynamic"], given.get("static", 0.0))
             found.is_there = True
             found.varies |= ratio is None or not given.keys().isdisjoint(("static", *LOAD_PARAMETERS))

@@ -12,7 +12,7 @@ from mjlab.envs.mdp import dr
 from mjlab.managers.event_manager import RecomputeLevel, requires_model_fields
 from mjlab.managers.scene_entity_config import SceneEntityCfg
 
-from ...errors import ActuonError, ParameterError, listed
+from ...errors import ParameterError, listed, located
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...sim.mujoco.friction import SOFTNESS
 from ...typing import PathLike
@@ -80,10 +80,8 @@ def randomize(
         changed = doing.combine(base, drawn)
         if actuator.transmission_type == TransmissionType.JOINT:
             changed = torch.where(chosen[actuator.target_ids], changed, chains.parameter(parameter)[ids])
-        try:
+        with located(f"entity '{asset_cfg.name}'"):
             chains.set_parameter(parameter, changed, ids)
-        except ActuonError as error:
-            raise type(error)(f"entity '{asset_cfg.name}': {error}") from error
 
 
 @requires_model_fields(*HELD_FIELDS, recompute=RecomputeLevel.set_const_0)

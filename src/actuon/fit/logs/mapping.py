@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...bounded_yaml import read_yaml
 from ...errors import LogError, listed, shown
+from ...files import read_yaml
 from ...typing import PathLike
 from .columns import Column, recognise
 from .log import UNNAMED

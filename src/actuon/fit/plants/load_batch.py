@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ...actuator import Actuator
-from ...actuator_config import ActuatorConfig, built
-from ...components.component import Component
-from ...components.controllers.controller import Controller
+from ...actuator.actuator import Actuator
+from ...actuator.config import ActuatorConfig, built
+from ...components.component import Component, Placement
 from ...components.delay_time import DelayInterpolated
+from ...components.kinds import Controller, Transmission
 from ...components.sensors.encoder import SensorEncoder
 from ...components.transmissions.gear import TransmissionGear
-from ...components.transmissions.transmission import Transmission
 from ...errors import ParameterError
 from ...threads import available_threads, run_together
 from ..models import Model
@@ -121,7 +120,7 @@ class _Shard:
         self._inertia, self._own_armature = runs.inertias[run_of], runs.armature
         lengths = np.array([len(table) for table in runs.tables])
         first = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-        self._load = KnownLoad(
+        load = KnownLoad(
             np.concatenate(runs.tables),
             inertia=self._inertia,
             gravity=runs.gravities[run_of],
@@ -130,19 +129,16 @@ class _Shard:
         )
         begin = np.array([p.high if _is_lag(model, p.path) else p.start for p in model.parameters])
         config = model.config(begin)
-        self._chain = [built(part) for part in config.stages]
+        chain = [built(part) for part in config.stages]
         self._places = {path: place_of(config, path) for path in model.written(model.start[None])}
-        self._delay, others = self._split(config)
+        delay, others = self._split(config, chain)
         n = len(run_of)
         is_switched = any((table[:, COLUMNS.index("enabled")] == 0.0).any() for table in runs.tables)
-        stages: list[Component] = [self._load]
+        stages: list[Component] = [load]
         for stage in others:
             stages.append(stage)
             if is_switched and isinstance(stage, Controller):
                 stages.append(MotorSwitch())
-        for stage in self._chain:
-            if stage not in stages:
-                stage.finalize(device, n)
         self._arrays = {
             name: wp.zeros(n, dtype=wp.float32, device=device)
             for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
@@ -155,16 +151,25 @@ class _Shard:
             accumulate=False,
             in_engine=True,
         )
+        placement = Placement(device, n)
+        live: dict[Component, Component] = dict(zip(stages, self._actuator.stages, strict=True))
+        self._load = next(stage for stage in self._actuator.stages if isinstance(stage, KnownLoad))
+        self._delay = None
+        if delay is not None:
+            live[delay] = self._delay = delay.bound(placement)
+        self._chain = [live.get(stage) or stage.bound(placement) for stage in chain]
         state = self._actuator.state()
         assert state is not None  # the row and the error are states of the load
         self._state = state
         self._graphs: dict[int, Any] = {}
 
-    def _split(self, config: ActuatorConfig) -> tuple[DelayInterpolated | None, list[Component]]:
+    def _split(
+        self, config: ActuatorConfig, chain: Sequence[Component]
+    ) -> tuple[DelayInterpolated | None, list[Component]]:
         """The delay that the load does itself, and the stages that are left without it and without gears that do
         nothing but bring inertia."""
         delay, others = None, []
-        for position, (part, stage) in enumerate(zip(config.stages, self._chain, strict=True)):
+        for position, (part, stage) in enumerate(zip(config.stages, chain, strict=True)):
             free = {place.name for place in self._places.values() if place.stage == position}
             if isinstance(stage, DelayInterpolated) and _is_plain(part, free, ("delay", "shortest_dt")):
                 delay = stage

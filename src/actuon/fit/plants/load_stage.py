@@ -18,19 +18,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from ...components.component import Component, limit
+from ...components.component import Component
 from ...components.effects.friction import JOINT_LOAD
-from ...components.numerics import SHORTEST
+from ...components.math import SHORTEST, limit
 from ...declare.config import Config
-from ...declare.parameter import param
-from ...kernel.structure import Stage, custom_signal
+from ...declare.parameters import Number, Parameters, Whole, param
+from ...kernel.chain import Law, Stage, custom_signal
 from ...kernel.types import Floats
 from ...typing import ArrayLike, DeviceLike
 
@@ -46,16 +45,15 @@ WIDTH = wp.constant(len(COLUMNS))
 PI = wp.constant(math.pi)
 
 
-@dataclass(frozen=True)
-class KnownLoadConfig(Config):
+class Pendulum(Parameters):
     """A pendulum, or an inertia alone, and where its run is in the table."""
 
-    inertia: float = param("kg·m²", "Inertia of load and motor, at the joint.", above=0.0)
-    gravity: float = param("N·m", "Mass times gravity times length.", default=0.0)
-    bias: float = param("rad", "Offset of the encoder.", default=0.0)
-    delay: float = param("s", "Delay of commands.", default=0.0, minimum=0.0)
-    first_row: int = param("1", "Row of the table at which the run begins.", default=0, minimum=0, integer=True)
-    last_row: int = param("1", "Row at which it ends, counted from there.", default=0, minimum=0, integer=True)
+    inertia: Number = param("kg·m²", "Inertia of load and motor, at the joint.", above=0.0)
+    gravity: Number = param("N·m", "Mass times gravity times length.", default=0.0)
+    bias: Number = param("rad", "Offset of the encoder.", default=0.0)
+    delay: Number = param("s", "Delay of commands.", default=0.0, minimum=0.0)
+    first_row: Whole = param("1", "Row of the table at which the run begins.", default=0, minimum=0, integer=True)
+    last_row: Whole = param("1", "Row at which it ends, counted from there.", default=0, minimum=0, integer=True)
 
 
 @wp.func
@@ -123,7 +121,7 @@ def load_closing_law(
     return effort, position, speed, error + weight * wp.abs(position + bias - measured)
 
 
-class KnownLoad(Component):
+class KnownLoad(Pendulum, Component):
     """The joint that a chain drives, with a known load. Gives its position and velocity after the step as ``next_q``
     and ``next_qd``, and sums up the error of the position.
 
@@ -137,7 +135,6 @@ class KnownLoad(Component):
         last_row: Its last row, counted from there, int32 of shape (N,). What it says is held afterwards.
     """
 
-    config = KnownLoadConfig
     law = load_law
     closing_law = load_closing_law
     STATES = ("row", "error")
@@ -166,15 +163,14 @@ class KnownLoad(Component):
         self._table = wp.array(self._rows, dtype=wp.float32, device=device)
 
     @classmethod
-    def _declared_stage(cls) -> Stage:
-        return dataclasses.replace(super()._declared_stage(), tables=("table",))
+    def _stage_with(cls, laws: tuple[Law, ...]) -> Stage:
+        return dataclasses.replace(super()._stage_with(laws), tables=("table",))
 
     def arguments(self) -> dict[str, Any]:
         """What a kernel gets, by name."""
         return super().arguments() | {"table": self._table}
 
 
-@dataclass(frozen=True)
 class MotorSwitchConfig(Config):
     """A motor that the log switches on and off."""
 

@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...bounded_yaml import read_yaml
 from ...errors import ParameterError, listed, shown
+from ...files import read_yaml
 from ...typing import PathLike
 from ..logs import read_logs
 from .known_load import KnownLoadPlant

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from ...actuator_config import ActuatorConfig, part_kind
+from ...actuator.config import EXPLICIT, ActuatorConfig, part_kind
 from ...attach.articulation_actuators import ArticulationActuators
 from ...attach.engine_inertia import inertia_at_joints
 from ...components.delay_time import InterpolatedDelayConfig
 from ...components.sensors.encoder import SensorEncoder
-from ...declare.effort_mode import EXPLICIT
 from ...declare.registry import ComponentKind
 from ...sim import Articulation
 from ...sim.mujoco.batch import FEW

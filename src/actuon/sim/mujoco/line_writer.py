@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ...kernel.launch import Shard
+from ...kernel.launch import Launch
 from ...kernel.types import Flavour, module_options
 from ..engine_drives import AGREED, TOLERANCE, Tangent
 from .batch import Batch
@@ -254,5 +254,5 @@ class LineWriter:
 
     def _runner(self, kernel: Any) -> Callable[[], object]:
         address = ctypes.addressof(self._writing)
-        run: Callable[[], object] = Shard(wp.launch(kernel, 1, [address], device="cpu", record_cmd=True)).run
+        run: Callable[[], object] = Launch(kernel, 1, "cpu", [address]).run
         return run

@@ -19,7 +19,7 @@ from typing import Any
 
 import warp as wp
 
-from ...kernel.launch import Shard
+from ...kernel.launch import Launch
 from ...kernel.types import Flavour, module_options
 from ..divergence import HUGE
 from ..engine_drives import NEAR
@@ -213,7 +213,7 @@ def make_plan(functions: dict[str, int]) -> Plan:
 def make_run(kernel: wp.Kernel, plan: ctypes.Structure, worker: Worker) -> Any:
     """Return what runs a plan with a worker at each call. Both must be kept alive."""
     addresses = [ctypes.addressof(plan), ctypes.addressof(worker)]
-    return Shard(wp.launch(kernel, 1, addresses, device="cpu", record_cmd=True)).run
+    return Launch(kernel, 1, "cpu", addresses).run
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SimulationError
-from ..engine_drives import CORRECTIONS, Ending, HeldTangent, Tangent
+from ..engine_drives import CORRECTIONS, Ending, HeldTangent, SlopesRefusedError, Tangent
 from .added_drives import new_slope
 from .drives import Slope
 from .growing import GrowingModel
@@ -81,7 +81,7 @@ class SlopeHolder(GrowingModel):
             ]
             if lacking:
                 if self._spec is None:
-                    raise SimulationError(
+                    raise SlopesRefusedError(
                         f"effort_mode: {self._where} holds no slopes of efforts, and actuators that do can be added "
                         "only to a model from an .xml or .urdf file or an MjSpec"
                     )
@@ -108,7 +108,7 @@ class SlopeHolder(GrowingModel):
     def _check_actuation(self) -> None:
         why = self._why_ignored()
         if why:
-            raise SimulationError(
+            raise SlopesRefusedError(
                 f"effort_mode: {self._where} {why}, so MuJoCo ignores slopes of efforts; switch it on, or use "
                 "'explicit'"
             )

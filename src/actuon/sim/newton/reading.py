@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import MissingExtraError, RobotFileError
 from ...files import check_readable
-from ...robot_files.names import shortest_endings
+from ...robot_files.paths import shortest_endings
 from ...typing import PathLike
 from ..mujoco.drives import Drives
 from ..mujoco.limits import Limits

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from ...kernel.launch import Shard
+from ...kernel.launch import Launch
 from ...kernel.types import Floats, Ints
 
 Table: Any = wp.array2d(dtype=wp.float32)
@@ -48,13 +47,4 @@ def column_writer(values: wp.array, columns: np.ndarray, at: np.ndarray, target:
         return lambda: None
     chosen, places = (wp.array(x, dtype=wp.int32, device=target.device) for x in (columns, at))
     inputs = [values, chosen, places, target]
-    command = wp.launch(_scatter_columns, at.shape, inputs, device=target.device, record_cmd=True)
-    return functools.partial(_launch, Shard(command), inputs)
-
-
-def _launch(shard: Shard, kept: list[Any]) -> None:
-    """Launch on arrays that are kept alive by being ``kept``."""
-    if kept[-1].device.is_capturing:
-        shard.command.launch()
-    else:
-        shard.run()
+    return Launch(_scatter_columns, at.shape, target.device, inputs).launch

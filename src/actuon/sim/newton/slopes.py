@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ...errors import SimulationError
 from ...kernel.types import Floats, Ints
-from ..engine_drives import AGREED, CORRECTIONS, NEAR, TOLERANCE, Ending, HeldTangent, Tangent
+from ..engine_drives import AGREED, CORRECTIONS, NEAR, TOLERANCE, Ending, HeldTangent, SlopesRefusedError, Tangent
 from ..simulation import Simulation
 from .solvers import Physics
 
@@ -321,9 +320,9 @@ class SlopeHolder(Simulation):
     def hold_slopes(
         self, robots: np.ndarray, dofs: np.ndarray, share: Callable[[], float] | None = None
     ) -> Callable[[], None]:
-        why = self._physics.why_no_slopes()
+        why = self._physics.slope_obstacle()
         if why:
-            raise SimulationError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")
+            raise SlopesRefusedError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")
         return self._lines.hold(self._dofs(robots, dofs).ravel())
 
     def hold_tangent(

@@ -81,7 +81,7 @@ class Physics:
         """How the solver integrates; empty where it does not say."""
         return ""
 
-    def why_no_slopes(self) -> str:
+    def slope_obstacle(self) -> str:
         """Why the solver takes no slopes of efforts into its solve; empty where it does."""
         return "computes damping from the state before the step, so slopes of efforts would have no effect"
 
@@ -164,7 +164,7 @@ class SemiImplicitPhysics(MaximalPhysics):
 class XpbdPhysics(MaximalPhysics):
     """The same for a solver that has no damping of joints."""
 
-    def why_no_slopes(self) -> str:
+    def slope_obstacle(self) -> str:
         return (
             "takes drives in only as far as its iterations and relaxation let it, which is not the slope of an effort"
         )
@@ -227,7 +227,7 @@ class MujocoPhysics(Physics):
         mujoco, _ = self.solver.import_mujoco()
         return mujoco.mjtIntegrator(int(held.opt.integrator)).name.removeprefix("mjINT_").lower()
 
-    def why_no_slopes(self) -> str:
+    def slope_obstacle(self) -> str:
         mujoco, _ = self.solver.import_mujoco()
         held = self.solver.mj_model if self.solver.use_mujoco_cpu else self.solver.mjw_model
         if int(held.opt.disableflags) & int(mujoco.mjtDisableBit.mjDSBL_DAMPER):
