@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pxr import Usd
 
 import actuon
+from tests.support import built_in
 from tests.support.robot_files import EXAMPLES, JOINTS, actuators, add, robot
 
 from .isolated import Refused, worker
@@ -40,11 +41,15 @@ ODD_NAMES = (
     " a ",
     ".*_knee",
 )
+motors = st.builds(
+    lambda plain, effects: actuon.ActuatorConfig(plain.controller, plain.clamping, plain.delay, effects=effects),
+    actuators,
+    st.lists(built_in.drawn(actuon.Effect), max_size=2, unique_by=type),
+)
+"""Actuators with any effect that has an oracle."""
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8) | st.sampled_from(ODD_NAMES)
 entries = st.lists(
-    st.builds(
-        actuon.ActuatorEntry, names, st.lists(names, min_size=1, max_size=3).map(tuple), actuators, st.booleans()
-    ),
+    st.builds(actuon.ActuatorEntry, names, st.lists(names, min_size=1, max_size=3).map(tuple), motors, st.booleans()),
     max_size=4,
     unique_by=lambda entry: entry.name,
 )
@@ -69,7 +74,7 @@ def yaml(written: list[actuon.ActuatorEntry]) -> None:
     "usd",
     examples=40,
     drawn=lambda seed: {
-        "written": st.lists(actuators, min_size=1, max_size=len(JOINTS)),
+        "written": st.lists(motors, min_size=1, max_size=len(JOINTS)),
         "suffix": st.sampled_from([".usda", ".usdc"]),
     },
 )

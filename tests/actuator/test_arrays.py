@@ -205,3 +205,14 @@ def test_a_tensor_may_be_the_first_thing_that_warp_sees():
     code = "import torch, actuon; print(actuon.ControllerPD(kp=torch.tensor([7.0]), kd=0.0).kp.numpy())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "[7.]" in done.stdout
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_efforts_that_share_a_float64_entry_add_up_in_double(fused):
+    """The second is below the precision of the first in float32."""
+    actuator = actuon.Actuator(
+        [0, 1], actuon.ControllerPD(0.0, 0.0, const_effort=[1e8, 1.0]), effort_indices=[0, 0], fused=fused
+    )
+    sim = {name: np.zeros(2) for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")}
+    actuator.step(sim, sim)
+    assert sim["joint_f"].tolist() == [100_000_001.0, 0.0]

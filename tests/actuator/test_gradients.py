@@ -11,7 +11,8 @@ import pytest
 import warp as wp
 
 import actuon
-from tests.support.chains import NAMES, SIGNALS, Values, random_signals
+from tests.support import built_in, motor_oracle
+from tests.support.chains import CLAMPINGS, CONTROLLERS, NAMES, SIGNALS, Values, random_signals, simulation
 
 STEPS = 3
 DT = 0.01
@@ -85,6 +86,52 @@ def check(values, steps, weighting, staged=False):
 def test_gradient_of_chains(name, rng):
     values = Values.random(name, 4, rng, depth=2)
     check(values, [random_signals(4, rng) for _ in range(STEPS)], weights(4, rng))
+
+
+IN_CHAINS = {"Delay", *(kind for kind, _ in CONTROLLERS.values()), *itertools.chain(*CLAMPINGS.values())}
+OWN_KERNELS = {"TransmissionCoupled"}
+"""Tested in `tests/components/test_coupled.py`."""
+OTHERS = sorted(built_in.components().keys() - IN_CHAINS - OWN_KERNELS - motor_oracle.oracles().keys())
+"""Components in no chain of `chains.py` and without an oracle class, whose chains `test_motor_stages` runs."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_gradient_through_two_steps(name, rng):
+    """Of the signals of both steps, against differences of the efforts themselves."""
+    made = {"ControllerPD": {"kp": 20.0, "kd": 0.5}, name: built_in.values(name)}
+    stages = [getattr(actuon, part)(**made[part]) for part in motor_oracle.shortest_chain(name)]
+    n, h = 8, np.float32(2e-3)
+    actuator = actuon.Actuator(range(n), stages=stages, requires_grad=True)
+    steps, weighting = [random_signals(n, rng) for _ in range(2)], rng.uniform(0.5, 1.5, (2, n)).astype(np.float32)
+
+    def run(steps, states):
+        sims = [simulation(signals, requires_grad=True) for signals in steps]
+        for t, sim in enumerate(sims):
+            actuator.step(sim, sim, states[t], states[t + 1], dt=DT)
+        return sims
+
+    def fresh():
+        return [actuator.state() for _ in range(3)]
+
+    def objective(steps):
+        return sum(
+            w * sim.joint_f.numpy().astype(np.float64) for w, sim in zip(weighting, run(steps, fresh()), strict=True)
+        )
+
+    states = fresh()
+    with wp.Tape() as tape:
+        sims = run(steps, states)
+    tape.backward(grads={sim.joint_f: wp.array(w) for sim, w in zip(sims, weighting, strict=True)})
+    now = objective(steps)
+    for t, signal in itertools.product(range(2), SIGNALS):
+        up, down = (
+            objective([s | {signal: s[signal] + sign * h} if k == t else s for k, s in enumerate(steps)])
+            for sign in (1, -1)
+        )
+        smooth = np.abs(up + down - 2 * now) < 1e-3
+        assert smooth.sum() >= n // 2, f"{t} {signal}"
+        found, expected = getattr(sims[t], signal).grad.numpy(), (up - down) / (2 * h)
+        np.testing.assert_allclose(found[smooth], expected[smooth], rtol=2e-2, atol=4e-2, err_msg=f"{t} {signal}")
 
 
 @pytest.mark.parametrize("name", ["pd-dc_max-now", "pid-table_dc_max-late"])

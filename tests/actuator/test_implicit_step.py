@@ -11,7 +11,7 @@ import warp as wp
 from scipy.optimize import brentq
 
 import actuon
-from actuon.kernel.implicit import DiagonalSolve
+from actuon.actuator.implicit_step import DiagonalSolve
 from tests.support import oracle
 from tests.support.paths import DATA
 
@@ -222,9 +222,9 @@ def test_a_step_is_the_plain_one_at_those_speeds(stages, options, in_place, shap
         for name in outputs:
             np.testing.assert_array_equal(found[name], sim[name], err_msg=f"{name}, step {step}")
         states = states if in_place else states[::-1]
-    for key, array in states[0].contents().items():
+    for key, array in states[0].to_arrays().items():
         if key != "__structure__" and "ring" not in key and "newest" not in key:
-            np.testing.assert_array_equal(array, others[0].contents()[key], err_msg=key)
+            np.testing.assert_array_equal(array, others[0].to_arrays()[key], err_msg=key)
 
 
 @SHAPES
@@ -303,7 +303,7 @@ def test_one_dof_per_thread_gives_the_same(rng, monkeypatch):
     inverse[3] = 1e4  # takes longer
     expected, response = actuon.Response(inverse), actuon.Response(inverse)
     actuon.Actuator(range(N), stages=geared_stages(), accumulate=False).step(sim, sim, dt=DT, response=expected)
-    monkeypatch.setattr("actuon.implicit_step.DiagonalSolve", ByDof)
+    monkeypatch.setattr("actuon.actuator.implicit_step.DiagonalSolve", ByDof)
     actuon.Actuator(range(N), stages=geared_stages(), accumulate=False).step(sim, sim, dt=DT, response=response)
     np.testing.assert_array_equal(response.velocity.numpy(), expected.velocity.numpy())
     np.testing.assert_array_equal(response.residual.numpy(), expected.residual.numpy())
@@ -411,11 +411,11 @@ BAD = [
 def test_bad_inverse_inertias_are_refused(inverse, complaint, rng):
     actuator = actuon.Actuator(range(4), actuon.ControllerPD(10.0, 1.0), delay=actuon.Delay(1, 1), accumulate=False)
     sim, state = random_sim(rng, 4), actuator.state()
-    before = state.contents()
+    before = state.to_arrays()
     with pytest.raises(actuon.ArrayError, match=complaint):
         actuator.step(sim, sim, state, state, DT, response=inverse)
     assert np.isnan(sim["joint_f"]).all()
-    for key, array in state.contents().items():
+    for key, array in state.to_arrays().items():
         np.testing.assert_array_equal(array, before[key])
 
 
@@ -524,6 +524,7 @@ def test_gradients_of_two_steps(blocks, rng):
     motor = actuon.ClampingDCMotor(values["stall"].copy(), NO_LOAD, MOST)
     stages = [actuon.SensorLowPass(LAG), controller, actuon.TransmissionGear(RATIO, EFFICIENCY, BACK), motor]
     actuator = actuon.Actuator(range(n), stages=stages, requires_grad=True)
+    controller, motor = actuator.stages[1], actuator.stages[3]
     arrays = {name: wp.array(values[name], requires_grad=True) for name in GIVEN}
     response = actuon.Response(arrays["inverse"], arrays["acceleration"], arrays["reference"], tolerance=1e-6)
     states = [actuator.state() for _ in range(3)]

@@ -90,7 +90,10 @@ def test_newtons_own_components_beside_ours(rng, tmp_path):
     np.testing.assert_allclose(rollout(mixed, steps), rollout(ours, steps), rtol=1e-5, atol=1e-5)
     assert mixed.controller.kp is drive.kp
     mixed.controller.kp = wp.full(3, 7.0)
-    assert drive.kp.numpy().tolist() == [7.0] * 3
+    assert mixed.controller.part.kp.numpy().tolist() == [7.0] * 3
+    assert drive.kp.numpy().tolist() == [40.0] * 3
+    larger = newton_actuators.DrivePID(**{name: wp.full(4, value) for name, value in gains.items()})
+    assert actuon.Actuator(range(4), larger).num_actuators == 4
 
     state, sim = mixed.state(), simulation(steps[0])
     mixed.step(sim, sim, state, state, dt=0.01)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -491,3 +492,52 @@ def test_stages_whose_names_would_meet_in_the_kernel():
     sim = simulation({name: np.zeros(3, np.float32) for name in SIGNALS})
     actuator.step(sim, sim)
     assert sim["joint_f"].numpy().tolist() == [127.0] * 3
+
+
+def test_a_constant_effort_of_zero_costs_no_kernel_of_its_own():
+    """From Python it is left out, from a config it is zero: both run the same kernel until somebody looks at it."""
+    made = [actuon.Actuator([0], part) for part in (actuon.ControllerPD(1.0, 0.0), actuon.PDControlConfig(1.0, 0.0))]
+    assert made[0].kernel_source() == made[1].kernel_source()
+    sim = {name: np.zeros(1, np.float32) for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")}
+
+    def effort(actuator):
+        output = np.zeros(1, np.float32)
+        actuator.step(sim, sim | {"joint_f": output})
+        return output[0]
+
+    assert [effort(actuator) for actuator in made] == [0.0, 0.0]
+    made[0].controller.const_effort = 2.0
+    made[1].controller.const_effort.fill_(3.0)  # in place
+    assert [effort(actuator) for actuator in made] == [2.0, 3.0]
+    other = actuon.Actuator([0], actuon.PDControlConfig(1.0, 0.0))
+    assert other.controller.numbers()["const_effort"].tolist() == [0.0]
+    assert other.kernel_source() != made[1].kernel_source()
+    captured_output = wp.zeros(1)
+    arrays = {name: wp.array(values) for name, values in sim.items()} | {"joint_f": captured_output}
+    with wp.ScopedCapture(device="cpu") as captured:
+        other.step(arrays, arrays)
+    other.controller.const_effort = 4.0
+    wp.capture_launch(captured.graph)
+    assert captured_output.numpy()[0] == 4.0
+
+
+@wp.func
+def keep_first(effort: float, below: float, above: float):
+    return effort, below, above
+
+
+class EffectKeepFirst(actuon.Effect):
+    law = keep_first
+    STATES: ClassVar = {"below": -1.0, "above": float("inf")}
+
+
+def test_states_begin_at_any_number_and_go_back_to_it():
+    actuator = actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 0.0), effects=[EffectKeepFirst()])
+    state = actuator.state()
+    for mask in (None, np.array([True, True])):
+        assert state.stages[1].below.numpy().tolist() == [-1.0, -1.0]
+        assert np.isinf(state.stages[1].above.numpy()).all()
+        state.stages[1].below.fill_(3.0)
+        state.stages[1].above.fill_(3.0)
+        state.reset(mask)
+    assert state.stages[1].below.numpy().tolist() == [-1.0, -1.0]

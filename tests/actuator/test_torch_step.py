@@ -166,10 +166,10 @@ def test_tensors_of_any_shape_and_a_chain_without_memory(rng):
 def test_a_state_is_where_gradients_begin_and_is_not_touched(rng):
     actuator = build()
     state = actuator.state()
-    first = state.contents()
+    first = state.to_arrays()
     sim = signals(rng)
     _, memory = actuon.torch.step(actuator, sim, sim, state, DT)
-    np.testing.assert_equal(state.contents(), first)
+    np.testing.assert_equal(state.to_arrays(), first)
     effort, _ = actuon.torch.step(actuator, sim, sim, memory, DT)
     effort.sum().backward()
     assert sim["joint_q"].grad.abs().sum() > 0.0

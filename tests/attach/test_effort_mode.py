@@ -13,7 +13,7 @@ import pytest
 import actuon
 from actuon import ActuatorConfig, Articulation, ArticulationActuators, MujocoSimulation, Recorder
 from actuon.lab import ActuatorGroups, DCMotorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg
-from actuon.robot_files.yaml_files import ActuatorEntry, load_actuators, save_actuators
+from actuon.robot_files.yaml import ActuatorEntry, load_actuators, save_actuators
 from actuon.tools.yaml_report import inspect_yaml
 from tests.support.robot_files import robot
 

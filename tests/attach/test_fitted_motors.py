@@ -13,7 +13,7 @@ from actuon import ArticulationActuators, MujocoSimulation
 from actuon.attach.fitted_motors import draw_motors
 from actuon.fit import Fleet, FleetJoint, FleetParameter, save_fleet
 from actuon.lab import ActuatorGroups, DCMotorCfg, IdealPDActuatorCfg, Uniform
-from actuon.robot_files.fleet_files import found_as_plain
+from actuon.robot_files.fleet import found_as_plain
 
 PARAMETERS = (
     FleetParameter("controller.kp", "N·m/rad", "log"),

@@ -597,7 +597,7 @@ def test_files_that_do_not_fit_change_nothing(tmp_path, damage):
     motors.save(path)
     with np.load(path) as file:
         contents = dict(file)
-    gains, ring = (next(key for key in contents if key.endswith(end)) for end in (".kp", ".newest"))
+    gains, ring = (next(key for key in contents if key.endswith(end)) for end in (".kp", ".pushes"))
     if damage == "gains":
         contents[gains] = np.full_like(contents[gains], -1.0)
     elif damage == "ring":

@@ -96,7 +96,7 @@ def test_dc_motor_corner_follows_live_parameters(rng):
     actuator = actuon.Actuator(range(n), actuon.ControllerPD(1e4, 0.0), clamping=[clamp])
     signals = random_signals(n, rng)
     for most in (15.0, 40.0, 2.0):
-        clamp.max_motor_effort = most
+        actuator.clamping[0].max_motor_effort = most
         sim = simulation(signals)
         actuator.step(sim, sim)
         raw = 1e4 * (signals["joint_target_q"] - signals["joint_q"]).astype(float) + signals["joint_act"]
@@ -175,8 +175,8 @@ def test_parameters_are_live(replacement):
 
 
 def test_a_refused_parameter_changes_nothing():
-    clamp = actuon.ClampingDCMotor(20.0, 10.0, 15.0)
-    actuon.Actuator(range(3), actuon.ControllerPD(1.0, 0.0), clamping=[clamp])
+    given = actuon.ClampingDCMotor(20.0, 10.0, 15.0)
+    (clamp,) = actuon.Actuator(range(3), actuon.ControllerPD(1.0, 0.0), clamping=[given]).clamping
     for name, value in (("velocity_limit", 0.0), ("saturation_effort", math.inf), ("max_motor_effort", [1.0, 2.0])):
         with pytest.raises(actuon.ActuonError):
             setattr(clamp, name, value)

@@ -205,8 +205,8 @@ def test_couplings_that_cannot_be(matrix, row, message):
 
 
 def test_rows_may_change_where_they_still_fill_couplings():
-    coupled = actuon.TransmissionCoupled(MATRIX, [0, 1, 0, 1])
-    actuon.Actuator(range(4), actuon.ControllerPD(1.0, 0.0), transmission=coupled)
+    given = actuon.TransmissionCoupled(MATRIX, [0, 1, 0, 1])
+    coupled = actuon.Actuator(range(4), actuon.ControllerPD(1.0, 0.0), transmission=given).transmission
     with pytest.raises(actuon.ParameterError, match="row: got 3 of row 0, 1 of row 1"):
         coupled.row = [0, 1, 0, 0]
     assert coupled.row.numpy().tolist() == [0, 1, 0, 1]

@@ -149,8 +149,8 @@ def test_bad_values_are_refused():
 
 @pytest.mark.parametrize("kind", [actuon.DelayTime, actuon.DelayInterpolated, actuon.SensorDelay])
 def test_what_there_is_no_memory_for_is_refused_when_it_is_written(kind):
-    part = kind(0.002)
-    actuator = make(part)
+    actuator = make(kind(0.002))
+    part = actuator.stages[0]
     part.delay = 0.001
     for name, value in (("delay", 0.05), ("spread", 0.0015), ("jitter", 0.05), ("dropout", 0.2), ("shortest_dt", 1e-4)):
         with pytest.raises(actuon.ParameterError, match=f"{kind.__name__}: got .* it was built with memory for"):
@@ -161,22 +161,21 @@ def test_what_there_is_no_memory_for_is_refused_when_it_is_written(kind):
     is_sensor = kind is actuon.SensorDelay
     seen = run(actuator, 0.0 * t, 0.001, positions=-t) if is_sensor else run(actuator, t, 0.001)
     np.testing.assert_allclose(seen[5:, 0], t[5:] - 0.001, atol=1e-6)
-    room = kind(0.05, dropout=0.1)
-    make(room)
+    roomy = make(kind(0.05, dropout=0.1))
+    room = roomy.stages[0]
     room.delay, room.dropout = 0.002, 0.0
     room.delay, room.jitter, room.dropout = 0.03, 0.02, 0.9
     room.shortest_dt = 0.002
     with pytest.raises(actuon.StateError, match="room for steps of 0.002 s"):
-        run(make(room), [0.0], 0.001)
+        run(roomy, [0.0], 0.001)
 
 
 def test_a_longer_delay_holds_what_has_arrived():
     """A delay that is raised never brings an older command back."""
-    part = actuon.DelayTime(0.01)
-    actuator = make(part)
+    actuator = make(actuon.DelayTime(0.01))
     state, seen = actuator.state(), []
     for k in range(30):
-        part.delay = 0.002 if k < 15 else 0.008
+        actuator.delay.delay = 0.002 if k < 15 else 0.008
         seen.append(run_once(actuator, state, target=k))
     np.testing.assert_array_equal(np.array(seen)[:, 0], [0, 0, *range(13), *[12] * 6, *range(13, 22)])
 
@@ -269,12 +268,10 @@ def test_random_numbers_of_streams_do_not_overlap(tmp_path):
                 contents = dict(file)
             contents["0.count"][:] = count + k
             contents["0.episode"][:] = episode
-            contents["0.pushes"][:] = contents["0.filled"][:] = 5
+            contents["0.pushes"][:] = 5
             contents["0.oldest"][:] = 1.0
-            ring = contents["0.ring"].reshape(6, -1, 4, 64)
-            rows = (contents["0.newest"][0] - np.arange(5)) % 6
-            ring[rows, :, 0] = -0.001 * np.arange(1, 6)[:, None, None]
-            ring[rows, :, 3] = 0.001
+            contents["0.past"][0] = -0.001 * np.arange(1, 6)[:, None]
+            contents["0.past"][3] = 0.001
             np.savez(path, **contents)
             ages.append(-run_once(actuator, actuator.load_state(path)))
         return np.array(ages).T
@@ -306,8 +303,8 @@ def test_gradient_by_the_delay(lengths):
         return np.interp(times[-1] - delay, times, values)
 
     lag = 0.0057
-    part = actuon.DelayInterpolated([lag])
-    actuator = actuon.Actuator([0], stages=[part, ControllerFollow()], requires_grad=True)
+    stages = [actuon.DelayInterpolated([lag]), ControllerFollow()]
+    actuator = actuon.Actuator([0], stages=stages, requires_grad=True)
     states = [actuator.state() for _ in range(7)]
     sims = []
     for target in targets:
@@ -323,7 +320,7 @@ def test_gradient_by_the_delay(lengths):
     tape.backward(grads={effort: wp.ones(1, dtype=wp.float32)})
     step = 1e-5
     by_delay = (arriving(lag + step, targets) - arriving(lag - step, targets)) / (2.0 * step)
-    np.testing.assert_allclose(part.delay.grad.numpy(), by_delay, rtol=1e-3)
+    np.testing.assert_allclose(actuator.delay.delay.grad.numpy(), by_delay, rtol=1e-3)
     for k, sim in enumerate(sims):
         changed = np.array(targets) + step * np.eye(6)[k]
         by_target = (arriving(lag, changed) - arriving(lag, targets)) / step

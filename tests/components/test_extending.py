@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import pickle
 from dataclasses import dataclass, make_dataclass
 
 import numpy as np
@@ -132,13 +135,13 @@ def test_a_controller_with_its_own_kernels(rng):
         calls += 1
 
 
-def test_a_component_with_its_own_kernels_serves_actuators_of_one_size():
-    """It may keep buffers for its DOFs, which another actuator's would replace."""
+def test_a_component_with_its_own_kernels_serves_actuators_of_any_size(rng):
     own = ControllerOwnKernel(10.0)
-    actuon.Actuator(range(3), own)
-    actuon.Actuator(range(3), own)
-    with pytest.raises(actuon.StructureError, match="ControllerOwnKernel: .* of 3 DOFs already, .* the one of 4"):
-        actuon.Actuator(range(4), own)
+    for n in (3, 4):
+        signals = random_signals(n, rng)
+        efforts = rollout(actuon.Actuator(range(n), own), [signals])
+        expected = 10.0 * (signals["joint_target_q"] - signals["joint_q"])
+        np.testing.assert_allclose(efforts[0], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_states_of_a_user_class_can_be_assigned(rng):
@@ -188,9 +191,9 @@ def test_a_law_without_parameters(rng):
 
 
 def test_one_kernel_per_structure_not_per_value(rng, monkeypatch):
-    from actuon.kernel.program import program
+    from actuon.kernel.build import kernel_for
 
-    before = program.cache_info().misses
+    before = kernel_for.cache_info().misses
     launches = record_launches(monkeypatch)
     for n, kp in ((3, 1.0), (200, 2.0), (64, 3.0)):
         actuator = actuon.Actuator(range(n), actuon.ControllerPD(kp, 0.1), clamping=[actuon.ClampingMaxEffort(kp)])
@@ -198,7 +201,7 @@ def test_one_kernel_per_structure_not_per_value(rng, monkeypatch):
         actuator.step(sim, sim)
     assert len(launches) == 3
     assert len({kernel for kernel, _ in launches}) == 1
-    assert program.cache_info().misses - before <= 1
+    assert kernel_for.cache_info().misses - before <= 1
 
 
 @wp.func
@@ -234,3 +237,84 @@ def test_laws_that_cannot_be_written_are_refused_when_the_class_is_made(names, s
     config = make_dataclass("AnyConfig", fields, bases=(actuon.Config,), frozen=True)
     with pytest.raises(actuon.StructureError, match=message):
         type("ControllerAny", (actuon.Controller,), {"config": config, "law": law, "STATES": states})
+
+
+class SoftLimit(actuon.Parameters):
+    max_effort: actuon.Number = actuon.param("N·m", "Effort approached, never passed.", above=0.0)
+
+
+@wp.func
+def soft_limit(effort: float, max_effort: float):
+    return max_effort * wp.tanh(effort / max_effort)
+
+
+class ClampingSoftLimit(SoftLimit, actuon.Clamping):
+    """A limit without a corner."""
+
+    law = soft_limit
+
+
+class SoftLimitConfig(SoftLimit, actuon.Config):
+    """A limit without a corner, for all DOFs."""
+
+
+def test_ten_lines_make_a_stage(rng):
+    """Without a config: parameters are live, checked, in the signature and in help."""
+    steps = [random_signals(N, rng)]
+    limits = rng.uniform(1.0, 9.0, N).astype(np.float32)
+    actuator = actuon.Actuator(range(N), actuon.ControllerPD(10.0, 1.0), clamping=[ClampingSoftLimit(limits)])
+    assert actuator.is_fused()
+    plain = rollout(actuon.Actuator(range(N), actuon.ControllerPD(10.0, 1.0)), steps)
+    np.testing.assert_allclose(rollout(actuator, steps), limits * np.tanh(plain / limits), rtol=1e-4, atol=1e-5)
+    actuator.clamping[0].max_effort = 2.0
+    np.testing.assert_allclose(rollout(actuator, steps), 2.0 * np.tanh(plain / 2.0), rtol=1e-4, atol=1e-5)
+    with pytest.raises(actuon.ParameterError, match=r"ClampingSoftLimit\.max_effort: got -1\.0; must be"):
+        ClampingSoftLimit(-1.0)
+    with pytest.raises(actuon.StructureError, match="ClampingSoftLimit: .*'most'; parameters: max_effort"):
+        ClampingSoftLimit(1.0, most=2.0)
+    assert str(inspect.signature(ClampingSoftLimit)) == "(max_effort: 'ArrayLike')"
+    assert "max_effort: Effort approached, never passed [N·m], shape (N,)." in inspect.getdoc(ClampingSoftLimit)
+    assert "approached, never passed. [N·m]" in inspect.getdoc(ClampingSoftLimit.max_effort)
+    assert ClampingSoftLimit.config is None
+    assert ClampingSoftLimit.resolve_arguments({"max_effort": 3}) == {"max_effort": 3.0}
+
+
+def test_a_config_is_a_frozen_dataclass_without_being_decorated():
+    config = SoftLimitConfig(3)
+    assert config == SoftLimitConfig(max_effort=3.0) == pickle.loads(pickle.dumps(config))
+    assert hash(config) == hash(SoftLimitConfig(3.0))
+    assert repr(config) == "SoftLimitConfig(max_effort=3.0)"
+    assert dataclasses.asdict(config) == {"max_effort": 3.0}
+    assert dataclasses.replace(config, max_effort=4.0).max_effort == 4.0
+    assert [(field.name, field.type) for field in dataclasses.fields(config)] == [("max_effort", float)]
+    assert str(inspect.signature(SoftLimitConfig)) == "(max_effort: float) -> None"
+    for change in (lambda: setattr(config, "max_effort", 1.0), lambda: delattr(config, "max_effort")):
+        with pytest.raises(dataclasses.FrozenInstanceError, match="field 'max_effort'"):
+            change()
+    assert dataclasses.dataclass(frozen=True)(SoftLimitConfig) is SoftLimitConfig
+    with pytest.raises(TypeError, match="max_effort"):
+        SoftLimitConfig()
+
+
+class Offset(actuon.Parameters):
+    offset: actuon.Number = actuon.param("N·m", "Added to the limit.", default=0.0)
+
+
+@wp.func
+def offset_limit(effort: float, max_effort: float, offset: float):
+    return (max_effort + offset) * wp.tanh(effort / (max_effort + offset))
+
+
+def test_a_class_may_add_parameters_to_one_that_has_a_config():
+    """It has then no config, which would not know them."""
+
+    class ClampingOffset(Offset, actuon.ClampingMaxEffort):
+        law = offset_limit
+
+    assert list(ClampingOffset.declared()) == ["max_effort", "offset"]
+    assert ClampingOffset.config is None
+    assert actuon.ClampingMaxEffort.config is actuon.MaxEffortClampingConfig
+    clamp = ClampingOffset(4.0, offset=[1.0, 2.0])
+    np.testing.assert_array_equal(
+        actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 0.0), clamping=[clamp]).clamping[0].offset.numpy(), [1.0, 2.0]
+    )

@@ -125,8 +125,8 @@ def test_gradients(terms):
     rng = np.random.default_rng(2)
     n = 60
     values = draw(rng, n, terms)
-    component = actuon.EffectFriction(**values)
-    bench = Bench(component, n, requires_grad=True)
+    bench = Bench(actuon.EffectFriction(**values), n, requires_grad=True)
+    friction = bench.actuator.stages[-1]
     inputs = draw_inputs(rng, n)
     for name, numbers in zip(INPUTS, inputs, strict=True):
         bench.sim[name].assign(numbers)
@@ -143,7 +143,7 @@ def test_gradients(terms):
         return weights * oracle.friction(*arguments, DT, **given)
 
     for name, array in exact.items():
-        gradient = (bench.sim[name] if name in INPUTS else getattr(component, name)).grad.numpy()
+        gradient = (bench.sim[name] if name in INPUTS else getattr(friction, name)).grad.numpy()
         assert np.isfinite(gradient).all(), name
         smooth = (inputs != 0.0).all(axis=0)  # friction has corners there
         h = 1e-6
@@ -302,10 +302,14 @@ def test_contradicting_figures_of_one_dof_are_named():
     with pytest.raises(actuon.ParameterError, match="EffectFriction: static is below dynamic at index 1"):
         actuon.EffectFriction(dynamic=[1.0, 2.0], static=[1.0, 1.5], stribeck_velocity=0.1)
     friction = actuon.EffectFriction(dynamic=[1.0, 2.0], static=[1.0, 2.5], stribeck_velocity=0.1, inertia=1.0)
-    Bench(friction, 2)
+    bound = Bench(friction, 2).actuator.stages[-1]
     with pytest.raises(actuon.ParameterError, match="static is below dynamic at index 0"):
-        friction.dynamic = [1.2, 2.0]
-    assert friction.dynamic.numpy().tolist() == [1.0, 2.0]
+        bound.dynamic = [1.2, 2.0]
+    assert bound.dynamic.numpy().tolist() == [1.0, 2.0]
+    friction.dynamic = [1.2, 2.0]
+    with pytest.raises(actuon.ParameterError, match="static is below dynamic at index 0"):
+        Bench(friction, 2)
+    assert bound.dynamic.numpy().tolist() == [1.0, 2.0]
 
 
 def test_without_an_engine_the_inertia_is_needed():

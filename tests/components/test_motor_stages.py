@@ -14,65 +14,6 @@ from tests.support.robot_files import add, robot
 
 DT = 0.01
 
-RANGES = {
-    "SensorEncoder": {"resolution": (1e-3, 5e-3), "bias": (-0.1, 0.1)},
-    "SensorDifferentiated": {"time_constant": (0.01, 0.05)},
-    "SensorLowPass": {"time_constant": (0.005, 0.05)},
-    "DelayLowPass": {"time_constant": (0.005, 0.05)},
-    "ControllerPD": {"kp": (10, 60), "kd": (0, 0.2)},
-    "ControllerServoPWM": {
-        "kp": (0.1, 2.0),
-        "torque_constant": (0.5, 2.0),
-        "resistance": (1.0, 4.0),
-        "bus_voltage": (6.0, 14.0),
-        "ki": (0.1, 5.0),
-        "kd": (0.0, 0.01),
-        "max_duty": (0.5, 1.0),
-        "dead_band": (0.0, 0.1),
-    },
-    "ClampingHeat": {
-        "winding_thermal_resistance": (1.0, 4.0),
-        "housing_thermal_resistance": (2.0, 8.0),
-        "winding_time_constant": (0.5, 3.0),
-        "housing_time_constant": (1.0, 9.0),
-        "motor_constant": (0.5, 1.5),
-        "max_effort": (40.0, 80.0),
-        "derated_effort": (1.0, 4.0),
-        "derating_start": (30.0, 50.0),
-        "derating_end": (120.0, 150.0),
-        "trip_temperature": (160.0, 400.0),
-        "ambient": (10.0, 30.0),
-        "temperature_coefficient": (0.0, 0.005),
-    },
-    "ClampingBattery": {
-        "full_voltage": (20.0, 30.0),
-        "inner_resistance": (0.01, 0.2),
-        "capacity": (5.0, 40.0),
-        "empty_voltage": (5.0, 18.0),
-    },
-    "ClampingVoltage": {
-        "torque_constant": (0.5, 1.5),
-        "resistance": (0.2, 1.0),
-        "bus_voltage": (20.0, 30.0),
-        "max_current": (10.0, 50.0),
-        "temperature_coefficient": (0.0, 0.005),
-    },
-    "EffectCurrentLoop": {"time_constant": (0.001, 0.02), "max_slope": (200.0, 2000.0)},
-    "EffectRipple": {
-        "cogging": (0.0, 1.0),
-        "cogging_periods": (2.0, 8.0),
-        "ripple": (0.0, 0.2),
-        "ripple_periods": (2.0, 8.0),
-        "phase": (-3.0, 3.0),
-    },
-    "TransmissionSeriesElastic": {"stiffness": (50.0, 2000.0), "motor_inertia": (0.02, 0.2), "damping": (0.0, 60.0)},
-    "TransmissionBacklash": {
-        "gap": (0.0, 0.1),
-        "stiffness": (20.0, 200.0),
-        "motor_inertia": (0.02, 0.2),
-        "damping": (0.0, 2.0),
-    },
-}
 CHAINS = {
     "drive": (
         "SensorEncoder",
@@ -88,14 +29,16 @@ CHAINS = {
     "between": ("DelayLowPass", "ControllerPD", "TransmissionSeriesElastic", "TransmissionBacklash"),
     "one volt": ("ControllerServoPWM", "ClampingVoltage"),
 }
+CHAINS |= motor_oracle.chains_of_others(CHAINS.values())
 EVERY = pytest.mark.parametrize("name", CHAINS)
 
 
 class Chain:
     def __init__(self, name, rng, n, smooth=False):
-        self.name, self.n = name, n
+        self.name, self.n, oracles = name, n, motor_oracle.oracles()
         self.values = [
-            {p: rng.uniform(*ends, n).astype(np.float32) for p, ends in RANGES[kind].items()} for kind in CHAINS[name]
+            {p: rng.uniform(*ends, n).astype(np.float32) for p, ends in oracles[kind].ranges.items()}
+            for kind in CHAINS[name]
         ]
         if smooth and name == "drive":
             self.values[0]["resolution"][:] = 0.0
@@ -135,7 +78,7 @@ def run(actuator, steps, masks=None):
     current, other = actuator.state(), actuator.state()
     found = []
     for t, signals in enumerate(steps):
-        if masks and t in masks:
+        if masks and t in masks and current is not None:
             current.reset(wp.array(masks[t]))
         sim = simulation(actuator, signals)
         actuator.step(sim, sim, current, other, dt=DT)
@@ -232,10 +175,20 @@ ENDS = {
 }
 
 
+def ends_of(name):
+    """Values at both ends of what a component allows, where `ENDS` has none."""
+    declared = getattr(actuon, name).declared()
+    lowest = {p: field.minimum for p, field in declared.items() if field.minimum is not None}
+    lowest |= {p: field.above + 1e-6 for p, field in declared.items() if field.above is not None}
+    highest = {p: np.inf for p, field in declared.items() if not field.finite}
+    highest |= {p: field.maximum for p, field in declared.items() if field.maximum is not None}
+    return [lowest, highest]
+
+
 @pytest.mark.parametrize("dt", [0.0, DT, 1e4])
-@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("name", CHAINS)
 def test_efforts_and_gradients_stay_finite_at_the_ends(name, dt, rng):
-    for ends in ENDS[name]:
+    for ends in ENDS.get(name) or ends_of(name):
         chain = Chain(name, rng, 3)
         for values in chain.values:
             values |= {p: np.full(3, value, np.float32) for p, value in ends.items() if p in values}

@@ -256,8 +256,8 @@ def test_gears_that_cannot_be(values, message):
 
 
 def test_a_ratio_of_zero_is_refused_later_too():
-    gear = actuon.TransmissionGear(3.0)
-    actuon.Actuator(range(2), actuon.ControllerPD(1.0, 0.0), transmission=gear)
+    given = actuon.TransmissionGear(3.0)
+    gear = actuon.Actuator(range(2), actuon.ControllerPD(1.0, 0.0), transmission=given).transmission
     with pytest.raises(actuon.ParameterError, match="ratio: got 0 at index 1; must not be 0"):
         gear.ratio = [3.0, 0.0]
     assert gear.ratio.numpy().tolist() == [3.0, 3.0]

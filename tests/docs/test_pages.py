@@ -9,6 +9,7 @@ import logging
 import operator
 import re
 import tomllib
+import typing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import torch
 
 import actuon
 from actuon import lab
-from scripts.reference import GROUP_STAGES, parameter_table, vocabulary_table
+from scripts.reference import GROUP_STAGES, parameter_table, types_table, vocabulary_table
 from tests.support.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")])
@@ -89,7 +90,9 @@ def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page():
 
     listed = list(pages_of(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
     pages = sorted(str(page.relative_to(DOCS)) for page in ROOT.glob("docs/**/*.md"))
-    assert sorted(listed) == pages, "nav of zensical.toml"
+    missing = sorted(set(pages) - set(listed))
+    assert not missing, f"add to nav of zensical.toml: {', '.join(missing)}"
+    assert sorted(listed) == pages, "nav of zensical.toml lists a page twice, or one that does not exist"
     first = (DOCS / "index.md").read_text()
     for name in pages:
         assert name == "index.md" or name.startswith("api/") or f"]({name}" in first, (
@@ -101,6 +104,12 @@ def test_the_vocabulary_table_is_that_of_the_registry():
     page = (DOCS / "which.md").read_text()
     table = page[page.index("<!-- vocabulary -->\n") :].removeprefix("<!-- vocabulary -->\n").split("\n\n")[0]
     assert table + "\n" == vocabulary_table(DOCS), "run: python -m scripts.reference docs"
+
+
+def test_the_table_of_yaml_types_is_that_of_the_registry():
+    page = (DOCS / "yaml.md").read_text()
+    table = page[page.index("<!-- types -->\n") :].removeprefix("<!-- types -->\n").split("\n\n")[0]
+    assert table + "\n" == types_table(DOCS), "run: python -m scripts.reference docs"
 
 
 class Lstm(torch.nn.Module):
@@ -151,7 +160,7 @@ def test_every_public_name_is_in_the_api_reference():
     for module in ("bench", "fit", "graph", "gym", "lab", "newton", "sim", "usd"):
         missing |= {f"actuon.{module}.{name}" for name in public_names(getattr(actuon, module)) - public_names(actuon)}
     missing -= set(shown)
-    assert not missing, "docs/api"
+    assert not missing, f"add to a page in docs/api: {', '.join(f'::: {name}' for name in sorted(missing))}"
 
 
 def test_every_public_name_is_documented():
@@ -159,7 +168,7 @@ def test_every_public_name_is_documented():
     public = {name: value for name, value in public.items() if not inspect.ismodule(value)}
     text = "".join(page.read_text() for page in PAGES if page.parent.name != "api")
     for name, value in public.items():
-        assert inspect.getdoc(value), name
+        assert inspect.getdoc(typing.get_origin(value) or value), name
         if not (inspect.isclass(value) and issubclass(value, (Exception, actuon.Config, actuon.Component))):
             assert name in text, f"{name} is on no page"
     for cls in (actuon.Actuator, actuon.ActuatorBuilder, actuon.Delay, actuon.ControllerPD, actuon.ClampingMaxEffort):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.bounded_yaml import read_yaml
 from actuon.errors import LogError, ParameterError
+from actuon.files import read_yaml
 from actuon.fit import (
     FitResult,
     JointLog,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -10,13 +11,14 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.components import ring_state, state
-from actuon.kernel import staged
-from actuon.kernel.program import program
-from actuon.kernel.structure import Network, Stage, Structure, Write
+from actuon.actuator import stepping as staged
+from actuon.kernel import state
+from actuon.kernel.build import kernel_for
+from actuon.kernel.chain import Chain, Law, Network, Stage, Write
 from actuon.kernel.types import Flavour
+from actuon.networks.activations import Activation
 from actuon.networks.code import NetworkCode, state_rows
-from actuon.networks.model import Activation
+from actuon.networks.network import DenseShape, RecurrentShape, Structure as NetworkStructure
 from tests.support.chains import Values, random_signals, rollout
 
 
@@ -35,7 +37,7 @@ def test_fused_kernel_compiles(flavour, tmp_path):
     actuator = Values.random("pid-table_dc_max-late", 3, np.random.default_rng(0)).actuator()
     stages = tuple(component.stage() for component in actuator.stages)
     assert len(stages) == 5
-    compile_for_cuda(program(Structure(stages, (Write("effort", adds=True),), flavour)).kernel.module, tmp_path)
+    compile_for_cuda(kernel_for(Chain(stages, (Write("effort", adds=True),), flavour)).function.module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
@@ -46,22 +48,22 @@ def test_network_kernel_compiles(kind, flavour, tmp_path):
     kind = kind.split()[0]
     first = 2 * len(input_idx) if kind == "mlp" else 5
     activations = [Activation("gelu"), Activation("clamp", -1.0, math.inf), Activation("relu")]
-    dense = tuple((4, 4 if i else first, activation) for i, activation in enumerate(activations))
-    dense += ((1, 4, Activation("softplus", 2.0)), (1, 1, Activation("clamp", -400.0, 390.0)))
-    gates = {"mlp": 0, "lstm": 4, "gru": 3}[kind]
-    structure = (kind, ((gates * 5, 2),) if gates else (), dense)
+    dense = tuple(DenseShape(4, 4 if i else first, activation) for i, activation in enumerate(activations))
+    dense += (DenseShape(1, 4, Activation("softplus", 2.0)), DenseShape(1, 1, Activation("clamp", -400.0, 390.0)))
+    layers = NetworkStructure(kind, () if kind == "mlp" else (RecurrentShape(5, 2),), dense)
     histories = ("pos_history", "vel_history")
-    code = NetworkCode(structure, input_idx, histories, True)
-    states = tuple(state_rows(structure, input_idx, histories))
+    code = NetworkCode(layers, input_idx, histories, True)
+    rows = state_rows(layers, input_idx, histories)
     law = actuon.ControllerNeuralMLP.law
     network = Network(code, inputs=("{target_q} - {q}", "{qd}"), output="network_effort")
-    stage = Stage("controller", law, tables=("weights",), network=network, wide_states=states)
-    structure = Structure((actuon.Delay(1, 2).stage(), stage), (Write("effort", adds=True),), flavour)
-    compile_for_cuda(program(structure).kernel.module, tmp_path)
+    stage = Stage("controller", (Law(law),), tables=("weights",), network=network)
+    stage = dataclasses.replace(stage, wide_states=tuple(rows), wide_rows=tuple(rows.values()))
+    structure = Chain((actuon.Delay(1, 2).stage(), stage), (Write("effort", adds=True),), flavour)
+    compile_for_cuda(kernel_for(structure).function.module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
-@pytest.mark.parametrize("module", [state, ring_state, staged], ids=["state", "ring_state", "staged"])
+@pytest.mark.parametrize("module", [state, staged], ids=["state", "staged"])
 def test_other_kernels_compile(module, tmp_path):
     compile_for_cuda(module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))

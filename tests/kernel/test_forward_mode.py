@@ -10,7 +10,7 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.kernel.forward_mode import NotUnderstood, sloped
+from actuon.kernel.forward_mode import UnsupportedLaw, derivative_of
 
 N = 65
 
@@ -144,20 +144,20 @@ def test_laws_as_people_write_them(law, rng):
 
 
 def test_slopes_that_are_zero_for_certain_are_known():
-    found = sloped(helper, (("x", 0),))
+    found = derivative_of(helper, (("x", 0),))
     assert found.returned == ((True, False), (True, False))
-    assert sloped(with_early_returns, (("gain", 1),)).returned == ((False, True),)
+    assert derivative_of(with_early_returns, (("gain", 1),)).returned == ((False, True),)
 
 
 def test_what_is_not_plain_statements_is_left_to_warp():
-    with pytest.raises(NotUnderstood, match="native_cube is not written in plain statements"):
-        sloped(native_cube, (("x", 0),))
-    with pytest.raises(NotUnderstood):
-        sloped(with_vectors, (("q", 0), ("qd", 1)))
+    with pytest.raises(UnsupportedLaw, match="native_cube is not written in plain statements"):
+        derivative_of(native_cube, (("x", 0),))
+    with pytest.raises(UnsupportedLaw):
+        derivative_of(with_vectors, (("q", 0), ("qd", 1)))
 
 
 def test_functions_with_an_empty_adjoint_are_constants():
     """Plainly, without `wp.grad`, which takes longer and is refused in functions of several values."""
-    found = sloped(with_constant, (("q", 0), ("qd", 1)))
+    found = derivative_of(with_constant, (("q", 0), ("qd", 1)))
     assert found.returned == ((True, False), (False, True))
     assert not found.asks_warp

@@ -88,6 +88,27 @@ def test_a_file_carries_its_convention_and_arguments_win(suffix, tmp_path):
     )
 
 
+@pytest.mark.parametrize("suffix", [".onnx", ".safetensors"])
+def test_a_file_written_over_in_place_is_read_anew(suffix, tmp_path):
+    """Size and time of the file, by which it could be taken for the one before, stay the same."""
+    path = tmp_path / f"net{suffix}"
+    steps = signals(3, 4)
+    for module, scale in ((mlp(seed=0), 2.0), (mlp(seed=1), 3.0)):
+        actuon.save_network(module, path, effort_scale=scale)
+        os.utime(path, ns=(0, 0))
+        assert actuon.load_metadata(path)["effort_scale"] == scale
+        controller = actuon.ControllerNeuralMLP(path)
+        expected = fed(Feeder(module, 3, "mlp", scales=(1.0, 1.0, scale), input_idx=(0, 1, 2)), steps)
+        assert_close(rollout(actuon.Actuator(range(3), controller), steps), expected)
+
+
+def test_changes_to_metadata_stay_with_the_caller(tmp_path):
+    path = tmp_path / "net.safetensors"
+    actuon.save_network(mlp(), path, notes={"by": ["nobody"]})
+    actuon.load_metadata(path)["notes"]["by"].append("me")
+    assert actuon.load_metadata(path)["notes"] == {"by": ["nobody"]}
+
+
 def test_onnx_metadata_one_property_per_key(tmp_path):
     import onnx
 
@@ -113,7 +134,7 @@ def with_metadata(path, entries, **beside):
     elif path.suffix == ".safetensors":
         layout = actuon.load_metadata(path)["layout"]
         texts["metadata"] = json.dumps({"layout": layout} | entries)
-        path.write_bytes(safetensors_files.content(safetensors_files.read_tensors(path), texts))
+        path.write_bytes(safetensors_files.tensor_content(safetensors_files.read_tensors(path), texts))
     else:
         with zipfile.ZipFile(path) as archive:
             contents = {name: archive.read(name) for name in archive.namelist()}

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.networks.formats import torch as torch_files, torch_graphs
-from actuon.networks.model import NotRecognised
+from actuon.networks.formats import torch as torch_files
+from actuon.networks.network import NotRecognised
 from tests.support.chains import rollout
 from tests.support.torch_networks import (
     LSTM,
@@ -105,12 +105,15 @@ class Lambda(nn.Module):
             return self.b(nn.functional.softplus(self.a(x), 1.0, 1.0))
         if self.how == "sliced":
             return self.b(torch.tanh(self.a(torch.cat([x[:, 3:], x[:, :3]], dim=1))))
+        if self.how == "joined":
+            y = torch.tanh(self.a(x))
+            return self.b(torch.cat([y, y], dim=1)[:, 4:12])
         return x[:, :1]
 
 
 UNKNOWN = [
     "clip far out", "clip the output", "in place", "through a view", "swapped, and small", "softplus with a threshold",
-    "sliced",
+    "sliced", "joined",
 ]  # fmt: skip
 
 
@@ -195,8 +198,8 @@ def test_a_state_in_two_arguments_is_checked_as_well(tmp_path, monkeypatch):
     together = Feeder(lambda x, s: (lambda r: (r[0], r[1:]))(module(x, *s)), N, "lstm", input_idx=(0,), rnn=(1, 8))
     assert_close(rollout(actuator, steps), fed(together, steps))
     # where the reader takes a flip for an arrangement of numbers, the comparison with the module notices
-    monkeypatch.setitem(torch_graphs.RENAMED, "flip", "same")
-    network = torch_graphs.read_script(torch.jit.script(Apart(True).eval()))
+    monkeypatch.setitem(torch_files.RENAMED, "flip", "same")
+    network = torch_files.read_script(torch.jit.script(Apart(True).eval()))
     with pytest.raises(NotRecognised, match="compute something else"):
         torch_files.verify(Apart(True).eval(), network)
 

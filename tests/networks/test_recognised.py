@@ -12,8 +12,8 @@ import pytest
 import actuon
 from actuon.networks.axes import BATCH, FEATURES
 from actuon.networks.files import load_network
-from actuon.networks.formats import torch as torch_files, torch_graphs
-from actuon.networks.model import NotRecognised
+from actuon.networks.formats import torch as torch_files
+from actuon.networks.network import NotRecognised
 from actuon.networks.recognise import Op, Recogniser, Ref
 from tests.support.chains import rollout
 from tests.support.torch_networks import GRU, LSTM, Feeder, assert_close, fed, gradients, mlp, signals
@@ -269,11 +269,11 @@ def read(module, how):
         warnings.simplefilter("ignore")
         if how == "export":
             batch = torch.export.Dim("batch")
-            return torch_graphs.read_export(
+            return torch_files.read_export(
                 torch.export.export(module, (torch.zeros(5, 6),), dynamic_shapes=({0: batch},))
             )
         traced = how == "trace"
-        return torch_graphs.read_script(
+        return torch_files.read_script(
             torch.jit.trace(module, torch.zeros(5, 6)) if traced else torch.jit.script(module)
         )
 
@@ -352,8 +352,8 @@ def read_recurrent(how, way):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if way == "script":
-            return torch_graphs.read_script(torch.jit.script(module))
-        return torch_graphs.read_export(torch.export.export(module, (torch.zeros(1, 1, 2), state)))
+            return torch_files.read_script(torch.jit.script(module))
+        return torch_files.read_export(torch.export.export(module, (torch.zeros(1, 1, 2), state)))
 
 
 @pytest.mark.parametrize("way", ["script", "export"])

@@ -94,7 +94,7 @@ def test_public_names_only():
         "actuator._runner",
         "super()._step()",
         "self.simulations[0]._batch.states",
-        "from actuon.kernel.fused import _Plan",
+        "from actuon.actuator.stepping import _Plan",
         "from actuon._kernel import Plan",
         "import actuon._kernel as kernel",
         'monkeypatch.setattr(launch, "_WORTH", 0.0)',

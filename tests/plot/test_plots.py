@@ -13,11 +13,7 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.tools.pictures import Inputs, draw_records, draw_sections, sections_of
-from actuon.tools.plot_kinds import Subject
-from actuon.tools.plots import pyplot
-from actuon.tools.records import Record, read_record
-from actuon.trials import (
+from actuon.actuator.trials import (
     Conditions,
     effort_response,
     envelope,
@@ -27,6 +23,10 @@ from actuon.trials import (
     speed_range,
     step_response,
 )
+from actuon.tools.pictures import Inputs, draw_records, draw_sections, sections_of
+from actuon.tools.plot_kinds import Subject
+from actuon.tools.plots import pyplot
+from actuon.tools.records import Record, read_record
 from tests.support.command_line import command
 
 ASSETS = actuon.assets.FOLDER

@@ -13,8 +13,8 @@ import pytest
 from pxr import Sdf, Usd
 
 import actuon
+from actuon.robot_files.usd.author import author_file
 from actuon.robot_files.usd.stage import open_stage
-from actuon.robot_files.usd.transfer import author_file
 from tests.support.robot_files import EXAMPLES, add, robot, save_robot
 
 NOT_UTF8 = b"caf\xe9"

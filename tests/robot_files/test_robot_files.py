@@ -11,7 +11,7 @@ from pxr import Sdf, Usd, UsdPhysics, UsdUtils
 
 import actuon
 from actuon.files import replacing
-from actuon.robot_files.usd.transfer import author_file
+from actuon.robot_files.usd.author import author_file
 from tests.support.robot_files import EXAMPLES, add, robot, save_robot
 
 PD = actuon.PDControlConfig(40.0, 1.0)

@@ -10,7 +10,7 @@ from pxr import Usd
 import actuon
 from actuon.declare.registry import temporary_registrations
 from actuon.graph import GraphRunner
-from actuon.robot_files.usd.transfer import author_file
+from actuon.robot_files.usd.author import author_file
 from tests.support.command_line import outcome
 from tests.support.robot_files import robot, save_robot
 

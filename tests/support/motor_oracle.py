@@ -1,9 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages of motors in NumPy float64, each written from its equation. States are attributes, starting anew per run."""
+# ruff: noqa: RUF012  (nothing changes the ranges)
+"""Stages of motors in NumPy float64, each written from its equation. States are attributes, starting anew per run.
+
+A class has the name of the component that it is the oracle of, and the ranges that its parameters are drawn from. What
+is here is tested on every path, through tapes and tangents, in robot files, in the fuzzers and by the golden chains.
+"""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
+
+BEFORE_THE_CONTROLLER = ("Sensor", "Delay")
 
 
 def exponential(matrices):
@@ -32,6 +41,9 @@ def linear_step(matrix, constant, state, dt):
 
 
 class Stage:
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {}
+    """Smallest and largest value of each parameter that tests draw: values of an ordinary motor."""
+
     def __init__(self, n, **values):
         self.n = n
         self.v = values
@@ -53,12 +65,25 @@ class Stage:
 
 
 class ControllerPD(Stage):
+    ranges = {"kp": (10, 60), "kd": (0, 0.2)}
+
     def law(self, s, dt):
         s["effort"] = s["feedforward"] + self.v["kp"] * (s["target_q"] - s["seen_q"])
         s["effort"] = s["effort"] + self.v["kd"] * (s["target_qd"] - s["seen_qd"])
 
 
 class ControllerServoPWM(Stage):
+    ranges = {
+        "kp": (0.1, 2.0),
+        "torque_constant": (0.5, 2.0),
+        "resistance": (1.0, 4.0),
+        "bus_voltage": (6.0, 14.0),
+        "ki": (0.1, 5.0),
+        "kd": (0.0, 0.01),
+        "max_duty": (0.5, 1.0),
+        "dead_band": (0.0, 0.1),
+    }
+
     def first(self):
         return {"integral": 0.0, "last": np.nan}
 
@@ -76,6 +101,14 @@ class ControllerServoPWM(Stage):
 
 
 class ClampingVoltage(Stage):
+    ranges = {
+        "torque_constant": (0.5, 1.5),
+        "resistance": (0.2, 1.0),
+        "bus_voltage": (20.0, 30.0),
+        "max_current": (10.0, 50.0),
+        "temperature_coefficient": (0.0, 0.005),
+    }
+
     def first(self):
         return {"energy": 0.0}
 
@@ -95,6 +128,21 @@ class ClampingVoltage(Stage):
 
 
 class ClampingHeat(Stage):
+    ranges = {
+        "winding_thermal_resistance": (1.0, 4.0),
+        "housing_thermal_resistance": (2.0, 8.0),
+        "winding_time_constant": (0.5, 3.0),
+        "housing_time_constant": (1.0, 9.0),
+        "motor_constant": (0.5, 1.5),
+        "max_effort": (40.0, 80.0),
+        "derated_effort": (1.0, 4.0),
+        "derating_start": (30.0, 50.0),
+        "derating_end": (120.0, 150.0),
+        "trip_temperature": (160.0, 400.0),
+        "ambient": (10.0, 30.0),
+        "temperature_coefficient": (0.0, 0.005),
+    }
+
     def first(self):
         return {"winding": self.v.get("ambient_start", self.v["ambient"]),
                 "housing": self.v.get("ambient_start", self.v["ambient"]), "trip": 0.0}  # fmt: skip
@@ -129,6 +177,13 @@ class ClampingHeat(Stage):
 class ClampingBattery(Stage):
     """One battery for all DOFs where ``shared``."""
 
+    ranges = {
+        "full_voltage": (20.0, 30.0),
+        "inner_resistance": (0.01, 0.2),
+        "capacity": (5.0, 40.0),
+        "empty_voltage": (5.0, 18.0),
+    }
+
     shared = False
 
     def first(self):
@@ -155,6 +210,8 @@ class ClampingBattery(Stage):
 class EffectCurrentLoop(Stage):
     """Time by time: at the slope until the lag is slower, then the lag."""
 
+    ranges = {"time_constant": (0.001, 0.02), "max_slope": (200.0, 2000.0)}
+
     def first(self):
         return {"reached": 0.0}
 
@@ -171,6 +228,14 @@ class EffectCurrentLoop(Stage):
 
 
 class EffectRipple(Stage):
+    ranges = {
+        "cogging": (0.0, 1.0),
+        "cogging_periods": (2.0, 8.0),
+        "ripple": (0.0, 0.2),
+        "ripple_periods": (2.0, 8.0),
+        "phase": (-3.0, 3.0),
+    }
+
     def law(self, s, dt):
         v = self.v
         s["effort"] = s["effort"] * (1 + v["ripple"] * np.sin(v["ripple_periods"] * s["q"] + v["phase"]))
@@ -178,12 +243,16 @@ class EffectRipple(Stage):
 
 
 class SensorEncoder(Stage):
+    ranges = {"resolution": (0.001, 0.005), "bias": (-0.1, 0.1)}
+
     def law(self, s, dt):
         q, step = s["seen_q"] + self.v["bias"], self.v["resolution"]
         s["seen_q"] = np.where(step > 0, step * np.round(q / np.where(step > 0, step, 1.0)), q)
 
 
 class SensorDifferentiated(Stage):
+    ranges = {"time_constant": (0.01, 0.05)}
+
     def first(self):
         return {"last": np.nan, "shown": 0.0}
 
@@ -195,6 +264,8 @@ class SensorDifferentiated(Stage):
 
 
 class SensorLowPass(Stage):
+    ranges = {"time_constant": (0.005, 0.05)}
+
     def first(self):
         return {"shown": np.nan}
 
@@ -205,6 +276,8 @@ class SensorLowPass(Stage):
 
 
 class DelayLowPass(Stage):
+    ranges = {"time_constant": (0.005, 0.05)}
+
     def first(self):
         return dict.fromkeys(("target_q", "target_qd", "feedforward"), np.nan)
 
@@ -232,6 +305,8 @@ class Between(Stage):
 
 
 class TransmissionSeriesElastic(Between):
+    ranges = {"stiffness": (50.0, 2000.0), "motor_inertia": (0.02, 0.2), "damping": (0.0, 60.0)}
+
     def closing(self, s, dt):
         k, d, j = (self.v[name] + np.zeros(self.n) for name in ("stiffness", "damping", "motor_inertia"))
         zero, one = np.zeros(self.n), np.ones(self.n)
@@ -245,6 +320,8 @@ class TransmissionSeriesElastic(Between):
 
 class TransmissionBacklash(Between):
     """Backward Euler, solved by cases: free, or touching on one side."""
+
+    ranges = {"gap": (0.0, 0.1), "stiffness": (20.0, 200.0), "motor_inertia": (0.02, 0.2), "damping": (0.0, 2.0)}
 
     def closing(self, s, dt):
         force = np.zeros(self.n)
@@ -279,3 +356,27 @@ def step(stages, signals, dt):
     for stage in reversed(stages):
         stage.closing(s, dt)
     return s
+
+
+def oracles():
+    """Return the oracles by the name of their component."""
+    own = {name: made for name, made in globals().items() if isinstance(made, type) and "ranges" in vars(made)}
+    return {name: made for name, made in own.items() if made is not Stage}
+
+
+def shortest_chain(name):
+    """Return the names of a component and of what it cannot do without: a controller."""
+    if name.startswith("Controller"):
+        return (name,)
+    return (name, "ControllerPD") if name.startswith(BEFORE_THE_CONTROLLER) else ("ControllerPD", name)
+
+
+def chains_of_others(chains):
+    """Return the shortest chain of each component that has an oracle and is in none of ``chains`` of names."""
+    seen = {name for chain in chains for name in chain}
+    return {name: shortest_chain(name) for name in oracles() if name not in seen}
+
+
+def middle(name):
+    """Return a value of each parameter of a component, from the middle of its range."""
+    return {parameter: 0.5 * (low + high) for parameter, (low, high) in oracles()[name].ranges.items()}

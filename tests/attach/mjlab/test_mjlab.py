@@ -33,8 +33,7 @@ from mjlab.tasks.velocity.config.go1.rl_cfg import unitree_go1_ppo_runner_cfg
 
 import actuon
 from actuon.mjlab import ActuonActuatorCfg, randomize, randomize_motors, solve_friction
-from actuon.robot_files.fleet import Fleet, FleetJoint, FleetParameter
-from actuon.robot_files.fleet_files import save_fleet
+from actuon.robot_files.fleet import Fleet, FleetJoint, FleetParameter, save_fleet
 from actuon.sim.mujoco.friction import external_loads
 
 LEGS = (".*_hip_joint", ".*_thigh_joint")

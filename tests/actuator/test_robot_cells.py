@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Robots as cells: one block of memory each, and one robot stepped by compiled code."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+import warp as wp
+
+import actuon
+from scripts import state_files
+from tests.support.chains import SIGNALS, random_signals, simulation
+
+DT = 0.002
+STEP = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def plain(n, rng):
+    gains = [rng.uniform(low, high, n).astype(np.float32) for low, high in ((10, 100), (0, 2))]
+    limits = [actuon.ClampingDCMotor(40.0, 12.0, 30.0), actuon.ClampingMaxEffort(rng.uniform(10, 25, n))]
+    return [actuon.Delay(rng.integers(0, 4, n), 4), actuon.ControllerPD(*gains), *limits]
+
+
+def rich(n, rng):
+    stages = [actuon.SensorDelay(0.003, jitter=0.004, stream=np.arange(n), shortest_dt=DT), actuon.SensorEncoder(0.01)]
+    stages += [actuon.DelayTime(0.004, spread=0.004, dropout=0.1, stream=np.arange(n), shortest_dt=DT)]
+    stages += [actuon.ControllerPID(30.0, 50.0, 0.8, 0.05), actuon.TransmissionGear(6.0, 0.9)]
+    return [*stages, actuon.ClampingHeat(1.0, 2.0, 1.0, 10.0, 0.5, max_effort=4.0), actuon.EffectCurrentLoop(0.01)]
+
+
+CHAINS = {"plain": (plain, {}), "rich": (rich, {}), "held": (rich, {"control_every": 3})}
+
+
+def build(name, robots, dofs, **options):
+    make, more = CHAINS[name]
+    n, rng = robots * dofs, np.random.default_rng(5)
+    return actuon.Actuator(range(n), stages=make(n, rng), accumulate=False, **more, **options)
+
+
+def step_robots(call, order):
+    """Step robots by themselves, in this order, as an engine does."""
+    step = STEP(call.function)
+    for robot in order:
+        arguments = (ctypes.c_char * call.size).from_buffer_copy(
+            (ctypes.c_char * call.size).from_address(call.arguments)
+        )
+        ctypes.c_int32.from_buffer(arguments, call.first).value = robot
+        step(call.bounds, ctypes.addressof(arguments))
+
+
+@pytest.mark.parametrize(("robots", "dofs"), [(1, 12), (5, 12), (3, 1), (4, 16), (2, 33), (3, 70), (2, 256)])
+@pytest.mark.parametrize("name", ["plain", "rich", "held"])
+def test_robots_that_are_stepped_alone_give_the_bits_of_all_together(name, robots, dofs, rng):
+    together, alone = build(name, robots, dofs), build(name, robots, dofs, robot_dofs=dofs)
+    in_blocks = build(name, robots, dofs, robot_dofs=dofs)
+    states = [actuator.state() for actuator in (together, alone, in_blocks)]
+    sims = [simulation(random_signals(robots * dofs, rng)) for _ in range(3)]
+    call = alone.c_call(sims[1], sims[1], states[1], DT)
+    for t in range(8):
+        signals = random_signals(robots * dofs, rng)
+        for sim in sims:
+            for signal in SIGNALS:
+                getattr(sim, signal).assign(signals[signal])
+            sim.joint_f.fill_(np.nan)
+        together.step(sims[0], sims[0], states[0], states[0], dt=DT)
+        step_robots(call, rng.permutation(robots))
+        in_blocks.step(sims[2], sims[2], states[2], states[2], dt=DT)
+        expected = sims[0].joint_f.numpy()
+        assert np.isfinite(expected).all()
+        for sim in sims[1:]:
+            np.testing.assert_array_equal(sim.joint_f.numpy(), expected)
+        if t == 4:
+            mask = np.repeat(rng.random(robots) < 0.5, dofs)
+            for state in states:
+                state.reset(mask)
+    for key, values in states[0].to_arrays().items():
+        for state in states[1:]:
+            np.testing.assert_array_equal(state.to_arrays()[key], values, err_msg=key)
+
+
+def test_what_a_robot_remembers_is_one_block(rng):
+    actuator = build("rich", 3, 12, robot_dofs=12)
+    state = actuator.state()
+    sim = simulation(random_signals(36, rng))
+    for _ in range(5):
+        actuator.step(sim, sim, state, state, dt=DT)
+    assert state.controller_state.integral.shape == (3, 12)
+    before = state.to_arrays()
+    for buffer in state.memory.buffers.values():  # the second robot gets the memory of the first, but for its tags
+        rows = buffer.numpy().reshape(3, -1)
+        rows[1] = rows[0]
+    after = state.to_arrays()
+    for key in set(after) - {"__structure__"}:
+        by_robot, was = (values[key].reshape(*values[key].shape[:-1], 3, 12) for values in (after, before))
+        np.testing.assert_array_equal(by_robot[..., 1, :], was[..., 0, :], err_msg=key)
+        np.testing.assert_array_equal(by_robot[..., 2, :], was[..., 2, :], err_msg=key)
+
+
+def test_a_recurrent_network_in_cells(rng):
+    path = state_files.NETWORKS / "lstm.safetensors"
+    made = [
+        actuon.Actuator(range(24), actuon.ControllerNeuralLSTM(path), accumulate=False, robot_dofs=dofs)
+        for dofs in (None, 12)
+    ]
+    states = [actuator.state() for actuator in made]
+    assert states[1].controller_state.hidden.shape == (states[0].controller_state.hidden.shape[0], 2, 12)
+    for _ in range(4):
+        signals = random_signals(24, rng)
+        efforts = []
+        for actuator, state in zip(made, states, strict=True):
+            sim = simulation(signals)
+            actuator.step(sim, sim, state, state, dt=DT)
+            efforts.append(sim.joint_f.numpy())
+        np.testing.assert_array_equal(*efforts)
+
+
+def test_gradients_do_not_depend_on_cells(rng):
+    found = []
+    for dofs in (None, 3):
+        actuator = build("plain", 4, 3, robot_dofs=dofs, requires_grad=True)
+        states = [actuator.state() for _ in range(3)]
+        local = np.random.default_rng(1)
+        sims = [simulation(random_signals(12, local), requires_grad=True) for _ in range(2)]
+        with wp.Tape() as tape:
+            for t, sim in enumerate(sims):
+                actuator.step(sim, sim, states[t], states[t + 1], dt=DT)
+        for sim in sims:
+            sim.joint_f.grad.fill_(1.0)
+        tape.backward()
+        found.append([sim.joint_target_q.grad.numpy() for sim in sims])
+    np.testing.assert_array_equal(*found)
+    assert np.abs(found[0]).max() > 0.0
+
+
+@pytest.mark.parametrize("bad", [0, -1, 5, 2.0, True, "12"])
+def test_robots_that_do_not_divide_the_dofs_are_refused(bad):
+    with pytest.raises(actuon.ParameterError, match="robot_dofs: got .*; must be a whole number ≥ 1 that divides 12"):
+        actuon.Actuator(range(12), actuon.ControllerPD(1.0, 1.0), robot_dofs=bad)
+
+
+def test_a_call_needs_robots():
+    actuator = actuon.Actuator(range(12), actuon.ControllerPD(1.0, 1.0))
+    sim = simulation(random_signals(12, np.random.default_rng(0)))
+    with pytest.raises(actuon.StructureError, match="c_call: .* build the actuator with robot_dofs"):
+        actuator.c_call(sim, sim)
+    staged = actuon.Actuator(range(12), actuon.ControllerPD(1.0, 1.0), robot_dofs=12, fused=False)
+    assert staged.c_call(sim, sim) is None

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors say where they come from, and at which index a value is bad."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import actuon
+from actuon.errors import located, refuse_where
+
+
+def test_places_stand_before_the_text_outermost_first():
+    with (
+        pytest.raises(actuon.ParameterError) as caught,
+        located("robot.yaml"),
+        located("actuators.knee"),
+    ):
+        raise actuon.ParameterError("kp: got -1")
+    assert str(caught.value) == "robot.yaml: actuators.knee: kp: got -1"
+    assert caught.value.where == ("robot.yaml", "actuators.knee")
+    assert actuon.ParameterError("kp").where == ()
+
+
+def test_an_error_becomes_the_one_that_is_promised():
+    with pytest.raises(actuon.RobotFileError) as caught, located("robot.yaml", actuon.RobotFileError), located("knee"):
+        raise actuon.ParameterError("kp: got -1")
+    assert str(caught.value) == "robot.yaml: knee: kp: got -1"
+    assert isinstance(caught.value.__cause__, actuon.ParameterError)
+    with pytest.raises(actuon.RobotFileError) as caught, located("robot.yaml", actuon.RobotFileError):
+        raise actuon.RobotFileError("is empty")
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [actuon.MissingExtraError("usd-core", "usd", "reading"), actuon.ConvergenceError("no speeds", [1], [0.1])],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_with_fields_keep_them(error):
+    text = str(error)
+    with pytest.raises(type(error)) as caught, located("knee"):
+        raise error
+    assert caught.value is error
+    assert str(error) == f"knee: {text}"
+
+
+def test_other_errors_pass_through():
+    with pytest.raises(KeyError, match="'kp'"), located("knee"):
+        raise KeyError("kp")
+
+
+def test_places_survive_a_process():
+    with pytest.raises(actuon.ParameterError) as caught, located("knee"):
+        raise actuon.ParameterError("kp: got -1")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == "knee: kp: got -1"
+
+
+@pytest.mark.parametrize(
+    ("bad", "got", "text"),
+    [
+        (True, 3.0, "X: got 3; must be < 2"),
+        (np.array([False, True, True]), [1.0, 4.0, 5.0], "X: got 4 at index 1; must be < 2"),
+        (np.array([False, True]), 4.0, "X: got 4 at index 1; must be < 2"),
+    ],
+)
+def test_the_first_bad_value_is_named(bad, got, text):
+    with pytest.raises(actuon.ParameterError) as caught:
+        refuse_where(bad, "X: got {got:g}{at}; must be < 2", got=got)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("bad", [False, np.False_, np.zeros(3, bool), np.zeros(0, bool)])
+def test_nothing_is_refused_where_nothing_is_bad(bad):
+    refuse_where(bad, "{at}")
