@@ -106,6 +106,7 @@ class ActuonSwapped(Contender):
     """Two states, swapped after each step."""
 
     label = "Actuon, two states"
+    robot_dofs: int | None = None
 
     def __init__(self, problem: Problem):
         super().__init__(problem)
@@ -117,6 +118,7 @@ class ActuonSwapped(Contender):
             if problem.motor
             else [],
             pos_indices=wp.array(problem.coords),
+            robot_dofs=self.robot_dofs,
         )
         self.current, self.other = self.actuator.state(), self.actuator.state()
 
@@ -150,6 +152,42 @@ class ActuonCaptured(ActuonInPlace):
 
     def step(self) -> None:
         wp.capture_launch(self.graph)
+
+
+_ROBOTS = """
+char packed[8192];
+__builtin_memcpy(packed, (const char*)arguments, size);
+for (int robot = 0; robot < robots; ++robot) {
+    *(wp::int32*)(packed + first) = robot;
+    ((void (*)(void*, void*))function)((void*)bounds, packed);
+}
+"""
+
+
+@wp.func_native(_ROBOTS)
+def _call_robots(function: wp.uint64, bounds: wp.uint64, arguments: wp.uint64, size: int, first: int, robots: int): ...
+
+
+@wp.kernel(enable_backward=False)
+def _step_robots(function: wp.uint64, bounds: wp.uint64, arguments: wp.uint64, size: int, first: int, robots: int):
+    _call_robots(function, bounds, arguments, size, first, robots)
+
+
+class ActuonByRobot(ActuonInPlace):
+    """Robot by robot in a compiled loop, as an engine steps them between two steps of physics."""
+
+    label = "Actuon, robot by robot"
+    robot_dofs = JOINTS
+
+    def __init__(self, problem: Problem):
+        super().__init__(problem)
+        call = self.actuator.c_call(self.sim, self.sim, self.current, 0.005)
+        assert call is not None
+        given = [call.function, call.bounds, call.arguments, call.size, call.first, problem.n // JOINTS]
+        self.launch = wp.launch(_step_robots, 1, given, device="cpu", record_cmd=True)
+
+    def step(self) -> None:
+        self.launch.launch()
 
 
 class NewtonActuators(Contender):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from .contenders import (
+    ActuonByRobot,
     ActuonCaptured,
     ActuonInPlace,
     ActuonSwapped,
@@ -24,7 +25,7 @@ LAYOUTS = {"contiguous": "equal", "scattered": "mixed"}
 def contenders(layout: str, dofs: int) -> list[Stepper]:
     """Build Newton's actuators, PyTorch and Actuon's, which must agree, and a copy of the same bytes."""
     problem = Problem(dofs, layout, lags=LAYOUTS[layout])
-    classes = (NewtonActuators, TorchEager, ActuonSwapped, ActuonInPlace, ActuonCaptured)
+    classes = (NewtonActuators, TorchEager, ActuonSwapped, ActuonInPlace, ActuonCaptured, ActuonByRobot)
     made = [contender(problem) for contender in classes]
     require_same_efforts(f"sizes, {layout}", problem, made, tolerance=1e-4)
     return [*made, Copy(problem)]

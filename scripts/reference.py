@@ -13,6 +13,7 @@ from actuon.declare.registry import ComponentKind, Registered, by_schema
 
 _MARK = re.compile(r"<!-- parameters: (\w+) -->\n(?:\|.*\n)*")
 _VOCABULARY = re.compile(r"<!-- vocabulary -->\n(?:\|.*\n)*")
+_TYPES = re.compile(r"<!-- types -->\n(?:\|.*\n)*")
 
 GROUP_STAGES = {
     "IdealPDActuatorCfg": ("ControllerPD", "ClampingMaxEffort"),
@@ -41,11 +42,7 @@ def parameter_table(config: type[actuon.Config]) -> str:
 def vocabulary_table(docs: Path) -> str:
     """A Markdown table: what a component is called in Python, YAML, USD and `actuon.lab`, with links from ``docs``."""
     lines = ["| component, its config | YAML | USD schema | group configs |", "|---|---|---|---|"]
-    pages = {
-        name: page.relative_to(docs).as_posix()
-        for page in sorted(docs.glob("components/*.md"))
-        for name in _MARK.findall(page.read_text(encoding="utf-8"))
-    }
+    pages = _pages(docs)
     for entry in _registered():
         assert entry.config is not None
         config = entry.config.__name__
@@ -57,6 +54,30 @@ def vocabulary_table(docs: Path) -> str:
             f"| {'<br>'.join(f'`{cfg}`' for cfg in groups)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def types_table(docs: Path) -> str:
+    """A Markdown table: the types that YAML knows of each kind, with links from ``docs``."""
+    lines, pages = ["| kind | `type` |", "|---|---|"], _pages(docs)
+    for kind in dict.fromkeys(entry.kind for entry in _registered()):
+        own = [entry for entry in _registered() if entry.kind is kind and entry.config is not None]
+        links = [f"[`{entry.type_name}`]({pages[entry.config.__name__]})" for entry in own if entry.config]
+        lines.append(f"| `{kind.key}` | {', '.join(links)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _pages(docs: Path) -> dict[str, str]:
+    """The page of each config, by its name."""
+    pages = {
+        name: page.relative_to(docs).as_posix()
+        for page in sorted(docs.glob("components/*.md"))
+        for name in _MARK.findall(page.read_text(encoding="utf-8"))
+    }
+    missing = [entry.config.__name__ for entry in _registered() if entry.config and entry.config.__name__ not in pages]
+    if missing:
+        marks = ", ".join(f"<!-- parameters: {name} -->" for name in missing)
+        raise SystemExit(f"{docs}/components: no page has the line {marks}")
+    return pages
 
 
 def _registered() -> list[Registered]:
@@ -87,6 +108,7 @@ def main() -> None:
         text = page.read_text(encoding="utf-8")
         written = _MARK.sub(lambda m: f"<!-- parameters: {m[1]} -->\n{parameter_table(getattr(actuon, m[1]))}", text)
         written = _VOCABULARY.sub(lambda _: f"<!-- vocabulary -->\n{vocabulary_table(docs)}", written)
+        written = _TYPES.sub(lambda _: f"<!-- types -->\n{types_table(docs)}", written)
         if written != text:
             page.write_text(written, encoding="utf-8")
             print(f"wrote {page}")

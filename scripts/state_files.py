@@ -131,9 +131,9 @@ ATTACHED: dict[str, Callable[[actuon.Simulation], Any]] = {
 """What is put on the robots of `simulation`, by the name of the file."""
 
 
-def build(name: str) -> actuon.Actuator:
+def build(name: str, **options: Any) -> actuon.Actuator:
     """Return the actuator whose state the file of that name holds."""
-    return actuon.Actuator(range(DOFS), accumulate=False, **ACTUATORS[name]())
+    return actuon.Actuator(range(DOFS), accumulate=False, **ACTUATORS[name](), **options)
 
 
 def run(actuator: actuon.Actuator, state: Any, first: int, last: int, diverged: Sequence[int] = ()) -> np.ndarray:

@@ -249,6 +249,16 @@ def _named_chains() -> Iterator[tuple[str, Chain]]:
         yield f"named {name}", Chain(tuple(made))
 
 
+def _other_chains(written: dict[str, Chain]) -> Iterator[tuple[str, Chain]]:
+    """Return the shortest chain of each component that has an oracle and is in none of those written here."""
+    oracle: Any = importlib.import_module("tests.support.motor_oracle")
+    kinds = [[stage.kind for stage in chain.stages] for chain in written.values()]
+    for name, parts in oracle.chains_of_others(kinds).items():
+        ranges = ((part, oracle.oracles()[part].ranges) for part in parts)
+        made = (Stage(part, {key: uniform(*ends) for key, ends in drawn.items()}) for part, drawn in ranges)
+        yield name, Chain(tuple(made))
+
+
 CHAINS: dict[str, Chain] = (
     dict(_plain_chains())
     | dict(_named_chains())
@@ -324,6 +334,7 @@ CHAINS: dict[str, Chain] = (
         "held": Chain((_LOW_PASS, _DELAY, _PD, _GEAR, _LOW_DC), {"control_every": 3}),
     }
 )
+CHAINS |= dict(_other_chains(CHAINS))
 """By name. The plain ones are those of the tests, under the same names."""
 
 LAYOUTS = ("pid-table_dc_max-late", "drive", "friction on both sides", "held")

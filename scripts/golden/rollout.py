@@ -81,7 +81,7 @@ def stepped(actuator: actuon.Actuator, steps: list[dict[str, np.ndarray]], *, in
 
 def saved(state: Any) -> Named:
     """Return the numbers of a state that a file of it holds."""
-    for name, array in state.contents().items():
+    for name, array in state.to_arrays().items():
         if array.dtype.kind != "U":
             yield name, array
 
@@ -131,7 +131,7 @@ def _explicit(name: str, build: Build, n: int, fused: bool, in_place: bool) -> N
 
 def _signals(name: str, build: Build, n: int, fused: bool) -> Named:
     """Yield everything that a chain can offer, slopes and bounds among them."""
-    has_slopes = not build(n, fused=fused).why_no_slopes()
+    has_slopes = not build(n, fused=fused).slope_obstacle()
     slopes = {signal: signal for signal in TANGENT} if has_slopes else None
     actuator = build(n, fused=fused, control_signal_attrs=str, control_tangent_attrs=slopes)
     return stepped(actuator, random_steps(name, n, actuator.custom_inputs), in_place=False)

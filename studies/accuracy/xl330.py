@@ -43,7 +43,7 @@ def _published(place: Place, plant: KnownLoadPlant) -> list[dict[str, Any]]:
     for path in sorted(place.data.glob("motors/xl330_m*.json")):
         motor = actuon.load_bam(path)
         chain = actuon.ActuatorConfig(
-            actuon.ServoPWMControlConfig(kp, motor.torque_constant, motor.resistance, voltage),  # type: ignore[arg-type]
+            actuon.ServoPWMControlConfig(kp, motor.torque_constant, motor.resistance, voltage),
             transmission=actuon.GearTransmissionConfig(1.0, reflected_inertia=motor.armature),
             effects=[motor.friction],
             sensors=[actuon.EncoderSensorConfig(bias=-motor.q_offset)],
