@@ -33,7 +33,7 @@ from ..declare.registry import ComponentKind
 from ..errors import ParameterError, StateError, StructureError, listed
 from ..kernel.build import kernel_for
 from ..kernel.chain import HELD, LIMITED_BY, SIGNALS, TANGENT, check_stages, custom_signal
-from ..kernel.launch import CCall, Launch
+from ..kernel.launch import CCall
 from ..kernel.state import Cells, Memory
 from ..kernel.types import Flavour
 from ..typing import Array, IndexLike, PathLike
@@ -467,55 +467,40 @@ class Actuator:
             *(self._read_signal(sim_control, signal) for signal in self.control_signal_attrs),
         )
 
-    def launches(
-        self, sim_state: object, sim_control: object, state: ActuatorState | None, dt: float, dofs: tuple[int, ...]
-    ) -> list[Launch] | None:
-        """Return steps in place of ranges of DOFs, for an engine to run in its own loop.
+    def c_call(
+        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float = 0.0
+    ) -> CCall | None:
+        """Return the step of one robot as compiled code calls it, in place; needs ``robot_dofs``.
+
+        Its argument ``first`` is the number of the robot: copy the arguments, and write another number there. Numbers
+        that are written to parameters take effect; after one has got another array, or one that was left out a value,
+        ask again.
 
         Args:
             sim_state: As for `step`.
             sim_control: As for `step`.
             state: Before and after each step. Needed where `is_stateful`.
             dt: Time step [s].
-            dofs: Where ranges begin, and the last ends: multiples of `tile_size`, but for the end.
-
-        Returns:
-            The same list as long as it stays right; None where a step is not one and the same kernel on the CPU.
-        """
-        if self._stateful:
-            self._check_state("state", state)
-        if self.num_actuators == 0 or not isinstance(self._stepper, FusedStepper) or not self.device.is_cpu:
-            return None
-        if self.requires_grad:
-            return None
-        if self._response is not None:
-            return None
-        tiles = tuple(-(-dof // self.tile_size) for dof in dofs)
-        return self._stepper.launches(self._given(sim_state, sim_control), state, dt, tiles)
-
-    def c_call(
-        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float = 0.0
-    ) -> CCall | None:
-        """Return the step of one robot as compiled code calls it, in place; needs ``robot_dofs``.
-
-        Its argument ``first`` is the number of the robot: copy the arguments, and write another number there. Arguments
-        as for `launches`. What it returns is valid as long as this actuator, the arrays and the state live, and no
-        parameter is replaced by another array.
 
         Returns:
             None where a step is not one kernel on the CPU.
         """
         if self._robot_dofs is None:
             raise StructureError("c_call: needs the DOFs of a robot; build the actuator with robot_dofs")
-        for component in self._stages:
-            component.expose()
-        found = self.launches(sim_state, sim_control, state, dt, (0, self.tile_size))
-        return None if found is None else found[0].c_call
+        if self._stateful:
+            self._check_state("state", state)
+        stepper = self._stepper
+        if self.num_actuators == 0 or not self.device.is_cpu or self.requires_grad or self._response is not None:
+            return None
+        if not isinstance(stepper, FusedStepper):
+            return None
+        launch = stepper.robot_launch(self._given(sim_state, sim_control), state, dt)
+        return None if launch is None else launch.c_call
 
     @property
-    def tile_size(self) -> int:
-        """Number of DOFs that a thread of the kernel takes on the CPU: those of a robot with ``robot_dofs``."""
-        return self._cells.tile.size if self._robot_dofs is None else self._robot_dofs
+    def robot_dofs(self) -> int | None:
+        """DOFs of one robot, where robots are told apart."""
+        return self._robot_dofs
 
     @functools.cached_property
     def _implicit(self) -> ImplicitStepper:

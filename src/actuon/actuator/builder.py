@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import dataclasses
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,10 @@ class _Entry:
             )
             for cls, arguments in zip(self.classes, self.arguments, strict=True)
         )
+
+    def where(self, mask: np.ndarray) -> _Entry:
+        """Return some of the copies."""
+        return dataclasses.replace(self, indices={name: at[mask] for name, at in self.indices.items()})
 
 
 class ActuatorBuilder:
@@ -150,19 +155,53 @@ class ActuatorBuilder:
         for entry in self._entries:
             entry.indices = {name: (copies * strides[name] + at).ravel() for name, at in entry.indices.items()}
 
-    def finalize(self, device: DeviceLike = None, requires_grad: bool = False, **options: Any) -> list[Actuator]:
+    def finalize(
+        self,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        *,
+        robot_width: int | None = None,
+        **options: Any,
+    ) -> list[Actuator]:
         """Build the actuators, in the order in which their first joints were described.
 
         Args:
             device: Where they run. Default: Warp's current device.
             requires_grad: Let a `wp.Tape` differentiate through steps.
+            robot_width: Efforts of one robot in the output: robots are then told apart, see ``robot_dofs`` of
+                `Actuator`, and those whose joints differ in structure have actuators of their own. Default: they are
+                not.
             options: Further arguments of `Actuator`, such as ``control_computed_output_attr``.
         """
         groups: dict[Hashable, list[_Entry]] = {}
         for entry in self._entries:
             groups.setdefault(entry.group(), []).append(entry)
         device = wp.get_device(device)
-        return [_build(entries, device, requires_grad=requires_grad, **options) for entries in groups.values()]
+        options["requires_grad"] = requires_grad
+        if robot_width is None:
+            return [_build(entries, device, **options) for entries in groups.values()]
+        return [
+            _build(own, device, robot_dofs=count, **options)
+            for entries in groups.values()
+            for count, own in _by_robot(entries, robot_width)
+        ]
+
+
+def _by_robot(entries: list[_Entry], width: int) -> Iterator[tuple[int, list[_Entry]]]:
+    """Yield entries of robots that have the same joints among them, and how many these are."""
+    at = np.sort(np.concatenate([entry.indices["effort_index"] for entry in entries]))
+    robots, starts = np.unique(at // width, return_index=True)
+    columns = np.split(at % width, starts[1:])
+    kinds: dict[bytes, list[int]] = {}
+    for robot, own in zip(robots.tolist(), columns, strict=True):
+        kinds.setdefault(own.tobytes(), []).append(robot)
+    for kind, chosen in kinds.items():
+        count = len(kind) // at.itemsize
+        if len(kinds) == 1:
+            yield count, entries
+        else:
+            parts = [entry.where(np.isin(entry.indices["effort_index"] // width, chosen)) for entry in entries]
+            yield count, [entry for entry in parts if entry.indices["index"].size]
 
 
 def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator:

@@ -327,7 +327,6 @@ class FusedStepper:
         self._wiring = wiring
         self._with_adjoint = kernel_for(wiring.chain(Flavour.GRAD)) if requires_grad else None
         self._stateless: _Bound | None = None
-        self._for_engines: _Bound | None = None  # apart, since they run it without the lock
         self.lock = threading.Lock()
         renew_lock_after_fork(self)
         if wiring.device.is_cuda and not requires_grad:
@@ -382,22 +381,10 @@ class FusedStepper:
                     "requires_grad=True here, e.g. from wp.from_torch(tensor)"
                 )
 
-    def launches(
-        self, given: tuple[Array | None, ...], state: MaybeState, dt: float | None, tiles: tuple[int, ...]
-    ) -> list[Launch] | None:
-        """Return launches for ranges of tiles, in place, for an engine to run any number of times.
-
-        Returns:
-            The same list as long as it stays right; None where a step does more than to run them.
-        """
-        with self.lock:
-            if state is None:
-                bound = self._for_engines = self._fitting(self._for_engines, given, None, None, dt)
-            else:
-                known = state.plans.get(id(state), (None, None))[1]
-                bound = self._fitting(known, given, state, state, dt)
-                state.plans[id(state)] = weakref.ref(state), bound
-            return bound.launches(tiles)
+    def robot_launch(self, given: tuple[Array | None, ...], state: MaybeState, dt: float | None) -> Launch | None:
+        """Return the step of one robot, in place; None where a step is not one kernel over blocks of lanes."""
+        with self.lock, compile_lock:
+            return _Bound(self._wiring, given, state, state, dt).robot_launch()
 
     def _fitting(
         self,
@@ -463,11 +450,9 @@ class _Bound:
         """Step."""
         self._launch.run()
 
-    def launches(self, tiles: tuple[int, ...]) -> list[Launch] | None:
-        """Return steps of ranges of tiles; None where a step takes more than these."""
-        if not self._in_blocks or self._wiring.device.is_capturing:
-            return None
-        return self._launch.split(tiles)
+    def robot_launch(self) -> Launch | None:
+        """Return the step of one robot; None where a step takes more than a kernel over blocks of lanes."""
+        return self._launch.part(0, self._wiring.cells.tiles) if self._in_blocks else None
 
     def rebind(self, given: tuple[Array | None, ...], dt: float | None) -> bool:
         """Take over what has changed since the last step. False where that needs another kernel, or other states."""

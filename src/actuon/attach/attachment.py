@@ -17,17 +17,19 @@ from ..actuator.actuator import Actuator
 from ..actuator.state import ActuatorState
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.chain import TANGENT
+from ..kernel.launch import Launch
 from ..sim import Articulation, Event, Subscription
+from ..sim.engine_drives import Tangent
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
+from ..sim.motor import Block, ImplicitProgram, MotorProgram, RobotCall
 from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
-from .bounded import Bounded
 from .changed_parameters import Changed, write_changed
+from .effort_limits import Settler, effort_limiter
 from .engine_friction import EngineFriction
 from .engine_inertia import EngineInertia
-from .in_engine_loop import InEngineLoop
-from .motor_supply import TRIPPED, RobotBatteries, Trips, battery_pool, number_dofs, robot_numbers
+from .motor_supply import TRIPPED, RobotBatteries, TripLog, battery_pool, number_dofs, robot_numbers
 from .remembering import Remembering, to_change
 from .tangent_mode import COMPUTED, EndingChains, TangentHandOver, mode_text, nothing
 from .telemetry import Telemetry, make_telemetry
@@ -40,15 +42,17 @@ def signal_attr(name: str) -> str:
     return f"signal_{name}"
 
 
-class Attachment(Remembering, Bounded, Uncopyable):
+class Attachment(Remembering, Uncopyable):
     """Drives DOFs of robots, as their only owner, until `close` or until the last reference to it goes away."""
 
+    _effort: wp.array
+    """What the engine gets from here [N·m or N], shape (N, D)."""
+    _applied: wp.array
+    """What the joints got [N·m or N], shape (N, D): from here, or from the engine's own drive."""
     _computed: wp.array
     """What the controllers wanted [N·m or N], shape (N, D)."""
-    _velocity: np.ndarray | None
-    """Of the joints when the actuators were stepped last [rad/s or m/s], shape (N, D); of an engine on a GPU flat, and
-    there, in `_velocity_there`. None: they were stepped in the engine's loop, and `_in_loop` has it."""
-    _velocity_there: wp.array | None = None
+    _velocity: wp.array
+    """Velocities when the actuators were stepped last [rad/s or m/s], flat as the simulation's are."""
     _signals: dict[str, wp.array]
     """What stages offer, by name, each of shape (N, D)."""
     _control: dict[str, wp.array]
@@ -65,8 +69,17 @@ class Attachment(Remembering, Bounded, Uncopyable):
     _tangent_columns: np.ndarray = np.zeros(0, np.int64)
     """DOFs whose efforts reach the engine as tangents, shape (d,)."""
     _tangent: TangentHandOver | None = None
-    _in_loop: InEngineLoop | None = None
-    """For steps that the engine takes with actuators in its own loop, where nothing else is to be done at each."""
+    _bounds: tuple[wp.array, wp.array] | None = None
+    """Lowest and highest effort that the engine gets from here [N·m or N], each of shape (N, D). None: any."""
+    _bounds_version: int = -1
+    """The version of the engine's limits at that time."""
+    _settlers: Sequence[Settler] = ()
+    """What makes the efforts that the engine gets of what the actuators gave."""
+    _settle: Callable[[], None] = staticmethod(nothing)
+    """Runs these for all robots."""
+    _program: MotorProgram | None = None
+    _program_key: object = None
+    """What the program was made from."""
     _closed = True
 
     def _make_arrays(self, articulation: Articulation) -> None:
@@ -76,9 +89,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
         self._effort, self._computed = self._new_array(), self._new_array()
         self._applied = self._effort
         given = articulation.simulation.arrays
-        self._velocity = np.zeros(self._effort.shape, np.float32)
-        if not given.joint_qd.device.is_cpu:
-            self._velocity_there = wp.zeros_like(given.joint_qd)
+        self._velocity = wp.zeros_like(given.joint_qd)
         self._feedforward = wp.zeros_like(given.joint_qd)
         self._control = {
             "joint_target_q": given.joint_target_q,
@@ -97,6 +108,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
     def _take_actuators(self, actuators: Sequence[Actuator]) -> None:
         """Step these, which write their efforts and signals to DOFs of the arrays of shape (N, D)."""
         self._actuators = list(actuators)
+        self._all_stages = [stage for actuator in actuators for stage in actuator.stages]
         width = self.articulation.num_dofs
         places = [np.divmod(actuator.effort_indices.numpy().astype(np.int64), width) for actuator in actuators]
         self._robot_of = [robots for robots, _ in places]
@@ -122,7 +134,7 @@ class Attachment(Remembering, Bounded, Uncopyable):
         self._trips = (
             None
             if tripped is None
-            else Trips(
+            else TripLog(
                 self.articulation.dof_names,
                 [f"'{path}'" for path in self.articulation.paths],
                 tripped,
@@ -155,31 +167,25 @@ class Attachment(Remembering, Bounded, Uncopyable):
                 simulation,
                 self,
                 {
-                    Event.PRE_STEP: "_on_pre_step",
                     Event.PHYSICS_READY: "reset",
                     Event.RESET: "_on_reset",
                     Event.SAVE: "_on_save",
                     Event.LOAD: "_on_load",
                 },
             )
+            undo.callback(simulation.add_motor(self))
             self._undo = undo.pop_all()
-        self._begin_bounds()
+        self._program_key = None
+        self._set_bounds(self._effort_bounds())
+        self._bounds_version = simulation.limits_version
         self._closed = False
-        if self._is_plain() and InEngineLoop.fits(self.articulation, self._robot_of):
-            self._in_loop = InEngineLoop(self, columns)
-            self._subscriptions[0].driver = self._in_loop
-
-    def _is_plain(self) -> bool:
-        """Whether a step is no more than to step the actuators, and to hand what they give to an engine on the CPU."""
-        is_more = self._tangent is not None or self._batteries.has_any or self._friction.reads_loads
-        return not is_more and self._applied is self._effort and self._to_check is not None
 
     def _hand_over_efforts(self, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
         """Make ready to hand over efforts of these DOFs, of some as tangents."""
         robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         self._columns_of_engine = columns
         if self._tangent_columns.size:
-            given = self._actuators, self._other_states, self._control, self._settle_ending
+            given = self._actuators, self._other_states, self._control, self._ending_effort()
             chains = EndingChains(self.articulation, *given)
             own = self._effort, self._signals, chains
             self._tangent = TangentHandOver(self.articulation, self.actuators, self._tangent_columns, *own, undo)
@@ -204,53 +210,224 @@ class Attachment(Remembering, Bounded, Uncopyable):
                 f"those of the joints to drive were silenced: {what}"
             )
 
-    def _on_pre_step(self, dt: float) -> None:
-        """Physics is about to advance by ``dt`` [s]."""
-        if self._auto_step:
-            self.articulation.simulation.refresh_targets()
-            self._step(dt)
+    @property
+    def is_stepped(self) -> bool:
+        """Whether each step of physics steps the actuators, and not their owner by hand."""
+        return self._auto_step and not self._closed
 
     def _step_now(self, dt: float) -> None:
         """Step at a moment of the user's choice."""
         self._check_open()
         self.articulation.simulation.check_open()
         self.articulation.simulation.refresh()
-        self._step(dt)
-
-    def _step(self, dt: float) -> None:
-        arrays, control = self.articulation.simulation.arrays, self._control
-        if self._velocity_there is None:
-            self._velocity = self.articulation.values("joint_qd")
+        if not self.articulation.simulation.drive(self, dt):
+            self.step_in_python(dt)
         else:
-            wp.copy(self._velocity_there, arrays.joint_qd)
+            self._batteries.share(self._states)
+
+    def step_in_python(self, dt: float) -> None:
+        """Step the actuators, and hand what they give to the engine, from Python."""
+        arrays, control = self.articulation.simulation.arrays, self._control
+        wp.copy(self._velocity, arrays.joint_qd)
         self._renew_inertia()
+        self._renew_bounds()
         self._friction.read_loads()
         for i, actuator in enumerate(self._actuators):
             actuator.step(arrays, control, self._states[i], self._other_states[i], dt)
             self._states[i], self._other_states[i] = self._other_states[i], self._states[i]
         self._batteries.share(self._states)
         self._settle()
-        if self._to_check is not None:
-            self._check_finite(self._to_check)
-            self._keep_to_bounds()
+        if self._applied.device.is_cpu:  # on a GPU, a look at each step would wait for it
+            self._check_finite()
             if self._trips is not None:
                 self._trips.look(self.articulation.simulation.time)
         self._write()
         if self._tangent is not None:
-            self._tangent.hand_over(dt, self._bounds)
+            self._tangent.hand_over(dt)
         self._friction.hand_over()
+        self._show()
+
+    def program(self, dt: float) -> MotorProgram | None:
+        """Return what an engine's compiled code steps, at steps of ``dt`` [s]. See `Motor`."""
+        self._renew_inertia()
+        self._renew_bounds()
+        key = (dt, self._bounds, [stage._revision for stage in self._all_stages])
+        if self._program_key != key:
+            self._program, self._program_key = self._make_program(dt), key
+        return self._program
+
+    def _make_program(self, dt: float) -> MotorProgram | None:
+        robots, simulation = self.articulation, self.articulation.simulation
+        all_cells = [self._cells_of(i) for i in range(len(self._actuators))]
+        cells = [own for own in all_cells if own is not None]
+        draws = self._batteries.draws(cells) if len(cells) == len(all_cells) else None
+        if draws is None:
+            return None
+        arrays, keep = simulation.arrays, []
+        calls = []
+        for actuator, state, own in zip(self._actuators, self._states, cells, strict=True):
+            call = actuator.c_call(arrays, self._control, state, dt)
+            if call is None:
+                return None
+            calls.append(RobotCall(call, own))
+        everyone = np.arange(len(robots), dtype=np.int64)
+
+        def settling(settlers: Sequence[Settler]) -> list[RobotCall]:
+            made = [settler.one_robot() for settler in settlers]
+            keep.append(made)
+            return [RobotCall(call, everyone) for _, call in made if call is not None]
+
+        implicit = None
+        if self._tangent is not None:
+            chains = self._tangent.chains
+            ending = [
+                RobotCall(call, cells[i])
+                for i in chains.own
+                if (call := self._actuators[i].c_call(arrays, chains.control, chains.scratch.get(i), dt)) is not None
+            ]
+            implicit = ImplicitProgram(
+                self._tangent.columns,
+                [array.numpy() for array in self._tangent.tangent],
+                [array.numpy() for array in chains.tangent],
+                [*ending, *settling(self._ending_settlers)],
+                [block for i in chains.own for block in self._blocks(i, cells[i])],
+            )
+        trips, loads = self._trips, self._friction.loads
+        return MotorProgram(
+            robots.robot_ids,
+            robots.flat_indices("joint_qd")[0] - robots.robots[0].env * simulation.dofs_per_env,
+            [*calls, *settling(self._settlers)],
+            self._effort.numpy(),
+            self._applied.numpy(),
+            np.setdiff1d(self._columns_of_engine, self._tangent_columns),
+            self._velocity.numpy(),
+            implicit,
+            {name: (values.numpy(), own) for name, (values, own) in self._friction.handed_over.items()},
+            None if loads is None else loads.numpy(),
+            draws,
+            None if trips is None else trips.for_program(),
+            keep,
+        )
+
+    def _cells_of(self, position: int) -> np.ndarray | None:
+        """Return the number of each robot in an actuator, or -1; None where its robots are not told apart."""
+        count, robots = self._actuators[position].robot_dofs, self._robot_of[position]
+        if count is None or (robots.reshape(-1, count) != robots[::count, None]).any():
+            return None
+        cells = np.full(len(self.articulation), -1, np.int64)
+        cells[robots[::count]] = np.arange(len(robots) // count)
+        return cells
+
+    def _blocks(self, position: int, cells: np.ndarray) -> list[Block]:
+        """Return the memory of an actuator whose efforts are tangents."""
+        assert self._tangent is not None
+        state, before = self._states[position], self._other_states[position]
+        if state is None or before is None:
+            return []
+        at_end = self._tangent.chains.scratch[position].memory
+        return [
+            Block(buffer.ptr, before.memory.buffers[name].ptr, at_end.buffers[name].ptr, size, cells)
+            for name, buffer in state.memory.buffers.items()
+            if (size := state.memory.sizes[name] * wp.types.type_size_in_bytes(buffer.dtype))
+        ]
+
+    def has_run(self, time: float) -> None:
+        """Show what the engine's compiled code did since ``time`` [s]."""
+        simulation = self.articulation.simulation
+        if self._trips is not None:
+            self._trips.report(time, simulation.dt)
+        if self._tangent is not None:
+            self._tangent.has_run(simulation.dt)
+        self._show()
+
+    def ends_step_at(self, time: float) -> bool:
+        """Return whether tangents were handed over by hand for the step that begins at ``time`` [s]."""
+        return self._tangent is not None and self._tangent.chains.begun_at(time)
+
+    def _show(self) -> None:
+        """Show the last step."""
 
     def _renew_inertia(self) -> None:
         """Hand over the inertia of rotors again where a parameter was assigned."""
         if self._inertia.is_stale:
             self._inertia.update(self._undo)
 
-    def _settle(self) -> None:
-        """Make what the engine gets, and what is shown, out of what the actuators gave, where that is not the same."""
+    def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D).
 
-    def _settle_ending(self, given: Mapping[str, wp.array]) -> tuple[wp.array, Callable[[], None]]:
-        """The same where a step ends: the effort made of what they give there, and what makes it, without self."""
-        return given["joint_f"], nothing
+        What the engine clips of its own drives at a joint, it does not clip of efforts from outside. None: any.
+        """
+        found = self.articulation.simulation.joint_effort_range(self.articulation.robot_ids)
+        return None if found is None or not np.isfinite(found).any() else found
+
+    def _renew_bounds(self) -> None:
+        """Read the engine's limits again where they were changed."""
+        version = self.articulation.simulation.limits_version
+        if version != self._bounds_version:
+            self._set_bounds(self._effort_bounds())
+            self._bounds_version = version
+
+    def _set_bounds(self, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
+        if bounds is not None and self._bounds is not None:
+            for array, values in zip(self._bounds, bounds, strict=True):
+                array.assign(np.ascontiguousarray(values, np.float32))
+            return
+        if bounds is None:
+            self._bounds = None
+        else:
+            lower, upper = (wp.array(values, dtype=wp.float32, device=self._effort.device) for values in bounds)
+            self._bounds = lower, upper
+        self._settlers = self._make_settlers()
+        self._settle = _in_turn([settler.all_robots() for settler in self._settlers])
+        self._ending_settlers: Sequence[Settler] = ()
+        if self._tangent is not None:
+            chains = self._tangent.chains
+            self._ending_settlers = self._make_ending_settlers(chains.given, chains.tangent)
+            chains.settle = _in_turn([settler.all_robots() for settler in self._ending_settlers])
+
+    def _make_settlers(self) -> list[Settler]:
+        """Return what makes the efforts that the engine gets of what the actuators gave."""
+        if self._bounds is None:
+            return []
+        columns, bounds = np.setdiff1d(self._columns_of_engine, self._tangent_columns), self._bounds
+        made = [effort_limiter(self._effort, columns, bounds, self._effort)] if columns.size else []
+        if self._tangent is not None:
+            made += self._make_ending_settlers({}, self._tangent.tangent)
+        return made
+
+    def _ending_effort(self) -> wp.array | None:
+        """Return an array for the efforts that the engine would get where a step ends; None: those of the chains."""
+        return None
+
+    def _make_ending_settlers(self, given: Mapping[str, wp.array], tangent: Tangent) -> list[Settler]:
+        """Return what makes the tangents that the engine gets, of what the chains of tangents gave.
+
+        Args:
+            given: What these gave, by name, each of shape (N, D).
+            tangent: What the engine gets.
+        """
+        if self._bounds is None:
+            return []
+        effort = tangent.effort
+        return [effort_limiter(effort, self._tangent_columns, self._bounds, effort, tangent=tangent[1:])]
+
+    def _check_finite(self) -> None:
+        """Hand no effort to the engine that is NaN or infinite, as a target or parameter of NaN makes it."""
+        efforts = self._applied.numpy().ravel()
+        # A sum of squares is one call in place of two.
+        if efforts.dot(efforts) < math.inf or np.isfinite(efforts).all():
+            return
+        robot, dof = divmod(int(np.flatnonzero(~np.isfinite(efforts))[0]), self.articulation.num_dofs)
+        time = self.articulation.simulation.time
+        raise SimulationError(f"t = {time:.6g} s: {self.not_finite(robot, dof)}")
+
+    def not_finite(self, robot: int, column: int) -> str:
+        """Say which effort is not finite."""
+        robots = self.articulation
+        return (
+            f"the effort of joint '{robots.dof_names[column]}' of '{robots.paths[robot]}' is "
+            f"{self._applied.numpy()[robot, column]}; check its target and parameters"
+        )
 
     def set_dof_feedforward_effort_targets(
         self, target_feedforward_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
@@ -299,19 +476,12 @@ class Attachment(Remembering, Bounded, Uncopyable):
         efforts = self._computed.numpy().copy(), self._applied.numpy().copy()
         if self._tangent is not None:
             self._tangent.show(efforts[1])
-        if self._trips is not None and self._to_check is None:  # on a GPU, a look at each step would wait for it
+        if self._trips is not None and not self._applied.device.is_cpu:  # where no step has looked
             self._trips.look(self.articulation.simulation.time)
         names = self.articulation.dof_names
-        return make_telemetry(names, self._velocity_seen(), *efforts, signals, self.actuators, self._bounds)
-
-    def _velocity_seen(self) -> np.ndarray:
-        """Of the joints when the actuators were stepped last [rad/s or m/s], shape (N, D), as a copy."""
-        if self._velocity_there is not None:
-            return np.asarray(self._velocity_there.numpy()[self.articulation.flat_indices("joint_qd")])
-        if self._velocity is None:
-            assert self._in_loop is not None
-            return self._in_loop.velocities
-        return self._velocity.copy()
+        bounds = None if self._bounds is None else (self._bounds[0].numpy(), self._bounds[1].numpy())
+        velocity = np.asarray(self._velocity.numpy()[self.articulation.flat_indices("joint_qd")])
+        return make_telemetry(names, velocity, *efforts, signals, self.actuators, bounds)
 
     def _take_parameters(self, own: Mapping[str, np.ndarray], changed: Changed) -> None:
         write_changed(changed)
@@ -390,3 +560,11 @@ class Attachment(Remembering, Bounded, Uncopyable):
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # at the end of a process anything may be gone already
             self.close()
+
+
+def _in_turn(launches: Sequence[Launch]) -> Callable[[], None]:
+    def run() -> None:
+        for launch in launches:
+            launch.launch()
+
+    return run

@@ -57,6 +57,8 @@ class EngineFriction:
         self.handed_over: dict[str, tuple[wp.array, np.ndarray]] = {}
         """Properties of DOFs that the engine gets at each step, of shape (N, D), and which of the D, by name."""
         self._read: Callable[[], None] | None = None
+        self.loads: wp.array | None = None
+        """What stages see of the loads that the engine tells [N·m or N], flat; None where they see none."""
         offering = [actuator for actuator in actuators if _PROPERTIES.keys() & set(actuator.signals)]
         if not offering:
             return
@@ -72,11 +74,7 @@ class EngineFriction:
                     self.handed_over[name] = signals[signal], columns
         if JOINT_LOAD in inputs:
             self._read = simulation.load_reader(robots, inputs[JOINT_LOAD])
-
-    @property
-    def reads_loads(self) -> bool:
-        """Whether stages see what the engine tells of loads."""
-        return self._read is not None
+            self.loads = inputs[JOINT_LOAD] if self._read is not None else None
 
     def read_loads(self) -> None:
         """Let stages see what the engine tells of loads. To be called before they are stepped."""

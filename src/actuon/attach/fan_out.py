@@ -32,6 +32,7 @@ def actuators_of_all(
     """
     builder = ActuatorBuilder()
     device, robots, width = articulation.simulation.device, articulation.robots, articulation.num_dofs
+    robot_width = width if articulation.simulation.steps_single_robots else None
     count = len(robots)
     as_they_are = []
     for column, config in sorted(configs.items()):
@@ -52,7 +53,7 @@ def actuators_of_all(
                     **options,
                 )
                 as_they_are.append(actuator)
-    return [*builder.finalize(device=device, **options), *as_they_are]
+    return [*builder.finalize(device=device, robot_width=robot_width, **options), *as_they_are]
 
 
 def _places(robots: Sequence[Robot], rows: np.ndarray, column: int, width: int) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ from ..actuator.state import ActuatorState
 from ..components.effects.noise import EffectNoise
 from ..components.limits.battery import ClampingBattery
 from ..sim import Articulation, Simulation
+from ..sim.motor import Draws, Trips
 
 TRIPPED = "tripped"
 """The signal of a motor that was switched off."""
@@ -103,6 +104,11 @@ class BatteryPool:
                     member.hand_charge_to(other)
             self.share()
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled code can step all motors, robot by robot."""
+        return all(actuator.robot_dofs is not None for member in self._members for actuator in member.actuators)
+
     def share(self) -> None:
         """Let each motor know what the others of its robot drew in their last step."""
         if self._battery is not None:
@@ -148,6 +154,22 @@ class RobotBatteries:
         """Whether there is a battery."""
         return bool(self._places)
 
+    def draws(self, cells: Sequence[np.ndarray]) -> list[Draws] | None:
+        """Return the motors as compiled code sees them; None where it cannot step all motors on the batteries.
+
+        Args:
+            cells: For each actuator of the attachment, its number for each robot. See `RobotCall`.
+        """
+        if self.has_any and not self._pool.is_compiled:
+            return None
+        found = []
+        for actuator, place, state in zip(self.actuators, self._places, self.states, strict=True):
+            assert state is not None
+            memory, at = state.memory, _battery_of(actuator)
+            own, other = (memory.buffers["floats"].ptr + 4 * memory.places[at, name] for name in _LOADS)
+            found.append(Draws(own, other, 4 * memory.sizes["floats"], memory.cells.dofs, cells[place]))
+        return found
+
     def join(self, states: Sequence[ActuatorState | None]) -> Callable[[], None]:
         """Hang the motors, which remember ``states``, on their batteries. Returns what takes them off."""
         if not self.has_any:
@@ -175,8 +197,7 @@ class RobotBatteries:
         """For each actuator, the robots of its DOFs, and what it remembers of their charge."""
         for actuator, robots, state in zip(self.actuators, self.robots, self.states, strict=True):
             assert state is not None
-            place = next(i for i, stage in enumerate(actuator.stages) if isinstance(stage, ClampingBattery))
-            arrays = state.stages[place].arrays()
+            arrays = state.stages[_battery_of(actuator)].arrays()
             yield robots, {name: array for name, array in arrays.items() if name not in _LOADS}
 
     def hand_charge_to(self, other: RobotBatteries) -> None:
@@ -187,7 +208,8 @@ class RobotBatteries:
                 mask = np.isin(others, known)
                 for name, array in its_charge.items() if mask.any() else ():
                     values = array.numpy().copy()
-                    values[mask] = charge[name].numpy()[first[np.searchsorted(known, others[mask])]]
+                    given = charge[name].numpy().ravel()[first[np.searchsorted(known, others[mask])]]
+                    values.reshape(-1)[mask] = given
                     array.assign(values)
 
 
@@ -195,11 +217,16 @@ _LOADS = ("own_load", "other_load")
 """State of a battery that each motor keeps for itself; all else is the same for all motors on it."""
 
 
+def _battery_of(actuator: Actuator) -> int:
+    """Return the position of the battery in the chain."""
+    return next(i for i, stage in enumerate(actuator.stages) if isinstance(stage, ClampingBattery))
+
+
 def _has_battery(actuator: Actuator) -> bool:
     return any(isinstance(stage, ClampingBattery) for stage in actuator.stages)
 
 
-class Trips:
+class TripLog:
     """Says once for each motor that it has tripped: of which joint and robot, when, and how hot it was.
 
     Args:
@@ -214,12 +241,14 @@ class Trips:
     ):
         self._joint_names, self._robots = joint_names, robots
         self._tripped, self._temperature = tripped, temperature
-        self._said = np.zeros(tripped.shape, dtype=bool)
+        self._said = np.zeros(tripped.shape, np.int64)
+        self._step = np.full(tripped.shape, -1, np.int64)
+        self._step_temperature = np.zeros(tripped.shape, np.float32)
 
-    @property
-    def has_news(self) -> bool:
-        """Whether `look` would say something, or has to forget what it said."""
-        return bool((self._said != (self._tripped.numpy() > 0.0)).any())
+    def for_program(self) -> Trips:
+        """Return what compiled code fills in at each step, for `report`."""
+        temperature = None if self._temperature is None else self._temperature.numpy()
+        return Trips(self._tripped.numpy(), temperature, self._said, self._step, self._step_temperature)
 
     def look(self, time: float | None = None) -> None:
         """Say what is new.
@@ -228,9 +257,21 @@ class Trips:
             time: Of the simulation [s]; left out where it is not known.
         """
         flags = self._tripped.numpy() > 0.0
-        new, self._said = flags & ~self._said, flags  # one that was reset is said again
-        if np.count_nonzero(new) == 0:
+        new = flags & (self._said == 0)
+        self._said[...] = flags  # one that was reset is said again
+        if np.count_nonzero(new):
+            self._say(new, time, None if self._temperature is None else self._temperature.numpy())
+
+    def report(self, begin: float, dt: float) -> None:
+        """Say what is new since a run of steps of ``dt`` [s] began, at ``begin`` [s]."""
+        if self._step.max() < 0:
             return
+        temperatures = None if self._temperature is None else self._step_temperature
+        for step in np.unique(self._step[self._step >= 0]).tolist():
+            self._say(self._step == step, begin + step * dt, temperatures)
+        self._step[...] = -1
+
+    def _say(self, new: np.ndarray, time: float | None, temperatures: np.ndarray | None) -> None:
         for column in np.flatnonzero(new.any(axis=0)):
             (rows,) = np.nonzero(new[:, column])
             _log.warning(
@@ -239,5 +280,5 @@ class Trips:
                 self._joint_names[int(column)],
                 "" if self._robots is None else f" of {self._robots[int(rows[0])]}",
                 f", and of {len(rows) - 1} more" if len(rows) > 1 else "",
-                "" if self._temperature is None else f" at {self._temperature.numpy()[rows[0], column]:.4g} °C",
+                "" if temperatures is None else f" at {temperatures[rows[0], column]:.4g} °C",
             )

@@ -56,7 +56,7 @@ from .engine_inertia import inertia_at_joints, stages_with_ratios
 from .fitted_motors import DrawnMotors
 from .groups.randomisation import Distribution, generator
 from .groups.resolution import matching
-from .motor_supply import TRIPPED, Trips, number_dofs
+from .motor_supply import TRIPPED, TripLog, number_dofs
 from .random_motors import Baseline, randomize_from_fit, randomize_parameters
 from .telemetry import Telemetry, make_telemetry
 
@@ -241,7 +241,7 @@ class Motors:
             for attr in map(self._signals.get, (TRIPPED, "temperature"))
         )
         robots = [f"robot {i}" for i in range(self.num_envs)] if self.num_envs > 1 else None
-        self._trips = None if tripped is None else Trips(self.joint_names, robots, tripped, temperature)
+        self._trips = None if tripped is None else TripLog(self.joint_names, robots, tripped, temperature)
 
     def _host(self, name: str) -> np.ndarray:
         """An array as NumPy has it, shape (N, J): over the same memory on the CPU, a copy of a GPU's."""

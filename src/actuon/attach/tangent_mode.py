@@ -52,19 +52,6 @@ def nothing() -> None:
     """Do nothing."""
 
 
-def keep_to(tangent: Tangent, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
-    """Keep a tangent on the CPU to the lowest and highest effort of joints in the engine, each of shape (N, D); None:
-    any."""
-    if bounds is None or not tangent.effort.device.is_cpu:
-        return
-    effort, slope_q, slope_qd, lower, upper = (array.numpy() for array in tangent)
-    clipped = (effort <= bounds[0]) | (effort >= bounds[1])
-    slope_q[clipped] = slope_qd[clipped] = 0.0
-    np.clip(effort, *bounds, out=effort)
-    np.fmax(lower, bounds[0], out=lower)
-    np.fmin(upper, bounds[1], out=upper)
-
-
 def _share(articulation: Articulation, actuators: Sequence[Actuator], columns: np.ndarray) -> float:
     """Share of the stability limit that tangents of these DOFs use; 0 where it cannot be told."""
     try:
@@ -82,8 +69,7 @@ class EndingChains:
         actuators: All actuators, of which those whose efforts are tangents count.
         states: What each remembered before the step that it took last; a list that changes.
         control: What they read and write, flat, by name.
-        settle: Gets what they give at the end of a step, each of shape (N, D), by name; returns the effort that the
-            engine would get, of the same shape, and what brings it up to date.
+        effort: Gets the effort that the engine would get [N·m or N], shape (N, D). Default: what the chains give.
     """
 
     def __init__(
@@ -92,40 +78,53 @@ class EndingChains:
         actuators: Sequence[Actuator],
         states: Sequence[ActuatorState | None],
         control: Mapping[str, wp.array],
-        settle: Callable[[Mapping[str, wp.array]], tuple[wp.array, Callable[[], None]]],
+        effort: wp.array | None,
     ):
         self._articulation, self._actuators, self._states = articulation, actuators, states
-        self._own = [i for i, each in enumerate(actuators) if not {*SLOPES}.isdisjoint(each.control_signal_attrs)]
+        self.own = [i for i, each in enumerate(actuators) if not {*SLOPES}.isdisjoint(each.control_signal_attrs)]
+        """Positions of the actuators that count."""
         shape = (len(articulation), articulation.num_dofs)
         names = {
             name
-            for actuator in (actuators[i] for i in self._own)
+            for actuator in (actuators[i] for i in self.own)
             for name in (actuator.control_output_attr, COMPUTED, *actuator.control_signal_attrs.values())
         }
-        given = {name: wp.zeros_like(control[name]).reshape(shape) for name in sorted(names)}
-        effort, self._settle = settle(given)
-        self.tangent = Tangent(effort, *(given[attr] for attr in TANGENT_ATTRS.values()))
-        self._control = {**control, **{name: array.flatten() for name, array in given.items()}}
-        self._scratch: list[ActuatorState | None] = []
+        self.given = {name: wp.zeros_like(control[name]).reshape(shape) for name in sorted(names)}
+        """What they give, by name, each of shape (N, D)."""
+        if effort is None:
+            effort = self.given[actuators[self.own[0]].control_output_attr]
+        self.tangent = Tangent(effort, *(self.given[attr] for attr in TANGENT_ATTRS.values()))
+        """Effort that the engine would get, with its slopes and bounds."""
+        self.control = {**control, **{name: array.flatten() for name, array in self.given.items()}}
+        """What the chains read and write there, flat, by name."""
+        self.scratch: dict[int, ActuatorState] = {}
+        """States that they write, by position."""
+        for i in self.own:
+            state = actuators[i].state()
+            if state is not None:
+                self.scratch[i] = state
+        self.settle: Callable[[], None] = nothing
+        """Makes the effort that the engine would get of what they give."""
         self._dt: float | None = None
         self._time = math.nan
-        self._bounds: tuple[np.ndarray, np.ndarray] | None = None
 
-    def begin(self, dt: float, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
+    def begin(self, dt: float) -> None:
         """Be ready for the end of the step that is about to be taken."""
-        self._dt, self._bounds, self._time = dt, bounds, self._articulation.simulation.time
+        self._dt, self._time = dt, self._articulation.simulation.time
+
+    def begun_at(self, time: float) -> bool:
+        """Return whether `begin` was called for the step that begins at ``time`` [s]."""
+        return self._time == time
 
     def evaluate(self) -> bool:
         """Bring ``tangent`` up to date with the state of the engine. False where the actuators were not stepped."""
         simulation = self._articulation.simulation
         if simulation.time != self._time:
             return False
-        if not self._scratch:
-            self._scratch = [self._actuators[i].state() for i in self._own]
-        for i, scratch in zip(self._own, self._scratch, strict=True):
-            self._actuators[i].step(simulation.arrays, self._control, self._states[i], scratch, self._dt)
-        self._settle()
-        keep_to(self.tangent, self._bounds)
+        for i in self.own:
+            scratch = self.scratch.get(i)
+            self._actuators[i].step(simulation.arrays, self.control, self._states[i], scratch, self._dt)
+        self.settle()
         return True
 
 
@@ -154,25 +153,23 @@ class TangentHandOver:
     ):
         robots, simulation = articulation.robot_ids, articulation.simulation
         self.columns = columns
-        self._chains = chains
-        self._tangent = Tangent(effort, *(signals[name] for name in (*SLOPES, *BOUNDS)))
+        self.chains = chains
+        self.tangent = Tangent(effort, *(signals[name] for name in (*SLOPES, *BOUNDS)))
         self._forgotten = np.zeros(len(articulation), dtype=bool)
         share = functools.partial(_share, articulation, actuators, columns)
         undo.callback(simulation.hold_slopes(robots, columns, share))
-        self._held = simulation.hold_tangent(robots, columns, self._tangent, Ending(chains.tangent, chains.evaluate))
+        self._held = simulation.hold_tangent(robots, columns, self.tangent, Ending(chains.tangent, chains.evaluate))
         undo.callback(self._held.release)
 
-    def hand_over(self, dt: float, bounds: tuple[np.ndarray, np.ndarray] | None) -> None:
-        """Hand the tangents of this step to the engine.
-
-        Args:
-            dt: Time step [s].
-            bounds: Lowest and highest effort of joints in the engine, each of shape (N, D). None: there are none.
-        """
-        self._forgotten[:] = False
-        keep_to(self._tangent, bounds)
+    def hand_over(self, dt: float) -> None:
+        """Hand the tangents of this step to the engine, whose time step is ``dt`` [s]."""
         self._held.write()
-        self._chains.begin(dt, bounds)
+        self.has_run(dt)
+
+    def has_run(self, dt: float) -> None:
+        """Show what the engine has got."""
+        self._forgotten[:] = False
+        self.chains.begin(dt)
 
     def show(self, applied: np.ndarray) -> None:
         """Write the efforts that the engine applied in its last step into an array of shape (N, D)."""

@@ -61,6 +61,8 @@ class CCall:
     size: int
     first: int | None
     """Offset of the argument ``first`` [bytes], where the kernel has it."""
+    launch: Launch
+    """Keeps what the addresses are of."""
 
 
 class Launch:
@@ -117,6 +119,7 @@ class Launch:
             ctypes.addressof(self._packed),
             ctypes.sizeof(self._packed),
             None if first is None else first.offset,
+            self,
         )
 
     def set(self, name: str, value: object) -> None:
@@ -160,46 +163,29 @@ class TiledLaunch:
     ):
         self._device, self._kernel, self._in_tiles = device, kernel, in_tiles
         self._values = dict(values)
-        self._moved: dict[str, int] = {}
         threads = max(1, min(available_threads(), dofs // DOFS_PER_THREAD)) if in_tiles else 1
-        self._shards = self._split([units * shard // threads for shard in range(threads + 1)])
-        self._split_by: dict[tuple[int, ...], list[Launch]] = {}
+        bounds = [units * shard // threads for shard in range(threads + 1)]
+        self._shards = [self.part(first, last) for first, last in itertools.pairwise(bounds)]
         self._slow_runs = 0
         self._launches = 0
 
-    def _split(self, bounds: Sequence[int]) -> list[Launch]:
-        """Return a launch for each range of units."""
-        shards = []
-        for first, last in itertools.pairwise(bounds):
-            dim = (last - first, 1) if self._in_tiles else last - first
-            shards.append(Launch(self._kernel, dim, self._device, self._values | {"first": first}))
-            for name, address in self._moved.items():
-                shards[-1].move(name, address)
-        return shards
-
-    def split(self, bounds: tuple[int, ...]) -> list[Launch]:
-        """Return a launch for each range of tiles, for others to run. They follow changes of arguments."""
-        if bounds not in self._split_by:
-            self._split_by[bounds] = self._split(bounds)
-        return self._split_by[bounds]
-
-    def _all_shards(self) -> Iterator[Launch]:
-        return itertools.chain(self._shards, *self._split_by.values())
+    def part(self, first: int, last: int) -> Launch:
+        """Return a launch of a range of units, with the arguments as they are now."""
+        dim = (last - first, 1) if self._in_tiles else last - first
+        return Launch(self._kernel, dim, self._device, self._values | {"first": first})
 
     def set(self, name: str, value: object) -> None:
         """Change one argument for all launches to come. One that the kernel does not take is left alone."""
         if name in self._values:
             self._values[name] = value
-            self._moved.pop(name, None)
-            for shard in self._all_shards():
+            for shard in self._shards:
                 shard.set(name, value)
 
     def move(self, name: str, address: int) -> bool:
         """Change where an array argument lies, for all launches to come. False where only `set` can."""
         if name not in self._values:
             return True
-        self._moved[name] = address
-        return all(shard.move(name, address) for shard in self._all_shards())
+        return all(shard.move(name, address) for shard in self._shards)
 
     def run(self) -> None:
         """Run the kernel over all DOFs, or record it where a graph is being captured."""

@@ -76,6 +76,20 @@ class StateWatch:
             raise error
         self.remember(time, self._velocity, self._effort)
 
+    def ring(self) -> tuple[int, int, np.ndarray, np.ndarray]:
+        """Return where an engine writes what it remembers of steps itself, to be told to `extend`.
+
+        Returns:
+            The first row, how many there are, after the last of which comes the first, and the rows of velocities and
+            of efforts, each of shape (rows, ...).
+        """
+        return self._length % self._steps, self._steps, self._velocities, self._efforts
+
+    def extend(self, steps: int, time: float) -> None:
+        """Take over steps that an engine has written to the `ring`, up to ``time`` [s]."""
+        self._length += steps
+        self._time = time
+
     def remember(self, time: float, velocity: np.ndarray, effort: np.ndarray) -> None:
         """Remember what was sound at ``time`` [s]: velocities and efforts, flat as the simulation's are."""
         if time != self._time:

@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .driver import Driver
 from .uncopyable import Uncopyable
 
 
@@ -33,9 +32,6 @@ class Event(enum.Enum):
 
 class Subscription(Uncopyable):
     """Keeps a callback subscribed until `cancel`."""
-
-    driver: Driver | None = None
-    """Who does in an engine's loop what the callback does at each step, where that can be."""
 
     def __init__(self, callbacks: dict[Subscription, Callable[..., object]]):
         self._callbacks = callbacks
@@ -85,11 +81,6 @@ class Events:
         for subscription in tuple(callbacks):
             if subscription in callbacks:
                 callbacks[subscription](*arguments)
-
-    def only(self, event: Event) -> Subscription | None:
-        """The subscription to ``event`` where there is one alone."""
-        callbacks = self._callbacks[event]
-        return next(iter(callbacks)) if len(callbacks) == 1 else None
 
     def has_any(self, *events: Event) -> bool:
         """Whether somebody subscribed to one of ``events``."""

@@ -19,11 +19,11 @@ from ..errors import RobotFileError, SimulationError
 from ..typing import DeviceLike, IdsLike
 from .claims import TARGETS, Claims
 from .divergence import StateWatch
-from .driver import Driver, Motors
 from .engine_bodies import EngineBodies
 from .engine_drives import EngineDrives
 from .events import Event, Events, Subscription
 from .ids import ids_to_reset
+from .motor import Motor
 from .uncopyable import Uncopyable
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     """Positions, velocities, targets and efforts of all joints, flat Warp arrays, as actuators read them."""
     no_limit: float = math.inf
     """How the engine says that a joint has no limit of effort or speed."""
+    steps_single_robots: bool = False
+    """Whether the engine steps actuators robot by robot, in compiled code."""
     source: Path | None = None
     """The file that it was made from."""
     stage: Usd.Stage | None = None
@@ -74,6 +76,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         self.device = wp.get_device(device)
         self.common: dict[type, Any] = {}
         """Objects that actuators on its robots share, by class, such as batteries."""
+        self._motors: list[weakref.ref[Motor]] = []
         self._events = Events()
         self._time = 0.0
         self._running = False
@@ -166,21 +169,15 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         try:
             self.refresh()
             self._check_state()
-            may_loop = True
             while n:
-                driven = self._drive(n) if n > 1 and may_loop else 0
-                may_loop = may_loop and driven is not None
-                if driven:
-                    n -= driven
-                    self._check_state()
-                    continue
-                steps = 1 if self._events.has_any(Event.PRE_STEP, Event.POST_STEP) else n
-                n -= steps
-                self._events.fire(Event.PRE_STEP, self, self.dt)
-                if not self._running:
-                    return
-                self._time += self._advance(steps) * self._dt
-                if self._events.has_any(Event.POST_STEP):
+                is_heard = self._events.has_any(Event.PRE_STEP, Event.POST_STEP)
+                if is_heard:
+                    self._events.fire(Event.PRE_STEP, self, self.dt)
+                    if not self._running:
+                        return
+                    self.refresh_targets()
+                n -= self._advance(1 if is_heard else n)
+                if is_heard:
                     self._events.fire(Event.POST_STEP, self, self._dt)
                     if not self._running:
                         return
@@ -189,45 +186,38 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         finally:
             self._stepping = False
 
+    @property
+    def motors(self) -> list[Motor]:
+        """Actuators that are stepped before each step of physics, in the order in which they were attached."""
+        return [motor for reference in self._motors if (motor := reference()) is not None]
+
+    def add_motor(self, motor: Motor) -> Callable[[], None]:
+        """Step actuators before each step of physics, without keeping them alive. Returns what ends that."""
+        reference = weakref.ref(motor)
+        self._motors.append(reference)
+
+        def remove() -> None:
+            self._motors[:] = [other for other in self._motors if other is not reference]
+
+        return remove
+
+    @property
+    def dofs_per_env(self) -> int:
+        """DOFs of an environment, of free bases too."""
+        return len(self.arrays.joint_qd) // self.num_envs
+
+    def drive(self, motor: Motor, dt: float) -> bool:
+        """Step actuators at once, in compiled code. False where they have to be stepped from Python."""
+        return False
+
+    def _step_motors(self) -> None:
+        """Step the actuators from Python."""
+        for motor in self.motors:
+            if motor.is_stepped:
+                motor.step_in_python(self._dt)
+
     def _check_options(self) -> None:
         """Refuse options of the engine with which it ignores what it was handed."""
-
-    def _drive(self, n: int) -> int | None:
-        """Take steps with actuators in the engine's own loop, where nobody else has to know of each.
-
-        Returns:
-            How many of ``n``; 0 where that cannot be; None where it was tried, and single steps have to say why not.
-        """
-        only = self._events.only(Event.PRE_STEP)
-        driver = None if only is None else only.driver
-        dt = self.dt
-        if driver is None or self._events.has_any(Event.POST_STEP) or not self._begin_loop():
-            return 0
-        motors = driver.motors(dt)
-        if motors is None:
-            return 0
-        before = later = self._time
-        driver.begin_loop()
-        try:
-            seen = self._advance_with(motors, n)
-            if seen is not None and driver.end_loop():
-                for velocity, effort in zip(*seen, strict=True):
-                    later += dt
-                    if self._watch is not None:
-                        self._watch.remember(later, velocity, effort)
-                self._time = later
-                return len(seen[0])
-        except BaseException:
-            self._go_back(driver, before)
-            raise
-        self._go_back(driver, before)
-        return None
-
-    def _go_back(self, driver: Driver, time: float) -> None:
-        """Let steps not have been taken."""
-        self._undo_loop()
-        driver.undo_loop()
-        self._time = time
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Bring environments back to their first state. The others are not touched.
@@ -346,19 +336,11 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
 
     @abc.abstractmethod
     def _advance(self, steps: int) -> int:
-        """Let the engine take steps, at least one, and refresh. Returns how many it took until one diverged, or all."""
+        """Step motors and physics, at least once and at most so often, count the time, and refresh.
 
-    def _begin_loop(self) -> bool:
-        """Make ready to step actuators in the engine's own loop. False where it has none, or cannot now."""
-        return False
-
-    def _advance_with(self, motors: Motors, n: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Let the engine take some of ``n`` steps with motors. Returns velocities and efforts after each, flat as the
-        simulation's are, of shape (steps, ...); None where one of them fails, or the engine has no such loop."""
-        return None
-
-    def _undo_loop(self) -> None:
-        """Bring the engine back to where it was at `_begin_loop`, however far the steps since have come."""
+        Returns:
+            How many steps were taken.
+        """
 
     @abc.abstractmethod
     def _reset(self, env_ids: np.ndarray) -> None:

@@ -29,17 +29,15 @@ class ActuatorsState(Uncopyable):
         self.actuators: ArticulationActuators | None = None
         self._path = ""
 
-    def pulse(self, inputs: Any, simulation: Simulation, in_physics_step: bool, allow_torch: bool) -> None:
+    def pulse(self, inputs: Any, simulation: Simulation, allow_torch: bool) -> None:
         """Do what a pulse at ``execIn`` asks for.
 
         Args:
             inputs: The node's inputs, by name.
             simulation: Where the robot is.
-            in_physics_step: The engine is about to advance, and told so before these actuators could listen.
             allow_torch: Let the robot's file name PyTorch networks. Never from the graph, which is a file as well.
         """
         auto = bool(inputs.autoStepPrePhysics)
-        before = self.actuators
         actuators = self._prepare(inputs.robotPath, simulation, auto, allow_torch)
         if auto:
             actuators.enable_auto_step_pre_physics()
@@ -48,8 +46,6 @@ class ActuatorsState(Uncopyable):
         _feed_forward(actuators, inputs.feedforwardCommand, inputs.indices, inputs.dofIndices)
         if not auto:
             actuators.step_actuators(_time_step(inputs.stepDt, simulation))
-        elif in_physics_step and actuators is not before:
-            actuators.step_actuators(simulation.dt)
 
     def _prepare(self, path: Any, simulation: Simulation, auto: bool, allow_torch: bool) -> ArticulationActuators:
         """The actuators of the robot at ``path``: those that are there, or new ones."""
@@ -99,7 +95,6 @@ class OgnArticulationActuators:
             state.pulse(
                 db.inputs,
                 simulation,
-                getattr(db, "in_physics_step", False),
                 getattr(db, "allow_unsafe_torch_checkpoints", False),
             )
             db.outputs.execOut = _enabled()

@@ -8,7 +8,7 @@ import copy
 import logging
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,17 @@ from ...declare.parameters import Field
 from ...errors import ParameterError, SimulationError, StructureError, listed, located
 from ...sim import Articulation
 from ...sim.dof_properties import LIMIT_PROPERTIES
+from ...sim.engine_drives import Tangent
 from ..attachment import Attachment, signal_attr
 from ..auto_mode import install_with_auto
 from ..changed_parameters import Changed
+from ..effort_limits import Settler, drive_shower, effort_limiter
 from ..engine_friction import solves_friction
 from ..motor_supply import robot_numbers
 from ..remembering import PARAMETERS
 from ..tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
 from ..telemetry import Telemetry
 from .cfg import ActuatorBaseCfg
-from .engine_side import explicit_settler, implicit_settler, tangent_settler
 from .group_model import ActuatorBase
 from .models import ImplicitActuator
 from .randomisation import STREAM
@@ -104,8 +105,12 @@ class ActuatorGroups(Attachment):
                 self._modes[name] = TANGENT if np.isin(columns[name], tangent).any() else AUTO
         self._tangent_columns = _joined([columns[name] for name, mode in self._modes.items() if mode == TANGENT])
         self._take_actuators([self._actuator_of(name) for name in self.groups])
-        self._drive_bounds: dict[str, tuple[wp.array, wp.array]] = {}
-        self._settlers = [self._settler(name) for name in self.groups]
+        limits = {name: model.parameter("effort_limit_sim") for name, model in self.groups.items()}
+        self._drive_bounds = {
+            name: (wp.full_like(limits[name], -math.inf), wp.full_like(limits[name], math.inf))
+            for name, model in self.groups.items()
+            if model.is_implicit_model
+        }
         followed = _joined([columns[name] for name, model in self.groups.items() if not model.is_implicit_model])
         self._attach(_joined(list(columns.values())), followed)
 
@@ -180,19 +185,40 @@ class ActuatorGroups(Attachment):
         model.stages = actuator.stages
         return actuator
 
-    def _settler(self, name: str) -> Callable[[], None]:
-        model, columns = self.groups[name], self._columns[name]
-        most = model.parameter("effort_limit_sim")
-        if self._modes[name] == TANGENT:
-            slopes = [self._signals[signal] for signal in TANGENT_ATTRS]
-            return tangent_settler(self._limited, most, columns, self._effort, self._applied, slopes)
-        if not model.is_implicit_model:
-            return explicit_settler(self._limited, most, columns, self._effort, self._applied)
-        at = self.articulation.flat_indices("joint_qd")[:, columns]
-        bounds = self._drive_bounds[name] = wp.full_like(most, -math.inf), wp.full_like(most, math.inf)
-        return implicit_settler(
-            self._computed, self._feedforward, most, bounds, columns, at, self._effort, self._applied
-        )
+    def _make_settlers(self) -> list[Settler]:
+        made = []
+        for name, model in self.groups.items():
+            columns, largest = self._columns[name], model.parameter("effort_limit_sim")
+            to = self._effort, largest, self._applied
+            if model.is_implicit_model:
+                at = self.articulation.flat_indices("joint_qd")[:, columns]
+                given = self._computed, self._feedforward, largest, self._drive_bounds[name], columns, at
+                made.append(drive_shower(*given, self._effort, self._applied))
+            elif self._modes[name] != TANGENT:
+                made.append(effort_limiter(self._limited, columns, self._bounds, *to))
+        if self._tangent is not None:
+            made += self._make_ending_settlers({_LIMITED: self._limited}, self._tangent.tangent, self._applied)
+        return made
+
+    def _ending_effort(self) -> wp.array:
+        return self._new_array()
+
+    def _make_ending_settlers(
+        self, given: Mapping[str, wp.array], tangent: Tangent, applied: wp.array | None = None
+    ) -> list[Settler]:
+        return [
+            effort_limiter(
+                given[_LIMITED],
+                self._columns[name],
+                self._bounds,
+                tangent.effort,
+                model.parameter("effort_limit_sim"),
+                applied,
+                tangent[1:],
+            )
+            for name, model in self.groups.items()
+            if self._modes[name] == TANGENT
+        ]
 
     def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Where the limit of an explicit group is the robot's, so are both bounds; else they are those of joints, or
@@ -244,7 +270,7 @@ class ActuatorGroups(Attachment):
                 groups._push(name, parameter)
                 if parameter.startswith("effort_limit"):
                     groups._limits_changed.add(name)
-                    groups._bounds = groups._effort_bounds()
+                    groups._set_bounds(groups._effort_bounds())
 
         undo.callback(model.detach)
         model.attach(changed, self._computed, self._limited, columns)
@@ -280,28 +306,9 @@ class ActuatorGroups(Attachment):
         """Compute all groups, and give the engine the efforts. Each step of physics does so too."""
         self._step_now(self.articulation.simulation.dt)
 
-    def _settle(self) -> None:
-        for settle in self._settlers:
-            settle()
+    def _show(self) -> None:
         for model in self.groups.values():
             model.efforts_changed()
-
-    def _settle_ending(self, given: Mapping[str, wp.array]) -> tuple[wp.array, Callable[[], None]]:
-        effort, applied = self._new_array(), self._new_array()
-        tangent = [given[attr] for attr in TANGENT_ATTRS.values()]
-        settlers = [
-            tangent_settler(
-                given[_LIMITED], model.parameter("effort_limit_sim"), self._columns[name], effort, applied, tangent
-            )
-            for name, model in self.groups.items()
-            if self._modes[name] == TANGENT
-        ]
-
-        def settle() -> None:
-            for settle_group in settlers:
-                settle_group()
-
-        return effort, settle
 
     def telemetry(self) -> Telemetry:
         """What the groups did in the last step.

@@ -18,7 +18,6 @@ from ...components.delay_time import InterpolatedDelayConfig
 from ...components.sensors.encoder import SensorEncoder
 from ...declare.registry import ComponentKind
 from ...sim import Articulation
-from ...sim.mujoco.batch import FEW
 from ...sim.mujoco.warnings import without_prints_of_mujoco
 from ..link import is_of_link
 from ..models import Model
@@ -90,7 +89,7 @@ class RobotBatch:
         ]
         is_explicit = all(config.effort_mode == EXPLICIT for config in configs)
         model = robot.model if is_explicit else robot.spec()
-        self._simulation = MujocoSimulation(model, max(self._trials, FEW + 1), dt)
+        self._simulation = MujocoSimulation(model, self._trials, dt)
         self._simulation.hide()
         name = self._simulation.robots[0].name
         with _silent("actuon.actuators"), _silent("actuon.sim"):

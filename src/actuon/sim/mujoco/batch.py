@@ -1,35 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All environments of a model: their state in rows, stepped by all cores with one ``MjData`` for each."""
+"""All environments of a model: their states in rows, and what advances them, on MuJoCo's own batches."""
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import operator
+import os
+import time
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..divergence import HUGE
-from ..driver import Motors
-from ..engine_drives import NEAR
-from .driven_loop import UNLOOKED, DrivenLoop
-from .fields import PROPERTIES, ModelFields
-from .loop import Line, Target, Worker, make_plan, make_run, mujoco_functions, run_plan
+from ...errors import SimulationError
+from ...threads import available_threads
+from ..divergence import HUGE, StateWatch
+from ..engine_drives import AGREED, CORRECTIONS, NEAR, TOLERANCE
+from ..motor import MotorProgram
+from ..robot import Robot
+from .fields import ModelFields, field
+from .friction import external_loads, is_free
+from .loop import (
+    DIVERGED,
+    RUNS,
+    Field,
+    Line,
+    Plan,
+    Target,
+    Worker,
+    address_of,
+    data_layout,
+    functions,
+    library,
+)
+from .motor_table import MotorTable
 from .places import grid
-from .state_blocks import find_blocks
-from .workers import Workers
 
-FEW = 8
-"""So few environments have an ``MjData`` each from the start."""
+WORTH_SHARING = 2.0e-4
+"""Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
 
-_AMPLE = 2**20
-"""Memory [bytes] that must be left in an ``MjData``, beside four times what was ever used, for steps not guarded."""
+STEPS_PER_CALL = 64
+"""Most steps of a run: signals, such as that of Ctrl-C, are looked at between two."""
+
+MOST_THREADS = 64
+"""Most threads of a run: a word of bits says which of their models are free."""
+
+STEEPEST = -1.0e9
+"""Steepest slope that is handed over: MuJoCo takes no control beyond 1e10."""
 
 _CALLBACKS = ("passive", "control", "contactfilter", "sensor", "act_dyn", "act_gain", "act_bias", "time")
 
 
 class Batch:
-    """The state of N environments, and what advances it.
+    """The states of N environments, and what advances them.
 
     An environment that is asked for its ``MjData`` has one of its own from then on, which then holds its state: what is
     written into it takes effect. The others share one for each thread. Where trees may sleep, which is not part of
@@ -43,142 +68,144 @@ class Batch:
         targets: Targets that are controls of servos.
     """
 
-    def __init__(self, mujoco: Any, fields: ModelFields, rows: dict[str, np.ndarray], targets: list[Target]):
+    def __init__(self, mujoco: Any, fields: ModelFields, rows: dict[str, np.ndarray], targets: list[Any]):
         self._mujoco = mujoco
         self._fields = fields
         self._rows = rows
         self.num_envs = fields.num_envs
         model = fields.model
-        self._signature = int(mujoco.mjtState.mjSTATE_INTEGRATION)
+        kinds = mujoco.mjtState
+        self._signature = int(kinds.mjSTATE_INTEGRATION)
         self.states = np.zeros((self.num_envs, mujoco.mj_stateSize(model, self._signature)))
         """Integration state of each environment, as ``mj_getState`` gives it, shape (N, W)."""
-        self._starts = find_blocks(mujoco, model, self._signature)
+        self._starts = self._find_blocks()
         self.own: dict[int, Any] = {}
         """The ``MjData`` of environments that have one."""
-        self._targets = (Target * len(targets))(*targets)
-        self._take_lines([])
-        self._own_addresses, self._own_controls, self._own_efforts = np.zeros((3, self.num_envs), np.uint64)
-        self.version = 0
-        """Counts changes of the model."""
-        self.workers = Workers(mujoco, fields)
-        """What threads step environments with."""
-        self._runs: list[Any] = []
-        self._runs_of: Sequence[Worker] = ()
-        self._is_tried = False
-        self.loads: np.ndarray | None = None  # what `tell_loads` gives
-        self.failures = 0
-        """How many environments were not finite, or huge, when last looked at."""
-        self._is_near = np.zeros(self.num_envs, dtype=bool)
-        self.to_redo = np.zeros(self.num_envs, dtype=bool)
-        """Environments whose last step `again` takes again, from `before`."""
-        functions = mujoco_functions()
-        self._is_compiled = functions is not None
+        self._own_addresses = np.zeros(self.num_envs, np.uint64)
+        self.loads: np.ndarray | None = None
+        """External loads of the last step [N·m or N], shape (N, nv), once `tell_loads` was called."""
+        self.notes = np.zeros((self.num_envs, 5), np.int64)
+        """Status of each environment, with step, motor, column and row of the robot. See `loop.Note`."""
+        self._free = np.zeros(1, np.uint64)
+        self._motors: MotorTable | None = None
+        self._workers: list[tuple[Any, Any]] = []
+        self._workers_version = -1
+        self._handles: dict[int, _Handle] = {}
+        self._filled: tuple[int, int, int] | None = None
+        self._work = self._last = 0.0
         self._callbacks = [getattr(mujoco, f"get_mjcb_{name}", None) for name in _CALLBACKS]
         self._may_sleep = bool(model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_SLEEP))
-        self._plan = make_plan(functions or {})
-        self._driven = DrivenLoop(functions or {})
+        self._functions = functions()
+        self._plan = Plan(
+            set_state=address_of("mj_setState"),
+            get_state=address_of("mj_getState"),
+            step=address_of("mj_step"),
+            reset=address_of("mj_resetData"),
+            signature=self._signature,
+            control_signature=int(kinds.mjSTATE_CTRL) | int(kinds.mjSTATE_QFRC_APPLIED),
+            may_sleep=self._may_sleep,
+            corrections=CORRECTIONS,
+            count=self.num_envs,
+            huge=HUGE,
+            near=NEAR,
+            steepest=STEEPEST,
+            tolerance=TOLERANCE,
+            agreed=AGREED,
+        )
+        self._take_lines([])
+        self._take_targets(targets)
         self._fill()
-        for env in range(self.num_envs if self.num_envs <= FEW or self._may_sleep else 0):
+        for env in range(self.num_envs if self._may_sleep else 0):
             self.data(env)
 
-    def _take_lines(self, lines: list[Line]) -> None:
+    def _find_blocks(self) -> dict[str, slice]:
+        """Return the place of each part of a state, such as ``"qpos"``, in what ``mj_getState`` gives."""
+        kinds, model = self._mujoco.mjtState, self._fields.model
+        names = {int(getattr(kinds, name)): name for name in dir(kinds) if name.startswith("mjSTATE_")}
+        blocks, at, bit = {}, 0, 1
+        while bit <= self._signature:
+            if self._signature & bit:
+                size = self._mujoco.mj_stateSize(model, bit)
+                blocks[names[bit].removeprefix("mjSTATE_").lower()] = slice(at, at + size)
+                at += size
+            bit <<= 1
+        return blocks
+
+    def _take_targets(self, targets: list[Any]) -> None:
+        self._targets = (Target * len(targets))(*targets)
+        self._plan.num_targets, self._plan.targets = len(targets), ctypes.addressof(self._targets)
+
+    def _take_lines(self, lines: list[Any]) -> None:
         self._lines = (Line * len(lines))(*lines)
-        self._line_places = tuple(
-            np.array([getattr(line, field[0]) for line in lines], dtype=np.int64) for field in Line._fields_
-        )
-        self.lower = np.full((self.num_envs, len(lines)), -np.inf)
-        """Lowest effort of each line, in each environment [N·m or N], shape (N, L)."""
-        self.upper = np.full((self.num_envs, len(lines)), np.inf)
-        """Highest one."""
+        self._lower = np.full((self.num_envs, len(lines)), -np.inf)
+        self._upper = np.full((self.num_envs, len(lines)), np.inf)
         self.line_of = np.full(self._fields.model.nv, -1)
         """Which line is the effort of each DOF, or -1, shape (nv,)."""
-        self.line_of[self._line_places[0]] = np.arange(len(lines))
-        self.before = np.zeros((self.num_envs if lines else 0, self.states.shape[1]))
-        """States before the last step, where there are lines, shape (N, W)."""
+        self.line_of[[line.dof for line in lines]] = np.arange(len(lines))
+        self._before = np.zeros((self.num_envs if lines else 0, self.states.shape[1]))
+        plan = self._plan
+        plan.num_lines, plan.lines = len(lines), ctypes.addressof(self._lines)
+        plan.lower, plan.upper, plan.before = (x.ctypes.data for x in (self._lower, self._upper, self._before))
 
-    def change(self, targets: list[Target], lines: list[Line]) -> None:
+    def change(self, targets: list[Any], lines: list[Any]) -> None:
         """Go on with the model that the fields share now, of the same parts but for actuators at the end.
 
         What anyone wrote into an ``MjData`` must have been read by `refresh` before.
         """
-        model, before = self._fields.model, {name: self.block(name).copy() for name in self._starts}
-        self.states = np.zeros((self.num_envs, self._mujoco.mj_stateSize(model, self._signature)))
-        self._starts = find_blocks(self._mujoco, model, self._signature)
+        before = {name: self.block(name).copy() for name in self._starts}
+        self.states = np.zeros((self.num_envs, self._mujoco.mj_stateSize(self._fields.model, self._signature)))
+        self._starts = self._find_blocks()
         for name, values in before.items():
             block = self.block(name)
             width = min(block.shape[1], values.shape[1])
             block[:, :width] = values[:, :width]
-        self._targets = (Target * len(targets))(*targets)
         self._take_lines(lines)
-        self.workers.renew()
-        self._is_tried = False
+        self._take_targets(targets)
+        self._motors = None
+        self._workers, self._workers_version, self._handles, self._filled = [], -1, {}, None
         self._fill()
-        self._own_controls[:] = self._own_efforts[:] = 0
-        self.version += 1
         owners, self.own = list(self.own), {}
         for env in owners:
             self.data(env)
 
+    def _fill(self) -> None:
+        """Tell the plan where the states and what actuators see lie."""
+        plan, starts = self._plan, self._starts
+        plan.model = self._fields.model._address
+        plan.width, plan.nq, plan.nv = self.states.shape[1], self._fields.model.nq, self._fields.model.nv
+        plan.at_position, plan.at_velocity = starts["qpos"].start, starts["qvel"].start
+        plan.at_control, plan.at_effort = starts["ctrl"].start, starts["qfrc_applied"].start
+        kinds = ("joint_q", "joint_qd", "joint_f")
+        plan.position, plan.velocity, plan.effort = (self._rows[kind].ctypes.data for kind in kinds)
+        plan.states, plan.own = self.states.ctypes.data, self._own_addresses.ctypes.data
+        plan.notes, plan.free = self.notes.ctypes.data, self._free.ctypes.data
+
     def block(self, name: str) -> np.ndarray:
-        """A part of the state of all environments, such as ``"qpos"``, as a view of shape (N, n)."""
+        """Return a part of the state of all environments, such as ``"qpos"``, as a view of shape (N, n)."""
         return self.part(self.states, name)
 
     def part(self, states: np.ndarray, name: str) -> np.ndarray:
-        """That part of any states, of shape (..., W)."""
+        """Return that part of any states, of shape (..., W)."""
         return states[..., self._starts[name]]
 
-    def fill(self, plan: Any) -> None:
-        """Tell a plan where the states and what actuators see lie, and the fields in which environments differ."""
-        starts = self._starts
-        plan.signature, plan.width, plan.count = self._signature, self.states.shape[1], self.num_envs
-        plan.nq, plan.nv = self._fields.model.nq, self._fields.model.nv
-        plan.at_position, plan.at_velocity = starts["qpos"].start, starts["qvel"].start
-        plan.at_effort, plan.states = starts["qfrc_applied"].start, self.states.ctypes.data
-        plan.position, plan.velocity, plan.effort = (
-            self._rows[kind].ctypes.data for kind in ("joint_q", "joint_qd", "joint_f")
-        )
-        table = self.workers.field_table
-        plan.num_fields, plan.fields = len(table), ctypes.addressof(table)
-
-    def _fill(self) -> None:
-        """Tell the plan what stays the same."""
-        plan = self._plan
-        self.fill(plan)
-        plan.at_control, plan.own = self._starts["ctrl"].start, self._own_addresses.ctypes.data
-        plan.num_targets, plan.targets = len(self._targets), ctypes.addressof(self._targets)
-        plan.num_lines, plan.lines = len(self._lines), ctypes.addressof(self._lines)
-        plan.lower, plan.upper = self.lower.ctypes.data, self.upper.ctypes.data
-        plan.before, plan.is_near = self.before.ctypes.data, self._is_near.ctypes.data
-        plan.to_redo = self.to_redo.ctypes.data
-        plan.loads = None if self.loads is None else self.loads.ctypes.data
-
     @property
-    def has_near_lines(self) -> bool:
-        """Whether an effort that is a line ended near its bounds."""
-        return bool(np.count_nonzero(self._is_near))
-
-    def places_of_lines(self) -> dict[str, int]:
-        """Sizes and addresses that writing lines takes."""
-        plan = self._plan
-        names = ["at_position", "at_velocity", "at_control", "at_effort", "width", "num_lines"]
-        names += ["states", "lower", "upper", "before", "is_near", "to_redo"]
-        own = {"own_controls": self._own_controls.ctypes.data, "own_efforts": self._own_efforts.ctypes.data}
-        return {"table": plan.lines, **{name: getattr(plan, name) for name in names}, **own}
+    def failures(self) -> int:
+        """Number of environments whose state was not finite, or huge, when last looked at."""
+        return int(np.count_nonzero(self.notes[:, 0] == DIVERGED))
 
     def data(self, env: int) -> Any:
-        """The ``MjData`` of an environment, which it has for itself from now on."""
+        """Return the ``MjData`` of an environment, which it has for itself from now on."""
         if env not in self.own:
             data = self._mujoco.MjData(self._fields.model)
             self._mujoco.mj_setState(self._fields.model, data, self.states[env], self._signature)
             self.own[env] = data
-            self._own_addresses[env] = getattr(data, "_address", 1)
-            self._own_controls[env], self._own_efforts[env] = data.ctrl.ctypes.data, data.qfrc_applied.ctypes.data
+            self._own_addresses[env] = data._address
             self.forward([env])
         return self.own[env]
 
     def borrow(self, env: int) -> tuple[Any, Any]:
-        """Model and ``MjData`` with the state of an environment, to compute something and forget it."""
-        model, data = self.workers.ready(1)[0]
+        """Return model and ``MjData`` with the state of an environment, to compute something and forget it."""
+        model, data = self._worker_pairs(1)[0]
         self._fields.load(env, model)
         if env in self.own:
             return model, self.own[env]
@@ -201,7 +228,7 @@ class Batch:
                     getattr(self.own[env], name).reshape(-1)[columns] = values[row]
 
     def numbers(self, envs: Any) -> Iterable[int]:
-        """Environments, given as a slice or indices, one by one."""
+        """Return environments, given as a slice or indices, one by one."""
         return range(*envs.indices(self.num_envs)) if isinstance(envs, slice) else envs.tolist()
 
     def take(self, envs: np.ndarray, states: np.ndarray) -> None:
@@ -218,18 +245,19 @@ class Batch:
     def forward(self, envs: Iterable[int]) -> None:
         """Bring what an ``MjData`` shows, and loads, up to date with positions and velocities that were written."""
         for env in envs:
-            if env in self.own:
-                self._mujoco.mj_forward(*self.borrow(env))
-            elif self.loads is not None:
+            if env in self.own or self.loads is not None:
                 model, data = self.borrow(env)
                 self._mujoco.mj_forward(model, data)
-                self.loads[env] = -data.qfrc_bias
+                if self.loads is not None:
+                    self.loads[env] = external_loads(self._mujoco, data, self._is_free)
 
     def tell_loads(self) -> np.ndarray:
-        """What gravity and motion push on DOFs [N·m or N], shape (N, nv), of environments without an ``MjData``."""
+        """Return what pushes on DOFs beside motors [N·m or N], shape (N, nv), an array that each step updates."""
         if self.loads is None:
+            self._is_free = is_free(self._mujoco, self._fields.model)
+            self._layout = data_layout(self._is_free)
             self.loads = np.zeros((self.num_envs, self._fields.model.nv), np.float32)
-            self._plan.loads = self.loads.ctypes.data
+            self._plan.loads, self._plan.layout = self.loads.ctypes.data, ctypes.addressof(self._layout)
             self.forward(range(self.num_envs))
         return self.loads
 
@@ -246,7 +274,7 @@ class Batch:
             return {env: np.zeros(shared.nv) for env in envs}
         found = {}
         for env in envs:
-            model, data = self.workers.ready(1)[0]
+            model, data = self._worker_pairs(1)[0]
             self._fields.load(env, model)
             self._mujoco.mj_setState(model, data, self.states[env], self._signature)
             for compute in (self._mujoco.mj_kinematics, self._mujoco.mj_comPos, self._mujoco.mj_passive):
@@ -256,155 +284,168 @@ class Batch:
 
     def refresh(self) -> None:
         """Read environments that have an ``MjData``, which anyone may have written into."""
-        if not self.own:
-            return
-        if not self._is_compiled:
-            for env, data in self.own.items():
-                self._mujoco.mj_getState(self._fields.model, data, self.states[env], self._signature)
-            self.show()
-        else:
-            self._run(0)
+        if self.own:
+            self.notes[list(self.own), 0] = RUNS
+            self._functions.refresh_all(ctypes.addressof(self._plan))
 
     def show(self, envs: Any = slice(None)) -> None:
-        """Let actuators see state, efforts and targets of environments, and look at the state of all."""
-        self.show_motion(envs)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if len(self._lines):
-                dofs, _, _, _ = self._line_places
-                efforts = self._line_efforts(self.states[envs])
-                self._rows["joint_f"][grid(envs, dofs)] = efforts
-                lower, upper = self.lower[envs], self.upper[envs]
-                is_near = efforts > upper - (1.0 - NEAR) * np.abs(upper)
-                is_near |= efforts < lower + (1.0 - NEAR) * np.abs(lower)
-                self._is_near[envs] = (is_near & (lower < upper)).any(axis=1)
+        """Let actuators see state, efforts and targets of environments, and look at their state."""
+        with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
+            for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
+                self._rows[kind][envs] = self.block(name)[envs]
+            for line in self._lines:
+                controls, efforts = self.block("ctrl")[envs], self.block("qfrc_applied")[envs, line.dof]
+                efforts = efforts + controls[:, line.by_velocity] * self.block("qvel")[envs, line.dof]
+                if line.by_position >= 0:
+                    efforts = efforts + controls[:, line.by_position] * self.block("qpos")[envs, line.coordinate]
+                self._rows["joint_f"][envs, line.dof] = efforts
         controls = self.block("ctrl")
         by_address = {rows.ctypes.data: rows for rows in self._rows.values()}
         for target in self._targets:
             clipped = np.clip(controls[envs, target.control], target.low, target.high)
             by_address[target.rows][envs, target.dof] = (clipped - target.offset) / target.scale
-        moving = self.states[:, self._starts["qpos"].start : self._starts["qvel"].stop]
-        self.failures = int(np.count_nonzero(~(np.abs(moving) <= HUGE).all(axis=1)))
+        moving = self.states[envs, self._starts["qpos"].start : self._starts["qvel"].stop]
+        self.notes[envs, 0] = np.where((np.abs(moving) <= HUGE).all(axis=-1), RUNS, DIVERGED)
 
-    def show_motion(self, envs: Any) -> None:
-        """Let actuators see positions, velocities and efforts of environments."""
-        with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
-            for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
-                self._rows[kind][envs] = self.block(name)[envs]
+    def _worker_pairs(self, count: int) -> list[tuple[Any, Any]]:
+        """Return at least so many models, each with an ``MjData``. Where environments differ, they are copies."""
+        shared = self._fields.model
+        if not self._workers or self._workers_version != self._fields.version:
+            kept = [data for _, data in self._workers]
+            self._workers, self._workers_version = [], self._fields.version
+            for data in kept:
+                self._workers.append((copy.copy(shared) if self._fields.rows else shared, data))
+        while len(self._workers) < count:
+            model = copy.copy(shared) if self._fields.rows else shared
+            self._workers.append((model, self._mujoco.MjData(model)))
+        return self._workers
 
-    def _line_efforts(self, states: np.ndarray) -> np.ndarray:
-        """Efforts of lines in states of shape (..., W) [N·m or N], shape (..., L)."""
-        dofs, coordinates, by_velocity, by_position = self._line_places
-        controls = self.part(states, "ctrl")
-        efforts = self.part(states, "qfrc_applied")[..., dofs]
-        efforts = efforts + controls[..., by_velocity] * self.part(states, "qvel")[..., dofs]
-        has = by_position >= 0
-        if has.any():
-            held = controls[..., by_position[has]] * self.part(states, "qpos")[..., coordinates[has]]
-            efforts[..., has] += held
-        return efforts
+    def bind(self, programs: Sequence[MotorProgram], robots: Sequence[Robot], by_position: bool) -> MotorTable:
+        """Return motors as the loop takes them: the same as long as programs and fields stay."""
+        known, fields = self._motors, [*self._fields.rows]
+        if (
+            known is None
+            or len(programs) != len(known.programs)
+            or not all(map(operator.is_, programs, known.programs))
+            or known.field_names != fields
+        ):
+            known = self._motors = MotorTable(programs, robots, self._fields, self.line_of, by_position)
+            plan = self._plan
+            plan.num_motors, plan.motors = len(programs), ctypes.addressof(known.motors)
+            plan.draws = None if known.draws is None else ctypes.addressof(known.draws)
+            plan.draw_starts = None if known.draw_starts is None else known.draw_starts.ctypes.data
+        return known
 
-    def _step(self, env: int, model: Any, data: Any) -> None:
-        """Take a step through calls that raise MuJoCo's errors."""
-        if len(self._lines):
-            self._mujoco.mj_getState(model, data, self.before[env], self._signature)
-        self._mujoco.mj_step(model, data)
+    def drive(self, motor: Any) -> None:
+        """Step a motor of a table in all environments, without physics."""
+        self._functions.drive_all(ctypes.addressof(self._plan), ctypes.addressof(motor))
 
-    def again(self) -> None:
-        """Take the last step again, from ``before``, in the environments that are ``to_redo``. They count as near."""
-        try:
-            if self.num_envs > 1 and not self._may_sleep and not self._needs_guard():
-                self._run(1, again=True)
-            else:
-                self._each_again()
-        finally:
-            self._is_near |= self.to_redo
+    def run(self, steps: int, watch: StateWatch | None) -> None:
+        """Advance all environments, motors included. One that is not finite, or huge, goes no further.
 
-    def _each_again(self) -> None:
-        try:
-            for env in np.flatnonzero(self.to_redo).tolist():
-                model, data = self.borrow(env)
-                if self._may_sleep:
-                    self._mujoco.mj_resetData(model, data)
-                self._mujoco.mj_setState(model, data, self.before[env], self._signature)
-                self._mujoco.mj_step(model, data)
-                self._mujoco.mj_getState(model, data, self.states[env], self._signature)
-        finally:
-            self.show()
+        Args:
+            steps: Number of steps.
+            watch: Gets velocities and efforts after each.
 
-    def advance(self, steps: int) -> None:
-        """Advance all environments. One that is not finite, or huge, after a step goes no further."""
-        if self.num_envs == 1:
-            model, data = self._fields.model, self.data(0)
-            for _ in range(steps):
-                self._step(0, model, data)
-                self.refresh()
-                if self.failures:
-                    return
-            return
-        if self._is_compiled and not self._is_tried:
-            self._advance_guarded(1)
-            self._is_tried = True
-            steps -= 1
-        while steps and not self.failures:
-            some = min(steps, UNLOOKED)
-            (self._advance_guarded if self._needs_guard() else self._run)(some)
-            steps -= some
-
-    def _needs_guard(self) -> bool:
-        """Whether an error of MuJoCo may come up in a step, with which it ends the process, except in a guarded call.
-
-        It has one where its memory ends, and where a callback in Python raises.
+        Raises:
+            mujoco.FatalError: MuJoCo raised an error in an environment, which stays where the last step took it. The
+                others took all steps.
         """
-        if not self._is_compiled or any(get is not None and get() is not None for get in self._callbacks):
-            return True
-        datas = [*(data for _, data in self.workers.pairs), *self.own.values()]
-        return any(4 * data.maxuse_arena + _AMPLE > data.narena for data in datas)
+        plan = self._plan
+        plan.steps = steps
+        self.notes[self.notes[:, 0] != DIVERGED, 0] = RUNS
+        if watch is not None:
+            plan.history_first, plan.history_steps, velocities, efforts = watch.ring()
+            plan.history_velocity, plan.history_effort = velocities.ctypes.data, efforts.ctypes.data
+        if any(get is not None and get() is not None for get in self._callbacks):
+            self._run_in_python(steps)
+            return
+        threads = min(available_threads(), self.num_envs, MOST_THREADS) if steps * self._work > WORTH_SHARING else 1
+        self._fill_fields(threads)
+        handle = self._handle(threads)
+        start = time.perf_counter()
+        failed = library().mjb_apply(handle.address, None, 0, self._functions.advance, ctypes.addressof(plan), 0)
+        if threads == 1:  # one that was held up by others on the machine says nothing
+            taken = (time.perf_counter() - start) / steps
+            self._work, self._last = min(taken, self._last), taken
+        if failed:
+            handle.raise_error(self._mujoco)
 
-    def _advance_guarded(self, steps: int) -> None:
-        """Advance through calls that raise MuJoCo's errors."""
-        try:
-            for env, row in enumerate(self.states):
-                model, data = self.borrow(env)
-                for _ in range(steps):
-                    self._step(env, model, data)
-                    self._mujoco.mj_getState(model, data, row, self._signature)
-                    if not (np.abs(row[self._starts["qpos"].start : self._starts["qvel"].stop]) <= HUGE).all():
-                        break
-                if self.loads is not None:
-                    self.loads[env] = -data.qfrc_bias
-        finally:
-            self.show()
+    def _run_in_python(self, steps: int) -> None:
+        """Advance through MuJoCo's bindings, which alone can call callbacks in Python, and raise what these raise."""
+        plan, worker = ctypes.addressof(self._plan), None
+        for env in range(self.num_envs):
+            model, data = self.borrow(env)
+            if self._fields.rows:
+                self._fill_fields(1)
+                worker = ctypes.addressof(self._worker_table)
+            for step in range(steps):
+                if self.notes[env, 0] != RUNS:
+                    break
+                if not self._functions.begin_step(plan, worker, model._address, data._address, env, step):
+                    break
+                taken, again = 0, 1
+                while again:
+                    self._mujoco.mj_step(model, data)
+                    again = self._functions.end_step(plan, model._address, data._address, env, step, taken)
+                    taken += 1
 
-    def begin_loop(self) -> bool:
-        """Make ready to step motors in the loop over environments. False where that cannot be now: an environment has
-        an ``MjData``, efforts are lines, loads are told, or a step may raise errors of MuJoCo."""
-        is_plain = not self.own and not self._lines and self.loads is None
-        if not is_plain or not self._is_tried or self.failures or self._needs_guard():
-            return False
-        self._driven.begin()
-        return True
+    def _fill_fields(self, threads: int) -> None:
+        """Tell the plan the fields in which environments differ, and give each thread a model."""
+        key = self._fields.version, threads, len(self._fields.rows)
+        if key == self._filled:
+            return
+        rows, plan = self._fields.rows, self._plan
+        self._field_table = (Field * len(rows))(
+            *(Field(r.ctypes.data, r.nbytes // self.num_envs) for r in rows.values())
+        )
+        plan.num_fields, plan.fields = len(rows), ctypes.addressof(self._field_table)
+        self._into = []
+        workers = []
+        for model, _ in self._worker_pairs(threads) if rows else ():
+            into = (ctypes.c_void_p * len(rows))(*(field(model, name).ctypes.data for name in rows))
+            self._into.append(into)
+            workers.append(Worker(model._address, ctypes.addressof(into)))
+        self._worker_table = (Worker * len(workers))(*workers)
+        plan.num_workers, plan.workers = len(workers), ctypes.addressof(self._worker_table)
+        self._free[0] = (1 << len(workers)) - 1
+        self._filled = self._fields.version, threads, len(rows)
 
-    def advance_with(self, motors: Motors, steps: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Advance all environments by some of these steps, motors included. Returns velocities and efforts after each,
-        of shape (steps, N·nv); None where one of them fails, and `undo_loop` is needed."""
-        return self._driven.run(self, motors, min(steps, UNLOOKED))
+    def _handle(self, threads: int) -> _Handle:
+        known = self._handles.get(threads)
+        if known is None or known.process != os.getpid():  # threads do not survive a fork
+            known = self._handles[threads] = _Handle(self._fields.model, self.num_envs, threads)
+        return known
 
-    def undo_loop(self) -> None:
-        """Bring all environments back to where they were at `begin_loop`."""
-        self._driven.undo(self)
 
-    def property_rows(self, name: str) -> np.ndarray:
-        """A property of all DOFs in which environments differ, shape (N, nv)."""
-        return self._fields.all_rows(PROPERTIES[name].of_dof)
+class _Handle:
+    """A batch of MuJoCo's, which runs the loop on threads and catches errors."""
 
-    def _run(self, steps: int, again: bool = False) -> None:
-        """Run the compiled loop: with no steps, read what is in the ``MjData`` of environments that have one."""
-        plan, threads = self._plan, self.workers.count_for(steps)
-        workers = self.workers.take(threads)
-        if workers is not self._runs_of:
-            self._fill()
-            self._runs, self._runs_of = [make_run(run_plan, plan, worker) for worker in workers], workers
-        plan.next, plan.failures, plan.steps, plan.again = 0, 0, steps, again
-        plan.chunk = max(1, self.num_envs // (256 * threads))
-        self.workers.run(self._runs[:threads], 0 if again else steps)
-        self.failures = plan.failures
+    def __init__(self, model: Any, num_envs: int, threads: int):
+        config = _Config(threads, 0)
+        error = ctypes.create_string_buffer(256)
+        self._model, self._num_envs, self.process = model, num_envs, os.getpid()
+        self.address = library().mjb_makeBatch(model._address, num_envs, ctypes.byref(config), error, len(error))
+        if not self.address:
+            raise SimulationError(f"MuJoCo cannot make {num_envs} environments: {error.value.decode()}")
+        self._models = (ctypes.c_void_p * num_envs)(*[model._address] * num_envs)
+        library().mjb_setModels(self.address, self._models)
+        weakref.finalize(self, _delete, self.address, self.process)
+
+    def raise_error(self, mujoco: Any) -> None:
+        """Raise the error of the first environment that had one."""
+        status = library().mjb_status(self.address)
+        env = next(i for i in range(self._num_envs) if status[i])
+        text = library().mjb_error(self.address, env).decode()
+        raise mujoco.FatalError(text if self._num_envs == 1 else f"environment {env}: {text}")
+
+
+def _delete(address: int, process: int) -> None:
+    if process == os.getpid():
+        library().mjb_deleteBatch(address)
+
+
+class _Config(ctypes.Structure):
+    """``mjBatchConfig``."""
+
+    _fields_ = (("nthread", ctypes.c_int), ("persistent", ctypes.c_ubyte))

@@ -35,11 +35,14 @@ def switched_off(mujoco: Any, model: Any, name: str) -> str:
     return next((flag for flag in flags if off & int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))), "")
 
 
-def external_loads(mujoco: Any, data: Any) -> np.ndarray:
-    """What pushed on each DOF in the last step [N·m or N], shape (nv,), beside motor, springs and its own dry friction.
+def external_loads(mujoco: Any, data: Any, is_free: bool = False) -> np.ndarray:
+    """Return what pushed on each DOF in the last step [N·m or N], shape (nv,).
 
-    Gravity, Coriolis and centrifugal forces, contacts, stops and other constraints.
+    Beside motor, springs and its own dry friction: gravity, Coriolis and centrifugal forces, contacts, stops and other
+    constraints. Where nothing else `is_free`, gravity and motion are all.
     """
+    if is_free:
+        return -data.qfrc_bias
     loads: np.ndarray = data.qfrc_constraint - data.qfrc_bias
     own = np.flatnonzero(data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF))
     loads[data.efc_id[own]] -= data.efc_force[own]

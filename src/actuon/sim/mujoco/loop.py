@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop over environments, compiled: for each, its state into an ``MjData``, ``mj_step``, and its state out again.
+"""The compiled loop: for each environment its motors, ``mj_step``, and what limits make of a step that was taken.
 
-MuJoCo's C functions are called by their addresses from a kernel, so that a thread takes as many environments as it can
-without the interpreter. Threads take environments from one counter. An ``MjData`` serves all environments of a thread:
-what ``mj_step`` reads is the integration state (positions, velocities, activations, warm start, controls, forces), so
-that the result is that of ``mj_step`` on an ``MjData`` of its own, to the last bit.
+`ADVANCE` is what ``mjb_apply`` of MuJoCo's batches calls for one environment, on any of its threads, without the
+interpreter. An ``MjData`` serves all environments of a thread: what ``mj_step`` reads is the integration state
+(positions, velocities, activations, warm start, controls, forces), so that the result is that of ``mj_step`` on an
+``MjData`` of its own, to the last bit. Each step is
 
-An effort may be a line, of which MuJoCo's integrator takes the slopes into its solve. The states before a step are kept
-then, so that it can be taken again with other lines.
+- `BEGIN`: the kernels of the motors of each robot, for which a robot is a cell; batteries; then efforts, friction and
+  slopes to where MuJoCo reads them;
+- ``mj_step``;
+- `END`: what actuators see of the new state. Where an implicit effort ended beyond its limits, the environment is taken
+  back to where the step began, with another line, and the step is to be taken again.
+
+`BEGIN` and `END` are also called from Python, where a callback in Python is installed in MuJoCo: only its bindings can
+call such a step.
 """
 
 from __future__ import annotations
@@ -17,217 +23,572 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import warp as wp
 
+from ...errors import SimulationError
 from ...kernel.launch import Launch
 from ...kernel.types import Flavour, module_options
-from ..divergence import HUGE
-from ..engine_drives import NEAR
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 
-_LIBRARIES = ("libmujoco.so*", "libmujoco*.dylib", "mujoco.dll")
-FUNCTIONS = ("mj_setState", "mj_getState", "mj_step")
-_WHOLE = ctypes.c_longlong
-_ADDRESS = ctypes.c_void_p
+_TYPES: dict[str, Any] = {"long long": ctypes.c_longlong, "double": ctypes.c_double}
+_TEXTS: list[str] = []
 
 
-class Field(ctypes.Structure):
-    """A field of the model that differs between environments."""
-
-    _fields_ = (("rows", _ADDRESS), ("bytes", _WHOLE))
-
-
-class Target(ctypes.Structure):
-    """A target that is the control of a servo: which value of a row of targets, and which control.
-
-    The target is (control - offset) / scale, of the control that is kept from ``low`` to ``high``.
-    """
-
-    _fields_ = (
-        ("rows", _ADDRESS),
-        ("width", _WHOLE),
-        ("dof", _WHOLE),
-        ("control", _WHOLE),
-        ("scale", ctypes.c_double),
-        ("offset", ctypes.c_double),
-        ("low", ctypes.c_double),
-        ("high", ctypes.c_double),
-    )
+def _struct(name: str, **fields: str) -> Any:
+    """Declare a structure of the loop, for Python and for C: its fields, each with its type in C."""
+    lines, members = [], []
+    for field, kind in fields.items():
+        lines.append(kind.replace("(*)", f"(*{field})") if "(*)" in kind else f"{kind} {field}")
+        members.append((field, _TYPES.get(kind, ctypes.c_void_p)))
+    _TEXTS.append(f"struct {name} {{ {' '.join(f'{line};' for line in lines)} }};")
+    _TYPES[name] = type(name, (ctypes.Structure,), {"_fields_": members})
+    return _TYPES[name]
 
 
-class Line(ctypes.Structure):
-    """An effort that is a line: ``qfrc_applied`` of a DOF, and the products of two controls with its velocity and
-    position. Without the second control, which is -1 then, it is one of the velocity alone."""
-
-    _fields_ = tuple((name, _WHOLE) for name in ("dof", "coordinate", "by_velocity", "by_position"))
+def _many(kind: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), kind)
 
 
-class Plan(ctypes.Structure):
-    """What to do in one run, for all threads."""
+Field = _struct("Field", rows="const char*", size="long long")
+"""Field of the model in which environments differ: its values for all, ``size`` bytes each."""
 
-    _fields_ = (
-        *((name, _ADDRESS) for name in FUNCTIONS),
-        ("next", _WHOLE),
-        ("failures", _WHOLE),
-        ("signature", _WHOLE),
-        ("width", _WHOLE),
-        ("count", _WHOLE),
-        ("chunk", _WHOLE),
-        ("steps", _WHOLE),
-        ("again", _WHOLE),
-        ("huge", ctypes.c_double),
-        ("near_share", ctypes.c_double),
-        *((name, _WHOLE) for name in ("nq", "nv", "at_position", "at_velocity", "at_control", "at_effort")),
-        *((name, _WHOLE) for name in ("num_fields", "num_targets", "num_lines")),
-        *((name, _ADDRESS) for name in ("states", "own", "position", "velocity", "effort", "fields", "targets")),
-        *((name, _ADDRESS) for name in ("lines", "lower", "upper", "before", "is_near", "to_redo", "loads")),
-    )
+Worker = _struct("Worker", model="void*", into="char**")
+"""Model of a thread, for environments that differ, and the places of the fields in it."""
 
+Target = _struct(
+    "Target", rows="float*", **_many("long long", "width dof control"), **_many("double", "scale offset low high")
+)
+"""Target that is the control of a servo, (control - offset) / scale, of the control kept from ``low`` to ``high``."""
 
-class Worker(ctypes.Structure):
-    """What a thread works with: a model, an ``MjData``, where each field that differs lies in the model, and what the
-    ``MjData`` holds of gravity, Coriolis and centrifugal forces."""
+Line = _struct("Line", **_many("long long", "dof coordinate by_velocity by_position"))
+"""Effort that is a line: ``qfrc_applied`` of a DOF, and the products of two controls with its velocity and position.
 
-    _fields_ = (("model", _ADDRESS), ("data", _ADDRESS), ("into", ctypes.POINTER(_ADDRESS)), ("bias", _ADDRESS))
-
-
-STRUCTS = """
-    struct Field { const char* rows; long long bytes; };
-    struct Worker { const void* model; void* data; char** into; const double* bias; };
+Without the second control, which is -1 then, it is a line of the velocity alone.
 """
-"""`Field` and `Worker` in the language of loops."""
 
-_LOOP = (
-    STRUCTS
-    + """
-    struct Target { float* rows; long long width, dof, control; double scale, offset, low, high; };
-    struct Line { long long dof, coordinate, by_velocity, by_position; };
-    struct Plan {
-        void (*set_state)(const void*, void*, const double*, int);
-        void (*get_state)(const void*, const void*, double*, int);
-        void (*step)(const void*, void*);
-        long long next, failures, signature, width, count, chunk, steps, again;
-        double huge, near_share;
-        long long nq, nv, at_position, at_velocity, at_control, at_effort, num_fields, num_targets, num_lines;
-        double* states;
-        void* const* own;
-        float *position, *velocity, *effort;
-        const Field* fields;
-        const Target* targets;
-        const Line* lines;
-        const double *lower, *upper;
-        double* before;
-        char* is_near;
-        const char* to_redo;
-        float* loads;
-    };
+Call = _struct(
+    "Call",
+    run="void (*)(void*, void*)",
+    bounds="void*",
+    arguments="const char*",
+    **_many("long long", "size first"),
+    cells="const long long*",
+)
+"""Kernel that steps one robot: ``first`` is the place of the robot's number, ``cells``, in its arguments."""
 
-    Plan& p = *(Plan*)plan;
-    const Worker& w = *(const Worker*)worker;
-    const int signature = (int)p.signature;
+Block = _struct(
+    "Block", memory="const char*", **_many("char*", "before at_end"), size="long long", cells="const long long*"
+)
+"""Memory of a chain, ``size`` bytes for each robot; copies of it before the last step, and for its end."""
 
-    auto effort_of = [&p](const double* row, const Line& line) -> double {
+Place = _struct("Place", **_many("long long", "column to"))
+"""Column of an effort, and the DOF or the line that it goes to."""
+
+Change = _struct("Change", values="const float*", column="long long", rows="double*", **_many("long long", "dof field"))
+"""Property of a DOF that motors change at each step, its rows, and which of the fields they are; -1 for none."""
+
+Points = _struct(
+    "Points", **_many("double", "speed effort other_speed other_effort"), **_many("long long", "is_corrected was_fast")
+)
+"""End of a step with a corrected effort, and the last one on the other side of what the chain gives."""
+
+Tangent = _struct("Tangent", **_many("const float*", "effort slope_q slope_qd lower upper"))
+"""Efforts of robots with their slopes and bounds, each of shape (n, D)."""
+
+Motor = _struct(
+    "Motor",
+    **_many("long long", "is_driven retakes width by_position"),
+    **_many("long long", "num_calls num_end_calls num_blocks num_pushes num_lines num_changes"),
+    **_many("const long long*", "starts robots"),
+    **_many("const Call*", "calls end_calls"),
+    blocks="const Block*",
+    **_many("const Place*", "pushes lines"),
+    changes="const Change*",
+    **_many("const float*", "checked tripped temperature"),
+    **_many("float*", "seen load tripped_temperature"),
+    **_many("long long*", "said tripped_at"),
+    **_many("Tangent", "now at_end"),
+    points="Points*",
+)
+"""Actuators on robots: those of environment e are ``robots[starts[e]:starts[e + 1]]``."""
+
+Draw = _struct("Draw", own="const float*", other="float*", **_many("long long", "count is_last"))
+"""Loads of motors on a battery: their own, and what the others draw. The last of a battery is marked."""
+
+Note = _struct("Note", **_many("long long", "status step motor column robot"))
+"""What ended the run of an environment: one of the words below."""
+
+_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED")
+RUNS, NOT_FINITE, DIVERGED = range(len(_STATUS))
+MOST_BYTES = 16384
+"""Most bytes of arguments of a kernel."""
+
+Layout = _struct("Layout", **_many("long long", "bias constraint nefc efc_type efc_id efc_force friction"))
+"""Offsets of fields in an ``MjData`` [bytes], and the type of a row that is dry friction of a DOF."""
+
+Plan = _struct(
+    "Plan",
+    set_state="void (*)(const void*, void*, const double*, int)",
+    get_state="void (*)(const void*, const void*, double*, int)",
+    step="void (*)(const void*, void*)",
+    reset="void (*)(const void*, void*)",
+    model="const void*",
+    **_many("long long", "steps count width nq nv signature control_signature may_sleep corrections"),
+    **_many("long long", "at_position at_velocity at_control at_effort"),
+    **_many("long long", "num_fields num_workers num_targets num_lines num_motors"),
+    **_many("long long", "history_first history_steps retaken"),
+    **_many("double", "huge near steepest tolerance agreed"),
+    **_many("double*", "states before lower upper"),
+    own="void* const*",
+    **_many("float*", "position velocity effort loads history_velocity history_effort"),
+    fields="const Field*",
+    workers="const Worker*",
+    free="unsigned long long*",
+    targets="const Target*",
+    lines="const Line*",
+    motors="const Motor*",
+    draws="const Draw*",
+    draw_starts="const long long*",
+    layout="const Layout*",
+    notes="Note*",
+)
+"""A run of all environments."""
+
+_FUNCTIONS = """
+struct Own {
+    static double effort_of(const Plan& p, const double* row, const Line& line) {
         #pragma clang fp contract(off)
         double effort = row[p.at_effort + line.dof];
         effort += row[p.at_control + line.by_velocity] * row[p.at_velocity + line.dof];
         if (line.by_position >= 0)
             effort += row[p.at_control + line.by_position] * row[p.at_position + line.coordinate];
         return effort;
-    };
-    for (;;) {
-        const long long first = __atomic_fetch_add(&p.next, p.chunk, __ATOMIC_RELAXED);
-        if (first >= p.count) return;
-        const long long end = first + p.chunk < p.count ? first + p.chunk : p.count;
-        for (long long env = first; env < end; ++env) {
-            void* const own = p.own[env];
-            if (!own && !p.steps) continue;
-            if (p.again && !p.to_redo[env]) continue;
-            void* const data = own ? own : w.data;
-            double* const row = p.states + env * p.width;
-            double* const before = p.before + env * p.width;
-            for (long long k = 0; p.steps && k < p.num_fields; ++k)
-                __builtin_memcpy(w.into[k], p.fields[k].rows + env * p.fields[k].bytes, p.fields[k].bytes);
-            if (p.again) {
-                __builtin_memcpy(row, before, p.width * sizeof(double));
-                p.set_state(w.model, data, row, signature);
-            }
-            else if (own) p.get_state(w.model, data, row, signature);
-            else p.set_state(w.model, data, row, signature);
-
-            bool sound = true;
-            for (long long k = 0; sound && k <= p.steps; ++k) {
-                if (k) {
-                    if (p.num_lines) __builtin_memcpy(before, row, p.width * sizeof(double));
-                    p.step(w.model, data);
-                    p.get_state(w.model, data, row, signature);
-                }
-                for (long long i = 0; i < p.nq; ++i) sound &= __builtin_fabs(row[p.at_position + i]) <= p.huge;
-                for (long long i = 0; i < p.nv; ++i) sound &= __builtin_fabs(row[p.at_velocity + i]) <= p.huge;
-            }
-            if (!sound) __atomic_fetch_add(&p.failures, 1, __ATOMIC_RELAXED);
-            if (p.loads && !own)
-                for (long long i = 0; i < p.nv; ++i) p.loads[env * p.nv + i] = (float)(-w.bias[i]);
-
-            for (long long i = 0; i < p.nq; ++i) p.position[env * p.nq + i] = (float)(row[p.at_position + i]);
-            for (long long i = 0; i < p.nv; ++i) p.velocity[env * p.nv + i] = (float)(row[p.at_velocity + i]);
-            if (own) {
-                for (long long i = 0; i < p.nv; ++i) p.effort[env * p.nv + i] = (float)(row[p.at_effort + i]);
-                for (long long k = 0; k < p.num_targets; ++k) {
-                    const Target& t = p.targets[k];
-                    double control = row[p.at_control + t.control];
-                    control = control < t.low ? t.low : (control > t.high ? t.high : control);
-                    t.rows[env * t.width + t.dof] = (float)((control - t.offset) / t.scale);
-                }
-            }
-            bool is_near = false;
-            for (long long k = 0; k < p.num_lines; ++k) {
-                const double effort = effort_of(row, p.lines[k]);
-                const double lower = p.lower[env * p.num_lines + k], upper = p.upper[env * p.num_lines + k];
-                is_near |= lower < upper
-                    && (effort > upper - (1.0 - p.near_share) * __builtin_fabs(upper)
-                        || effort < lower + (1.0 - p.near_share) * __builtin_fabs(lower));
-                p.effort[env * p.nv + p.lines[k].dof] = (float)effort;
-            }
-            p.is_near[env] = is_near;
+    }
+    static double braking(const Plan& p, float slope) {
+        return slope < 0.0f ? (slope > p.steepest ? (double)slope : p.steepest) : 0.0;
+    }
+    static double most_of(double lowest, double highest) {
+        const double low = __builtin_fabs(lowest), high = __builtin_fabs(highest);
+        const double larger = low > high ? low : high;
+        return larger < __builtin_inf() ? larger : (low < high ? low : high);
+    }
+    static void run(const Call* calls, long long count, long long robot) {
+        for (long long k = 0; k < count; ++k) {
+            if (calls[k].cells[robot] < 0) continue;
+            alignas(64) char arguments[MOST_BYTES];
+            __builtin_memcpy(arguments, calls[k].arguments, calls[k].size);
+            *(wp::int32*)(arguments + calls[k].first) = (wp::int32)calls[k].cells[robot];
+            calls[k].run(calls[k].bounds, arguments);
         }
     }
+
+    // Step the actuators of a robot.
+    static void drive(const Plan& p, const Motor& m, long long env, long long robot) {
+        __builtin_memcpy(m.seen + env * p.nv, p.velocity + env * p.nv, p.nv * sizeof(float));
+        if (m.load) __builtin_memcpy(m.load + env * p.nv, p.loads + env * p.nv, p.nv * sizeof(float));
+        for (long long k = 0; k < m.num_blocks; ++k) {
+            const Block& block = m.blocks[k];
+            const long long at = block.cells[robot] * block.size;
+            if (at >= 0) __builtin_memcpy(block.before + at, block.memory + at, block.size);
+        }
+        run(m.calls, m.num_calls, robot);
+    }
+
+    // Tell the motors on each battery what the others drew.
+    static void share(const Plan& p, long long env) {
+        #pragma clang fp contract(off)
+        float total = 0.0f;
+        for (long long k = p.draw_starts[env], first = k; k < p.draw_starts[env + 1]; ++k) {
+            for (long long i = 0; i < p.draws[k].count; ++i) total += p.draws[k].own[i];
+            if (!p.draws[k].is_last) continue;
+            for (; first <= k; ++first)
+                for (long long i = 0; i < p.draws[first].count; ++i)
+                    p.draws[first].other[i] = total - p.draws[first].own[i];
+            total = 0.0f;
+        }
+    }
+
+    // Put what the actuators of a robot gave into the state of its environment. False where it is not finite.
+    static bool hand_over(const Plan& p, const Motor& m, const Worker* w, long long at, long long env, long long robot,
+                          long long step) {
+        #pragma clang fp contract(off)
+        double* const row = p.states + env * p.width;
+        const long long first = robot * m.width;
+        for (long long i = 0; i < m.width; ++i)
+            if (!(__builtin_fabsf(m.checked[first + i]) <= __FLT_MAX__)) {
+                p.notes[env] = {NOT_FINITE, step, at, i, robot};
+                return false;
+            }
+        for (long long i = 0; m.tripped && i < m.width; ++i) {
+            const bool has_tripped = m.tripped[first + i] > 0.0f;
+            if (has_tripped && !m.said[first + i]) {
+                m.tripped_at[first + i] = step;
+                if (m.temperature) m.tripped_temperature[first + i] = m.temperature[first + i];
+            }
+            m.said[first + i] = has_tripped;
+        }
+        for (long long k = 0; k < m.num_pushes; ++k) {
+            const float effort = m.now.effort[first + m.pushes[k].column];
+            row[p.at_effort + m.pushes[k].to] = (double)effort;
+            p.effort[env * p.nv + m.pushes[k].to] = effort;
+        }
+        for (long long k = 0; k < m.num_lines; ++k) {
+            const long long from = first + m.lines[k].column, to = m.lines[k].to;
+            const Line& line = p.lines[to];
+            double slope = braking(p, m.now.slope_qd[from]);
+            double constant = m.now.effort[from] - slope * row[p.at_velocity + line.dof];
+            row[p.at_control + line.by_velocity] = slope;
+            if (m.by_position) {
+                slope = braking(p, m.now.slope_q[from]);
+                constant -= slope * row[p.at_position + line.coordinate];
+                row[p.at_control + line.by_position] = slope;
+            }
+            row[p.at_effort + line.dof] = constant;
+            p.effort[env * p.nv + line.dof] = m.now.effort[from];
+            p.lower[env * p.num_lines + to] = m.now.lower[from];
+            p.upper[env * p.num_lines + to] = m.now.upper[from];
+        }
+        for (long long k = 0; k < m.num_changes; ++k) {
+            const Change& change = m.changes[k];
+            const double value = (double)change.values[first + change.column];
+            change.rows[env * p.nv + change.dof] = value;
+            if (w && change.field >= 0) ((double*)w->into[change.field])[change.dof] = value;
+        }
+        return true;
+    }
+
+    static bool begin(const Plan& p, const Worker* w, const void* model, void* data, long long env, long long step) {
+        double* const row = p.states + env * p.width;
+        bool is_driven = false;
+        for (long long k = 0; k < p.num_motors; ++k) {
+            const Motor& m = p.motors[k];
+            if (!m.is_driven) continue;
+            is_driven = true;
+            for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) drive(p, m, env, m.robots[i]);
+        }
+        if (is_driven) {
+            if (p.draw_starts) share(p, env);
+            for (long long k = 0; k < p.num_motors; ++k) {
+                const Motor& m = p.motors[k];
+                for (long long i = m.starts[env]; m.is_driven && i < m.starts[env + 1]; ++i)
+                    if (!hand_over(p, m, w, k, env, m.robots[i], step)) return false;
+            }
+            p.set_state(model, data, row + p.at_control, (int)p.control_signature);
+        }
+        if (p.num_lines) __builtin_memcpy(p.before + env * p.width, row, p.width * sizeof(double));
+        return true;
+    }
+
+    // Correct lines of a step that was taken, in the state before it. False where all are within their limits.
+    static bool correct(const Plan& p, const Motor& m, long long env, long long robot, bool is_first) {
+        #pragma clang fp contract(off)
+        const double* const row = p.states + env * p.width;
+        double* const before = p.before + env * p.width;
+        bool is_redone = false;
+        for (long long k = 0; k < m.num_blocks; ++k) {
+            const Block& block = m.blocks[k];
+            const long long at = block.cells[robot] * block.size;
+            if (at >= 0) __builtin_memcpy(block.at_end + at, block.before + at, block.size);
+        }
+        run(m.end_calls, m.num_end_calls, robot);
+        for (long long k = 0; k < m.num_lines; ++k) {
+            const long long from = robot * m.width + m.lines[k].column, at = env * p.num_lines + m.lines[k].to;
+            const Line& line = p.lines[m.lines[k].to];
+            Points& last = m.points[robot * m.num_lines + k];
+            const double begun = m.now.effort[from];
+            if (is_first) last = {0.0, 0.0, before[p.at_velocity + line.dof], begun, false, false};
+            if (!(p.lower[at] < p.upper[at])) continue;
+            const float lowest = m.at_end.lower[from], highest = m.at_end.upper[from];
+            const double applied = p.effort[env * p.nv + line.dof], given = m.at_end.effort[from];
+            const double slack = p.tolerance * most_of(lowest, highest), most = most_of(p.lower[at], p.upper[at]);
+            const bool above = applied > highest + slack;
+            const bool beyond = above || applied < lowest - slack;
+            const double edge = p.tolerance * most, off = __builtin_fabs(applied - given);
+            const bool was_clipped = begun > p.upper[at] - edge || begun < p.lower[at] + edge;
+            if (!beyond && !((last.is_corrected || was_clipped) && off > p.agreed * most)) continue;
+            const bool at_bound = above ? given >= highest : given <= lowest;
+            const bool along = beyond && at_bound && !last.is_corrected && !(off > most);
+            const double speed = row[p.at_velocity + line.dof];
+            const bool is_fast = applied > given;
+            if (last.is_corrected && is_fast != (bool)last.was_fast) {
+                last.other_speed = last.speed;
+                last.other_effort = last.effort;
+            }
+            const double secant = (given - last.other_effort) / (speed - last.other_speed);
+            double slope = braking(p, along ? m.at_end.slope_qd[from] : (float)secant);
+            double constant = given - slope * speed;
+            last = {speed, given, last.other_speed, last.other_effort, true, is_fast};
+            before[p.at_control + line.by_velocity] = slope;
+            if (m.by_position) {
+                slope = along ? braking(p, m.at_end.slope_q[from]) : 0.0;
+                constant -= slope * row[p.at_position + line.coordinate];
+                before[p.at_control + line.by_position] = slope;
+            }
+            before[p.at_effort + line.dof] = constant;
+            is_redone = true;
+        }
+        return is_redone;
+    }
+
+    static void read_loads(const Plan& p, const void* data, long long env) {
+        const Layout& at = *p.layout;
+        const char* const d = (const char*)data;
+        float* const loads = p.loads + env * p.nv;
+        const double* const bias = *(const double* const*)(d + at.bias);
+        if (at.constraint < 0) {
+            for (long long i = 0; i < p.nv; ++i) loads[i] = (float)(-bias[i]);
+            return;
+        }
+        double* const sums = (double*)__builtin_alloca(p.nv * sizeof(double));
+        const double* const constraint = *(const double* const*)(d + at.constraint);
+        for (long long i = 0; i < p.nv; ++i) sums[i] = constraint[i] - bias[i];
+        const wp::int32 rows = *(const wp::int32*)(d + at.nefc);
+        const wp::int32* const types = *(const wp::int32* const*)(d + at.efc_type);
+        const wp::int32* const ids = *(const wp::int32* const*)(d + at.efc_id);
+        const double* const forces = *(const double* const*)(d + at.efc_force);
+        for (wp::int32 k = 0; k < rows; ++k)
+            if (types[k] == at.friction) sums[ids[k]] -= forces[k];
+        for (long long i = 0; i < p.nv; ++i) loads[i] = (float)sums[i];
+    }
+
+    // Let actuators see the state of an environment. False where it is not finite, or huge.
+    static bool show(const Plan& p, long long env) {
+        const double* const row = p.states + env * p.width;
+        bool sound = true;
+        for (long long i = 0; i < p.nq; ++i) sound &= __builtin_fabs(row[p.at_position + i]) <= p.huge;
+        for (long long i = 0; i < p.nv; ++i) sound &= __builtin_fabs(row[p.at_velocity + i]) <= p.huge;
+        for (long long i = 0; i < p.nq; ++i) p.position[env * p.nq + i] = (float)(row[p.at_position + i]);
+        for (long long i = 0; i < p.nv; ++i) p.velocity[env * p.nv + i] = (float)(row[p.at_velocity + i]);
+        for (long long k = 0; k < p.num_lines; ++k)
+            p.effort[env * p.nv + p.lines[k].dof] = (float)effort_of(p, row, p.lines[k]);
+        return sound;
+    }
+    static bool is_near(const Plan& p, long long env) {
+        const double* const row = p.states + env * p.width;
+        for (long long k = 0; k < p.num_lines; ++k) {
+            const double lower = p.lower[env * p.num_lines + k], upper = p.upper[env * p.num_lines + k];
+            const double effort = effort_of(p, row, p.lines[k]);
+            if (lower < upper && (effort > upper - (1.0 - p.near) * __builtin_fabs(upper)
+                                  || effort < lower + (1.0 - p.near) * __builtin_fabs(lower))) return true;
+        }
+        return false;
+    }
+
+    static long long end(Plan& p, const void* model, void* data, long long env, long long step, long long taken) {
+        double* const row = p.states + env * p.width;
+        p.get_state(model, data, row, (int)p.signature);
+        const bool sound = show(p, env);
+        if (p.loads) read_loads(p, data, env);
+        if (!sound) {
+            p.notes[env] = {DIVERGED, step, 0, 0, 0};
+            return 0;
+        }
+        if (taken < p.corrections && (taken || is_near(p, env))) {
+            bool is_redone = false;
+            for (long long k = 0; k < p.num_motors; ++k) {
+                const Motor& m = p.motors[k];
+                for (long long i = m.starts[env]; m.retakes > step && i < m.starts[env + 1]; ++i)
+                    is_redone |= correct(p, m, env, m.robots[i], !taken);
+            }
+            if (is_redone) {
+                if (!taken) __atomic_fetch_add(&p.retaken, 1, __ATOMIC_RELAXED);
+                __builtin_memcpy(row, p.before + env * p.width, p.width * sizeof(double));
+                if (p.may_sleep) p.reset(model, data);
+                p.set_state(model, data, row, (int)p.signature);
+                return 1;
+            }
+        }
+        if (p.history_steps) {
+            const long long at = ((p.history_first + step) % p.history_steps) * p.count + env;
+            __builtin_memcpy(p.history_velocity + at * p.nv, p.velocity + env * p.nv, p.nv * sizeof(float));
+            __builtin_memcpy(p.history_effort + at * p.nv, p.effort + env * p.nv, p.nv * sizeof(float));
+        }
+        return 0;
+    }
+
+    // Read an MjData that anybody may have written into.
+    static void refresh(const Plan& p, const void* data, long long env) {
+        double* const row = p.states + env * p.width;
+        p.get_state(p.model, data, row, (int)p.signature);
+        for (long long i = 0; i < p.nv; ++i) p.effort[env * p.nv + i] = (float)(row[p.at_effort + i]);
+        if (!show(p, env)) p.notes[env] = {DIVERGED, -1, 0, 0, 0};
+        for (long long k = 0; k < p.num_targets; ++k) {
+            const Target& t = p.targets[k];
+            double control = row[p.at_control + t.control];
+            control = control < t.low ? t.low : (control > t.high ? t.high : control);
+            t.rows[env * t.width + t.dof] = (float)((control - t.offset) / t.scale);
+        }
+    }
+
+    static void advance(const void* model, void* data, int env, void* plan) {
+        Plan& p = *(Plan*)plan;
+        void* const own = p.own[env];
+        const Worker* w = nullptr;
+        unsigned long long bit = 0;
+        while (p.num_fields && !w) {  // there are as many workers as threads
+            const unsigned long long free = __atomic_load_n(p.free, __ATOMIC_RELAXED);
+            bit = free & -free;
+            if (bit && (__atomic_fetch_and(p.free, ~bit, __ATOMIC_ACQUIRE) & bit)) w = p.workers + __builtin_ctzll(bit);
+        }
+        if (w) model = w->model;
+        for (long long k = 0; k < p.num_fields; ++k)
+            __builtin_memcpy(w->into[k], p.fields[k].rows + env * p.fields[k].size, p.fields[k].size);
+        if (own) data = own;
+        else p.set_state(model, data, p.states + env * p.width, (int)p.signature);
+        for (long long step = 0; step < p.steps && p.notes[env].status == RUNS; ++step) {
+            if (!begin(p, w, model, data, env, step)) break;
+            long long taken = 0;
+            do p.step(model, data);
+            while (end(p, model, data, env, step, taken++));
+        }
+        if (w) __atomic_fetch_or(p.free, bit, __ATOMIC_RELEASE);
+    }
+
+    // Step the actuators of a motor in all environments, without physics.
+    static void drive_all(void* plan, const void* motor) {
+        const Plan& p = *(const Plan*)plan;
+        const Motor& m = *(const Motor*)motor;
+        for (long long env = 0; env < p.count; ++env)
+            for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) {
+                drive(p, m, env, m.robots[i]);
+                if (!hand_over(p, m, nullptr, 0, env, m.robots[i], 0)) return;
+                if (p.own[env])
+                    p.set_state(p.model, p.own[env], p.states + env * p.width + p.at_control, (int)p.control_signature);
+            }
+    }
+    static int begin_step(void* plan, const void* worker, const void* model, void* data, int env, int step) {
+        return begin(*(const Plan*)plan, (const Worker*)worker, model, data, env, step);
+    }
+    static int end_step(void* plan, const void* model, void* data, int env, int step, int taken) {
+        return (int)end(*(Plan*)plan, model, data, env, step, taken);
+    }
+    static void refresh_all(void* plan) {
+        const Plan& p = *(const Plan*)plan;
+        for (long long env = 0; env < p.count; ++env)
+            if (p.own[env]) refresh(p, p.own[env], env);
+    }
+};
 """
+
+_NAMES = ("advance", "drive_all", "begin_step", "end_step", "refresh_all")
+_CODE = "\n".join(
+    (
+        f"enum {{ {', '.join(_STATUS)}, MOST_BYTES = {MOST_BYTES} }};",
+        *_TEXTS,
+        _FUNCTIONS,
+        *(f"out.data[{i}] = (wp::uint64)(void*)&Own::{name};" for i, name in enumerate(_NAMES)),
+    )
 )
 
 
-@wp.func_native(_LOOP)
-def _loop(plan: wp.uint64, worker: wp.uint64): ...  # type: ignore[no-untyped-def]
+@wp.func_native(_CODE)
+def _addresses(out: wp.array(dtype=wp.uint64)): ...  # type: ignore[no-untyped-def, valid-type]
 
 
 @wp.kernel
-def run_plan(plan: wp.uint64, worker: wp.uint64) -> None:
-    _loop(plan, worker)
+def _find_addresses(out: wp.array(dtype=wp.uint64)) -> None:  # type: ignore[valid-type]
+    _addresses(out)
 
 
-def make_plan(functions: dict[str, int]) -> Plan:
-    """A plan for MuJoCo's functions at these addresses."""
-    return Plan(**functions, huge=HUGE, near_share=NEAR)
+class Functions:
+    """The compiled functions, as Python calls them."""
 
-
-def make_run(kernel: wp.Kernel, plan: ctypes.Structure, worker: Worker) -> Any:
-    """Return what runs a plan with a worker at each call. Both must be kept alive."""
-    addresses = [ctypes.addressof(plan), ctypes.addressof(worker)]
-    return Launch(kernel, 1, "cpu", addresses).run
+    def __init__(self) -> None:
+        found = wp.zeros(len(_NAMES), dtype=wp.uint64, device="cpu")
+        self._launch = Launch(_find_addresses, 1, "cpu", [found])  # which keeps the compiled code
+        self._launch.run()
+        address, place, number = dict(zip(_NAMES, found.numpy().tolist(), strict=True)), ctypes.c_void_p, ctypes.c_int
+        self.advance = address["advance"]
+        """Address of what ``mjb_apply`` calls."""
+        self.drive_all = ctypes.CFUNCTYPE(None, place, place)(address["drive_all"])
+        self.begin_step = ctypes.CFUNCTYPE(number, *[place] * 4, number, number)(address["begin_step"])
+        self.end_step = ctypes.CFUNCTYPE(number, *[place] * 3, *[number] * 3)(address["end_step"])
+        self.refresh_all = ctypes.PYFUNCTYPE(None, place)(address["refresh_all"])
 
 
 @functools.cache
-def mujoco_functions() -> dict[str, int] | None:
-    """Addresses of the functions of MuJoCo that the loop calls; None where they are not found, or not of this kind."""
+def functions() -> Functions:
+    """Return the compiled functions, compiled at the first call."""
+    return Functions()
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Return MuJoCo's library, with the types of the functions of batches."""
     import mujoco
 
-    if getattr(mujoco, "MJTNUM_BYTES", 8) != 8 or not hasattr(mujoco.MjData, "_address"):
-        return None
     folder = Path(mujoco.__file__).parent
-    for path in (path for pattern in _LIBRARIES for path in sorted(folder.glob(pattern))):
-        try:
-            library = ctypes.CDLL(str(path))
-            return {name: ctypes.cast(getattr(library, name), _ADDRESS).value or 0 for name in FUNCTIONS}
-        except (OSError, AttributeError):
-            continue
-    return None
+    files = [path for pattern in ("libmujoco.so*", "libmujoco*.dylib", "mujoco.dll") for path in folder.glob(pattern)]
+    if not files:
+        raise SimulationError(f"MuJoCo's library is not in '{folder}'; install the package mujoco again")
+    found = ctypes.CDLL(str(sorted(files)[0]))
+    place, number = ctypes.c_void_p, ctypes.c_int
+    found.mjb_makeBatch.restype = place
+    found.mjb_makeBatch.argtypes = [place, number, place, place, number]
+    found.mjb_deleteBatch.restype = None
+    found.mjb_deleteBatch.argtypes = [place]
+    found.mjb_setModels.restype = None
+    found.mjb_setModels.argtypes = [place, place]
+    found.mjb_apply.argtypes = [place, place, number, place, place, number]
+    found.mjb_status.restype = ctypes.POINTER(number)
+    found.mjb_status.argtypes = [place]
+    found.mjb_error.restype = ctypes.c_char_p
+    found.mjb_error.argtypes = [place, number]
+    return found
+
+
+def address_of(name: str) -> int:
+    """Return the address of a function of MuJoCo."""
+    return ctypes.cast(getattr(library(), name), ctypes.c_void_p).value or 0
+
+
+_PROBE = """<mujoco><option gravity="0 0 0"/><worldbody><geom type="plane" size="1 1 1"/><body><geom size="0.1"/>
+<joint axis="1 0 0" frictionloss="1" range="-1 1" limited="true"/><joint axis="0 1 0" frictionloss="1" range="-1 1"
+limited="true"/><joint axis="0 0 1" frictionloss="1" range="-1 1" limited="true"/></body></worldbody></mujoco>"""
+"""A contact, without which arrays of no length would share the address of others, and three joints with stops."""
+
+
+@functools.cache
+def data_layout(is_free: bool) -> Any:
+    """Return where an ``MjData`` holds what loads of joints are made of. It differs between versions of MuJoCo.
+
+    Arrays are found by their addresses, the number of constraints by its value, in three states.
+
+    Args:
+        is_free: Whether nothing but dry friction ever constrains the model, so that the bias forces say it all.
+    """
+    import mujoco
+
+    model = mujoco.MjModel.from_xml_string(_PROBE)
+    data = mujoco.MjData(model)
+    names = ("qfrc_bias",) if is_free else ("qfrc_bias", "qfrc_constraint", "efc_type", "efc_id", "efc_force")
+    found: dict[str, set[int]] = {}
+    for beyond in (3, 1, 0):  # falling, so that the most that there ever were is not taken for it
+        data.qpos[:] = [1.5 if i < beyond else 0.0 for i in range(3)]
+        mujoco.mj_forward(model, data)
+        addresses = {name: getattr(data, name).ctypes.data for name in names}
+        size = 8 + max(_first_place(data._address, value) for value in addresses.values())
+        words = np.ctypeslib.as_array((ctypes.c_uint64 * (size // 8)).from_address(data._address))
+        places = {name: 8 * np.flatnonzero(words == value) for name, value in addresses.items()}
+        if not is_free:
+            places["nefc"] = 4 * np.flatnonzero(words.view(np.int32) == data.nefc)
+        for name, offsets in places.items():
+            found[name] = found.get(name, {*offsets.tolist()}) & {*offsets.tolist()}
+    unclear = [name for name, offsets in found.items() if len(offsets) != 1]
+    if unclear:
+        raise SimulationError(f"MuJoCo {mujoco.__version__}: no place of {', '.join(unclear)} was found in an MjData")
+    at = {name: offsets.pop() for name, offsets in found.items()}
+    order = ("qfrc_bias", "qfrc_constraint", "nefc", "efc_type", "efc_id", "efc_force")
+    return Layout(*(at.get(name, -1) for name in order), int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF))
+
+
+def _first_place(start: int, value: int) -> int:
+    """Return the first offset at which a structure holds an address, or 0."""
+    for page in range(0, 1 << 20, 4096):
+        words = np.ctypeslib.as_array((ctypes.c_uint64 * 512).from_address(start + page))
+        found = np.flatnonzero(words == value)
+        if found.size:
+            return page + 8 * int(found[0])
+    return 0

@@ -15,7 +15,7 @@ from ..simulation import Simulation
 from .batch import Batch
 from .drives import Drives
 from .fields import PROPERTIES, ModelFields
-from .friction import SEARCHES, SOFTNESS, external_loads, is_free, switched_off
+from .friction import SEARCHES, SOFTNESS, switched_off
 from .limits import ACTUATOR_FIELDS, CONTROL_FIELDS, JOINT_FIELDS, Limits
 from .load import links_of
 from .servos import GAIN_FIELDS
@@ -34,7 +34,7 @@ class ModelProperties(Simulation):
     """Name of the model in messages."""
     _relied_on: list[Callable[[], None]]
     """Checks that options of the model, which anyone may write, still let it do what it was handed."""
-    _checked_flags: tuple[int, int] | None = None
+    _checked_flags: tuple[int, int, int] | None = None
     """Options that switch something off, at the last check."""
     _compensates: bool
     """Whether MuJoCo counts gravity compensation among the efforts of actuators of a joint."""
@@ -185,14 +185,10 @@ class ModelProperties(Simulation):
 
     def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None]:
         envs = sorted({self.robots[i].env for i in robots})
-        shown = loads.numpy().reshape(self.num_envs, -1)
-        told = self._batch.tell_loads() if is_free(self._mujoco, self._fields.model) else None
+        shown, told = loads.numpy().reshape(self.num_envs, -1), self._batch.tell_loads()
 
         def read() -> None:
-            if told is not None:
-                shown[envs] = told[envs]
-            for env in envs if told is None else self._batch.own:
-                shown[env] = external_loads(self._mujoco, self._batch.data(env))
+            shown[envs] = told[envs]
 
         return read
 

@@ -17,15 +17,16 @@ import warp as wp
 from ...errors import MissingExtraError, RobotFileError, SimulationError
 from ...typing import IdsLike
 from ..claims import TARGETS
-from ..driver import Motors
+from ..motor import Motor, MotorProgram
 from ..robot import Robot
 from ..simulation import STATE
-from .batch import Batch
+from .batch import STEPS_PER_CALL, Batch
 from .drives import Drives
 from .fields import ModelFields
 from .limits import Limits
 from .load import find_robots, links_of, load_model, spec_reader
-from .loop import Target
+from .loop import DIVERGED, NOT_FINITE, RUNS, Target
+from .motor_table import MotorTable
 from .names import find_keyframe, why_no_robot
 from .places import Places, as_slice, grid
 from .roots import Roots
@@ -56,6 +57,8 @@ class MujocoSimulation(SlopeHolder):
             state.
     """
 
+    steps_single_robots = True
+
     def __init__(
         self,
         path_or_model: str | Path | mujoco.MjModel | mujoco.MjSpec,
@@ -75,7 +78,7 @@ class MujocoSimulation(SlopeHolder):
         super().__init__(num_envs, float(model.opt.timestep), "cpu")
         self._fields = ModelFields(self._mujoco, model, num_envs)
         self._drives = Drives(self._mujoco, model)
-        self._lifted, self._correctors, self._relied_on, self._sharpened = Counter(), [], [], []
+        self._lifted, self._relied_on, self._sharpened = Counter(), [], []
         self._compensates = bool(model.jnt_actgravcomp.any())
         self._limits = Limits(self._mujoco, self._drives, self._lifted)
         widths = {"joint_q": model.nq} | dict.fromkeys(
@@ -187,36 +190,90 @@ class MujocoSimulation(SlopeHolder):
             return
         fields = self._fields
         fields.gather_options()
-        flags = fields.options.disableflags, fields.options.disableactuator
+        flags = fields.options.disableflags, fields.options.disableactuator, fields.options.integrator
         if flags != self._checked_flags:
             for check in self._relied_on:
                 check()
             self._checked_flags = flags
 
     def _advance(self, steps: int) -> int:
-        before, dt = self._batch.block("time").copy() if steps > 1 else None, self.dt
+        motors = self.motors
+        programs = [motor.program(self.dt) for motor in motors]
+        if self._compensates or any(
+            program is None and motor.is_stepped for motor, program in zip(motors, programs, strict=True)
+        ):
+            steps = 1  # bounds, or efforts, come from Python
+        steps = min(steps, STEPS_PER_CALL)
+        for motor, program in zip(motors, programs, strict=True):
+            if program is None and motor.is_stepped:
+                motor.step_in_python(self._dt)
+        compiled = [(motor, program) for motor, program in zip(motors, programs, strict=True) if program is not None]
+        table = self._bind(compiled)
+        for (motor, _), place in zip(compiled, table.motors, strict=True):
+            place.is_driven = motor.is_stepped
+            place.retakes = steps if motor.is_stepped else int(motor.ends_step_at(self._time))
         self._fields.count_options()
+        begin, before = self._time, self._batch.block("time").copy()
+        taken = 0
         try:
-            self._batch.advance(steps)
-            self._keep_to_limits()
-        except BaseException:
-            self._time += self._steps_since(before) * dt
-            raise
-        return steps if before is None or self._is_sound() else self._steps_since(before)
+            self._batch.run(steps, self._watch)
+            taken = steps
+        finally:
+            is_sound = not self._batch.notes[:, 0].any()
+            if taken == 0 or not is_sound:
+                taken = self._steps_since(before)
+            for _ in range(taken):
+                self._time += self._dt
+            if self._watch is not None and is_sound:
+                self._watch.extend(taken, self._time)
+            for motor, _ in compiled:
+                if motor.is_stepped:
+                    motor.has_run(begin)
+        if not is_sound:
+            self._raise_notes(compiled, begin)
+        return taken
 
-    def _begin_loop(self) -> bool:
-        self._fields.count_options()
-        return not self._compensates and self._batch.begin_loop()
+    def _bind(self, compiled: Sequence[tuple[Motor, MotorProgram]]) -> MotorTable:
+        by_position = len(self._held_slopes()) > 1
+        return self._batch.bind([program for _, program in compiled], self.robots, by_position)
 
-    def _advance_with(self, motors: Motors, n: int) -> tuple[np.ndarray, np.ndarray] | None:
-        return self._batch.advance_with(motors, n)
+    def drive(self, motor: Motor, dt: float) -> bool:
+        program = motor.program(dt)
+        if program is None:
+            return False
+        self._check_options()
+        others = [(other, own) for other in self.motors if (own := other.program(dt)) is not None]
+        table = self._bind(others)
+        begin = self._time
+        self._batch.notes[self._batch.notes[:, 0] != DIVERGED, 0] = RUNS
+        for (other, _), place in zip(others, table.motors, strict=True):
+            if other is motor:
+                self._batch.drive(place)
+        motor.has_run(begin)
+        self._raise_notes([(motor, program)], begin)
+        return True
 
-    def _undo_loop(self) -> None:
-        self._batch.undo_loop()
+    def _raise_notes(self, motors: Sequence[tuple[Motor, MotorProgram]], begin: float) -> None:
+        """Raise what ended the run of an environment, of the earliest step."""
+        notes = self._batch.notes
+        found = np.flatnonzero(notes[:, 0])
+        if not found.size:
+            return
+        status, step, motor, column, robot = notes[found[notes[found, 1].argmin()]].tolist()
+        if status == NOT_FINITE:
+            time = begin
+            for _ in range(step):
+                time += self._dt
+            raise SimulationError(f"t = {time:.6g} s: {motors[motor][0].not_finite(robot, column)}")
+        if self._watch is not None:
+            self._watch.extend(step, begin)
+            for _ in range(step + 1):
+                begin += self._dt
+            self._watch.check(begin, self._dt, False)
 
-    def _steps_since(self, before: np.ndarray | None) -> int:
-        """How many steps all environments took since their times were ``before``; of a single one that failed: none."""
-        return 0 if before is None else int(np.rint((self._batch.block("time") - before).min() / self.dt))
+    def _steps_since(self, before: np.ndarray) -> int:
+        """Return how many steps some environment took since their times were ``before``."""
+        return int(np.rint((self._batch.block("time") - before).max() / self._dt))
 
     def _is_sound(self) -> bool:
         return not self._batch.failures

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import SimulationError
-from ..engine_drives import CORRECTIONS, Ending, HeldTangent, SlopesRefusedError, Tangent
+from ..engine_drives import Ending, HeldTangent, SlopesRefusedError, Tangent
 from .added_drives import new_slope
 from .drives import Slope
 from .growing import GrowingModel
 from .limits import JOINT_FIELDS
-from .line_writer import LineWriter
 from .loop import Line
 from .places import grid
 
@@ -53,8 +52,6 @@ class SlopeHolder(GrowingModel):
 
     _holders: int = 0
     """How many have slopes held."""
-    _correctors: list[tuple[Callable[[], bool], Callable[[bool], bool]]]
-    """For each who has limits: what looks at chains where a step ended, and what corrects lines before it."""
     _instead_of: int | None = None
     """The model's own integrator, where it was changed."""
     _rows: dict[str, np.ndarray]
@@ -231,39 +228,14 @@ class SlopeHolder(GrowingModel):
     def hold_tangent(
         self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent, ending: Ending | None = None
     ) -> HeldTangent:
-        envs, columns = self._at("joint_f", robots, dofs)
-        shown, at = self._rows["joint_f"], grid(envs, columns)
-        own = [self.robots[i].env for i in robots], np.arange(shown.shape[1])[columns], dofs
-        by_position, integrator = len(self._held_slopes()) > 1, int(self._fields.model.opt.integrator)
-        lines = LineWriter(self._batch, shown, tangent, tangent.effort, *own, by_position)
-        corrector = None
-        if ending is not None:
-            ended = LineWriter(self._batch, shown, ending.tangent, tangent.effort, *own, by_position)
-            corrector = ending.evaluate, ended.correct
-            self._correctors.append(corrector)
+        shown, at = self._rows["joint_f"], grid(*self._at("joint_f", robots, dofs))
+        expected = int(self._fields.model.opt.integrator)
 
-        def write() -> None:
-            if self._fields.model.opt.integrator != integrator:
-                self._refuse_integrator(integrator)
-            lines.write()
+        def check() -> None:
+            if self._fields.model.opt.integrator != expected:
+                self._refuse_integrator(expected)
 
-        def release() -> None:
-            if corrector is not None:
-                self._correctors.remove(corrector)
-
-        return HeldTangent(write, lambda: shown[at], release)
-
-    def _keep_to_limits(self) -> None:
-        """Take the last step again where efforts ended beyond what limits let through there."""
-        batch = self._batch
-        for taken in range(CORRECTIONS):
-            if not self._correctors or batch.failures or not batch.has_near_lines:
-                return
-            batch.to_redo[:] = False
-            beyond = [correct(taken == 0) for evaluate, correct in self._correctors if evaluate()]
-            if not any(beyond):
-                return
-            batch.again()
+        return HeldTangent(lambda: None, lambda: shown[at], self._rely_on(check))
 
     def _refuse_integrator(self, expected: int) -> None:
         raise SimulationError(

@@ -304,11 +304,13 @@ class SlopeHolder(Simulation):
         return self._physics.integrator()
 
     def _advance(self, steps: int) -> int:
-        for done in range(1, steps):
+        has_motors = any(motor.is_stepped for motor in self.motors)
+        for done in range(1, steps + 1):
+            self._step_motors()
             self._take_step()
-            if not self._is_sound():
-                return done
-        self._take_step()
+            self._time += self._dt
+            if has_motors or not self._is_sound():
+                return done  # with motors, each step is looked at
         return steps
 
     def _take_step(self) -> None:

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what chains give to what the engine gets: kept to the limits of joints, and shown as what the joints get.
+
+The only place that clips efforts behind a chain. The kernels begin with robot ``first``: they run for all robots at
+once, or for one robot in an engine's compiled loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import warp as wp
+
+from ..components.math import limit
+from ..kernel.chain import CLIPPED
+from ..kernel.launch import CCall, Launch
+from ..kernel.types import Flavour, Floats, Ints, module_options
+
+wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
+
+if TYPE_CHECKING:
+    Table = Any
+    Places = Any
+else:
+    Table = wp.array2d(dtype=wp.float32)
+    Places = wp.array2d(dtype=wp.int32)
+
+
+@wp.kernel
+def _limit(
+    first: int,
+    given: Table,
+    largest: Table,
+    lower: Table,
+    upper: Table,
+    columns: Ints,
+    effort: Table,
+    applied: Table,
+    slope_q: Table,
+    slope_qd: Table,
+    lowest: Table,
+    highest: Table,
+):
+    """Limit efforts, with their slopes and bounds where there are any. What is not finite stays so, to be found."""
+    thread, j = wp.tid()
+    i = first + thread
+    dof = columns[j]
+    wanted = given[i, dof]
+    kept = wanted
+    is_limited = int(0)
+    if largest:
+        most = largest[i, j]
+        kept = limit(kept, -most, most)
+        if wp.abs(wanted) >= most:
+            is_limited = 1
+        if lowest:
+            lowest[i, dof] = wp.max(lowest[i, dof], -most)
+            highest[i, dof] = wp.min(highest[i, dof], most)
+    if lower:
+        kept = limit(kept, lower[i, dof], upper[i, dof])
+        if kept <= lower[i, dof] or kept >= upper[i, dof]:
+            is_limited = 1
+        if lowest:
+            lowest[i, dof] = wp.max(lower[i, dof], lowest[i, dof])
+            highest[i, dof] = wp.min(upper[i, dof], highest[i, dof])
+    kept = wp.where(wp.isfinite(wanted), kept, wanted)
+    effort[i, dof] = kept
+    if applied:
+        applied[i, dof] = kept
+    if slope_q:  # noqa: SIM102 - arrays and numbers do not mix in a condition
+        if is_limited == 1:
+            slope_q[i, dof] = 0.0
+            slope_qd[i, dof] = 0.0
+
+
+@wp.kernel
+def _show_drive(
+    first: int,
+    computed: Table,
+    feedforward: Floats,
+    largest: Table,
+    lower: Table,
+    upper: Table,
+    columns: Ints,
+    places: Places,
+    clipped: float,
+    effort: Table,
+    applied: Table,
+):
+    """Give the engine the feedforward; its own drive gives the rest, up to its limit."""
+    thread, j = wp.tid()
+    i = first + thread
+    dof = columns[j]
+    most = largest[i, j]
+    beside = feedforward[places[i, j]]
+    wanted = computed[i, dof]
+    drive = wanted - beside
+    given = limit(drive, wp.max(-most, lower[i, j]), wp.min(most, upper[i, j]))
+    effort[i, dof] = beside
+    applied[i, dof] = wp.where(wp.abs(drive - given) > clipped * wp.abs(drive), given + beside, wanted)
+
+
+@dataclass(frozen=True)
+class Settler:
+    """A kernel that makes what an engine gets of what chains gave: for all robots at once, or for one."""
+
+    kernel: wp.Kernel
+    robots: int
+    columns: int
+    inputs: Sequence[object]
+    """Arguments but for ``first``."""
+    device: wp.Device
+
+    def all_robots(self) -> Launch:
+        """Return the launch for all robots."""
+        return Launch(self.kernel, (self.robots, self.columns), self.device, [0, *self.inputs])
+
+    def one_robot(self) -> tuple[Launch, CCall | None]:
+        """Return the launch for one robot, and how compiled code calls it."""
+        launch = Launch(self.kernel, (1, self.columns), self.device, [0, *self.inputs])
+        return launch, launch.c_call
+
+
+Bounds = tuple[wp.array, wp.array] | None
+"""Lowest and highest effort of joints [N·m or N], each of shape (N, D); None: any."""
+
+
+def effort_limiter(
+    given: wp.array,
+    columns: np.ndarray,
+    bounds: Bounds,
+    effort: wp.array,
+    largest: wp.array | None = None,
+    applied: wp.array | None = None,
+    tangent: Sequence[wp.array] = (),
+) -> Settler:
+    """Return what limits efforts of DOFs.
+
+    Args:
+        given: What the chains gave [N·m or N], shape (N, D).
+        columns: Which DOFs, shape (J,).
+        bounds: What the joints let through.
+        effort: Gets what the engine gets [N·m or N], shape (N, D); may be ``given``.
+        largest: Largest effort that the engine lets through [N·m or N], shape (N, J). Default: any.
+        applied: Gets what the joint gets [N·m or N], shape (N, D).
+        tangent: Slopes of the effort by position and velocity, and its lowest and highest, each of shape (N, D), which
+            are limited too.
+    """
+    chosen = wp.array(columns, dtype=wp.int32, device=given.device)
+    lower, upper = bounds or (None, None)
+    slopes = tuple(tangent) or (None,) * 4
+    inputs = [given, largest, lower, upper, chosen, effort, applied, *slopes]
+    return Settler(_limit, given.shape[0], len(columns), inputs, given.device)
+
+
+def drive_shower(
+    computed: wp.array,
+    feedforward: wp.array,
+    largest: wp.array,
+    bounds: tuple[wp.array, wp.array],
+    columns: np.ndarray,
+    places: np.ndarray,
+    effort: wp.array,
+    applied: wp.array,
+) -> Settler:
+    """Return what hands on the feedforward beside the engine's own drive, and shows what that gives.
+
+    Args:
+        computed: The law of the drive with the feedforward, without limits [N·m or N], shape (N, D).
+        feedforward: [N·m or N], flat.
+        largest: Largest effort of the drive [N·m or N], shape (N, J).
+        bounds: Its lowest and highest effort [N·m or N], each of shape (N, J).
+        columns: DOFs, shape (J,).
+        places: Where their feedforward lies, shape (N, J).
+        effort: Gets what the engine gets from here [N·m or N], shape (N, D).
+        applied: Gets what the joint gets [N·m or N], shape (N, D).
+    """
+    chosen, at = (wp.array(numbers, dtype=wp.int32, device=computed.device) for numbers in (columns, places))
+    inputs = [computed, feedforward, largest, *bounds, chosen, at, CLIPPED, effort, applied]
+    return Settler(_show_drive, computed.shape[0], len(columns), inputs, computed.device)
