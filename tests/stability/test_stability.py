@@ -16,8 +16,8 @@ from actuon import (
     NewtonSimulation,
     PDControlConfig,
 )
-from actuon.attach.chain_response import MEMORY, measure
-from actuon.attach.stability import stability_of
+from actuon.stability.chain_response import MEMORY, measure
+from actuon.stability.limits import stability_of
 from tests.support.limits_found import CHAINS, driven, found_by_predicted, gains_of, model_of
 from tests.support.paths import ASSETS, public_robot
 

@@ -19,7 +19,6 @@ from ..sim.ids import ids_to_reset
 from ..typing import DeviceLike, IdsLike, PathLike
 from .attachment import Attachment, signal_attr
 from .auto_mode import install_with_auto
-from .engine_friction import solves_friction
 from .fan_out import actuators_of_all
 from .fitted_motors import DrawnMotors
 from .random_motors import randomize_from_fit
@@ -143,7 +142,7 @@ class ArticulationActuators(Attachment):
         """Build the actuators and attach them, with tangents of these DOFs."""
         articulation = self.articulation
         options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
-        options["in_engine"] = solves_friction(articulation)
+        options["in_engine"] = articulation.simulation.solves_friction(articulation.robot_ids)
         self._tangent_columns, actuators = tangent, []
         for columns, attrs in ((np.setdiff1d(self._columns, tangent), None), (tangent, TANGENT_ATTRS)):
             own = {int(column): found[column] for column in columns}

@@ -19,7 +19,7 @@ from ..errors import ActuonError, StructureError
 from ..kernel.chain import BOUNDS, SLOPES
 from ..sim import Articulation
 from ..sim.engine_drives import Ending, Tangent
-from .stability import shares_of
+from ..stability.limits import shares_of
 
 COMPUTED = "computed"
 """What the array is called to which actuators write the effort before limits."""

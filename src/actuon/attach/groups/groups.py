@@ -23,7 +23,6 @@ from ...sim.dof_properties import LIMIT_PROPERTIES
 from ..attachment import Attachment, signal_attr
 from ..auto_mode import install_with_auto
 from ..changed_parameters import Changed
-from ..engine_friction import solves_friction
 from ..motor_supply import robot_numbers
 from ..remembering import PARAMETERS
 from ..tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
@@ -175,7 +174,7 @@ class ActuatorGroups(Attachment):
                 control_signal_attrs=signal_attr,
                 control_tangent_attrs=TANGENT_ATTRS if self._modes[name] == TANGENT else None,
                 accumulate=False,
-                in_engine=solves_friction(robots),
+                in_engine=robots.simulation.solves_friction(robots.robot_ids),
             )
         model.stages = actuator.stages
         return actuator
