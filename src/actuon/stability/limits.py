@@ -55,7 +55,7 @@ class JointStability:
 
     name: str
     slides: bool
-    is_tangent: bool
+    is_implicit: bool
     """Whether the engine takes the slopes of its effort into the step; chains with delay have none."""
     inertia: float
     """Effective inertia while the other joints move freely, with armature; minimum over the poses [kg·m² or kg]."""
@@ -314,7 +314,7 @@ class StabilityAnalysis:
             JointStability(
                 name=robots.dof_names[column],
                 slides=bool(robots.robots[0].slides[column]),
-                is_tangent=bool(slopes.damping[i]),
+                is_implicit=bool(slopes.damping[i]),
                 inertia=float(inertia[i]),
                 kp=float(kp[i]),
                 kd=float(kd[i]),

@@ -298,8 +298,8 @@ def _remedies(robot: RobotStability, unstable: list[JointStability]) -> str:
     lowered = _some([f"{joint.name} {_gains(joint)}" for joint in unstable])
     unit = "kg" if unstable and all(joint.slides for joint in unstable) else "kg·m²"
     inertias = _some([f"{joint.name} {_number(joint.armature_needed)}" for joint in unstable])
-    taken_in = "effort_mode: tangent, in which the engine takes the slopes of the actuators into its step"
-    if unstable and all(joint.is_tangent for joint in unstable):
+    taken_in = "effort_mode: implicit, in which the engine takes the slopes of the actuators into its step"
+    if unstable and all(joint.is_implicit for joint in unstable):
         taken_in = "an integrator that takes in slopes by position too, as MuJoCo's discrete does"
     return (
         f"One of these makes it stable: dt below {_milliseconds(robot.largest_dt)}; lower gains, up to {lowered}; an "

@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 from ...actuator.actuator import Actuator
-from ...actuator.config import AUTO, EXPLICIT, TANGENT, checked_effort_mode
+from ...actuator.config import AUTO, EXPLICIT, IMPLICIT, checked_effort_mode
 from ...declare.parameters import Field
 from ...errors import ParameterError, SimulationError, StructureError, listed, located
 from ...sim import Articulation
@@ -58,8 +58,8 @@ class ActuatorGroups(Attachment):
     Args:
         articulation: The robots.
         groups: Configs by name. Joints are matched by their regexes, and keep the order of the articulation.
-        effort_mode: How efforts of explicit groups reach the engine: ``"explicit"``, ``"tangent"`` or ``"auto"``.
-            Default: what each config says.
+        effort_mode: How the efforts of explicit groups, those that are not the engine's own drive, reach the engine:
+            ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: what each config says.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ActuatorGroups(Attachment):
         self._modes = {name: self._mode_of(name, effort_mode) for name in self.groups}
         self._limits_changed: set[str] = set()
         given, auto = (
-            _joined([columns[name] for name, own in self._modes.items() if own == mode]) for mode in (TANGENT, AUTO)
+            _joined([columns[name] for name, own in self._modes.items() if own == mode]) for mode in (IMPLICIT, AUTO)
         )
         if auto.size:
             install_with_auto(self, self._install, given, auto)
@@ -100,8 +100,8 @@ class ActuatorGroups(Attachment):
         columns = self._columns
         for name, mode in self._modes.items():
             if mode != EXPLICIT:
-                self._modes[name] = TANGENT if np.isin(columns[name], tangent).any() else AUTO
-        self._tangent_columns = _joined([columns[name] for name, mode in self._modes.items() if mode == TANGENT])
+                self._modes[name] = IMPLICIT if np.isin(columns[name], tangent).any() else AUTO
+        self._tangent_columns = _joined([columns[name] for name, mode in self._modes.items() if mode == IMPLICIT])
         self._take_actuators([self._actuator_of(name) for name in self.groups])
         self._drive_bounds: dict[str, tuple[wp.array, wp.array]] = {}
         self._settlers = [self._settler(name) for name in self.groups]
@@ -148,13 +148,13 @@ class ActuatorGroups(Attachment):
         own = checked_effort_mode(model.cfg.effort_mode, f"group '{name}': effort_mode")
         if not model.is_implicit_model:
             mode = own if given is None else checked_effort_mode(given)
-            if mode == TANGENT:
+            if mode == IMPLICIT:
                 check_slopes(f"group '{name}'", model.stages)
             return mode
         if own != EXPLICIT:
             raise ParameterError(
                 f"group '{name}': effort_mode: got '{own}' for {type(model).__name__}, which is the engine's own "
-                "drive; leave it out"
+                "drive and gets no efforts; leave it out"
             )
         return own
 
@@ -172,7 +172,7 @@ class ActuatorGroups(Attachment):
                 control_output_attr=_LIMITED,
                 control_computed_output_attr=COMPUTED,
                 control_signal_attrs=signal_attr,
-                control_tangent_attrs=TANGENT_ATTRS if self._modes[name] == TANGENT else None,
+                control_tangent_attrs=TANGENT_ATTRS if self._modes[name] == IMPLICIT else None,
                 accumulate=False,
                 in_engine=robots.simulation.solves_friction(robots.robot_ids),
             )
@@ -182,7 +182,7 @@ class ActuatorGroups(Attachment):
     def _settler(self, name: str) -> Callable[[], None]:
         model, columns = self.groups[name], self._columns[name]
         most = model.parameter("effort_limit_sim")
-        if self._modes[name] == TANGENT:
+        if self._modes[name] == IMPLICIT:
             slopes = [self._signals[signal] for signal in TANGENT_ATTRS]
             return tangent_settler(self._limited, most, columns, self._effort, self._applied, slopes)
         if not model.is_implicit_model:
@@ -293,7 +293,7 @@ class ActuatorGroups(Attachment):
                 given[_LIMITED], model.parameter("effort_limit_sim"), self._columns[name], effort, applied, tangent
             )
             for name, model in self.groups.items()
-            if self._modes[name] == TANGENT
+            if self._modes[name] == IMPLICIT
         ]
 
         def settle() -> None:
