@@ -388,7 +388,7 @@ class Driven:
             parts["transmission"] = actuon.GearTransmissionConfig(1.0, reflected_inertia=OWN["armature"])
             friction = actuon.FrictionEffectConfig(OWN["frictionloss"], OWN["damping"])
             parts["effects"] = [friction]
-        mode = "tangent" if way == "tangent" else "explicit"
+        mode = "implicit" if way == "tangent" else "explicit"
         config = actuon.ActuatorConfig(actuon.PDControlConfig(kp, kd), limits, effort_mode=mode, **parts)
         return actuon.ArticulationActuators.from_actuators("arm", [(config, "j")], simulation=self.simulation)
 

@@ -160,7 +160,7 @@ class Sequence:
         kinds += [] if is_group else ["pid"]
         kind = str(rng.choice(kinds))
         may_tangent = kind == "pd" and self.integrator == "implicitfast" and self.robot != "servos"
-        mode = "tangent" if may_tangent and rng.random() < 0.5 else "explicit"
+        mode = "implicit" if may_tangent and rng.random() < 0.5 else "explicit"
         values = {"kp": rng.uniform(2, 30), "kd": rng.uniform(0, 0.8)}
         values |= {"max_effort": rng.uniform(1, 8)} if kind in ("max", "late", "motor") else {}
         values |= {"stall": rng.uniform(4, 12), "no_load": rng.uniform(3, 20)} if kind == "motor" else {}
@@ -176,7 +176,7 @@ class Sequence:
             return
         shape = self.plain.target_q.shape
         spread = {name: np.full(shape, value) for name, value in values.items()}
-        motor = Motor(dofs, spread, int(values.get("lag", 0)), mode == "tangent", kind == "implicit")
+        motor = Motor(dofs, spread, int(values.get("lag", 0)), mode == "implicit", kind == "implicit")
         self.plain.motors.append(motor)
         columns = np.array([self.plain.dof_of[name] for name in on.articulation.dof_names])
         self.attached.append(Attached(on, motor, np.asarray(on.articulation.env_ids), columns))

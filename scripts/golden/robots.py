@@ -87,11 +87,11 @@ def _explicit(robots: actuon.Articulation, name: str) -> Any:
     return _attached(robots, actuon.ActuatorConfig(_pd(name), limits, actuon.DelayConfig(1)))
 
 
-def _tangent(robots: actuon.Articulation, name: str) -> Any:
+def _implicit(robots: actuon.Articulation, name: str) -> Any:
     stiff = actuon.PDControlConfig(*(4.0 * gain for gain in GAINS.get(name, USUAL_GAINS)))
     most = LIMIT * stiff.kp
     limits = [actuon.DCMotorClampingConfig(most, 4.0, most)]
-    return _attached(robots, actuon.ActuatorConfig(stiff, limits), "tangent")
+    return _attached(robots, actuon.ActuatorConfig(stiff, limits), "implicit")
 
 
 def _auto(robots: actuon.Articulation, name: str) -> Any:
@@ -168,7 +168,7 @@ def _from_file(robots: actuon.Articulation, name: str) -> Any:
     return actuon.ArticulationActuators(robots.paths, simulation=robots.simulation)
 
 
-MODES: dict[str, Attach] = {"servos": _servos, "explicit": _explicit, "tangent": _tangent, "groups": _groups}
+MODES: dict[str, Attach] = {"servos": _servos, "explicit": _explicit, "tangent": _implicit, "groups": _groups}
 """What drives every robot."""
 MORE_MODES: dict[str, Attach] = {
     "file": _from_file,

@@ -163,11 +163,11 @@ _announce_schemas()
 _LAZY: dict[str, tuple[str, ...]] = {
     "attach.attachment": ("Telemetry",),
     "attach.articulation_actuators": ("ArticulationActuators",),
-    "attach.checking": ("CheckResult", "check"),
     "attach.fitted_motors": ("DrawnMotors",),
     "attach.motors": ("JointFriction", "Motors"),
     "attach.recorder": ("Recorder",),
     "sim": ("Articulation", "Event", "MujocoSimulation", "NewtonSimulation", "Simulation", "current_simulation"),
+    "stability.report": ("CheckResult", "check"),
     "newton": (),
     "torch": (),
     "assets": (),
@@ -204,7 +204,6 @@ if _typing.TYPE_CHECKING:
         usd as usd,
     )
     from .attach.articulation_actuators import ArticulationActuators as ArticulationActuators
-    from .attach.checking import CheckResult as CheckResult, check as check
     from .attach.fitted_motors import DrawnMotors as DrawnMotors
     from .attach.motors import JointFriction as JointFriction, Motors as Motors
     from .attach.recorder import Recorder as Recorder
@@ -217,6 +216,7 @@ if _typing.TYPE_CHECKING:
         Simulation as Simulation,
         current_simulation as current_simulation,
     )
+    from .stability.report import CheckResult as CheckResult, check as check
     from .usd import (
         add_actuator as add_actuator,
         author_actuators as author_actuators,

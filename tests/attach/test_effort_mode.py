@@ -68,15 +68,15 @@ def grouped(mode=None, own="explicit"):
 
 
 def test_every_way_in_gives_the_same_motion_on_one_robot_and_on_many():
-    explicit, tangent = moved(stiff()), moved(stiff("tangent"))
-    assert np.abs(explicit - tangent).max() > 0.05
-    np.testing.assert_array_equal(moved(stiff(own="tangent")), tangent)
-    np.testing.assert_array_equal(moved(stiff("tangent"), 12), tangent)
-    np.testing.assert_array_equal(moved(stiff("explicit", own="tangent")), explicit)
+    explicit, implicit = moved(stiff()), moved(stiff("implicit"))
+    assert np.abs(explicit - implicit).max() > 0.05
+    np.testing.assert_array_equal(moved(stiff(own="implicit")), implicit)
+    np.testing.assert_array_equal(moved(stiff("implicit"), 12), implicit)
+    np.testing.assert_array_equal(moved(stiff("explicit", own="implicit")), explicit)
     pytest.importorskip("torch")
-    np.testing.assert_array_equal(moved(grouped("tangent")), tangent)
-    np.testing.assert_array_equal(moved(grouped(own="tangent"), 12), tangent)
-    np.testing.assert_array_equal(moved(grouped("explicit", "tangent")), explicit)
+    np.testing.assert_array_equal(moved(grouped("implicit")), implicit)
+    np.testing.assert_array_equal(moved(grouped(own="implicit"), 12), implicit)
+    np.testing.assert_array_equal(moved(grouped("explicit", "implicit")), explicit)
 
 
 def test_joints_of_both_modes_on_one_robot():
@@ -85,14 +85,14 @@ def test_joints_of_both_modes_on_one_robot():
         pairs = [(STIFF if i < 4 else slow, name) for i, name in enumerate(JOINTS)]
         pairs = [(config.copy(), name) for config, name in pairs]
         for config, _ in pairs[:4]:
-            config.effort_mode = "tangent"
+            config.effort_mode = "implicit"
         with ArticulationActuators.from_actuators("link0", pairs) as actuators:
             assert simulation.models[0].nu == 7 + 4
             assert repr(actuators) == (
-                "<ArticulationActuators on 7 DOFs of 2 robots: 2 actuators, tangents of 4 DOFs, implicitfast instead "
-                "of Euler>"
+                "<ArticulationActuators on 7 DOFs of 2 robots: 2 actuators, implicit efforts of 4 DOFs, implicitfast "
+                "instead of Euler>"
             )
-            assert actuators.configs["joint1"].effort_mode == "tangent"
+            assert actuators.configs["joint1"].effort_mode == "implicit"
             simulation.step(40)
             efforts = actuators.telemetry().applied_effort
             np.testing.assert_array_equal(actuators.articulation.get_dof_efforts().numpy(), efforts)
@@ -102,7 +102,7 @@ def test_joints_of_both_modes_on_one_robot():
 def test_telemetry_and_records_show_what_the_engine_applied(tmp_path):
     with (
         MujocoSimulation(actuon.assets.arm_mjcf, dt=0.005) as simulation,
-        stiff("tangent")(None) as actuators,
+        stiff("implicit")(None) as actuators,
         Recorder(actuators) as recorder,
     ):
         robots = actuators.articulation
@@ -136,7 +136,7 @@ def test_limits_of_joints_and_of_groups_bind():
     for joint in spec.joints:
         joint.actfrclimited, joint.actfrcrange = True, [-30.0, 20.0]
     cfg = IdealPDActuatorCfg(
-        joint_names_expr=[".*"], stiffness=4000.0, damping=200.0, effort_limit=1e3, effort_mode="tangent"
+        joint_names_expr=[".*"], stiffness=4000.0, damping=200.0, effort_limit=1e3, effort_mode="implicit"
     )
     limited = IdealPDActuatorCfg(
         joint_names_expr=[".*"],
@@ -144,13 +144,13 @@ def test_limits_of_joints_and_of_groups_bind():
         damping=200.0,
         effort_limit=1e3,
         effort_limit_sim=25.0,
-        effort_mode="tangent",
+        effort_mode="implicit",
     )
 
     def attach(kind):
         if kind == "config":
             pairs = [(ActuatorConfig(PD), name) for name in JOINTS]
-            return ArticulationActuators.from_actuators("link0", pairs, effort_mode="tangent")
+            return ArticulationActuators.from_actuators("link0", pairs, effort_mode="implicit")
         return ActuatorGroups(Articulation("link0"), {"all": limited if kind == "group" else cfg})
 
     for kind, lowest, highest in (("config", -30.0, 20.0), ("joint", -30.0, 20.0), ("group", -25.0, 25.0)):
@@ -177,7 +177,7 @@ def test_a_light_link_at_its_limits_goes_where_it_is_told_and_stops(limit, dt, n
     kind = actuon.DCMotorClampingConfig if len(limit) > 1 else actuon.MaxEffortClampingConfig
     motor = ActuatorConfig(actuon.PDControlConfig(100.0, 10.0), [kind(*limit)])
     with MujocoSimulation(mujoco.MjSpec.from_string(LIGHT), num_envs, dt=dt) as simulation:
-        actuators = ArticulationActuators.from_actuators("r", [(motor, "a")], effort_mode="tangent")
+        actuators = ArticulationActuators.from_actuators("r", [(motor, "a")], effort_mode="implicit")
         speeds = []
         for target in (0.5, -0.5):
             actuators.articulation.set_dof_position_targets(target)
@@ -189,7 +189,7 @@ def test_a_light_link_at_its_limits_goes_where_it_is_told_and_stops(limit, dt, n
 
 
 def test_efforts_that_stay_on_between_steps_of_the_actuators_keep_their_slopes():
-    with MujocoSimulation(actuon.assets.arm_mjcf, 2, dt=0.002) as simulation, stiff("tangent")(None) as actuators:
+    with MujocoSimulation(actuon.assets.arm_mjcf, 2, dt=0.002) as simulation, stiff("implicit")(None) as actuators:
         simulation.start()
         actuators.disable_auto_step_pre_physics()
         robots = actuators.articulation
@@ -211,7 +211,7 @@ def test_auto_makes_tangents_of_joints_that_use_much_of_the_stability_limit(num_
         pairs.append((ActuatorConfig(actuon.PDControlConfig(kp, kd), effort_mode="auto"), name))
     with MujocoSimulation(actuon.assets.arm_mjcf, num_envs, dt=0.01) as simulation:
         with ArticulationActuators.from_actuators("link0", pairs) as actuators:
-            assert "tangents of 2 DOFs, implicitfast instead of Euler" in repr(actuators)
+            assert "implicit efforts of 2 DOFs, implicitfast instead of Euler" in repr(actuators)
             sloped = [one for one in actuators.actuators if "effort_slope_qd" in one.control_signal_attrs]
             assert {JOINTS[i % 7] for one in sloped for i in one.effort_indices.numpy()} == stiff_ones
             assert actuators.configs["joint1"].effort_mode == "auto"
@@ -234,8 +234,8 @@ def test_auto_in_groups_is_of_whole_groups():
     ):
         text = groups.resolution_table()
         assert "slack: IdealPDActuator, effort_mode auto\n" in text
-        assert "taut: IdealPDActuator, effort_mode tangent\n" in text
-        assert text.endswith("tangents of 3 DOFs, implicitfast instead of Euler")
+        assert "taut: IdealPDActuator, effort_mode implicit\n" in text
+        assert text.endswith("implicit efforts of 3 DOFs, implicitfast instead of Euler")
         groups["taut"].stiffness[:] *= 0.5
         simulation.step(3)
         assert (groups["taut"].computed_effort != 0.0).any()
@@ -251,7 +251,7 @@ def test_auto_does_without_where_the_engine_takes_in_no_slopes(caplog):
             r"effort_mode 'auto' leaves joint1, .*joint7 explicit, beyond half of .*: effort_mode: the model holds no"
         )
         assert re.search(said, caplog.text)
-        assert "tangents" not in repr(actuators)
+        assert "implicit" not in repr(actuators)
         simulation.step()
         actuators.close()
 
@@ -267,52 +267,105 @@ def test_auto_does_without_where_a_chain_has_no_slopes(caplog):
             assert "'auto' leaves joint6, joint7 explicit" in caplog.text
             assert "TransmissionCoupled brings kernels of its own" in caplog.text
             simulation.step()
-        with pytest.raises(actuon.StructureError, match="DOF 'joint6': effort_mode 'tangent' needs slopes"):
-            ArticulationActuators.from_actuators("link0", pairs, effort_mode="tangent")
+        with pytest.raises(actuon.StructureError, match="DOF 'joint6': effort_mode 'implicit' needs slopes"):
+            ArticulationActuators.from_actuators("link0", pairs, effort_mode="implicit")
 
 
 def test_modes_in_files(tmp_path):
     config = STIFF.copy()
-    config.effort_mode = "tangent"
-    assert repr(config).endswith("effort_mode='tangent')")
+    config.effort_mode = "implicit"
+    assert repr(config).endswith("effort_mode='implicit')")
     assert config.copy() == config != STIFF
     entry = ActuatorEntry("arm", ("hip", "knee"), config)
     save_actuators(tmp_path / "a.yaml", [entry])
-    assert "effort_mode: tangent" in (tmp_path / "a.yaml").read_text()
+    assert "effort_mode: implicit" in (tmp_path / "a.yaml").read_text()
     assert load_actuators(tmp_path / "a.yaml") == [entry]
     assert entry.actuator_of("knee") == config
     values = {
         value.name: value.value for part in inspect_yaml(tmp_path / "a.yaml").entries[0].chain for value in part.values
     }
-    assert values["effort_mode"] == "tangent"
+    assert values["effort_mode"] == "implicit"
     stage = robot()
     actuon.usd.author_actuators("/Robot", [entry], stage=stage)
     attribute = stage.GetPrimAtPath("/Robot/Actuators/knee").GetAttribute("actuon:effortMode")
-    assert (attribute.Get(), attribute.GetTypeName()) == ("tangent", "token")
+    assert (attribute.Get(), attribute.GetTypeName()) == ("implicit", "token")
     assert [parsed.config for parsed in actuon.usd.parse_actuators(stage)] == [config] * 2
     assert actuon.usd.export_actuators(stage)[0].actuator == config
     attribute.Set("sometimes")
-    match = r"/Robot/Actuators/knee: .*effort_mode: got 'sometimes'; must be one of explicit, tangent, auto"
+    match = r"/Robot/Actuators/knee: .*effort_mode: got 'sometimes'; must be one of explicit, implicit, auto"
     with pytest.raises(actuon.RobotFileError, match=match):
         actuon.usd.parse_actuators(stage)
-    (tmp_path / "b.yaml").write_text((tmp_path / "a.yaml").read_text().replace("tangent", "sometimes"))
-    match = r"actuators.arm: effort_mode: got 'sometimes'; must be one of explicit, tangent, auto"
+    (tmp_path / "b.yaml").write_text((tmp_path / "a.yaml").read_text().replace("implicit", "sometimes"))
+    match = r"actuators.arm: effort_mode: got 'sometimes'; must be one of explicit, implicit, auto"
     with pytest.raises(actuon.RobotFileError, match=match):
         load_actuators(tmp_path / "b.yaml")
     prim = actuon.usd.add_actuator("/Robot", "slide", "slide", PD, effort_mode="auto", stage=stage)
     assert prim.GetAttribute("actuon:effortMode").Get() == "auto"
 
 
+SAID = "effort_mode 'tangent' is now called 'implicit'; write 'implicit'"
+
+
+def test_files_are_read_under_the_earlier_name_and_written_under_the_present_one(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "actuon")
+    config = ActuatorConfig(PD, effort_mode="implicit")
+    entry = ActuatorEntry("arm", ("hip", "knee"), config)
+    new, old = tmp_path / "new.yaml", tmp_path / "old.yaml"
+    save_actuators(new, [entry])
+    old.write_text(new.read_text().replace("effort_mode: implicit", "effort_mode: tangent"))
+    assert old.read_text() != new.read_text()
+    assert load_actuators(new) == [entry]
+    assert not caplog.records
+    assert load_actuators(old) == [entry]
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("actuon.actuators", logging.WARNING)
+    assert record.getMessage().startswith(f"{old}: actuators.arm: {SAID}")
+    save_actuators(old, load_actuators(old))
+    assert old.read_text() == new.read_text()
+
+    stage = robot()
+    actuon.usd.author_actuators("/Robot", [entry], stage=stage)
+    caplog.clear()
+    assert [parsed.config for parsed in actuon.usd.parse_actuators(stage)] == [config] * 2
+    assert not caplog.records
+    attribute = stage.GetPrimAtPath("/Robot/Actuators/knee").GetAttribute("actuon:effortMode")
+    attribute.Set("tangent")
+    assert [parsed.config for parsed in actuon.usd.parse_actuators(stage)] == [config] * 2
+    (record,) = caplog.records
+    assert f": /Robot/Actuators/knee: {SAID}" in record.getMessage()
+    exported = actuon.usd.export_actuators(stage)
+    actuon.usd.author_actuators("/Robot", exported, stage=stage, overwrite_existing=True)
+    assert stage.GetPrimAtPath("/Robot/Actuators/knee").GetAttribute("actuon:effortMode").Get() == "implicit"
+
+
+def test_python_refuses_the_earlier_name():
+    match = "effort_mode: got 'tangent'; must be one of explicit, implicit, auto"
+    config = ActuatorConfig(PD)
+    config.effort_mode = "tangent"
+    with pytest.raises(actuon.ParameterError, match=match):
+        config.copy()
+    with pytest.raises(actuon.ParameterError, match=match):
+        actuon.usd.add_actuator("/Robot", "slide", "slide", PD, effort_mode="tangent", stage=robot())
+    with MujocoSimulation(actuon.assets.arm_mjcf):
+        with pytest.raises(actuon.ParameterError, match=match):
+            ArticulationActuators("link0", effort_mode="tangent")
+        pytest.importorskip("torch")
+        with pytest.raises(actuon.ParameterError, match=match):
+            grouped("tangent")(Articulation("link0"))
+        with pytest.raises(actuon.ParameterError, match=f"group 'all': {match}"):
+            grouped(own="tangent")(Articulation("link0"))
+
+
 def test_a_mode_in_the_file_beside_a_robot_is_followed(tmp_path):
     for name in ("arm.xml", "arm.actuon.yaml"):
         text = (actuon.assets.FOLDER / name).read_text()
-        (tmp_path / name).write_text(text.replace("  wrist:\n", "  wrist:\n    effort_mode: tangent\n"))
+        (tmp_path / name).write_text(text.replace("  wrist:\n", "  wrist:\n    effort_mode: implicit\n"))
     with MujocoSimulation(tmp_path / "arm.xml") as simulation:
         with ArticulationActuators("link0") as actuators:
-            assert "tangents of 3 DOFs, implicitfast instead of Euler" in repr(actuators)
+            assert "implicit efforts of 3 DOFs, implicitfast instead of Euler" in repr(actuators)
             simulation.step(2)
         with ArticulationActuators("link0", effort_mode="explicit") as actuators:
-            assert "tangents" not in repr(actuators)
+            assert "implicit" not in repr(actuators)
 
 
 class ControllerWhole(actuon.Controller):
@@ -326,35 +379,36 @@ class ControllerWhole(actuon.Controller):
 
 
 def test_what_cannot_be_is_refused_by_name():
-    with pytest.raises(actuon.ParameterError, match="effort_mode: got 'implicit'; must be one of explicit, tangent"):
-        ActuatorConfig(PD, effort_mode="implicit")
+    with pytest.raises(actuon.ParameterError, match="effort_mode: got 'tangent'; must be one of explicit, implicit"):
+        ActuatorConfig(PD, effort_mode="tangent")
     with MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
-        with pytest.raises(actuon.ParameterError, match="effort_mode: got 3; must be one of explicit, tangent, auto"):
+        with pytest.raises(actuon.ParameterError, match="effort_mode: got 3; must be one of explicit, implicit, auto"):
             stiff(3)(None)
         pairs = [(ActuatorConfig(ControllerWhole()), "joint3")]
-        match = "DOF 'joint3': effort_mode 'tangent' needs slopes .* ControllerWhole brings kernels of its own"
+        match = "DOF 'joint3': effort_mode 'implicit' needs slopes .* ControllerWhole brings kernels of its own"
         with pytest.raises(actuon.StructureError, match=match):
-            ArticulationActuators.from_actuators("link0", pairs, effort_mode="tangent")
+            ArticulationActuators.from_actuators("link0", pairs, effort_mode="implicit")
         assert simulation.integrator == "Euler"
         assert simulation.silent_drives(np.array([0])).sum() == 0
         pytest.importorskip("torch")
         robots = Articulation("link0")
-        implicit = ImplicitActuatorCfg(joint_names_expr=[".*"], effort_mode="tangent")
-        with pytest.raises(actuon.ParameterError, match="group 'all': effort_mode: got 'tangent' for ImplicitActuator"):
+        implicit = ImplicitActuatorCfg(joint_names_expr=[".*"], effort_mode="implicit")
+        match = "group 'all': effort_mode: got 'implicit' for ImplicitActuator, which is the engine's own drive"
+        with pytest.raises(actuon.ParameterError, match=match):
             ActuatorGroups(robots, {"all": implicit})
         with pytest.raises(actuon.ParameterError, match="group 'all': effort_mode: got 'late'; must be one of"):
             ActuatorGroups(robots, {"all": IdealPDActuatorCfg(joint_names_expr=[".*"], effort_mode="late")})
         groups = {"all": implicit.replace(effort_mode="explicit")}
-        with ActuatorGroups(robots, groups, effort_mode="tangent") as actuators:
-            assert "tangent" not in actuators.resolution_table()
+        with ActuatorGroups(robots, groups, effort_mode="implicit") as actuators:
+            assert "effort_mode" not in actuators.resolution_table()
 
 
 def test_the_table_of_groups_says_how_efforts_reach_the_engine():
     pytest.importorskip("torch")
-    with MujocoSimulation(actuon.assets.arm_mjcf, dt=0.02), grouped("tangent")(Articulation("link0")) as actuators:
+    with MujocoSimulation(actuon.assets.arm_mjcf, dt=0.02), grouped("implicit")(Articulation("link0")) as actuators:
         text = actuators.resolution_table()
-        assert "all: DCMotor, effort_mode tangent\n" in text
-        assert text.endswith("tangents of 7 DOFs, discrete instead of Euler")
+        assert "all: DCMotor, effort_mode implicit\n" in text
+        assert text.endswith("implicit efforts of 7 DOFs, discrete instead of Euler")
 
 
 def test_joints_of_several_dofs_are_not_driven():
@@ -362,7 +416,7 @@ def test_joints_of_several_dofs_are_not_driven():
     <joint name="ball" type="ball"/><geom size="0.1"/></body></body></worldbody></mujoco>"""
     raised = pytest.raises(actuon.SimulationError, match="'/r' has no DOF 'ball'; .*hip")
     with MujocoSimulation(mujoco.MjSpec.from_string(text)), raised:
-        ArticulationActuators.from_actuators("r", [(STIFF, "ball")], effort_mode="tangent")
+        ArticulationActuators.from_actuators("r", [(STIFF, "ball")], effort_mode="implicit")
 
 
 def test_newtons_builder_refuses_tangents():
@@ -371,8 +425,8 @@ def test_newtons_builder_refuses_tangents():
     builder = newton_layer.ModelBuilder()
     link = builder.add_link(mass=1.0, inertia=np.eye(3))
     builder.add_articulation([builder.add_joint_revolute(-1, link, axis=newton.Axis.Y)])
-    with pytest.raises(actuon.StructureError, match="DOF 0: effort_mode 'tangent': a loop of your own"):
-        builder.add(ActuatorConfig(PD, effort_mode="tangent"), 0)
+    with pytest.raises(actuon.StructureError, match="DOF 0: effort_mode 'implicit': a loop of your own"):
+        builder.add(ActuatorConfig(PD, effort_mode="implicit"), 0)
 
 
 def test_two_that_drive_one_robot_each_have_tangents_of_their_own_joints():
@@ -399,7 +453,7 @@ def test_two_that_drive_one_robot_each_have_tangents_of_their_own_joints():
 
 
 def halves(joints):
-    return ArticulationActuators.from_actuators("link0", [(STIFF, name) for name in joints], effort_mode="tangent")
+    return ArticulationActuators.from_actuators("link0", [(STIFF, name) for name in joints], effort_mode="implicit")
 
 
 def test_the_engine_lets_go_of_slopes_with_the_last_reference():

@@ -197,7 +197,7 @@ def test_several_environments_of_newton_refuse_what_they_cannot_replace(robot):
         with pytest.raises(actuon.SimulationError, match=r"own actuators add 1 to it, which MuJoCo Warp cannot drop"):
             attach(simulation, config)
         with pytest.raises(actuon.SimulationError, match="folds damping of the robot's own actuators"):
-            attach(simulation, actuon.ActuatorConfig(LIMP, effort_mode="tangent"))
+            attach(simulation, actuon.ActuatorConfig(LIMP, effort_mode="implicit"))
         np.testing.assert_array_equal(simulation.solver.mjw_model.dof_damping.numpy(), before)
 
 
@@ -324,14 +324,14 @@ def test_an_added_drive_is_in_a_group_that_is_switched_on(robot):
         assert model.actuator_group[model.actuator("hinge_drive").id] == 1
 
 
-@pytest.mark.parametrize("kind", ["implicit", "tangent"])
+@pytest.mark.parametrize("kind", ["implicit group", "implicit effort"])
 @pytest.mark.parametrize("off", ["flag", "group"])
 def test_actuators_that_are_switched_off_while_they_are_counted_on_are_refused(off, kind, robot):
     with MujocoSimulation(robot(SERVO)) as simulation:
-        pairs = [(actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 2.0), effort_mode="tangent"), "hinge")]
+        pairs = [(actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 2.0), effort_mode="implicit"), "hinge")]
         made = (
             implicit(simulation)
-            if kind == "implicit"
+            if kind == "implicit group"
             else ArticulationActuators.from_actuators("/arm", pairs, simulation=simulation)
         )
         with made:
@@ -364,7 +364,7 @@ def own_servo(path, target, steps):
     return np.array(seen)
 
 
-@pytest.mark.parametrize("mode", ["explicit", "tangent"])
+@pytest.mark.parametrize("mode", ["explicit", "implicit"])
 @pytest.mark.parametrize("gravcomp", [2, 3])
 def test_compensation_and_motor_are_limited_together(gravcomp, mode, robot):
     """MuJoCo clips the sum of what an actuator and gravity compensation push: also where the latter is beyond it."""

@@ -281,10 +281,10 @@ def test_refused_outputs_leave_the_memory_as_it_was(out, said):
         ("missing.yaml", JOINTS, actuon.RobotFileError, "missing.yaml"),
         ("robot.xml", JOINTS, actuon.RobotFileError, "'robot.xml' does not exist"),
         (
-            actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), effort_mode="tangent"),
+            actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), effort_mode="implicit"),
             JOINTS,
             actuon.StructureError,
-            "joint 'hip': got effort_mode 'tangent'.*must be 'explicit'",
+            "joint 'hip': got effort_mode 'implicit'.*must be 'explicit'",
         ),
     ],
 )

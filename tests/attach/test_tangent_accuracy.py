@@ -121,12 +121,12 @@ def test_the_integrator_is_chosen_by_stiffness_and_inertia(kd, chosen, measured,
         data.qfrc_applied[:] = kp * (swinging(step * FINE) - data.qpos) - kd * data.qvel
         mujoco.mj_step(model, data)
         exact.append(data.qpos.copy())
-    motor = ActuatorConfig(actuon.PDControlConfig(kp, kd), effort_mode="tangent")
+    motor = ActuatorConfig(actuon.PDControlConfig(kp, kd), effort_mode="implicit")
     with MujocoSimulation(mujoco.MjSpec.from_string(CHAIN)) as simulation:
         with ArticulationActuators.from_actuators("arm", [(motor, name) for name in "abc"]) as actuators:
             said = f"the model: Euler ignores slopes of efforts; it is {chosen} until close()"
             assert [record.getMessage() for record in caplog.records] == [said]
-            assert actuators.mode_text == f"tangents of 3 DOFs, {chosen} instead of Euler"
+            assert actuators.mode_text == f"implicit efforts of 3 DOFs, {chosen} instead of Euler"
             found = []
             for _ in range(round(SECONDS / dt)):
                 actuators.articulation.set_dof_position_targets(swinging(simulation.time))
@@ -138,7 +138,7 @@ def test_the_integrator_is_chosen_by_stiffness_and_inertia(kd, chosen, measured,
 
 
 def test_joints_that_need_another_integrator_than_was_chosen_for_others_are_told_of(caplog):
-    soft, stiff = (ActuatorConfig(actuon.PDControlConfig(kp, 10.0), effort_mode="tangent") for kp in (30.0, 30000.0))
+    soft, stiff = (ActuatorConfig(actuon.PDControlConfig(kp, 10.0), effort_mode="implicit") for kp in (30.0, 30000.0))
     with MujocoSimulation(mujoco.MjSpec.from_string(CHAIN)) as simulation:
         first = ArticulationActuators.from_actuators("arm", [(soft, "a")])
         caplog.clear()
@@ -154,7 +154,7 @@ def test_joints_that_need_another_integrator_than_was_chosen_for_others_are_told
 def test_tangents_are_as_exact_as_measured(case, dt, caplog):
     caplog.set_level(logging.ERROR, "actuon")
     for integrator, measured in zip(("implicitfast", "discrete"), MEASURED[case, dt], strict=True):
-        found = error(case, dt, "tangent", integrator)
+        found = error(case, dt, "implicit", integrator)
         assert found < 2.0 * measured, f"{integrator}: {found:.2f} mrad"
     if (case, dt) in EXPLICIT_FAILS:
         assert error(case, dt, "explicit", "euler") > EXPLICIT_FAILS[case, dt]
@@ -174,7 +174,7 @@ def largest_excess(case, dt, share, corrections, monkeypatch):
         for i, joint in enumerate(robots.dof_names):
             motor = actuon.DCMotorClampingConfig(stall[i], speed[i], stall[i])
             pairs.append((ActuatorConfig(actuon.PDControlConfig(kp, kd), [motor]), joint))
-        with ArticulationActuators.from_actuators(robots.paths, pairs, effort_mode="tangent") as actuators:
+        with ArticulationActuators.from_actuators(robots.paths, pairs, effort_mode="implicit") as actuators:
             start = robots.get_dof_positions().numpy()
             for step in range(round(1.2 / dt)):
                 robots.set_dof_position_targets(start + (0.5 if step * dt % 0.6 < 0.3 else -0.5))
@@ -201,7 +201,7 @@ def test_public_robots_hold_with_gains_that_shake_an_explicit_drive(name, caplog
     path, speeds = PUBLIC / f"{name}.xml", {}
     if not path.exists():
         pytest.skip(f"{path} is not there")
-    for mode in ("explicit", "tangent"):
+    for mode in ("explicit", "implicit"):
         with MujocoSimulation(path, 2, dt=0.005) as simulation:
             robots = Articulation(simulation.robots[0].name)
             columns = np.flatnonzero(robots.get_dof_gains()[0].numpy()[0])
@@ -213,4 +213,4 @@ def test_public_robots_hold_with_gains_that_shake_an_explicit_drive(name, caplog
                     robots.set_dof_position_targets(start + 0.1 * np.sin(0.03 * step), dof_indices=columns)
                     simulation.step()
             speeds[mode] = np.abs(robots.get_dof_velocities().numpy()).max()
-    assert speeds["tangent"] < 1.0 < 5.0 < speeds["explicit"]
+    assert speeds["implicit"] < 1.0 < 5.0 < speeds["explicit"]

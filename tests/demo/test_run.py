@@ -54,10 +54,10 @@ def test_run_moves_a_robot_and_shows_it(robot_file, engine, tmp_path):
 def test_run_says_how_efforts_reach_the_engine(tmp_path):
     for name in ("arm.xml", "arm.actuon.yaml"):
         text = (ASSETS / name).read_text()
-        (tmp_path / name).write_text(text.replace("  wrist:\n", "  wrist:\n    effort_mode: tangent\n"))
+        (tmp_path / name).write_text(text.replace("  wrist:\n", "  wrist:\n    effort_mode: implicit\n"))
     told = []
     simulate("mujoco", tmp_path / "arm.xml", 0.01, 1, False, tell=told.append)
-    assert told[0] == "real motor: tangents of 3 DOFs, implicitfast instead of Euler"
+    assert told[0] == "real motor: implicit efforts of 3 DOFs, implicitfast instead of Euler"
     assert "effort_mode" in command("inspect", tmp_path / "arm.actuon.yaml")
 
 
@@ -270,7 +270,7 @@ def test_run_shows_what_there_is_when_a_run_diverges(tmp_path):
         r"the gains of wrist use [\d.]+ of the stability limit at dt = 10 ms\. One of these makes it st", line
     )
     assert "dt below " in line
-    assert "effort_mode: tangent" in line
+    assert "effort_mode: implicit" in line
     for title in ("real motor", "ideal PD"):
         assert re.search(rf"^{title}: ✗ /base: wrist uses [\d.]+ of the stability limit at dt = 10 ms; ", out, re.M)
     assert "real motor" in out

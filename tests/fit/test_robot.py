@@ -294,7 +294,7 @@ def test_efforts_reach_the_engine_as_the_chain_says(pendulum: Path, off: float) 
     """A damping that an explicit effort makes diverge, and a tangent does not."""
     kp, kd, dt, inertia, weight = 200.0, 20.0, 0.002, 0.5 * 0.1**2, 0.5 * 9.81 * 0.1
     chain = actuon.ActuatorConfig(
-        actuon.PDControlConfig(kp, kd), delay=actuon.InterpolatedDelayConfig(0.0), effort_mode="tangent"
+        actuon.PDControlConfig(kp, kd), delay=actuon.InterpolatedDelayConfig(0.0), effort_mode="implicit"
     )
     log = held_pendulum(1.0, 0.4, off)
     q, v, path = 0.3, 0.0, []

@@ -125,7 +125,7 @@ def test_a_file_of_a_search_is_taken_for_no_other(tmp_path):
     moved = dataclasses.replace(joint, position=joint.position + 1e-6)
     wider = dataclasses.replace(model.parameters[1], high=0.6)
     stiff = model.actuator.copy()
-    stiff.effort_mode = "tangent"
+    stiff.effort_mode = "implicit"
     others = {
         "logs: differ": ([dataclasses.replace(log, joints=(moved,))], None, DT, model),
         "logs: differ.": ([dataclasses.replace(log, settings=log.settings | {"kp": 2.0})], None, DT, model),
@@ -137,7 +137,7 @@ def test_a_file_of_a_search_is_taken_for_no_other(tmp_path):
         "joint: kp of the model: 1.0 in it, 2.0 now": (
             [log], None, DT, dataclasses.replace(model, settings={"kp": 2.0})
         ),
-        "joint: effort_mode: explicit in it, tangent now": (
+        "joint: effort_mode: explicit in it, implicit now": (
             [log], None, DT, dataclasses.replace(model, actuator=stiff)
         ),
     }  # fmt: skip
@@ -150,6 +150,26 @@ def test_a_file_of_a_search_is_taken_for_no_other(tmp_path):
     whole = search(KnownLoadPlant([log], dt=DT), [model], longer)
     gone_on = search(KnownLoadPlant([renamed], dt=DT), [dataclasses.replace(model)], longer, resume=kept)
     np.testing.assert_array_equal(gone_on.values[0], whole.values[0])
+
+
+def test_a_file_of_a_search_is_read_with_the_earlier_name_of_its_effort_mode(tmp_path, caplog):
+    kept = tmp_path / "search.npz"
+    chain = MODEL.actuator.copy()
+    chain.effort_mode = "implicit"
+    plant, model = KnownLoadPlant([made_log(truth(0), 0)], dt=DT), dataclasses.replace(MODEL, actuator=chain)
+    whole = search(plant, [model], FEW, resume=kept)
+    with np.load(kept) as file:
+        said, errors = str(file["of"]), file["errors"]
+    old = said.replace('"joint: effort_mode": "implicit"', '"joint: effort_mode": "tangent"')
+    assert old != said
+    np.savez_compressed(kept, of=old, errors=errors)
+    with caplog.at_level("WARNING", "actuon"):
+        gone_on = search(plant, [model], FEW, resume=kept)
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{kept}: joint: effort_mode 'tangent' is now called 'implicit'; write ")
+    np.testing.assert_array_equal(gone_on.values[0], whole.values[0])
+    with pytest.raises(actuon.LogError, match="joint: effort_mode: implicit in it, explicit now"):
+        search(plant, [MODEL], FEW, resume=kept)
 
 
 def test_a_file_of_an_earlier_search_that_does_not_say_what_it_is_of_is_refused(tmp_path):
@@ -204,17 +224,17 @@ def test_a_model_keeps_the_rate_of_its_controller_and_its_effort_mode(addition, 
     bench = Bench(plant.scales()[0], plant.runs, "joint")
     model = preset("servo_m1", bench)
     chain = model.actuator.copy()
-    chain.control_every, chain.effort_mode = 2, "tangent"
+    chain.control_every, chain.effort_mode = 2, "implicit"
     model = dataclasses.replace(model, actuator=chain)
     if addition:
         model = add(addition, model, bench)
     for changed in (model, model.fixed("controller.kp", 2.0), model.freed(Parameter("controller.kp", 1.0, 3.0))):
         config = changed.config(changed.start)
-        assert (config.control_every, config.effort_mode) == (2, "tangent")
+        assert (config.control_every, config.effort_mode) == (2, "implicit")
     result = fit_logs([log], model, plant=plant, options=SearchOptions(starts=1, population=4, generations=1))
     result.save(tmp_path / "motor.yaml")
     (entry,) = actuon.load_actuators(tmp_path / "motor.yaml")
-    assert (entry.actuator.control_every, entry.actuator.effort_mode) == (2, "tangent")
+    assert (entry.actuator.control_every, entry.actuator.effort_mode) == (2, "implicit")
 
 
 def test_what_the_logs_do_not_tell_is_said():

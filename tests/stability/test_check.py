@@ -64,8 +64,8 @@ def test_a_stable_robot(tmp_path):
 def test_the_integrator_of_tangents_is_not_worth_a_warning_where_nothing_is_stepped(tmp_path, caplog):
     path = saved(tmp_path, {"shoulder": (50.0, 2.0), "elbow": (5.0, 0.1)})
     yaml = path.with_name("robot.actuon.yaml")
-    yaml.write_text(yaml.read_text().replace("    controller:", "    effort_mode: tangent\n    controller:"))
-    assert all(row.is_tangent for row in actuon.check(path).rows)
+    yaml.write_text(yaml.read_text().replace("    controller:", "    effort_mode: implicit\n    controller:"))
+    assert all(row.is_implicit for row in actuon.check(path).rows)
     assert not caplog.records
     with MujocoSimulation(path), ArticulationActuators("base"):
         assert "Euler ignores slopes of efforts" in caplog.text
@@ -84,7 +84,7 @@ def test_an_unstable_robot_is_told_what_would_do(tmp_path):
         f"dt below {1e3 * found.robots[0].largest_dt:.3g} ms",
         f"up to elbow kp {elbow.largest_kp:.3g} kd {elbow.largest_kd:.3g}",
         f"an armature [kg·m²] of at least elbow {elbow.armature_needed:.3g}",
-        "effort_mode: tangent",
+        "effort_mode: implicit",
     ):
         assert part in problem
     assert found.table().endswith(f"✗ {problem}")

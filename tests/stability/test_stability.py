@@ -16,8 +16,8 @@ from actuon import (
     NewtonSimulation,
     PDControlConfig,
 )
-from actuon.attach.chain_response import MEMORY, measure
-from actuon.attach.stability import stability_of
+from actuon.stability.chain_response import MEMORY, measure
+from actuon.stability.limits import stability_of
 from tests.support.limits_found import CHAINS, driven, found_by_predicted, gains_of, model_of
 from tests.support.paths import ASSETS, public_robot
 
@@ -300,13 +300,13 @@ def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, 
     spec = mujoco.MjSpec.from_string(TWO.replace("DAMPING", "0"))
     spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
     with MujocoSimulation(spec) as simulation:
-        made = ArticulationActuators.from_actuators("base", [(pd(kp, kd), "turn")], effort_mode="tangent")
+        made = ArticulationActuators.from_actuators("base", [(pd(kp, kd), "turn")], effort_mode="implicit")
         with made as actuators:
             found = actuon.check(actuators, poses=0)
             expected = kp * DT**2 / (4 * INERTIA + 2 * DT * kd) if integrator == "implicitfast" else 0.0
             assert found.rows[0].share == pytest.approx(expected, rel=1e-4)
             assert found.stable == is_stable
-            assert found.rows[0].is_tangent
+            assert found.rows[0].is_implicit
             assert all("as MuJoCo's discrete does" in problem for problem in found.problems)
             actuators.articulation.set_dof_position_targets(0.1, dof_indices=[0])
             try:
@@ -320,7 +320,7 @@ def test_tangents_need_stiffness_below_what_their_damping_holds(integrator, kp, 
 def test_tangents_are_the_same_before_and_after_a_step(make, ending):
     with make(ASSETS / f"arm.{ending}") as simulation:
         path = simulation.robots[0].path
-        with ArticulationActuators(path, simulation=simulation, effort_mode="tangent") as actuators:
+        with ArticulationActuators(path, simulation=simulation, effort_mode="implicit") as actuators:
             before = actuon.check(actuators, poses=0)
             simulation.step()
             after = actuon.check(actuators, poses=0)

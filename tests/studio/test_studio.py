@@ -141,10 +141,10 @@ def test_two_robots_side_by_side(session):
     assert session.ideal is None
 
 
-def test_explicit_and_tangent(session):
-    session.set_mode("tangent")
+def test_explicit_and_implicit(session):
+    session.set_mode("implicit")
     session.advance(0.1)
-    assert "tangents of 12 DOFs" in session.real.actuators.mode_text
+    assert "implicit efforts of 12 DOFs" in session.real.actuators.mode_text
     session.set_mode("explicit")
     session.advance(0.1)
     assert not session.real.actuators.mode_text

@@ -14,7 +14,7 @@ import numpy as np
 
 import actuon
 from actuon import Articulation, ArticulationActuators, MujocoSimulation
-from actuon.attach.stability import POSES, stability_of
+from actuon.stability.limits import POSES, stability_of
 from tests.support.paths import ASSETS, PUBLIC, ROBOTS
 
 SECONDS = 1.5

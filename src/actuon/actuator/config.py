@@ -28,15 +28,15 @@ Part: TypeAlias = Config | Component | NewtonPart
 
 EXPLICIT = "explicit"
 """An effort from the state before the step."""
-TANGENT = "tangent"
+IMPLICIT = "implicit"
 """That effort and its slopes by position and velocity, for the engine's own solver."""
 AUTO = "auto"
-"""Tangent if an explicit effort would come near the stability limit, otherwise explicit."""
+"""Implicit if an explicit effort would come near the stability limit, otherwise explicit."""
 
 EFFORT_MODE: Field[str] = Field(
     unit="1",
     doc="How the effort reaches an engine.",
-    choices=(EXPLICIT, TANGENT, AUTO),
+    choices=(EXPLICIT, IMPLICIT, AUTO),
     fallback=EXPLICIT,
 )
 """Declaration of ``effort_mode``."""
@@ -146,7 +146,7 @@ class ActuatorConfig:
         sensors: What the controller sees of the joint, in this order.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_every: The controller runs at every k-th step, and what it gives is held in between.
-        effort_mode: How the effort reaches an engine: ``"explicit"``, ``"tangent"`` or ``"auto"``.
+        effort_mode: How the effort reaches an engine: ``"explicit"``, ``"implicit"`` or ``"auto"``.
     """
 
     stages: list[Part]
@@ -154,7 +154,7 @@ class ActuatorConfig:
     control_every: int
     """Number of steps between two runs of the controller."""
     effort_mode: str
-    """Form in which an engine gets the effort: ``"explicit"``, ``"tangent"`` or ``"auto"``."""
+    """Form in which an engine gets the effort: ``"explicit"``, ``"implicit"`` or ``"auto"``."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from ..actuator.config import AUTO, TANGENT, ActuatorConfig, checked_effort_mode
+from ..actuator.config import AUTO, IMPLICIT, ActuatorConfig, checked_effort_mode
 from ..errors import RobotFileError, SimulationError, StructureError, listed, located
 from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim import Articulation, Simulation
@@ -19,7 +19,6 @@ from ..sim.ids import ids_to_reset
 from ..typing import DeviceLike, IdsLike, PathLike
 from .attachment import Attachment, signal_attr
 from .auto_mode import install_with_auto
-from .engine_friction import solves_friction
 from .fan_out import actuators_of_all
 from .fitted_motors import DrawnMotors
 from .random_motors import randomize_from_fit
@@ -47,7 +46,7 @@ class ArticulationActuators(Attachment):
         simulation: Default: the current one.
         allow_unsafe_torch_checkpoints: Let the robot's file, or the YAML beside it, name ``.pt`` and ``.pt2`` networks,
             which can run code when loaded.
-        effort_mode: How efforts reach the engine: ``"explicit"``, ``"tangent"`` or ``"auto"``. Default: what the file
+        effort_mode: How efforts reach the engine: ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: what the file
             says for each actuator.
     """
 
@@ -130,7 +129,7 @@ class ArticulationActuators(Attachment):
         self._auto_step = bool(auto_step)
         given, auto = (
             np.array([column for column in self._columns if found[column].effort_mode == mode], dtype=np.int64)
-            for mode in (TANGENT, AUTO)
+            for mode in (IMPLICIT, AUTO)
         )
         for column in given:
             check_slopes(f"DOF '{articulation.dof_names[column]}'", found[column].stages)
@@ -143,7 +142,7 @@ class ArticulationActuators(Attachment):
         """Build the actuators and attach them, with tangents of these DOFs."""
         articulation = self.articulation
         options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
-        options["in_engine"] = solves_friction(articulation)
+        options["in_engine"] = articulation.simulation.solves_friction(articulation.robot_ids)
         self._tangent_columns, actuators = tangent, []
         for columns, attrs in ((np.setdiff1d(self._columns, tangent), None), (tangent, TANGENT_ATTRS)):
             own = {int(column): found[column] for column in columns}

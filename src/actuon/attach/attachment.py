@@ -539,7 +539,7 @@ class Attachment(Remembering, Uncopyable):
 
     @property
     def mode_text(self) -> str:
-        """How efforts reach the engine, such as ``"tangents of 7 DOFs, discrete"``; empty where all are explicit."""
+        """Form of the efforts, such as ``"implicit efforts of 7 DOFs, discrete"``; empty if all are explicit."""
         return mode_text(self.articulation, self._tangent_columns)
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from ..actuator.actuator import Actuator
 from ..sim import Articulation
 from ..sim.engine_drives import SlopesRefusedError
-from .stability import shares_of
+from ..stability.limits import shares_of
 
 SHARE = 0.5
 """Share of the stability limit above which an explicit effort is made a tangent."""

@@ -27,12 +27,6 @@ _OF_ASSETS = (
 """Friction that an asset may have, as engines call it, and its unit."""
 
 
-def solves_friction(articulation: Articulation) -> bool:
-    """Return True if the engine solves dry and viscous friction of joints."""
-    simulation, robots = articulation.simulation, articulation.robot_ids
-    return all(simulation.dof_property(name, robots) is not None for name, _ in _PROPERTIES.values())
-
-
 class EngineFriction:
     """Hands the friction that stages offer to the engine, and the loads that the engine tells to stages.
 
@@ -66,7 +60,7 @@ class EngineFriction:
         columns = np.unique(at % articulation.num_dofs).astype(np.int64)
         undo.callback(simulation.keep_properties(robots, columns))
         _replace(articulation, columns)
-        if solves_friction(articulation):
+        if simulation.solves_friction(robots):
             undo.callback(simulation.sharpen_friction(robots, columns))
             for signal, (name, _) in _PROPERTIES.items():
                 if signal in signals:

@@ -23,7 +23,7 @@ import warp as wp
 
 from ..actuator.actuator import Actuator
 from ..actuator.builder import ActuatorBuilder
-from ..actuator.config import EXPLICIT, TANGENT, ActuatorConfig, Part
+from ..actuator.config import EXPLICIT, IMPLICIT, ActuatorConfig, Part
 from ..actuator.shared_battery import SharedBattery
 from ..actuator.state import STRUCTURE, VERSION, ActuatorState, check_like, check_structure, read_arrays, write_arrays
 from ..actuator.trials import Conditions, at_rest
@@ -170,9 +170,9 @@ class Motors:
         """Build an actuator per structure, and tell for each whether the simulator solves its friction."""
         builders = {in_simulator: ActuatorBuilder() for in_simulator in (False, True)}
         for column, (name, config) in enumerate(self.configs.items()):
-            if config.effort_mode == TANGENT:
+            if config.effort_mode == IMPLICIT:
                 raise StructureError(
-                    f"joint '{name}': got effort_mode '{TANGENT}', but a loop of your own takes in no slopes; must be "
+                    f"joint '{name}': got effort_mode '{IMPLICIT}', but a loop of your own takes in no slopes; must be "
                     f"'{EXPLICIT}'"
                 )
             config = _with_inertia(config) if applies_friction else config

@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from ..actuator.builder import ActuatorBuilder, config_of_classes
-from ..actuator.config import EXPLICIT, TANGENT, ActuatorConfig
+from ..actuator.config import EXPLICIT, IMPLICIT, ActuatorConfig
 from ..components.kinds import Controller
 from ..errors import MissingExtraError, ParameterError, RobotFileError, StructureError
 from ..robot_files.parsed import ActuatorParsed
@@ -79,9 +79,9 @@ class ModelBuilder(newton.ModelBuilder):
         """
         checked: Any = ActuatorBuilder()  # refuses what cannot be, and says where
         checked.add(config, index, pos_index=pos_index)
-        if config.effort_mode == TANGENT:
+        if config.effort_mode == IMPLICIT:
             raise StructureError(
-                f"DOF {index}: effort_mode '{TANGENT}': a loop of your own takes in no slopes; use '{EXPLICIT}', or "
+                f"DOF {index}: effort_mode '{IMPLICIT}': a loop of your own takes in no slopes; use '{EXPLICIT}', or "
                 "ArticulationActuators on a NewtonSimulation"
             )
         super().add_actuator(_Described, index, None, None, pos_index, config=config.copy())

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Efforts that reach the engine as tangents: with their slopes by position and velocity, and their bounds."""
+"""``effort_mode="implicit"``: efforts that reach the engine as tangents.
+
+A tangent is an effort with its slopes by position and velocity, and its bounds.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ import numpy as np
 import warp as wp
 
 from ..actuator.actuator import Actuator
-from ..actuator.config import EXPLICIT, TANGENT, Part, built
+from ..actuator.config import EXPLICIT, IMPLICIT, Part, built
 from ..actuator.implicit_step import slope_obstacle
 from ..actuator.state import ActuatorState
 from ..errors import ActuonError, StructureError
 from ..kernel.chain import BOUNDS, SLOPES
 from ..sim import Articulation
 from ..sim.engine_drives import Ending, Tangent
-from .stability import shares_of
+from ..stability.limits import shares_of
 
 COMPUTED = "computed"
 """What the array is called to which actuators write the effort before limits."""
@@ -37,15 +40,15 @@ def check_slopes(where: str, stages: Sequence[Part]) -> None:
     why = slope_obstacle([built(part) for part in stages], requires_grad=False)
     if why:
         raise StructureError(
-            f"{where}: effort_mode '{TANGENT}' needs slopes of the effort, but {why}; use '{EXPLICIT}'"
+            f"{where}: effort_mode '{IMPLICIT}' needs slopes of the effort, but {why}; use '{EXPLICIT}'"
         )
 
 
 def mode_text(articulation: Articulation, columns: np.ndarray) -> str:
-    """How efforts reach the engine, with tangents of these DOFs; empty without any."""
+    """Describe how efforts reach the engine, with tangents of these DOFs; empty without any."""
     simulation = articulation.simulation
     changed = f" instead of {simulation.integrator_changed}" if simulation.integrator_changed else ""
-    return f"tangents of {len(columns)} DOFs, {simulation.integrator}{changed}" if columns.size else ""
+    return f"implicit efforts of {len(columns)} DOFs, {simulation.integrator}{changed}" if columns.size else ""
 
 
 def nothing() -> None:

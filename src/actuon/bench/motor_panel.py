@@ -32,7 +32,7 @@ class MotorPanel:
             "Change", (ALIKE, THIS, ALL), hint="Whose values a slider changes: alike are joints with the same values."
         )
         self._mode = gui.add_dropdown(
-            "Efforts", MODES, hint="explicit: held over a step; tangent: the engine takes their slopes into its step."
+            "Efforts", MODES, hint="explicit: held over a step; implicit: the engine takes their slopes into its step."
         )
         self._mode.on_update(lambda _: session.ask(session.set_mode, self._mode.value))
         self._stages = gui.add_folder("Stages")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..actuator.actuator import Actuator
-from ..actuator.config import ActuatorConfig
+from ..actuator.config import EXPLICIT, IMPLICIT, ActuatorConfig
 from ..attach.articulation_actuators import ArticulationActuators
 from ..attach.telemetry import Telemetry
 from ..components.component import Component
@@ -21,8 +21,8 @@ from ..errors import ActuonError, ParameterError, StructureError, listed, shown
 from ..sim import Articulation
 from .source import Source
 
-EXPLICIT, TANGENT, OF_FILE = "explicit", "tangent", "as the file says"
-MODES = (OF_FILE, EXPLICIT, TANGENT)
+OF_FILE = "as the file says"
+MODES = (OF_FILE, EXPLICIT, IMPLICIT)
 
 
 class BenchRobot:

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..actuator.config import ActuatorConfig
 from ..actuator.trials import Envelope, envelope, is_coupled, speed_range
-from ..attach.checking import stability_on
 from ..errors import ActuonError
+from ..stability.report import stability_on
 from .robot import BenchRobot
 from .source import Source
 from .worker import Tell, Worker

@@ -24,7 +24,7 @@ from .extras import need
 from .models import Model
 from .parameters import from_unit, to_unit
 from .plants.plant import Plant
-from .search_inputs import differences, search_inputs
+from .search_inputs import differences, inputs_of_file, search_inputs
 
 _FEWEST = 2
 """Dimensions that CMA-ES needs; a search of fewer has some that mean nothing."""
@@ -250,7 +250,7 @@ class _Told:
         except Exception as error:  # whatever zipfile, zlib and NumPy raise of a damaged file
             raise LogError(f"'{path}': is not a search to go on with: {error}") from error
         try:
-            of = json.loads(said)
+            of = inputs_of_file(path, json.loads(said))
         except json.JSONDecodeError as error:
             raise LogError(
                 f"'{path}': is of an earlier version, and does not say of which logs and plant; remove it, or give "

@@ -16,6 +16,7 @@ from ..actuator.config import Part, part_kind
 from ..components.component import Component
 from ..components.controllers.neural import NeuralControlConfig
 from ..declare.config import Config
+from ..robot_files.parsed import effort_mode_of_file
 from ..robot_files.paths import stage_names
 from .logs import Log
 from .models import Model
@@ -31,6 +32,7 @@ _LONG = 40
 """Characters from which on a value is not shown."""
 _ENDING = ("generations", "patience", "tolerance")
 """Options that say when a search ends, and nothing else."""
+_EFFORT_MODE = "effort_mode"
 
 
 @runtime_checkable
@@ -61,6 +63,17 @@ def search_inputs(
     found |= {name: getattr(options, name) for name in sorted(kept)}
     found |= {"joints together": together, "where it begins": digest(own for begin in begins for own in begin)}
     return {name: value if isinstance(value, str) else repr(value) for name, value in found.items()}
+
+
+def inputs_of_file(path: Path, said: Any) -> Any:
+    """Return the inputs in the file of a search, with names of earlier versions replaced by present ones."""
+    if not isinstance(said, dict):
+        return said
+    mode = f": {_EFFORT_MODE}"
+    return {
+        name: effort_mode_of_file(f"{path}: {name.removesuffix(mode)}", value) if name.endswith(mode) else value
+        for name, value in said.items()
+    }
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
@@ -103,7 +116,7 @@ def _of_model(model: Model) -> dict[str, Any]:
         "model": model.name,
         "stages": ", ".join(type(part).__name__ for part in chain.stages),
         "control_every": chain.control_every,
-        "effort_mode": chain.effort_mode,
+        _EFFORT_MODE: chain.effort_mode,
     }
     for p in model.parameters:
         found[f"range of {p.path}"] = f"{p.low!r} to {p.high!r}, {p.scale}"

@@ -18,7 +18,7 @@ from ..errors import RobotFileError, listed, located, shown
 from ..files import plain_yaml, read_yaml, replacing
 from ..motors.catalogue import motor_of
 from ..patterns import compile_pattern
-from .parsed import file_stages
+from .parsed import effort_mode_of_file, file_stages
 
 _VERSION = 1
 FIT = "fit"
@@ -164,10 +164,10 @@ def load_actuators(path: str | Path, allow_unsafe_torch_checkpoints: bool = Fals
     path = Path(path)
     document = read_yaml(path)
     with located(path, RobotFileError):
-        return _entries(document, path.parent, allow_unsafe_torch_checkpoints)
+        return _entries(document, path, allow_unsafe_torch_checkpoints)
 
 
-def _entries(document: object, folder: Path, allow_torch: bool) -> list[ActuatorEntry]:
+def _entries(document: object, path: Path, allow_torch: bool) -> list[ActuatorEntry]:
     top = _mapping("the file", document, ("version", "actuators", FIT))
     version = top.get("version", _VERSION)
     if type(version) is not int or version != _VERSION:
@@ -175,20 +175,22 @@ def _entries(document: object, folder: Path, allow_torch: bool) -> list[Actuator
     if "actuators" not in top:
         raise RobotFileError("has no 'actuators'")
     groups = _mapping("actuators", top["actuators"])
-    return [_entry(f"actuators.{name}", name, group, folder, allow_torch) for name, group in groups.items()]
+    return [_entry(f"actuators.{name}", name, group, path, allow_torch) for name, group in groups.items()]
 
 
-def _entry(where: str, name: str, group: object, folder: Path, allow_torch: bool) -> ActuatorEntry:
+def _entry(where: str, name: str, group: object, path: Path, allow_torch: bool) -> ActuatorEntry:
     written = _mapping(where, group, _KEYS)
     for key in ("joints", "stages" if "stages" in written else "controller"):
         if key not in written:
             raise RobotFileError(f"{where}: needs '{key}'")
     configs = [
-        _config(f"{where}.{place}", kind, values, folder, allow_torch)
+        _config(f"{where}.{place}", kind, values, path.parent, allow_torch)
         for place, kind, values in written_stages(where, written)
     ]
     with located(where, RobotFileError):
         given = {key: written[key] for key in ("control_every", "effort_mode") if key in written}
+        if "effort_mode" in given:
+            given["effort_mode"] = effort_mode_of_file(f"{path}: {where}", given["effort_mode"])
         actuator = ActuatorConfig(stages=configs, **given)
         file_stages(actuator)
         return ActuatorEntry(name, written["joints"], actuator, written.get("one_prim", False))

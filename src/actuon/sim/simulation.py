@@ -390,6 +390,10 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         with what the engine's own actuators add to inertia and friction.
         """
 
+    def solves_friction(self, robots: np.ndarray) -> bool:
+        """Return True if the engine solves dry and viscous friction of joints."""
+        return all(self.dof_property(name, robots) is not None for name in ("friction", "viscous_friction"))
+
     @abc.abstractmethod
     def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
         """Return what gives these DOFs their properties back as they are now, to the last bit."""

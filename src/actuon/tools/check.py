@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from actuon.attach.checking import CheckResult, check, robot_file
 from actuon.errors import ActuonError, RobotFileError
 from actuon.robot_files.usd.report import Report
 from actuon.robot_files.yaml import match_actuators
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 from actuon.sim.mujoco.warnings import without_prints_of_mujoco
 from actuon.sim.newton.adjoints import leave_out_adjoints
+from actuon.stability.report import CheckResult, check, robot_file
 
 from .own_drives import TOO_STIFF
 from .robot_report import YAML, actuators_of

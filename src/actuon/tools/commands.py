@@ -152,7 +152,7 @@ def check(
     use at the time step, and the largest gains. The exit code is 1 where something is wrong or unstable, and 2 where
     the file cannot be read.
     """
-    from actuon.attach.checking import check_dt
+    from actuon.stability.report import check_dt
 
     from .check import look_at_stability
     from .robot_report import inspect_file, problems_of

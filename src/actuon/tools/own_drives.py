@@ -193,7 +193,7 @@ class OwnDrives:
         return (
             f"{TOO_STIFF} at the model's time step of {self.dt:g} s: {worst}. The number, "
             f"(kd·dt + kp·dt²/2)/inertia, must be below {_MOST_STIFF:g}: lower the gains or the time step, give them "
-            "effort_mode: tangent, or leave these joints to the engine's own drives"
+            "effort_mode: implicit, or leave these joints to the engine's own drives"
         )
 
 

@@ -16,9 +16,7 @@ import numpy as np
 
 from actuon.actuator.config import ActuatorConfig
 from actuon.attach.articulation_actuators import ArticulationActuators, read_actuators, without_actuators
-from actuon.attach.checking import stability_on, summary_line, why_diverged
 from actuon.attach.recorder import Recorder
-from actuon.attach.stability import RobotStability
 from actuon.declare.config import Config
 from actuon.declare.registry import by_config
 from actuon.errors import ActuonError, RobotFileError, SimulationError
@@ -27,6 +25,8 @@ from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulat
 from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 from actuon.sim.mujoco.warnings import without_prints_of_mujoco
 from actuon.sim.newton.adjoints import leave_out_adjoints
+from actuon.stability.limits import RobotStability
+from actuon.stability.report import stability_on, summary_line, why_diverged
 
 from .choreography import SLIDE, SWING, Joint, Phase, choreography
 from .film import Film

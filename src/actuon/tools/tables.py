@@ -16,9 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from actuon.attach.checking import COLUMNS, UNITS, CheckResult, summary_line
 from actuon.declare.registry import by_config
 from actuon.motors.catalogue import CatalogueMotor
+from actuon.stability.report import COLUMNS, UNITS, CheckResult, summary_line
 
 from .choreography import Joint
 from .run import JointSummary, Run, summary

@@ -340,11 +340,11 @@ def test_an_interrupt_between_two_threads_leaves_all_as_before(rng, monkeypatch)
 @pytest.mark.parametrize(
     "config",
     [
-        ActuatorConfig(PD, [LIMIT], effort_mode="tangent"),
+        ActuatorConfig(PD, [LIMIT], effort_mode="implicit"),
         ActuatorConfig(PD, [BatteryClampingConfig(24.0), VoltageClampingConfig(0.1, 1.2)]),
         ActuatorConfig(PD, effects=[FrictionEffectConfig(0.2, load_external=0.1)]),
     ],
-    ids=["tangent", "battery", "friction of load"],
+    ids=["implicit", "battery", "friction of load"],
 )
 def test_chains_that_need_more_are_stepped_one_by_one(config, rng):
     pair = Pair(FEW, config)

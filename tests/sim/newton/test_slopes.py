@@ -15,7 +15,7 @@ from actuon import NewtonSimulation
 LINK = """<mujoco><option gravity="0 0 0"/><worldbody><body name="r"><joint name="a" axis="1 0 0" damping="0.01"/>
 <inertial pos="0 0 0" mass="0.5" diaginertia="0.0008 0.007 0.007"/></body></worldbody></mujoco>"""
 INERTIA = 0.0008
-PD = ActuatorConfig(actuon.PDControlConfig(100.0, 10.0), effort_mode="tangent")
+PD = ActuatorConfig(actuon.PDControlConfig(100.0, 10.0), effort_mode="implicit")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_light_link_tracks_where_an_explicit_drive_needs_a_tenth_of_a_millisec
             late = 0.3 * np.sin(2.0 * np.pi * (time - 0.1))  # kd / kp: the velocity is braked, not led
             errors.append(robots.get_dof_positions().numpy()[:, 0] - late)
         assert np.abs(errors[len(errors) // 2 :]).max() < 0.06
-        assert "tangents of 1 DOFs, implicitfast" in repr(actuators)
+        assert "implicit efforts of 1 DOFs, implicitfast" in repr(actuators)
     explicit = ActuatorConfig(PD.controller)
     with NewtonSimulation(link, num_envs, dt=dt) as simulation, attached(explicit) as actuators:
         actuators.articulation.set_dof_position_targets(0.3)
@@ -76,7 +76,7 @@ def test_efforts_shown_after_a_step_are_those_that_moved_the_joint(link, num_env
 
 def largest_effort(path, num_envs):
     """Of a link that runs into its stop, with an effort of next to nothing before it."""
-    limited = ActuatorConfig(PD.controller, [actuon.MaxEffortClampingConfig(0.4)], effort_mode="tangent")
+    limited = ActuatorConfig(PD.controller, [actuon.MaxEffortClampingConfig(0.4)], effort_mode="implicit")
     with NewtonSimulation(path, num_envs, dt=0.005) as simulation, attached(limited) as actuators:
         robots = actuators.articulation
         robots.set_dof_positions(0.19)
@@ -101,7 +101,7 @@ def test_limits_bind(tmp_path, num_envs, monkeypatch):
 @pytest.mark.parametrize("num_envs", [1, 3])
 def test_a_light_link_with_a_motor_at_its_limit_goes_where_it_is_told_and_stops(link, num_envs):
     link.write_text(LINK.replace(' damping="0.01"', ""))
-    motor = ActuatorConfig(PD.controller, [actuon.DCMotorClampingConfig(6.0, 8.0, 6.0)], effort_mode="tangent")
+    motor = ActuatorConfig(PD.controller, [actuon.DCMotorClampingConfig(6.0, 8.0, 6.0)], effort_mode="implicit")
     with NewtonSimulation(link, num_envs, dt=0.005) as simulation, attached(motor) as actuators:
         actuators.articulation.set_dof_position_targets(0.5)
         simulation.step(160)
@@ -111,7 +111,7 @@ def test_a_light_link_with_a_motor_at_its_limit_goes_where_it_is_told_and_stops(
 
 def test_a_robot_moves_as_it_would_beside_others(link):
     motor = ActuatorConfig(
-        actuon.PDControlConfig(20.0, 0.5), [actuon.DCMotorClampingConfig(6.0, 8.0, 6.0)], effort_mode="tangent"
+        actuon.PDControlConfig(20.0, 0.5), [actuon.DCMotorClampingConfig(6.0, 8.0, 6.0)], effort_mode="implicit"
     )
     numbers = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 3))
 

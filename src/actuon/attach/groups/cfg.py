@@ -59,7 +59,8 @@ class ActuatorBaseCfg:
     """Of lags and randomisation; each robot of a simulation draws numbers of its own from it. None: different each
     time."""
     effort_mode: str = EXPLICIT
-    """How efforts of an explicit model reach the engine: ``"explicit"``, ``"tangent"`` or ``"auto"``."""
+    """How efforts of the model reach the engine: ``"explicit"``, ``"implicit"`` or ``"auto"``. Not for
+    `ImplicitActuatorCfg`, the engine's own drive, which gets no efforts."""
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""

@@ -15,7 +15,7 @@ import numpy as np
 import warp as wp
 
 from ...actuator.actuator import Actuator
-from ...actuator.config import AUTO, EXPLICIT, TANGENT, checked_effort_mode
+from ...actuator.config import AUTO, EXPLICIT, IMPLICIT, checked_effort_mode
 from ...declare.parameters import Field
 from ...errors import ParameterError, SimulationError, StructureError, listed, located
 from ...sim import Articulation
@@ -25,7 +25,6 @@ from ..attachment import Attachment, signal_attr
 from ..auto_mode import install_with_auto
 from ..changed_parameters import Changed
 from ..effort_limits import Settler, drive_shower, effort_limiter
-from ..engine_friction import solves_friction
 from ..motor_supply import robot_numbers
 from ..remembering import PARAMETERS
 from ..tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
@@ -60,8 +59,8 @@ class ActuatorGroups(Attachment):
     Args:
         articulation: The robots.
         groups: Configs by name. Joints are matched by their regexes, and keep the order of the articulation.
-        effort_mode: How efforts of explicit groups reach the engine: ``"explicit"``, ``"tangent"`` or ``"auto"``.
-            Default: what each config says.
+        effort_mode: How the efforts of explicit groups, those that are not the engine's own drive, reach the engine:
+            ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: what each config says.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class ActuatorGroups(Attachment):
         self._modes = {name: self._mode_of(name, effort_mode) for name in self.groups}
         self._limits_changed: set[str] = set()
         given, auto = (
-            _joined([columns[name] for name, own in self._modes.items() if own == mode]) for mode in (TANGENT, AUTO)
+            _joined([columns[name] for name, own in self._modes.items() if own == mode]) for mode in (IMPLICIT, AUTO)
         )
         if auto.size:
             install_with_auto(self, self._install, given, auto)
@@ -102,8 +101,8 @@ class ActuatorGroups(Attachment):
         columns = self._columns
         for name, mode in self._modes.items():
             if mode != EXPLICIT:
-                self._modes[name] = TANGENT if np.isin(columns[name], tangent).any() else AUTO
-        self._tangent_columns = _joined([columns[name] for name, mode in self._modes.items() if mode == TANGENT])
+                self._modes[name] = IMPLICIT if np.isin(columns[name], tangent).any() else AUTO
+        self._tangent_columns = _joined([columns[name] for name, mode in self._modes.items() if mode == IMPLICIT])
         self._take_actuators([self._actuator_of(name) for name in self.groups])
         limits = {name: model.parameter("effort_limit_sim") for name, model in self.groups.items()}
         self._drive_bounds = {
@@ -154,13 +153,13 @@ class ActuatorGroups(Attachment):
         own = checked_effort_mode(model.cfg.effort_mode, f"group '{name}': effort_mode")
         if not model.is_implicit_model:
             mode = own if given is None else checked_effort_mode(given)
-            if mode == TANGENT:
+            if mode == IMPLICIT:
                 check_slopes(f"group '{name}'", model.stages)
             return mode
         if own != EXPLICIT:
             raise ParameterError(
                 f"group '{name}': effort_mode: got '{own}' for {type(model).__name__}, which is the engine's own "
-                "drive; leave it out"
+                "drive and gets no efforts; leave it out"
             )
         return own
 
@@ -178,9 +177,10 @@ class ActuatorGroups(Attachment):
                 control_output_attr=_LIMITED,
                 control_computed_output_attr=COMPUTED,
                 control_signal_attrs=signal_attr,
-                control_tangent_attrs=TANGENT_ATTRS if self._modes[name] == TANGENT else None,
+                control_tangent_attrs=TANGENT_ATTRS if self._modes[name] == IMPLICIT else None,
                 accumulate=False,
-                in_engine=solves_friction(robots),
+                robot_dofs=len(columns) if robots.simulation.steps_single_robots else None,
+                in_engine=robots.simulation.solves_friction(robots.robot_ids),
             )
         model.stages = actuator.stages
         return actuator
@@ -194,7 +194,7 @@ class ActuatorGroups(Attachment):
                 at = self.articulation.flat_indices("joint_qd")[:, columns]
                 given = self._computed, self._feedforward, largest, self._drive_bounds[name], columns, at
                 made.append(drive_shower(*given, self._effort, self._applied))
-            elif self._modes[name] != TANGENT:
+            elif self._modes[name] != IMPLICIT:
                 made.append(effort_limiter(self._limited, columns, self._bounds, *to))
         if self._tangent is not None:
             made += self._make_ending_settlers({_LIMITED: self._limited}, self._tangent.tangent, self._applied)
@@ -217,7 +217,7 @@ class ActuatorGroups(Attachment):
                 tangent[1:],
             )
             for name, model in self.groups.items()
-            if self._modes[name] == TANGENT
+            if self._modes[name] == IMPLICIT
         ]
 
     def _effort_bounds(self) -> tuple[np.ndarray, np.ndarray] | None:

@@ -81,8 +81,8 @@ def add_actuator(
         sensors: What the controller sees of the joint.
         stages: All stages in another order than the usual one, instead of the arguments by kind.
         control_every: The controller runs at every k-th step. Other readers of the schema run it at each.
-        effort_mode: How the effort reaches an engine: ``"explicit"``, ``"tangent"`` or ``"auto"``. For other readers of
-            the schema it is explicit.
+        effort_mode: How the effort reaches an engine: ``"explicit"``, ``"implicit"`` or ``"auto"``. For other readers
+            of the schema it is explicit.
         overwrite_existing: Replace a prim that is there already. Nothing of it stays.
         stage: A ``Usd.Stage``. Default: the current one, see `use_stage`. Its edit target is written to.
 

@@ -39,8 +39,8 @@ INTEGRATOR_CHANGED = "%s: %s ignores slopes of efforts; it is %s until close()"
 """What is logged where slopes need another integrator than the model's own."""
 
 NOT_CHOSEN = (
-    "%s: tangents of further joints use %.3g of the stability limit with %s, which was chosen for others; attach all "
-    "together, or let the model have the integrator discrete"
+    "%s: implicit efforts of further joints use %.3g of the stability limit with %s, which was chosen for others; "
+    "attach all together, or let the model have the integrator discrete"
 )
 """Warning that another integrator is needed while others count on the present one."""
 
@@ -115,7 +115,7 @@ class SlopeHolder(GrowingModel):
         why = self._why_ignored(actuators)
         if why:
             raise SimulationError(
-                f"{self._where} {why}, while actuators with effort_mode 'tangent' count on it; close() them first"
+                f"{self._where} {why}, while actuators with effort_mode 'implicit' count on it; close() them first"
             )
 
     @property
@@ -240,5 +240,5 @@ class SlopeHolder(GrowingModel):
     def _refuse_integrator(self, expected: int) -> None:
         raise SimulationError(
             f"{self._where}: the integrator was changed to {self.integrator}, while actuators with effort_mode "
-            f"'tangent' count on {self._integrator_name(expected)}; close() them first"
+            f"'implicit' count on {self._integrator_name(expected)}; close() them first"
         )

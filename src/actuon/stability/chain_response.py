@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the actuators of robots make of small motions: their stiffness and damping, and how late they are.
+"""Response of actuators to small motions: stiffness, damping and delay.
 
-Measured on the chains themselves, on arrays of their own, so that it holds for any stages: gears, networks, filters.
+Measured by stepping the chains on arrays of their own, so that it holds for any stages: gears, networks, filters.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from ..errors import SimulationError
 from ..sim import Articulation
 
 MEMORY = 64
-"""How many steps a chain's answer is followed; what is left of it by then, as of an integral, counts as constant."""
+"""Length of a measured response [steps]; what remains after it, as of an integral, counts as constant."""
 _CHANGE = (5e-3, 5e-2)
-"""Of positions [rad or m] and velocities [rad/s or m/s], where no limit is near."""
+"""Changes of positions [rad or m] and velocities [rad/s or m/s], where no limit is near."""
 OFFSETS = (0.0, 2e-2, -2e-2)
-"""How far targets are off [rad or m]: of a gap, only the sides are stiff."""
+"""Offsets of targets [rad or m]: backlash is stiff only beyond its gap."""
 _FAR = (1e1, 1e4)
-"""How far targets are off [rad or m] to find out what the most is."""
+"""Offsets of targets that find the largest effort [rad or m]."""
 _PUSH = 100.0
-"""Target velocity [rad/s or m/s] and feedforward [N·m or N] meanwhile, for each of these."""
+"""Target velocity [rad/s or m/s] and feedforward [N·m or N] per unit of these offsets."""
 _SMALL = 1e-3
-"""Share of the largest answer below which one is rounding."""
+"""Part of the largest response below which one is rounding."""
 _MOST_PHASES = 64
+"""Longest common period of controllers that is examined [steps]."""
 VISCOUS = "viscous_friction"
 """The signal of stages with the viscous friction of their joint."""
 
@@ -40,36 +41,36 @@ _States = list[ActuatorState | None]
 
 @dataclass(frozen=True)
 class ChainResponse:
-    """Of each DOF of a robot, at rest. Zero on DOFs without an actuator."""
+    """Response of each DOF of a robot, at rest. Zero on DOFs without an actuator."""
 
     stiffness: np.ndarray
-    """What a change of position in one step, at which the controller's clock stands at p, takes off the effort k steps
-    later, shape (P, K, D) [N·m/rad or N/m]."""
+    """Decrease of the effort k steps after a change of position in one step, at which the controller's clock is at p,
+    shape (P, K, D) [N·m/rad or N/m]."""
     damping: np.ndarray
-    """The same of velocity, shape (P, K, D) [N·m·s/rad or N·s/m]."""
+    """The same for velocity, shape (P, K, D) [N·m·s/rad or N·s/m]."""
     lowest: np.ndarray
-    """The least effort at rest [N·m or N], shape (D,); -inf where it is not limited."""
+    """Lowest effort at rest [N·m or N], shape (D,); -inf where it is not limited."""
     highest: np.ndarray
-    """The most, shape (D,)."""
+    """Highest effort at rest [N·m or N], shape (D,); inf where it is not limited."""
     offsets: tuple[float, ...] = (0.0,)
-    """How far targets were off where an actuator was stiffest [rad or m]."""
+    """Offsets of targets at which an actuator was stiffest [rad or m]."""
     viscous: np.ndarray | None = None
     """Viscous friction at rest that stages of the first robot offer to the engine [N·m·s/rad or N·s/m], shape (D,); NaN
     where there is none."""
 
     @property
     def kp(self) -> np.ndarray:
-        """What a lasting change of position takes off the effort [N·m/rad or N/m], shape (D,)."""
+        """Decrease of the effort for a lasting change of position [N·m/rad or N/m], shape (D,)."""
         return np.asarray(self.stiffness.sum(axis=1).mean(axis=0))
 
     @property
     def kd(self) -> np.ndarray:
-        """What a lasting velocity takes off the effort [N·m·s/rad or N·s/m], shape (D,)."""
+        """Decrease of the effort for a lasting velocity [N·m·s/rad or N·s/m], shape (D,)."""
         return np.asarray(self.damping.sum(axis=1).mean(axis=0))
 
     @property
     def instant(self) -> np.ndarray:
-        """Whether the effort of a DOF follows from the state of its own step alone, shape (D,)."""
+        """Whether the effort of a DOF depends on the state of the present step alone, shape (D,)."""
         if len(self.stiffness) > 1:
             return np.zeros(self.stiffness.shape[2], dtype=bool)
         return np.asarray(~(self.stiffness[0, 1:].any(axis=0) | self.damping[0, 1:].any(axis=0)))
@@ -86,39 +87,34 @@ def measure(
         articulation: The robots.
         actuators: Whose ``effort_indices`` count through robots and DOFs.
         dt: Time step [s].
-        offsets: How far targets are off [rad or m], one after the other. The stiffest answer counts, for each DOF.
+        offsets: Offsets of targets to measure at [rad or m]. The stiffest response counts, for each DOF.
 
     Raises:
         SimulationError: An actuator gives an effort that is not finite.
     """
-    bench = _Bench(articulation, actuators, dt)
-    lowest, highest = bench.limits()
+    probe = ChainProbe(articulation, actuators, dt)
+    lowest, highest = probe.limits()
     columns = np.arange(articulation.num_dofs)
-    best, most = np.zeros((2, bench.phases, bench.length, len(columns))), np.zeros(len(columns))
+    best, most = np.zeros((2, probe.phases, probe.length, len(columns))), np.zeros(len(columns))
     overshoot = np.array([dt * dt / 2.0, dt])[:, None, None]
     counted = []
     for offset in offsets:
-        answers = bench.answers(offset, lowest, highest)
-        weights = (np.abs(answers).sum(axis=(1, 2)) * overshoot).sum(axis=0)
+        responses = probe.responses(offset, lowest, highest)
+        weights = (np.abs(responses).sum(axis=(1, 2)) * overshoot).sum(axis=0)
         robots = weights.argmax(axis=0)
         is_more = weights[robots, columns] > (1.0 + _SMALL) * most
-        best = np.where(is_more, answers[:, :, :, robots, columns], best)
+        best = np.where(is_more, responses[:, :, :, robots, columns], best)
         most = np.maximum(most, weights[robots, columns])
         counted += [offset] if is_more.any() else []
     limits = lowest.max(axis=0), highest.min(axis=0)
-    length = _needed(best)
+    used = np.flatnonzero(best.any(axis=(0, 1, 3)))
+    length = int(used[-1]) + 1 if used.size else 1
     offsets = tuple(counted or offsets[:1])
-    return ChainResponse(best[0, :, :length], best[1, :, :length], *limits, offsets, bench.offered(VISCOUS)[0])
+    return ChainResponse(best[0, :, :length], best[1, :, :length], *limits, offsets, probe.offered(VISCOUS)[0])
 
 
-def _needed(answers: np.ndarray) -> int:
-    """How many steps of answers, of shape (2, P, K, D), are not zero."""
-    seen = answers.any(axis=(0, 1, 3))
-    return int(np.flatnonzero(seen)[-1]) + 1 if seen.any() else 1
-
-
-class _Bench:
-    """Actuators of robots, on arrays that belong to no simulation."""
+class ChainProbe:
+    """Actuators of robots, stepped on arrays that belong to no simulation."""
 
     def __init__(self, articulation: Articulation, actuators: Sequence[Actuator], dt: float):
         self._actuators = [actuator for actuator in actuators if actuator.num_actuators]
@@ -147,7 +143,7 @@ class _Bench:
             self._control |= {name: wp.zeros(width, dtype=wp.float32, device=device) for name in own}
 
     def offered(self, signal: str) -> np.ndarray:
-        """A signal of the stages in the last step, shape (N, D); NaN where no stage offers it."""
+        """Return a signal of the stages in the last step, shape (N, D); NaN where no stage offers it."""
         values = np.full(self._shape, np.nan)
         for actuator in self._actuators:
             if signal in actuator.control_signal_attrs:
@@ -156,7 +152,7 @@ class _Bench:
         return values
 
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest effort at rest, each of shape (N, D); ±inf where there is none."""
+        """Return the lowest and highest effort at rest, each of shape (N, D); ±inf where there is none."""
         bounds = []
         for sign in (-1.0, 1.0):
             near, far = (self._most(sign * distance) for distance in _FAR)
@@ -168,7 +164,7 @@ class _Bench:
     def _most(self, offset: float) -> np.ndarray:
         attrs = [(each.control_target_vel_attr, each.control_feedforward_attr) for each in self._actuators]
         pushed = [self._control[str(name)] for both in attrs for name in both if name is not None]
-        for array in pushed:  # what follows no positions has limits too
+        for array in pushed:  # chains that do not depend on positions have limits too
             array.fill_(_PUSH * offset)
         try:
             efforts = self._run(self._states(), offset, self._settling())
@@ -178,35 +174,35 @@ class _Bench:
         return np.asarray(efforts.max(axis=0) if offset > 0.0 else efforts.min(axis=0))
 
     def _settling(self) -> int:
-        """Steps until delays and filters have settled, a multiple of the controllers' period."""
+        """Return the steps until delays and filters have settled, a multiple of the controllers' period."""
         return self.phases * math.ceil(self.length / self.phases) if self._is_stateful else 1
 
     def _states(self) -> _States:
         return [actuator.state() for actuator in self._actuators]
 
-    def answers(self, offset: float, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
-        """Stiffness and damping around targets that are ``offset`` off, shape (2, P, K, N, D)."""
+    def responses(self, offset: float, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
+        """Return stiffness and damping around targets with this offset, shape (2, P, K, N, D)."""
         settled = self._states()
         self._run(settled, offset, self._settling())
         found = np.zeros((2, self.phases, self.length, *self._shape), np.float32)
         for kind in range(2):
             change = np.full(self._shape, _CHANGE[kind])
             for _ in range(8):
-                answer, most, least = self._answer(settled, offset, kind, change)
+                response, most, least = self._response(settled, offset, kind, change)
                 at_limit = (most > 0.6 * highest) | (least < 0.6 * lowest)
                 if offset != 0.0 or not at_limit.any():
                     break
                 change = np.where(at_limit, 0.2 * change, change)
-            found[kind] = answer
+            found[kind] = response
         peak = np.abs(found).max(axis=(1, 2), keepdims=True)
         found -= found[:, :, -1:] if self._is_stateful else 0.0
         return np.where(np.abs(found) > _SMALL * peak, found, 0.0)
 
-    def _answer(
+    def _response(
         self, settled: _States, offset: float, kind: int, change: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The answer to ``change`` in each phase, shape (P, K, N, D), and the most and least effort on the way."""
-        answer = np.empty((self.phases, self.length, *self._shape), np.float32)
+        """Return the response to ``change`` in each phase, shape (P, K, N, D), and the highest and lowest effort."""
+        response = np.empty((self.phases, self.length, *self._shape), np.float32)
         most, least = np.full(self._shape, -np.inf), np.full(self._shape, np.inf)
         for phase in range(self.phases):
             before = copy.deepcopy(settled)
@@ -216,20 +212,20 @@ class _Bench:
             for sign in (1.0, -1.0):
                 states = copy.deepcopy(before)
                 sides.append(self._run(states, offset, self.length, kind, sign * change))
-            answer[phase] = -(sides[0] - sides[1]) / self._apart(kind, change)
+            response[phase] = -(sides[0] - sides[1]) / self._difference(kind, change)
             most = np.maximum(most, np.max(sides, axis=(0, 1)))
             least = np.minimum(least, np.min(sides, axis=(0, 1)))
-        return answer, most, least
+        return response, most, least
 
-    def _apart(self, kind: int, change: np.ndarray) -> np.ndarray:
-        """How far the two sides of a change are apart in numbers of 32 bits, shape (N, D)."""
+    def _difference(self, kind: int, change: np.ndarray) -> np.ndarray:
+        """Return the difference between the two sides of a change as rounded to float32, shape (N, D)."""
         at = np.zeros(self._shape, np.float32) if kind else self._start[self._places["joint_q"]]
         return (at + np.float32(change)).astype(np.float64) - (at - np.float32(change))
 
     def _run(
         self, states: _States, offset: float, steps: int, kind: int = 0, change: np.ndarray | float = 0.0
     ) -> np.ndarray:
-        """Efforts [N·m or N] over steps, of which the first is with a changed position or velocity; (steps, N, D)."""
+        """Return efforts [N·m or N] over steps, the first with a changed position or velocity, shape (steps, N, D)."""
         q, qd = self._start.copy(), np.zeros(self._state["joint_qd"].shape, np.float32)
         target = self._control["joint_target_q"].numpy().copy()
         target[self._places["joint_target_q"]] = q[self._places["joint_q"]] + offset

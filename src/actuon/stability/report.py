@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check`: whether a robot's actuators are stable at a time step, and what to do where they are not."""
+"""`check`: whether a robot's actuators are stable at a time step, and what makes them stable."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ import numpy as np
 
 from ..actuator.actuator import Actuator
 from ..actuator.config import ActuatorConfig
+from ..attach.articulation_actuators import ArticulationActuators, read_actuators, without_actuators
+from ..attach.attachment import Attachment
 from ..errors import ParameterError, RobotFileError, listed, shown
 from ..files import check_readable
 from ..kernel.chain import SLOPES
@@ -26,18 +28,15 @@ from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from ..sim.mujoco.load import FORMATS as MUJOCO_FORMATS
 from ..sim.mujoco.slopes import INTEGRATOR_CHANGED
 from ..typing import PathLike
-from .articulation_actuators import ArticulationActuators, read_actuators, without_actuators
-from .attachment import Attachment
-from .stability import POSES, JointStability, RobotStability, stability_of
-from .swing_modes import LONGEST_MARGIN
+from .limits import LONGEST_MARGIN, POSES, JointStability, RobotStability, stability_of
 
 USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 YAML_FORMATS = (".yaml", ".yml")
 _ROBOT_FORMATS = (*MUJOCO_FORMATS, *USD_FORMATS)
 SHORTEST_DT, LONGEST_DT = 1e-7, 1.0
-"""Of time steps that are looked at [s]."""
+"""Range of time steps that are accepted [s]."""
 _SHOWN = 4
-"""How many joints a sentence names."""
+"""Most joints that a sentence names."""
 
 COLUMNS = (
     "",
@@ -53,26 +52,26 @@ COLUMNS = (
     "delay margin",
     "armature",
 )
-"""Titles of `CheckResult.cells`."""
+"""Column titles of `CheckResult.cells`."""
 UNITS = (
     "inertia and armature in kg·m², kp in N·m/rad, kd in N·m·s/rad; of joints that slide kg, N/m and N·s/m; share: of "
     "the stability limit, in the worst pose; armature → what would do"
 )
-"""Of the columns."""
+"""Units of the columns."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How near the actuators of robots are to diverging, and what else to know about them."""
+    """Stability of the actuators of robots, with warnings."""
 
     robots: list[RobotStability]
-    """Robots of one kind once."""
+    """One entry for each kind of robot."""
     warnings: list[str]
-    """What is not unstable, and to be known: targets out of range, limits that always clip."""
+    """Findings other than instability: targets out of range, limits that always clip."""
 
     @property
     def rows(self) -> list[JointStability]:
-        """The joints that have an actuator which gives the engine efforts, of all robots."""
+        """Joints of all robots whose actuator gives the engine efforts."""
         return [joint for robot in self.robots for joint in robot.joints]
 
     @property
@@ -82,15 +81,15 @@ class CheckResult:
 
     @property
     def problems(self) -> list[str]:
-        """What is unstable, and what to do, a sentence for each robot."""
+        """Advice for each unstable robot."""
         return [advice(robot) for robot in self.robots if not robot.is_stable]
 
     def cells(self) -> list[tuple[str, ...]]:
-        """A row of text for each joint, as `COLUMNS`."""
+        """Return a row of text for each joint, as `COLUMNS`."""
         return [_cells(joint, robot.dt) for robot in self.robots for joint in robot.joints]
 
     def table(self) -> str:
-        """What was found, for people."""
+        """Return the result as text."""
         rows = [COLUMNS, *self.cells()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
         lines = []
@@ -105,7 +104,7 @@ class CheckResult:
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """What was found, for programs. Infinity is the text "inf"; what does not apply is null."""
+        """Return the result as JSON. Infinity is the text "inf"; what does not apply is null."""
         robots = [dataclasses.asdict(robot) for robot in self.robots]
         found = {"stable": self.stable, "problems": self.problems, "warnings": self.warnings, "robots": robots}
         return json.dumps(_plain(found), indent=2)
@@ -119,19 +118,19 @@ def check(
     poses: int = POSES,
     allow_unsafe_torch_checkpoints: bool = False,
 ) -> CheckResult:
-    """Compute how near explicit actuators are to diverging, from the engine's own step and the chains themselves.
+    """Compute how near actuators are to diverging, from the engine's own step and the chains themselves.
 
     Args:
         robot: A robot's file with actuators in or beside it: ``.xml``, ``.urdf`` and ``.mjb`` are read by MuJoCo, USD
             by Newton; or its ``actuon.yaml``, beside it. Or `ArticulationActuators` or `ActuatorGroups` on robots.
         dt: Time step [s]. Default: that of the file, or of the simulation.
-        actuators: Pairs of an actuator and the name of the DOF that it drives, in the place of those of the file.
+        actuators: Pairs of an actuator and the name of the DOF that it drives, in place of those of the file.
         poses: Number of poses to examine within the range of the joints, besides the present one.
         allow_unsafe_torch_checkpoints: As for `ArticulationActuators`.
 
     Raises:
         RobotFileError: The file cannot be read, or has no actuators.
-        ParameterError: ``dt`` or ``poses`` cannot be.
+        ParameterError: ``dt`` or ``poses`` is out of range.
         SimulationError: A chain gives an effort that is not finite, as with a gain of NaN.
     """
     check_dt("dt", dt)
@@ -159,10 +158,10 @@ def check(
 
 
 def check_dt(where: str, dt: Any) -> None:
-    """Refuse a time step that cannot be.
+    """Check a time step.
 
     Raises:
-        ParameterError: It is not a number within `SHORTEST_DT` and `LONGEST_DT`; says ``where``.
+        ParameterError: It is not a number from `SHORTEST_DT` to `LONGEST_DT`. The message begins with ``where``.
     """
     is_number = isinstance(dt, (int, float, np.number)) and not isinstance(dt, bool)
     if dt is not None and not (is_number and SHORTEST_DT <= dt <= LONGEST_DT):
@@ -172,7 +171,7 @@ def check_dt(where: str, dt: Any) -> None:
 def _attached(
     robot: Articulation, pairs: list[tuple[ActuatorConfig, str]] | None, allow_torch: bool
 ) -> ArticulationActuators | None:
-    """Actuators on a robot; None where there are none for it."""
+    """Attach the actuators of a robot; return None if it has none."""
     if pairs is not None:
         own = [(config, name) for config, name in pairs if name in robot.dof_names]
         return ArticulationActuators.from_actuators(robot.paths, own, simulation=robot.simulation) if own else None
@@ -182,7 +181,7 @@ def _attached(
 
 
 def given_actuators(attachment: Attachment) -> list[Actuator]:
-    """Those whose efforts the engine gets, as numbers or tangents; not groups that are the engine's own drives."""
+    """Return the actuators whose efforts the engine gets, without groups that are the engine's own drives."""
     models = getattr(attachment, "groups", None)
     if models is None:
         return attachment.actuators
@@ -191,7 +190,7 @@ def given_actuators(attachment: Attachment) -> list[Actuator]:
 
 
 def robot_file(path: Path) -> Path:
-    """The file of the robot itself: the one given, or the one beside its YAML.
+    """Return the file of the robot itself: the one given, or the one beside its YAML.
 
     Raises:
         RobotFileError: There is no such file.
@@ -226,21 +225,25 @@ def _opened(path: Path, dt: float | None) -> Iterator[Simulation]:
 
 
 def _matters_here(record: logging.LogRecord) -> bool:
-    """Whether what the engine's layer logs matters where nothing is stepped, and the robot is closed at once."""
+    """Filter out messages that do not matter where nothing is stepped."""
     return record.msg != INTEGRATOR_CHANGED
 
 
 def _kinds_of(simulation: Simulation) -> list[Articulation]:
-    """The robots of the first environment, one articulation for each."""
+    """Return one articulation for each robot of the first environment."""
     return [Articulation(robot.path, simulation) for robot in simulation.robots if robot.env == 0]
 
 
 def stability_on(attachment: Attachment, dt: float | None = None, poses: int = POSES) -> RobotStability:
-    """How near actuators on robots are to diverging, explicit efforts and tangents apart."""
+    """Compute how near actuators on robots are to diverging."""
     robots, actuators = attachment.articulation, given_actuators(attachment)
-    slopes = [actuator.effort_indices.numpy() for actuator in actuators if SLOPES[1] in actuator.control_signal_attrs]
-    tangent = np.unique(np.concatenate([np.zeros(0, np.int64), *slopes]) % robots.num_dofs)
-    return stability_of(robots, actuators, dt, poses, tangent.tolist())
+    implicit = {
+        int(index) % robots.num_dofs
+        for actuator in actuators
+        if SLOPES[1] in actuator.control_signal_attrs
+        for index in actuator.effort_indices.numpy()
+    }
+    return stability_of(robots, actuators, dt, poses, implicit)
 
 
 def _result(attached: Sequence[Attachment], dt: float | None, poses: int) -> CheckResult:
@@ -253,7 +256,7 @@ def _result(attached: Sequence[Attachment], dt: float | None, poses: int) -> Che
 
 
 def summary_line(robot: RobotStability) -> str:
-    """How near a robot is to diverging, in one line."""
+    """Return the stability of a robot in one line."""
     worst = max(robot.joints, key=lambda joint: joint.share)
     sign = "✓" if robot.is_stable else "✗"
     largest = "any dt" if math.isinf(robot.largest_dt) else f"dt up to {_milliseconds(robot.largest_dt)}"
@@ -264,7 +267,7 @@ def summary_line(robot: RobotStability) -> str:
 
 
 def advice(robot: RobotStability) -> str:
-    """What to do about a robot that is unstable, in words."""
+    """Return what makes an unstable robot stable, as a sentence."""
     unstable = sorted((joint for joint in robot.joints if joint.share >= 1.0), key=lambda joint: -joint.share)
     where = ""
     if robot.share_at_start < 1.0:
@@ -278,7 +281,7 @@ def advice(robot: RobotStability) -> str:
 
 
 def why_diverged(robot: RobotStability, joint: str | None) -> str:
-    """What the gains have to do with it that a joint diverged, and what to do, in words."""
+    """Return whether the gains explain that a joint diverged, and what to do, as a sentence."""
     found = next((each for each in robot.joints if each.name == joint), None)
     own = robot.share if found is None else found.share
     whose = "its gains use" if found is None else f"the gains of {joint} use"
@@ -295,8 +298,8 @@ def _remedies(robot: RobotStability, unstable: list[JointStability]) -> str:
     lowered = _some([f"{joint.name} {_gains(joint)}" for joint in unstable])
     unit = "kg" if unstable and all(joint.slides for joint in unstable) else "kg·m²"
     inertias = _some([f"{joint.name} {_number(joint.armature_needed)}" for joint in unstable])
-    taken_in = "effort_mode: tangent, in which the engine takes the slopes of the actuators into its step"
-    if unstable and all(joint.is_tangent for joint in unstable):
+    taken_in = "effort_mode: implicit, in which the engine takes the slopes of the actuators into its step"
+    if unstable and all(joint.is_implicit for joint in unstable):
         taken_in = "an integrator that takes in slopes by position too, as MuJoCo's discrete does"
     return (
         f"One of these makes it stable: dt below {_milliseconds(robot.largest_dt)}; lower gains, up to {lowered}; an "
@@ -368,7 +371,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can hold it."""
+    """Return a value that JSON can hold."""
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):

@@ -1,0 +1,524 @@
+# SPDX-License-Identifier: Apache-2.0
+r"""How near the actuators of a robot are to the gains at which they diverge.
+
+An explicit effort is computed from the state before a step and held through it. For one joint of inertia :math:`I`,
+under semi-implicit Euler with a step :math:`h`, a motion grows by the roots :math:`z` of
+
+.. math:: z^2 - (2 - k_d h/I - k_p h^2/I) z + (1 - k_d h/I) = 0
+
+of which the first to leave the unit circle does so at :math:`z = -1`, where :math:`k_d h/I + k_p h^2/(2I) = 2`. For a
+robot whose engine's step is :math:`x' = A x + B \tau`, with all gains in :math:`K`, that is where the largest
+eigenvalue of the loop :math:`L = K (1 + A)^{-1} B` is 1. This eigenvalue is the *share* of the limit that the gains
+use: divided by it, they are at the limit. Chains with delay, and integrators whose first unstable root is elsewhere,
+are stepped on the linear map until the motion grows or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..actuator.actuator import Actuator
+from ..errors import StateError
+from ..sim import Articulation
+from ..sim.step_map import StepMap, StepMaps, euler_map
+from .chain_response import ChainResponse, measure
+
+POSES = 48
+"""Number of poses to examine besides the present one."""
+LONGEST_MARGIN = 64
+"""Longest additional delay that is examined [steps]."""
+_TURN = np.pi
+"""Range of a joint without stops, to each side of its present position [rad]."""
+_DISCRETE = "discrete"
+"""The integrator that takes in slopes by position, too."""
+_ROUNDS = 60
+"""Most iterations that lower gains or raise inertias until a robot is stable."""
+_CLOSE = 1.0 + 1e-6
+"""Share at which these iterations end."""
+_STEPS = 1000
+"""Length of a motion on the linear map [steps], besides eight times the memory of the chains."""
+_GROWN = 1.5
+"""Ratio of the energy in the last quarter of a motion to that in the third, above which the motion grows."""
+_HUGE = 1e60
+"""Position or velocity at which a motion has diverged."""
+_LOWEST, _HIGHEST = 2.0**-8, 2.0
+"""Range in which a limit is searched, relative to a first guess."""
+
+
+@dataclass(frozen=True)
+class JointStability:
+    """A joint with an actuator that gives the engine efforts, in N·m, or in N for a joint that slides."""
+
+    name: str
+    slides: bool
+    is_implicit: bool
+    """Whether the engine takes the slopes of its effort into the step; chains with delay have none."""
+    inertia: float
+    """Effective inertia while the other joints move freely, with armature; minimum over the poses [kg·m² or kg]."""
+    kp: float
+    """Decrease of the effort for a lasting change of position, through the whole chain [N·m/rad or N/m]."""
+    kd: float
+    """Decrease of the effort for a lasting velocity [N·m·s/rad or N·s/m]."""
+    stiffness_number: float
+    """kp·dt²/I, which must be below 4 where kd is 0."""
+    damping_number: float
+    """kd·dt/I, which must be below 2 where kp is 0."""
+    share: float
+    """Share of the stability limit, in the worst pose, with all joints moving: below 1 is stable."""
+    share_alone: float
+    """The same with all other joints free of actuators."""
+    largest_kp: float
+    """Up to where kp and kd may be raised together, the other joints as they are; in an unstable robot, to where they
+    must be lowered, together with those of the others."""
+    largest_kd: float
+    """As largest_kp."""
+    delay_margin: float | None
+    """Additional delay of the feedback that keeps the joint stable [s], in whole steps. None if it is unstable."""
+    armature: float
+    """Present armature [kg·m² or kg]."""
+    armature_needed: float
+    """Armature that makes the robot stable if all joints have theirs [kg·m² or kg]; the present one if it is stable."""
+    lowest_effort: float
+    """Lowest effort of the chain at rest."""
+    highest_effort: float
+    """Highest effort of the chain at rest."""
+    hold_effort: float | None
+    """Effort that holds the joint in the start pose. None for a free base."""
+    largest_hold_effort: float | None
+    """Largest magnitude of it over all poses. None for a free base."""
+
+
+@dataclass(frozen=True)
+class RobotStability:
+    """A robot with actuators that give the engine efforts."""
+
+    path: str
+    dt: float
+    """Time step [s]."""
+    share: float
+    """Share of the stability limit in the worst pose."""
+    share_at_start: float
+    """The same in the present pose."""
+    largest_dt: float
+    """The time step at which the share is 1, in the worst pose [s]."""
+    worst_pose: np.ndarray
+    """Positions of all DOFs [rad or m], shape (D,)."""
+    joints: list[JointStability]
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether it diverges in none of the poses examined."""
+        return self.share < 1.0
+
+
+def stability_of(
+    articulation: Articulation,
+    actuators: Sequence[Actuator],
+    dt: float | None = None,
+    poses: int = POSES,
+    implicit: Collection[int] = (),
+) -> RobotStability:
+    """Compute how near the actuators are to diverging, in the first robot, free of contacts.
+
+    Args:
+        articulation: The robots, with the actuators attached: the inertia of their motors counts, and the drives that
+            they silence do not.
+        actuators: Those that give the engine efforts, whose ``effort_indices`` count through robots and DOFs.
+        dt: Time step [s]. Default: that of the simulation.
+        poses: Number of poses to examine within the range of the joints, besides the present one.
+        implicit: Columns of DOFs whose slopes the engine takes into its step. Default: all efforts are explicit.
+    """
+    analysis = StabilityAnalysis(articulation, actuators, implicit)
+    return analysis.result(articulation.simulation.dt if dt is None else dt, poses)
+
+
+def shares_of(
+    articulation: Articulation, actuators: Sequence[Actuator], implicit: Collection[int] = ()
+) -> dict[int, float]:
+    """Return the share of the stability limit of each driven DOF, by column: the quick part of `stability_of`.
+
+    Args:
+        articulation: As for `stability_of`.
+        actuators: Those that give the engine efforts.
+        implicit: Columns of DOFs whose slopes the engine takes into its step.
+    """
+    analysis = StabilityAnalysis(articulation, actuators, implicit)
+    shares = analysis.evaluate(articulation.simulation.dt, POSES).shares
+    return dict(zip(analysis.columns.tolist(), shares.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Modes:
+    """Modes of a loop at z = -1."""
+
+    loop: np.ndarray
+    """K (1 + A)⁻¹ B, shape (d, d)."""
+    share: float
+    """Its largest eigenvalue."""
+    shares: np.ndarray
+    """Share of each joint, by its part in this mode or another one, shape (d,)."""
+
+
+class ImplicitSlopes(NamedTuple):
+    """Which slopes of the driven DOFs the engine takes into its step, each of shape (d,)."""
+
+    damping: np.ndarray
+    stiffness: np.ndarray
+
+    def inertias(self, kp: np.ndarray, kd: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the inertia that these slopes add at z = -1, and the inertia at which the other slopes alone are at
+        the limit [kg·m² or kg], each of shape (d,)."""
+        stiff, damped = np.abs(kp) * dt * dt / 4.0, np.abs(kd) * dt / 2.0
+        added = self.damping * damped + self.stiffness * stiff
+        return added, stiff + damped - added
+
+
+@dataclass(frozen=True)
+class PoseResults:
+    """A robot in its poses, the first of which is the present one."""
+
+    response: ChainResponse
+    poses: list[np.ndarray]
+    maps: list[StepMap]
+    modes: list[Modes]
+    worst: int
+    """The pose with the largest share."""
+    delay_factor: float
+    """Factor on shares due to delay in chains, and to integrators whose first unstable root is not at z = -1."""
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Share of each driven joint in its worst pose, shape (d,)."""
+        return np.asarray(self.delay_factor * np.max([mode.shares for mode in self.modes], axis=0))
+
+
+class StabilityAnalysis:
+    """Analysis of a robot and its actuators, at any time step.
+
+    Args:
+        articulation: As for `stability_of`.
+        actuators: Those that give the engine efforts.
+        implicit: Columns of DOFs whose slopes the engine takes into its step.
+    """
+
+    def __init__(self, articulation: Articulation, actuators: Sequence[Actuator], implicit: Collection[int]):
+        self._robots, self._actuators = articulation, actuators
+        self._start = articulation.get_dof_positions().numpy()[0].astype(np.float64)
+        driven = [actuator.effort_indices.numpy() % articulation.num_dofs for actuator in actuators]
+        self.columns = np.unique(np.concatenate([np.zeros(0, np.int64), *driven])).astype(np.int64)
+        """DOFs that are driven, shape (d,)."""
+        self._implicit = np.isin(self.columns, list(implicit))
+
+    def _maps(self, dt: float, response: ChainResponse) -> StepMaps:
+        """Return the engine's step maps, with the viscous friction that stages hand over at each step."""
+        robots, simulation = self._robots.robot_ids, self._robots.simulation
+        viscous = response.viscous if simulation.solves_friction(robots) else None
+        return simulation.step_maps(int(robots[0]), dt, viscous)
+
+    def _slopes(self, response: ChainResponse) -> ImplicitSlopes:
+        """Return which slopes the engine takes in. Chains with delay have none."""
+        damping = self._implicit & response.instant[self.columns]
+        return ImplicitSlopes(damping, damping & (self._robots.simulation.integrator == _DISCRETE))
+
+    def _loop(self, step: StepMap, response: ChainResponse, dt: float) -> np.ndarray:
+        return loop_of(step, response, self.columns, self._slopes(response), dt)
+
+    def _delay_factor(self, step: StepMap, response: ChainResponse, dt: float) -> float:
+        """Return the factor of explicit efforts."""
+        explicit = ~self._slopes(response).damping
+        closed = modes_of(self._loop(step, response, dt)[np.ix_(explicit, explicit)]).share
+        return delay_factor(step, response, self.columns[explicit], closed, dt)
+
+    def evaluate(self, dt: float, poses: int) -> PoseResults:
+        """Measure the chains, and the engine's step in all poses."""
+        response = measure(self._robots, self._actuators, dt)
+        maps = self._maps(dt, response)
+        positions = [self._start, *self._poses(maps.free, poses)]
+        steps = [maps.at(position) for position in positions]
+        modes = [modes_of(self._loop(step, response, dt)) for step in steps]
+        worst = int(np.argmax([mode.share for mode in modes]))
+        return PoseResults(response, positions, steps, modes, worst, self._delay_factor(steps[worst], response, dt))
+
+    def result(self, dt: float, poses: int) -> RobotStability:
+        """Return everything that `check` reports of a robot."""
+        found = self.evaluate(dt, poses)
+        share, pose = float(found.shares.max(initial=0.0)), found.poses[found.worst]
+        return RobotStability(
+            path=self._robots.paths[0],
+            dt=dt,
+            share=share,
+            share_at_start=float(found.delay_factor * found.modes[0].share),
+            largest_dt=self._largest_dt(dt, share, pose, found.response),
+            worst_pose=pose,
+            joints=self._joints(found, dt),
+        )
+
+    def _poses(self, free: np.ndarray, count: int) -> np.ndarray:
+        """Return positions within the range of the joints, the same at every call, shape (count, D)."""
+        lower, upper = (side.numpy()[0].astype(np.float64) for side in self._robots.get_dof_limits())
+        silent = self._robots.simulation.silent_drives(self._robots.robot_ids[:1])[0]
+        reach = np.where(self._robots.robots[0].slides, 0.0, _TURN)
+        lower, upper = (
+            np.where(np.isfinite(side), side, self._start + sign * reach) for sign, side in ((-1, lower), (1, upper))
+        )
+        drawn = lower + (upper - lower) * np.random.default_rng(0).random((count, len(lower)))
+        return np.where(free & silent & (lower <= upper), drawn, self._start)
+
+    def _largest_dt(self, dt: float, share: float, pose: np.ndarray, response: ChainResponse) -> float:
+        """Bisect around where a share that grows between linearly and quadratically would be 1."""
+        if not 0.0 < share < np.inf:
+            return np.inf if share == 0.0 else 0.0
+        low, high = 0.5 * min(dt / share, dt / share**0.5), 2.0 * max(dt / share, dt / share**0.5)
+        while high > 1.02 * low:
+            middle = (low * high) ** 0.5
+            there = self._response_at(middle, response)
+            step = self._maps(middle, there).at(pose)
+            closed = modes_of(self._loop(step, there, middle)).share
+            if self._delay_factor(step, there, middle) * closed < 1.0:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _response_at(self, dt: float, response: ChainResponse) -> ChainResponse:
+        """Measure the chains at another time step; return ``response`` if they accept no other."""
+        if any(getattr(stage, "sample_dt", None) for actuator in self._actuators for stage in actuator.stages):
+            return response
+        try:
+            return measure(self._robots, self._actuators, dt, response.offsets)
+        except StateError:
+            return response
+
+    def _joints(self, found: PoseResults, dt: float) -> list[JointStability]:
+        robots, columns, response, shares = self._robots, self.columns, found.response, found.shares
+        loops = [found.delay_factor * mode.loop for mode in found.modes]
+        inertia = np.min([step.inertia for step in found.maps], axis=0)[columns]
+        kp, kd = response.kp[columns], response.kd[columns]
+        held = robots.simulation.dof_property("armature", robots.robot_ids[:1])
+        armature = np.zeros(len(columns)) if held is None else held[0, columns].astype(np.float64)
+        slopes = self._slopes(response)
+        factors = largest_factors(loops)
+        needed = armature + armature_to_add(loops, slopes.inertias(kp, kd, dt)[1])
+        margins = delay_margins(response, columns, shares, slopes, inertia, dt)
+        bounds = robots.simulation.joint_effort_range(robots.robot_ids[:1])
+        lowest, highest = response.lowest[columns], response.highest[columns]
+        if bounds is not None:
+            lowest, highest = (np.clip(values, *(side[0, columns] for side in bounds)) for values in (lowest, highest))
+        holds = [step.hold[columns] for step in found.maps if step.hold is not None]
+        largest = np.max(np.abs(holds), axis=0) if holds else None
+        return [
+            JointStability(
+                name=robots.dof_names[column],
+                slides=bool(robots.robots[0].slides[column]),
+                is_implicit=bool(slopes.damping[i]),
+                inertia=float(inertia[i]),
+                kp=float(kp[i]),
+                kd=float(kd[i]),
+                stiffness_number=float(kp[i] * dt**2 / inertia[i]),
+                damping_number=float(kd[i] * dt / inertia[i]),
+                share=float(shares[i]),
+                share_alone=float(max(loop[i, i] for loop in loops)),
+                largest_kp=float(kp[i] * factors[i]) if kp[i] else 0.0,
+                largest_kd=float(kd[i] * factors[i]) if kd[i] else 0.0,
+                delay_margin=margins[i],
+                armature=float(armature[i]),
+                armature_needed=float(needed[i]),
+                lowest_effort=float(lowest[i]),
+                highest_effort=float(highest[i]),
+                hold_effort=float(holds[0][i]) if holds else None,
+                largest_hold_effort=float(largest[i]) if largest is not None else None,
+            )
+            for i, column in enumerate(columns)
+        ]
+
+
+def loop_of(
+    step: StepMap, response: ChainResponse, columns: np.ndarray, slopes: ImplicitSlopes, dt: float
+) -> np.ndarray:
+    """Return K (1 + A)⁻¹ B of the driven joints ``columns``, without the delay of chains, shape (d, d)."""
+    n, at = len(step.transition) // 2, step.dofs[columns]
+    kp, kd = response.kp[columns], response.kd[columns]
+    swing = np.linalg.solve(np.eye(2 * n) + step.transition, step.input[:, columns])
+    if not slopes.damping.any():
+        return np.asarray(kp[:, None] * swing[at] + kd[:, None] * swing[n + at])
+    added, explicit = slopes.inertias(kp, kd, dt)
+    return np.asarray(explicit[:, None] * np.linalg.inv(np.linalg.inv(swing[n + at] * 2.0 / dt) + np.diag(added)))
+
+
+def modes_of(loop: np.ndarray) -> Modes:
+    """Return the eigenvalues of a loop, and the joints that take part in them.
+
+    A joint's part is the product of its entries in the left and the right eigenvector. The joint with the largest part
+    has the share of the mode, the others less in proportion to their parts.
+    """
+    if not loop.size:
+        return Modes(loop, 0.0, np.zeros(0))
+    values, vectors = np.linalg.eig(loop)
+    parts = np.abs(vectors * np.linalg.pinv(vectors).T)
+    parts /= np.maximum(parts.max(axis=0), 1e-300)
+    shares = np.maximum(np.diag(loop), (parts * np.maximum(values.real, 0.0)).max(axis=1))
+    return Modes(loop, float(max(values.real.max(), 0.0)), np.maximum(shares, 0.0))
+
+
+def delay_factor(step: StepMap, response: ChainResponse, columns: np.ndarray, closed: float, dt: float) -> float:
+    """Return the factor by which the share exceeds ``closed``, the share at z = -1 of chains without delay."""
+    if closed == 0.0:
+        return 1.0
+    kp, kd = response.kp[columns], response.kd[columns]
+    held = dt * step.input[len(step.transition) // 2 + step.dofs]
+    is_semi_implicit = np.allclose(step.input[step.dofs], held, rtol=1e-4, atol=1e-6 * np.abs(held).max())
+    if is_semi_implicit and response.instant[columns].all() and (kp >= 0.0).all() and (kd >= 0.0).all():
+        return 1.0
+    return 1.0 / (closed * first_unstable(step, response, columns, 1.0 / closed))
+
+
+def largest_factors(loops: list[np.ndarray]) -> np.ndarray:
+    """Return the factors by which the gains of each joint may be multiplied, in all poses, shape (d,).
+
+    With the other joints as they are, by the inverse of 1 - L: its entry of a joint is 1/(1 - r), where r is the loop
+    of the joint itself and through the others. In an unstable robot, all gains are lowered until it is stable.
+    """
+    d = len(loops[0])
+    if max(modes_of(loop).share for loop in loops) < 1.0:
+        own = [1.0 - 1.0 / np.diag(np.linalg.inv(np.eye(d) - loop)) for loop in loops]
+        most = np.maximum(np.max(own, axis=0), 0.0) if d else np.zeros(0)
+        return np.divide(1.0, most, out=np.full(d, np.inf), where=most > 0.0)
+    factors = np.ones(d)
+    for _ in range(_ROUNDS):
+        modes = [modes_of(factors[:, None] * loop) for loop in loops]
+        if max(mode.share for mode in modes) <= _CLOSE:
+            break
+        factors /= np.maximum(1.0, np.max([mode.shares for mode in modes], axis=0))
+    return factors
+
+
+def armature_to_add(loops: list[np.ndarray], limit_inertia: np.ndarray) -> np.ndarray:
+    """Return the armature that makes a robot stable in all poses [kg·m² or kg], shape (d,).
+
+    It is added to the inverse of the mobility, which is the loop divided by the inertia at which a joint alone is at
+    the limit.
+    """
+    added = np.zeros(len(limit_inertia))
+    driven = limit_inertia > 0.0
+    for _ in range(_ROUNDS):
+        shares = np.zeros(len(limit_inertia))
+        for loop in loops:
+            mobility = loop[np.ix_(driven, driven)] / limit_inertia[driven, None]
+            eased = limit_inertia[driven, None] * np.linalg.inv(np.linalg.inv(mobility) + np.diag(added[driven]))
+            shares[driven] = np.maximum(shares[driven], modes_of(eased).shares)
+        if shares.max(initial=0.0) <= _CLOSE:
+            break
+        added += limit_inertia * np.maximum(0.0, 1.0 - 1.0 / np.maximum(shares, 1.0))
+    return added
+
+
+def delay_margins(
+    response: ChainResponse,
+    columns: np.ndarray,
+    shares: np.ndarray,
+    slopes: ImplicitSlopes,
+    felt: np.ndarray,
+    dt: float,
+) -> list[float | None]:
+    """Return the additional delay that the feedback of each joint may have [s]: on an inertia that alone has the same
+    share.
+
+    With any additional delay, an effort whose slopes the engine takes in becomes an explicit one.
+    """
+    d = len(columns)
+    if not d:
+        return []
+    kp, kd = response.kp[columns], response.kd[columns]
+    added, explicit = slopes.inertias(kp, kd, dt)
+    inertia = np.divide(explicit, shares, out=felt + added, where=shares > 0.0) - added
+    alone = euler_map(np.diag(1.0 / np.maximum(inertia, 1e-12)), np.zeros(d), np.arange(d), dt)
+    taps = response.stiffness[:, :, columns], response.damping[:, :, columns]
+    own = ChainResponse(*taps, response.lowest[columns], response.highest[columns])
+    delays = np.arange(LONGEST_MARGIN + 1)
+    grows = motion_grows(alone, own, np.arange(d), np.ones(len(delays)), delays, uncoupled=True)
+    grows[:, 0] &= ~slopes.damping
+    first = np.where(grows.any(axis=1), grows.argmax(axis=1), len(delays))
+    return [None if count == 0 else float((count - 1) * dt) for count in first]
+
+
+def first_unstable(step: StepMap, response: ChainResponse, columns: np.ndarray, guess: float) -> float:
+    """Return the smallest factor on all gains with which a motion grows, to some 2 %, at most twice the guess.
+
+    Args:
+        step: The engine's step.
+        response: The chains.
+        columns: DOFs of the robot that are driven, shape (d,).
+        guess: Approximate factor.
+    """
+    low, high = _LOWEST * guess, _HIGHEST * guess
+    for count in (37, 17):
+        factors = np.geomspace(low, high, count)
+        grows = motion_grows(step, response, columns, factors, np.zeros(count, np.int64))[0]
+        if not grows.any():
+            return high
+        first = int(np.argmax(grows))
+        if first == 0:
+            return low
+        low, high = factors[first - 1], factors[first]
+    return float((low * high) ** 0.5)
+
+
+def motion_grows(
+    step: StepMap,
+    response: ChainResponse,
+    columns: np.ndarray,
+    factors: np.ndarray,
+    delays: np.ndarray,
+    uncoupled: bool = False,
+) -> np.ndarray:
+    """Step the linear map with its chains, and return whether the energy of the motion grows.
+
+    Args:
+        step: The engine's step.
+        response: The chains.
+        columns: DOFs of the robot that are driven, shape (d,).
+        factors: Factors on all gains, shape (C,).
+        delays: Additional delays of all efforts [steps], shape (C,).
+        uncoupled: Whether the DOFs do not influence each other, so that each has an energy of its own.
+
+    Returns:
+        Shape (1, C), or (d, C) for uncoupled DOFs.
+    """
+    n, at = len(step.transition) // 2, step.dofs[columns]
+    stiffness, damping = (taps[:, :, columns, None] for taps in (response.stiffness, response.damping))
+    phases, memory = stiffness.shape[:2]
+    coming = np.zeros((memory, len(columns), len(factors)))
+    given = np.zeros((int(delays.max()) + 1, len(columns), len(factors)))
+    everyone = np.arange(len(factors))
+    inertia = np.linalg.inv(step.mobility[np.ix_(columns, columns)])
+    stiff = np.abs(response.kp[columns])[:, None] * factors
+    x = np.random.default_rng(0).standard_normal((2 * n, 1)) * np.ones(len(factors))
+    size = np.sqrt(step.inertia[columns])[:, None]
+    x[at] *= 1e-3 / size
+    x[n + at] /= size
+    count = _STEPS + 8 * memory + 4 * len(given)
+    quarters = np.zeros((2, len(columns) if uncoupled else 1, len(factors)))
+    diverged = np.zeros(quarters.shape[1:], dtype=bool)
+    for i in range(count):
+        phase = i % phases
+        coming += stiffness[phase] * x[at] + damping[phase] * x[n + at]
+        given[i % len(given)] = coming[0]
+        coming = np.roll(coming, -1, axis=0)
+        coming[-1] = 0.0
+        late = given[(i - delays) % len(given), :, everyone].T
+        x = step.transition @ x - step.input[:, columns] @ (factors * late)
+        huge = np.abs(x) > _HUGE
+        if huge.any():
+            gone = huge[:n] | huge[n:] if uncoupled else huge.any(axis=0, keepdims=True)
+            diverged |= gone
+            for values in (x[:n], x[n:], *coming, *given):
+                values[np.broadcast_to(gone, values.shape)] = 0.0
+        if 2 * i >= count:
+            energy = x[n + at] * (inertia @ x[n + at]) + stiff * x[at] ** 2
+            quarter = quarters[int(4 * i >= 3 * count)]
+            np.maximum(quarter, energy if uncoupled else energy.sum(axis=0), out=quarter)
+    return np.asarray((quarters[1] > _GROWN * quarters[0]) | diverged)
