@@ -15,7 +15,7 @@ from actuon import assets
 
 from .gate import Gate, require_agreement
 from .robots import attach
-from .runner import Repeatable, Table, best_steps, micro, progress
+from .runner import Table, best_steps, micro, progress
 
 ENGINES: dict[str, tuple[Callable[..., Any], Any]] = {
     "MuJoCo": (actuon.MujocoSimulation, assets.quadruped_mjcf),
@@ -158,11 +158,13 @@ def measure_one_robot(seconds: float) -> list[Table]:
     for engine in ENGINES:
         progress(f"one robot in {engine}")
         steps = STEPS[engine]
-        everyone: list[Repeatable] = [each for drives in DRIVES for each in contenders((engine, drives), steps)]
+        everyone = [each for drives in DRIVES for each in contenders((engine, drives), steps)]
         times = best_steps(everyone, steps, seconds)[:, steps // 10 :, 0].mean(axis=1)
         for drives, (given, alone, loop) in zip(DRIVES, times.reshape(-1, 3), strict=True):
             beyond = micro(alone - given), f"{100.0 * (1.0 - given / alone):.1f}", micro(loop - given)
             rows.append((engine, drives, micro(given), micro(alone), *beyond))
+        for each in everyone:
+            each.simulation.close()
     header = ("engine", "drives", "engine's step, µs", "step(), µs", "beyond, µs", "share, %", "loop, beyond, µs")
     title = (
         "One quadruped: the engine's own step with efforts given, step() alone, and the loop of a user, who sets "
