@@ -2,7 +2,8 @@
 """Actuon beside Newton's actuators, PyTorch and copying the same bytes, measured in one run on this machine.
 
 Each row first checks that all agree on the efforts of several steps. Then all step in turns, round after round: in a
-loop, where other work of about 1 ms walks through 8 MB between two steps, and back to back.
+loop, where other work of about 1 ms walks through 8 MB between two steps, and back to back. Robots in engines repeat
+the same motion, beside the engine with the same efforts given.
 
 Run with ``make bench``, or ``python -m benchmarks --markdown`` for the README's tables. ``--check`` checks that all
 agree, at small sizes, and measures nothing.
@@ -11,6 +12,7 @@ agree, at small sizes, and measures nothing.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +21,20 @@ import warp as wp
 
 from scripts.machine import machine
 
-from . import arrays, chains, environments, first_use, groups, motors, networks, robots, sizes, tangents
+from . import (
+    arrays,
+    attaching,
+    chains,
+    environments,
+    first_use,
+    groups,
+    motors,
+    networks,
+    one_robot,
+    robots,
+    sizes,
+    tangents,
+)
 from .gate import Disagreement, Gate
 from .runner import Table, use_avx2
 
@@ -40,6 +55,8 @@ PARTS = {
     "tangents": Part(tangents.measure_tangents, tangents.GATE),
     "networks": Part(networks.measure_networks, networks.GATE),
     "robots": Part(robots.measure_robots, robots.GATE),
+    "one_robot": Part(one_robot.measure_one_robot, one_robot.GATE),
+    "attaching": Part(attaching.measure_attaching, attaching.GATE),
     "environments": Part(environments.measure_environments, environments.GATE),
     "first_use": Part(first_use.measure_first_use),
 }
@@ -55,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="check that contenders agree, without measuring")
     options = parser.parse_args(arguments)
     wp.config.log_level = wp.LOG_WARNING
+    logging.getLogger("actuon").setLevel(logging.ERROR)  # friction and integrators that motors replace
     if options.avx2:
         use_avx2()
     parts = options.only or [part for part in PARTS if part != "first_use" or not options.avx2]
@@ -65,10 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tables = [table for part in parts for table in PARTS[part].measure(options.seconds)]
     except Disagreement as error:
         sys.exit(f"{parser.prog}: {error}")
-    print(
-        f"\n{machine('warp-lang', 'newton', 'torch', 'numpy')}{'; compiled for AVX2' if options.avx2 else ''}",
-        flush=True,
-    )
+    where = machine("warp-lang", "newton", "mujoco", "torch", "numpy")
+    print(f"\n{where}{'; compiled for AVX2' if options.avx2 else ''}", flush=True)
     for table in tables:
         table.print(options.markdown)
     sys.stdout.flush()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import actuon
 from actuon import assets
 from actuon.threads import available_threads
 
@@ -94,20 +95,13 @@ class Actuon:
     """A simulation with the model's own servos, with actuators or with groups."""
 
     def __init__(self, robot: Path, num_envs: int, targets: np.ndarray, drives: str):
-        from actuon import Articulation, ArticulationActuators, MujocoSimulation
-        from actuon.lab import ActuatorGroups, DCMotorCfg
+        from actuon import Articulation, MujocoSimulation
 
         self.label = f"Actuon, {drives}"
         self.simulation = MujocoSimulation(robot, num_envs)
         self._robots = Articulation("base", simulation=self.simulation)
         self._targets = targets
-        self._attached: Any = None
-        if drives == "actuators":
-            self._attached = ArticulationActuators("base", simulation=self.simulation)
-        elif drives == "groups":
-            motor = {"saturation_effort": 33.5, "effort_limit": 23.7, "velocity_limit": 30.1}
-            cfg = DCMotorCfg([".*"], stiffness=60.0, damping=1.5, **motor)  # type: ignore[arg-type]
-            self._attached = ActuatorGroups(self._robots, {"legs": cfg})
+        self._attached = attach(drives, self._robots)
 
     def step(self) -> None:
         robots = self._robots
@@ -121,12 +115,17 @@ class Actuon:
         return self.simulation.save_state().engine[:, 1 : 1 + self.simulation.models[0].nq]
 
 
-class StepAlone:
-    """Only the step of a simulation."""
+def attach(drives: str, robots: actuon.Articulation) -> Any:
+    """Attach what drives robots: their actuators or a group; nothing to those that keep the servos of their file."""
+    from actuon.lab import ActuatorGroups, DCMotorCfg
 
-    def __init__(self, of: Actuon):
-        self.label = f"{of.label}, step() alone"
-        self.step = of.simulation.step
+    if drives == "actuators":
+        return actuon.ArticulationActuators("base", simulation=robots.simulation)
+    if drives == "groups":
+        motor = {"saturation_effort": 33.5, "effort_limit": 23.7, "velocity_limit": 30.1}
+        cfg = DCMotorCfg([".*"], stiffness=60.0, damping=1.5, **motor)  # type: ignore[arg-type]
+        return ActuatorGroups(robots, {"legs": cfg})
+    return None
 
 
 def contenders(name: str, num_envs: int) -> list[Stepper]:
@@ -144,8 +143,7 @@ def contenders(name: str, num_envs: int) -> list[Stepper]:
     where = f"robots, {name}, {num_envs} environments, positions after {_GATE} steps"
     require_agreement(where, {bare.label: bare.positions(), servos.label: servos.positions()})
     require_agreement(where, {bare.label: bare.positions(), pool.label: pool.positions()}, rtol=1e-5, atol=1e-6)
-    alone = [StepAlone(stepper) for stepper in others] if num_envs == 1 else []
-    return [bare, pool, servos, *others, *alone]
+    return [bare, pool, servos, *others]
 
 
 GATE = Gate(ROBOTS, contenders, smallest=1)

@@ -7,7 +7,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -34,6 +34,13 @@ class Stepper(Protocol):
     label: str
 
     def step(self) -> None: ...
+
+
+class Repeatable(Stepper, Protocol):
+    """A contender that takes the same steps again and again."""
+
+    def prepare(self, at: int) -> None:
+        """Get ready for the step with this number; for the first, go back to the start."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,31 @@ def _in_a_loop(steppers: Sequence[Stepper], seconds: float) -> list[list[float]]
                 if i >= _LOOP_UNCOUNTED:
                     times.append(duration)
     return taken
+
+
+def best_steps(
+    contenders: Sequence[Repeatable],
+    steps: int,
+    seconds: float,
+    clocks: Sequence[Callable[[], float]] = (time.perf_counter,),
+) -> np.ndarray:
+    """Return the best time of each step, by each clock [s], shape (contenders, steps, clocks).
+
+    All take the same steps in turns, round after round. A step is compared with itself in other rounds, so that what
+    differs along a motion is not taken for noise. Getting ready is not timed.
+    """
+    best = np.full((len(contenders), steps, len(clocks)), np.inf)
+    end = time.perf_counter() + seconds
+    while not np.isfinite(best).all() or time.perf_counter() < end:
+        for contender, times in zip(contenders, best, strict=True):
+            step, taken = contender.step, []
+            for at in range(steps):
+                contender.prepare(at)
+                start = [clock() for clock in clocks]
+                step()
+                taken.append([clock() - since for clock, since in zip(clocks, start, strict=True)])
+            np.minimum(times, taken, out=times)
+    return best
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import pytest
 
@@ -11,9 +12,24 @@ pytest.importorskip("torch")
 pytest.importorskip("newton.actuators")
 pytest.importorskip("gymnasium")
 
-from benchmarks import arrays, contenders, environments, groups, motors, networks, robots, tangents
+import mujoco
+
+from benchmarks import (
+    arrays,
+    attaching,
+    contenders,
+    environments,
+    given,
+    groups,
+    motors,
+    networks,
+    one_robot,
+    robots,
+    tangents,
+)
 from benchmarks.__main__ import GATES, PARTS, main
 from benchmarks.gate import Disagreement
+from benchmarks.runner import best_steps
 
 OFF = 1e-2
 
@@ -79,6 +95,78 @@ def test_gains_that_are_off_are_caught(monkeypatch):
     monkeypatch.setitem(environments.GAINS, "quadruped", (61.0, 1.5))
     with pytest.raises(Disagreement, match="PD written in NumPy differs from MuJoCo's own servos"):
         GATES["environments"].check()
+
+
+@pytest.mark.parametrize(("what", "who"), [("inputs", "MuJoCo's own servos"), ("friction", "load-dependent friction")])
+def test_motion_with_other_efforts_is_caught(what, who, monkeypatch):
+    def wrong(*arguments):
+        recording = given.record(*arguments)
+        for numbers in getattr(recording, what):
+            numbers += OFF
+        return recording
+
+    monkeypatch.setattr(environments, "record", wrong)
+    with pytest.raises(Disagreement, match=f"^environments, .*: {who} differs from {who}, given by"):
+        GATES["environments"].check()
+
+
+@pytest.mark.parametrize("engine", one_robot.ENGINES)
+def test_a_step_with_other_efforts_is_caught(engine, monkeypatch):
+    efforts_of = one_robot.StepAlone.record
+    monkeypatch.setattr(
+        one_robot.StepAlone, "record", lambda self, steps: [effort + OFF for effort in efforts_of(self, steps)]
+    )
+    with pytest.raises(
+        Disagreement, match=f"^one_robot, {engine}, actuators, .* differs from {engine}, actuators, given"
+    ):
+        one_robot.contenders((engine, "actuators"), 10)
+
+
+def test_the_first_of_many_that_moves_otherwise_is_caught(monkeypatch):
+    motion = attaching.Attaching.motion
+    monkeypatch.setattr(attaching.Attaching, "motion", lambda self: motion(self) + OFF * (self.num_envs > 1))
+    with pytest.raises(Disagreement, match="actuators of 12 robots differs from actuators of 1 robots"):
+        GATES["attaching"].check()
+
+
+def test_steps_of_mujoco_are_counted():
+    model = mujoco.MjModel.from_xml_path(str(one_robot.assets.quadruped_mjcf))
+    data = mujoco.MjData(model)
+    with given.counted_steps() as count:
+        for _ in range(5):
+            mujoco.mj_step(model, data)
+        assert count() == 5
+    mujoco.mj_step(model, data)
+    assert count() == 5
+
+
+def test_implicit_motors_at_limits_take_steps_again():
+    walkers = environments.contenders("quadruped", 12)
+    retaken = {walker.label: walker.retaken for walker in walkers if isinstance(walker, environments.Given)}
+    assert retaken.pop("implicit motors, at limits, given") > 0.01
+    assert not any(retaken.values())
+
+
+def test_steps_are_compared_with_themselves():
+    """The best of each step over many rounds, by a clock that contenders advance; getting ready is not timed."""
+    now = 0.0
+
+    class Contender:
+        label = ""
+
+        def __init__(self, *durations):
+            self.durations = itertools.cycle(durations)
+
+        def prepare(self, at):
+            nonlocal now
+            now += 100.0
+
+        def step(self):
+            nonlocal now
+            now += next(self.durations)
+
+    made = [Contender(3.0, 1.0, 2.0, 5.0), Contender(5.0, 4.0)]
+    assert best_steps(made, 2, 0.2, [lambda: now]).tolist() == [[[2.0], [1.0]], [[5.0], [4.0]]]
 
 
 def test_the_command_checks(capsys):
