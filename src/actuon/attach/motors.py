@@ -700,6 +700,25 @@ def _joint_names(source: Any, joints: Iterable[str] | None) -> list[str]:
     return [str(name) for name in names]
 
 
+def configs_of_robot(
+    source: Any, names: list[str], controller: Part | None, allow_torch: bool
+) -> dict[str, ActuatorConfig]:
+    """Return the actuators of those joints of a robot that ``source`` has one for. See `Motors`."""
+    if _motor(source) is None and not isinstance(source, (ActuatorConfig, Mapping)):
+        known, patterns = _read(Path(source), names, allow_torch)
+        if not known:
+            raise RobotFileError(
+                f"{source}: has no actuator for a joint of the robot; {listed('', patterns, 'joints')}"
+            )
+        names = [name for name in names if name in known]
+    elif isinstance(source, Mapping):
+        for name in source:
+            if name not in names:
+                raise StructureError(f"there is no joint '{name}'; {listed(str(name), names, 'joints')}")
+        names = list(source)
+    return dict(zip(names, _configs(source, names, controller, allow_torch), strict=True))
+
+
 def _configs(source: Any, names: list[str], controller: Part | None, allow_torch: bool) -> list[ActuatorConfig]:
     """The actuator of each joint."""
     motor = _motor(source)

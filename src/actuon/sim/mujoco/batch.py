@@ -20,21 +20,10 @@ from ..divergence import HUGE, StateWatch
 from ..engine_drives import AGREED, CORRECTIONS, NEAR, TOLERANCE
 from ..motor import MotorProgram
 from ..robot import Robot
+from .c_code import address_of, library
 from .fields import ModelFields, field
 from .friction import external_loads, is_free
-from .loop import (
-    DIVERGED,
-    RUNS,
-    Field,
-    Line,
-    Plan,
-    Target,
-    Worker,
-    address_of,
-    data_layout,
-    functions,
-    library,
-)
+from .loop import DIVERGED, RUNS, Field, Line, Plan, Target, Worker, functions, load_layout
 from .motor_table import MotorTable
 from .places import grid
 
@@ -255,7 +244,7 @@ class Batch:
         """Return what pushes on DOFs beside motors [N·m or N], shape (N, nv), an array that each step updates."""
         if self.loads is None:
             self._is_free = is_free(self._mujoco, self._fields.model)
-            self._layout = data_layout(self._is_free)
+            self._layout = load_layout(self._is_free)
             self.loads = np.zeros((self.num_envs, self._fields.model.nv), np.float32)
             self._plan.loads, self._plan.layout = self.loads.ctypes.data, ctypes.addressof(self._layout)
             self.forward(range(self.num_envs))

@@ -20,36 +20,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import warp as wp
 
-from ...errors import SimulationError
 from ...kernel.launch import Launch
 from ...kernel.types import Flavour, module_options
+from .c_code import CALL, RUN, Structs, data_offsets, many
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 
-_TYPES: dict[str, Any] = {"long long": ctypes.c_longlong, "double": ctypes.c_double}
-_TEXTS: list[str] = []
-
-
-def _struct(name: str, **fields: str) -> Any:
-    """Declare a structure of the loop, for Python and for C: its fields, each with its type in C."""
-    lines, members = [], []
-    for field, kind in fields.items():
-        lines.append(kind.replace("(*)", f"(*{field})") if "(*)" in kind else f"{kind} {field}")
-        members.append((field, _TYPES.get(kind, ctypes.c_void_p)))
-    _TEXTS.append(f"struct {name} {{ {' '.join(f'{line};' for line in lines)} }};")
-    _TYPES[name] = type(name, (ctypes.Structure,), {"_fields_": members})
-    return _TYPES[name]
-
-
-def _many(kind: str, names: str) -> dict[str, str]:
-    return dict.fromkeys(names.split(), kind)
-
+_structs = Structs()
+_struct = _structs.add
 
 Field = _struct("Field", rows="const char*", size="long long")
 """Field of the model in which environments differ: its values for all, ``size`` bytes each."""
@@ -58,74 +40,65 @@ Worker = _struct("Worker", model="void*", into="char**")
 """Model of a thread, for environments that differ, and the places of the fields in it."""
 
 Target = _struct(
-    "Target", rows="float*", **_many("long long", "width dof control"), **_many("double", "scale offset low high")
+    "Target", rows="float*", **many("long long", "width dof control"), **many("double", "scale offset low high")
 )
 """Target that is the control of a servo, (control - offset) / scale, of the control kept from ``low`` to ``high``."""
 
-Line = _struct("Line", **_many("long long", "dof coordinate by_velocity by_position"))
+Line = _struct("Line", **many("long long", "dof coordinate by_velocity by_position"))
 """Effort that is a line: ``qfrc_applied`` of a DOF, and the products of two controls with its velocity and position.
 
 Without the second control, which is -1 then, it is a line of the velocity alone.
 """
 
-Call = _struct(
-    "Call",
-    run="void (*)(void*, void*)",
-    bounds="void*",
-    arguments="const char*",
-    **_many("long long", "size first"),
-    cells="const long long*",
-)
-"""Kernel that steps one robot: ``first`` is the place of the robot's number, ``cells``, in its arguments."""
+Call = _struct("Call", **CALL)
+"""Kernel that steps one robot. See `CALL`."""
 
 Block = _struct(
-    "Block", memory="const char*", **_many("char*", "before at_end"), size="long long", cells="const long long*"
+    "Block", memory="const char*", **many("char*", "before at_end"), size="long long", cells="const long long*"
 )
 """Memory of a chain, ``size`` bytes for each robot; copies of it before the last step, and for its end."""
 
-Place = _struct("Place", **_many("long long", "column to"))
+Place = _struct("Place", **many("long long", "column to"))
 """Column of an effort, and the DOF or the line that it goes to."""
 
-Change = _struct("Change", values="const float*", column="long long", rows="double*", **_many("long long", "dof field"))
+Change = _struct("Change", values="const float*", column="long long", rows="double*", **many("long long", "dof field"))
 """Property of a DOF that motors change at each step, its rows, and which of the fields they are; -1 for none."""
 
 Points = _struct(
-    "Points", **_many("double", "speed effort other_speed other_effort"), **_many("long long", "is_corrected was_fast")
+    "Points", **many("double", "speed effort other_speed other_effort"), **many("long long", "is_corrected was_fast")
 )
 """End of a step with a corrected effort, and the last one on the other side of what the chain gives."""
 
-Tangent = _struct("Tangent", **_many("const float*", "effort slope_q slope_qd lower upper"))
+Tangent = _struct("Tangent", **many("const float*", "effort slope_q slope_qd lower upper"))
 """Efforts of robots with their slopes and bounds, each of shape (n, D)."""
 
 Motor = _struct(
     "Motor",
-    **_many("long long", "is_driven retakes width by_position"),
-    **_many("long long", "num_calls num_end_calls num_blocks num_pushes num_lines num_changes"),
-    **_many("const long long*", "starts robots"),
-    **_many("const Call*", "calls end_calls"),
+    **many("long long", "is_driven retakes width by_position"),
+    **many("long long", "num_calls num_end_calls num_blocks num_pushes num_lines num_changes"),
+    **many("const long long*", "starts robots"),
+    **many("const Call*", "calls end_calls"),
     blocks="const Block*",
-    **_many("const Place*", "pushes lines"),
+    **many("const Place*", "pushes lines"),
     changes="const Change*",
-    **_many("const float*", "checked tripped temperature"),
-    **_many("float*", "seen load tripped_temperature"),
-    **_many("long long*", "said tripped_at"),
-    **_many("Tangent", "now at_end"),
+    **many("const float*", "checked tripped temperature"),
+    **many("float*", "seen load tripped_temperature"),
+    **many("long long*", "said tripped_at"),
+    **many("Tangent", "now at_end"),
     points="Points*",
 )
 """Actuators on robots: those of environment e are ``robots[starts[e]:starts[e + 1]]``."""
 
-Draw = _struct("Draw", own="const float*", other="float*", **_many("long long", "count is_last"))
+Draw = _struct("Draw", own="const float*", other="float*", **many("long long", "count is_last"))
 """Loads of motors on a battery: their own, and what the others draw. The last of a battery is marked."""
 
-Note = _struct("Note", **_many("long long", "status step motor column robot"))
+Note = _struct("Note", **many("long long", "status step motor column robot"))
 """What ended the run of an environment: one of the words below."""
 
 _STATUS = ("RUNS", "NOT_FINITE", "DIVERGED")
 RUNS, NOT_FINITE, DIVERGED = range(len(_STATUS))
-MOST_BYTES = 16384
-"""Most bytes of arguments of a kernel."""
 
-Layout = _struct("Layout", **_many("long long", "bias constraint nefc efc_type efc_id efc_force friction"))
+Layout = _struct("Layout", **many("long long", "bias constraint nefc efc_type efc_id efc_force friction"))
 """Offsets of fields in an ``MjData`` [bytes], and the type of a row that is dry friction of a DOF."""
 
 Plan = _struct(
@@ -135,14 +108,14 @@ Plan = _struct(
     step="void (*)(const void*, void*)",
     reset="void (*)(const void*, void*)",
     model="const void*",
-    **_many("long long", "steps count width nq nv signature control_signature may_sleep corrections"),
-    **_many("long long", "at_position at_velocity at_control at_effort"),
-    **_many("long long", "num_fields num_workers num_targets num_lines num_motors"),
-    **_many("long long", "history_first history_steps retaken"),
-    **_many("double", "huge near steepest tolerance agreed"),
-    **_many("double*", "states before lower upper"),
+    **many("long long", "steps count width nq nv signature control_signature may_sleep corrections"),
+    **many("long long", "at_position at_velocity at_control at_effort"),
+    **many("long long", "num_fields num_workers num_targets num_lines num_motors"),
+    **many("long long", "history_first history_steps retaken"),
+    **many("double", "huge near steepest tolerance agreed"),
+    **many("double*", "states before lower upper"),
     own="void* const*",
-    **_many("float*", "position velocity effort loads history_velocity history_effort"),
+    **many("float*", "position velocity effort loads history_velocity history_effort"),
     fields="const Field*",
     workers="const Worker*",
     free="unsigned long long*",
@@ -174,16 +147,6 @@ struct Own {
         const double larger = low > high ? low : high;
         return larger < __builtin_inf() ? larger : (low < high ? low : high);
     }
-    static void run(const Call* calls, long long count, long long robot) {
-        for (long long k = 0; k < count; ++k) {
-            if (calls[k].cells[robot] < 0) continue;
-            alignas(64) char arguments[MOST_BYTES];
-            __builtin_memcpy(arguments, calls[k].arguments, calls[k].size);
-            *(wp::int32*)(arguments + calls[k].first) = (wp::int32)calls[k].cells[robot];
-            calls[k].run(calls[k].bounds, arguments);
-        }
-    }
-
     // Step the actuators of a robot.
     static void drive(const Plan& p, const Motor& m, long long env, long long robot) {
         __builtin_memcpy(m.seen + env * p.nv, p.velocity + env * p.nv, p.nv * sizeof(float));
@@ -193,7 +156,7 @@ struct Own {
             const long long at = block.cells[robot] * block.size;
             if (at >= 0) __builtin_memcpy(block.before + at, block.memory + at, block.size);
         }
-        run(m.calls, m.num_calls, robot);
+        Kernels::run(m.calls, m.num_calls, robot);
     }
 
     // Tell the motors on each battery what the others drew.
@@ -292,7 +255,7 @@ struct Own {
             const long long at = block.cells[robot] * block.size;
             if (at >= 0) __builtin_memcpy(block.at_end + at, block.before + at, block.size);
         }
-        run(m.end_calls, m.num_end_calls, robot);
+        Kernels::run(m.end_calls, m.num_end_calls, robot);
         for (long long k = 0; k < m.num_lines; ++k) {
             const long long from = robot * m.width + m.lines[k].column, at = env * p.num_lines + m.lines[k].to;
             const Line& line = p.lines[m.lines[k].to];
@@ -475,8 +438,9 @@ struct Own {
 _NAMES = ("advance", "drive_all", "begin_step", "end_step", "refresh_all")
 _CODE = "\n".join(
     (
-        f"enum {{ {', '.join(_STATUS)}, MOST_BYTES = {MOST_BYTES} }};",
-        *_TEXTS,
+        f"enum {{ {', '.join(_STATUS)} }};",
+        _structs.text,
+        RUN,
         _FUNCTIONS,
         *(f"out.data[{i}] = (wp::uint64)(void*)&Own::{name};" for i, name in enumerate(_NAMES)),
     )
@@ -515,80 +479,14 @@ def functions() -> Functions:
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
-    """Return MuJoCo's library, with the types of the functions of batches."""
-    import mujoco
-
-    folder = Path(mujoco.__file__).parent
-    files = [path for pattern in ("libmujoco.so*", "libmujoco*.dylib", "mujoco.dll") for path in folder.glob(pattern)]
-    if not files:
-        raise SimulationError(f"MuJoCo's library is not in '{folder}'; install the package mujoco again")
-    found = ctypes.CDLL(str(sorted(files)[0]))
-    place, number = ctypes.c_void_p, ctypes.c_int
-    found.mjb_makeBatch.restype = place
-    found.mjb_makeBatch.argtypes = [place, number, place, place, number]
-    found.mjb_deleteBatch.restype = None
-    found.mjb_deleteBatch.argtypes = [place]
-    found.mjb_setModels.restype = None
-    found.mjb_setModels.argtypes = [place, place]
-    found.mjb_apply.argtypes = [place, place, number, place, place, number]
-    found.mjb_status.restype = ctypes.POINTER(number)
-    found.mjb_status.argtypes = [place]
-    found.mjb_error.restype = ctypes.c_char_p
-    found.mjb_error.argtypes = [place, number]
-    return found
-
-
-def address_of(name: str) -> int:
-    """Return the address of a function of MuJoCo."""
-    return ctypes.cast(getattr(library(), name), ctypes.c_void_p).value or 0
-
-
-_PROBE = """<mujoco><option gravity="0 0 0"/><worldbody><geom type="plane" size="1 1 1"/><body><geom size="0.1"/>
-<joint axis="1 0 0" frictionloss="1" range="-1 1" limited="true"/><joint axis="0 1 0" frictionloss="1" range="-1 1"
-limited="true"/><joint axis="0 0 1" frictionloss="1" range="-1 1" limited="true"/></body></worldbody></mujoco>"""
-"""A contact, without which arrays of no length would share the address of others, and three joints with stops."""
-
-
-@functools.cache
-def data_layout(is_free: bool) -> Any:
-    """Return where an ``MjData`` holds what loads of joints are made of. It differs between versions of MuJoCo.
-
-    Arrays are found by their addresses, the number of constraints by its value, in three states.
+def load_layout(is_free: bool) -> Any:
+    """Return where an ``MjData`` holds what loads of joints are made of.
 
     Args:
         is_free: Whether nothing but dry friction ever constrains the model, so that the bias forces say it all.
     """
     import mujoco
 
-    model = mujoco.MjModel.from_xml_string(_PROBE)
-    data = mujoco.MjData(model)
-    names = ("qfrc_bias",) if is_free else ("qfrc_bias", "qfrc_constraint", "efc_type", "efc_id", "efc_force")
-    found: dict[str, set[int]] = {}
-    for beyond in (3, 1, 0):  # falling, so that the most that there ever were is not taken for it
-        data.qpos[:] = [1.5 if i < beyond else 0.0 for i in range(3)]
-        mujoco.mj_forward(model, data)
-        addresses = {name: getattr(data, name).ctypes.data for name in names}
-        size = 8 + max(_first_place(data._address, value) for value in addresses.values())
-        words = np.ctypeslib.as_array((ctypes.c_uint64 * (size // 8)).from_address(data._address))
-        places = {name: 8 * np.flatnonzero(words == value) for name, value in addresses.items()}
-        if not is_free:
-            places["nefc"] = 4 * np.flatnonzero(words.view(np.int32) == data.nefc)
-        for name, offsets in places.items():
-            found[name] = found.get(name, {*offsets.tolist()}) & {*offsets.tolist()}
-    unclear = [name for name, offsets in found.items() if len(offsets) != 1]
-    if unclear:
-        raise SimulationError(f"MuJoCo {mujoco.__version__}: no place of {', '.join(unclear)} was found in an MjData")
-    at = {name: offsets.pop() for name, offsets in found.items()}
-    order = ("qfrc_bias", "qfrc_constraint", "nefc", "efc_type", "efc_id", "efc_force")
-    return Layout(*(at.get(name, -1) for name in order), int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF))
-
-
-def _first_place(start: int, value: int) -> int:
-    """Return the first offset at which a structure holds an address, or 0."""
-    for page in range(0, 1 << 20, 4096):
-        words = np.ctypeslib.as_array((ctypes.c_uint64 * 512).from_address(start + page))
-        found = np.flatnonzero(words == value)
-        if found.size:
-            return page + 8 * int(found[0])
-    return 0
+    names = ("qfrc_bias", "qfrc_constraint", "nefc", "efc_type", "efc_id", "efc_force")
+    offsets = (*data_offsets("qfrc_bias"), *[-1] * 5) if is_free else data_offsets(*names)
+    return Layout(*offsets, int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF))
