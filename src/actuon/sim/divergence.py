@@ -76,14 +76,18 @@ class StateWatch:
             raise error
         self.remember(time, self._velocity, self._effort)
 
-    def ring(self) -> tuple[int, int, np.ndarray, np.ndarray]:
-        """Return where an engine writes what it remembers of steps itself, to be told to `extend`.
+    @property
+    def ring(self) -> tuple[int, np.ndarray, np.ndarray]:
+        """Rows to which an engine writes velocities and efforts of its steps itself, and how many there are.
 
-        Returns:
-            The first row, how many there are, after the last of which comes the first, and the rows of velocities and
-            of efforts, each of shape (rows, ...).
+        It begins with row `length`, modulo that number, and tells `extend`.
         """
-        return self._length % self._steps, self._steps, self._velocities, self._efforts
+        return self._steps, self._velocities, self._efforts
+
+    @property
+    def length(self) -> int:
+        """How many steps were remembered since the last `forget`."""
+        return self._length
 
     def extend(self, steps: int, time: float) -> None:
         """Take over steps that an engine has written to the `ring`, up to ``time`` [s]."""

@@ -9,7 +9,7 @@ import operator
 import os
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,17 +74,22 @@ class Batch:
         self.loads: np.ndarray | None = None
         """External loads of the last step [N·m or N], shape (N, nv), once `tell_loads` was called."""
         self.notes = np.zeros((self.num_envs, 5), np.int64)
-        """Status of each environment, with step, motor, column and row of the robot. See `loop.Note`."""
+        """Status of each environment, steps of the last run, and where an effort was not finite. See `loop.Note`."""
         self._free = np.zeros(1, np.uint64)
         self._motors: MotorTable | None = None
         self._workers: list[tuple[Any, Any]] = []
         self._workers_version = -1
         self._handles: dict[int, _Handle] = {}
+        self._watch: StateWatch | None = None
         self._filled: tuple[int, int, int] | None = None
         self._work = self._last = 0.0
         self._callbacks = [getattr(mujoco, f"get_mjcb_{name}", None) for name in _CALLBACKS]
+        slots = [ctypes.addressof(ctypes.c_void_p.in_dll(library(), f"mjcb_{name}")) for name in _CALLBACKS]
+        self._slots, self._set = ((ctypes.c_void_p * len(slots))(*given) for given in (slots, [1] * len(slots)))
+        self._slots_at, self._set_at = ctypes.addressof(self._slots), ctypes.addressof(self._set)
+        self._calls_python = False
         self._may_sleep = bool(model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_SLEEP))
-        self._functions = functions()
+        self._functions, self._apply = functions(), library().mjb_apply
         self._plan = Plan(
             set_state=address_of("mj_setState"),
             get_state=address_of("mj_getState"),
@@ -101,6 +106,7 @@ class Batch:
             tolerance=TOLERANCE,
             agreed=AGREED,
         )
+        self._plan_at = ctypes.addressof(self._plan)
         self._take_lines([])
         self._take_targets(targets)
         self._fill()
@@ -178,9 +184,23 @@ class Batch:
         return states[..., self._starts[name]]
 
     @property
-    def failures(self) -> int:
-        """Number of environments whose state was not finite, or huge, when last looked at."""
-        return int(np.count_nonzero(self.notes[:, 0] == DIVERGED))
+    def is_noted(self) -> bool:
+        """Whether the status of an environment is not `RUNS`."""
+        return bool(self._plan.num_noted)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no state was not finite, or huge, when last looked at."""
+        return not self._plan.num_noted or not (self.notes[:, 0] == DIVERGED).any()
+
+    def forget_notes(self) -> None:
+        """Let environments run again whose efforts were not finite."""
+        if self._plan.num_noted:
+            self.notes[self.notes[:, 0] != DIVERGED, 0] = RUNS
+            self._count_notes()
+
+    def _count_notes(self) -> None:
+        self._plan.num_noted = int(np.count_nonzero(self.notes[:, 0]))
 
     def data(self, env: int) -> Any:
         """Return the ``MjData`` of an environment, which it has for itself from now on."""
@@ -274,8 +294,10 @@ class Batch:
     def refresh(self) -> None:
         """Read environments that have an ``MjData``, which anyone may have written into."""
         if self.own:
-            self.notes[list(self.own), 0] = RUNS
-            self._functions.refresh_all(ctypes.addressof(self._plan))
+            if self._plan.num_noted:
+                self.notes[list(self.own), 0] = RUNS
+                self._count_notes()
+            self._functions.refresh_all(self._plan_at)
 
     def show(self, envs: Any = slice(None)) -> None:
         """Let actuators see state, efforts and targets of environments, and look at their state."""
@@ -295,6 +317,7 @@ class Batch:
             by_address[target.rows][envs, target.dof] = (clipped - target.offset) / target.scale
         moving = self.states[envs, self._starts["qpos"].start : self._starts["qvel"].stop]
         self.notes[envs, 0] = np.where((np.abs(moving) <= HUGE).all(axis=-1), RUNS, DIVERGED)
+        self._count_notes()
 
     def _worker_pairs(self, count: int) -> list[tuple[Any, Any]]:
         """Return at least so many models, each with an ``MjData``. Where environments differ, they are copies."""
@@ -309,7 +332,9 @@ class Batch:
             self._workers.append((model, self._mujoco.MjData(model)))
         return self._workers
 
-    def bind(self, programs: Sequence[MotorProgram], robots: Sequence[Robot], by_position: bool) -> MotorTable:
+    def bind(
+        self, programs: Sequence[MotorProgram], robots: Sequence[Robot], by_position: Callable[[], bool]
+    ) -> MotorTable:
         """Return motors as the loop takes them: the same as long as programs and fields stay."""
         known, fields = self._motors, [*self._fields.rows]
         if (
@@ -318,7 +343,7 @@ class Batch:
             or not all(map(operator.is_, programs, known.programs))
             or known.field_names != fields
         ):
-            known = self._motors = MotorTable(programs, robots, self._fields, self.line_of, by_position)
+            known = self._motors = MotorTable(programs, robots, self._fields, self.line_of, by_position())
             plan = self._plan
             plan.num_motors, plan.motors = len(programs), ctypes.addressof(known.motors)
             plan.draws = None if known.draws is None else ctypes.addressof(known.draws)
@@ -327,7 +352,7 @@ class Batch:
 
     def drive(self, motor: Any) -> None:
         """Step a motor of a table in all environments, without physics."""
-        self._functions.drive_all(ctypes.addressof(self._plan), ctypes.addressof(motor))
+        self._functions.drive_all(self._plan_at, ctypes.addressof(motor))
 
     def run(self, steps: int, watch: StateWatch | None) -> None:
         """Advance all environments, motors included. One that is not finite, or huge, goes no further.
@@ -342,18 +367,25 @@ class Batch:
         """
         plan = self._plan
         plan.steps = steps
-        self.notes[self.notes[:, 0] != DIVERGED, 0] = RUNS
+        self.forget_notes()
         if watch is not None:
-            plan.history_first, plan.history_steps, velocities, efforts = watch.ring()
-            plan.history_velocity, plan.history_effort = velocities.ctypes.data, efforts.ctypes.data
-        if any(get is not None and get() is not None for get in self._callbacks):
+            if watch is not self._watch:
+                self._watch, (rows, velocities, efforts) = watch, watch.ring
+                plan.history_steps = rows
+                plan.history_velocity, plan.history_effort = velocities.ctypes.data, efforts.ctypes.data
+            plan.history_first = watch.length
+        if self._functions.callbacks_changed(self._slots_at, self._set_at, len(_CALLBACKS)):
+            self._calls_python = any(get is not None and get() is not None for get in self._callbacks)
+        if self._calls_python:
             self._run_in_python(steps)
             return
-        threads = min(available_threads(), self.num_envs, MOST_THREADS) if steps * self._work > WORTH_SHARING else 1
-        self._fill_fields(threads)
+        work = steps * self._work
+        threads = 1 if work <= WORTH_SHARING else min(available_threads(), self.num_envs, MOST_THREADS)
+        if self._filled != (self._fields.version, threads, len(self._fields.rows)):
+            self._fill_fields(threads)
         handle = self._handle(threads)
         start = time.perf_counter()
-        failed = library().mjb_apply(handle.address, None, 0, self._functions.advance, ctypes.addressof(plan), 0)
+        failed = self._apply(handle.address, None, 0, self._functions.advance, self._plan_at, 0)
         if threads == 1:  # one that was held up by others on the machine says nothing
             taken = (time.perf_counter() - start) / steps
             self._work, self._last = min(taken, self._last), taken
@@ -362,7 +394,7 @@ class Batch:
 
     def _run_in_python(self, steps: int) -> None:
         """Advance through MuJoCo's bindings, which alone can call callbacks in Python, and raise what these raise."""
-        plan, worker = ctypes.addressof(self._plan), None
+        plan, worker = self._plan_at, None
         for env in range(self.num_envs):
             model, data = self.borrow(env)
             if self._fields.rows:
@@ -381,9 +413,6 @@ class Batch:
 
     def _fill_fields(self, threads: int) -> None:
         """Tell the plan the fields in which environments differ, and give each thread a model."""
-        key = self._fields.version, threads, len(self._fields.rows)
-        if key == self._filled:
-            return
         rows, plan = self._fields.rows, self._plan
         self._field_table = (Field * len(rows))(
             *(Field(r.ctypes.data, r.nbytes // self.num_envs) for r in rows.values())

@@ -92,8 +92,8 @@ Motor = _struct(
 Draw = _struct("Draw", own="const float*", other="float*", **many("long long", "count is_last"))
 """Loads of motors on a battery: their own, and what the others draw. The last of a battery is marked."""
 
-Note = _struct("Note", **many("long long", "status step motor column robot"))
-"""What ended the run of an environment: one of the words below."""
+Note = _struct("Note", **many("long long", "status steps motor column robot"))
+"""Status of an environment, one of the words below, and how many steps of the run it has taken."""
 
 _STATUS = ("RUNS", "NOT_FINITE", "DIVERGED")
 RUNS, NOT_FINITE, DIVERGED = range(len(_STATUS))
@@ -111,7 +111,7 @@ Plan = _struct(
     **many("long long", "steps count width nq nv signature control_signature may_sleep corrections"),
     **many("long long", "at_position at_velocity at_control at_effort"),
     **many("long long", "num_fields num_workers num_targets num_lines num_motors"),
-    **many("long long", "history_first history_steps retaken"),
+    **many("long long", "history_first history_steps retaken num_noted"),
     **many("double", "huge near steepest tolerance agreed"),
     **many("double*", "states before lower upper"),
     own="void* const*",
@@ -131,6 +131,10 @@ Plan = _struct(
 
 _FUNCTIONS = """
 struct Own {
+    static void note(Plan& p, long long env, const Note& told) {
+        p.notes[env] = told;
+        __atomic_fetch_add(&p.num_noted, 1, __ATOMIC_RELAXED);
+    }
     static double effort_of(const Plan& p, const double* row, const Line& line) {
         #pragma clang fp contract(off)
         double effort = row[p.at_effort + line.dof];
@@ -174,14 +178,14 @@ struct Own {
     }
 
     // Put what the actuators of a robot gave into the state of its environment. False where it is not finite.
-    static bool hand_over(const Plan& p, const Motor& m, const Worker* w, long long at, long long env, long long robot,
+    static bool hand_over(Plan& p, const Motor& m, const Worker* w, long long at, long long env, long long robot,
                           long long step) {
         #pragma clang fp contract(off)
         double* const row = p.states + env * p.width;
         const long long first = robot * m.width;
         for (long long i = 0; i < m.width; ++i)
             if (!(__builtin_fabsf(m.checked[first + i]) <= __FLT_MAX__)) {
-                p.notes[env] = {NOT_FINITE, step, at, i, robot};
+                note(p, env, {NOT_FINITE, step, at, i, robot});
                 return false;
             }
         for (long long i = 0; m.tripped && i < m.width; ++i) {
@@ -222,7 +226,7 @@ struct Own {
         return true;
     }
 
-    static bool begin(const Plan& p, const Worker* w, const void* model, void* data, long long env, long long step) {
+    static bool begin(Plan& p, const Worker* w, const void* model, void* data, long long env, long long step) {
         double* const row = p.states + env * p.width;
         bool is_driven = false;
         for (long long k = 0; k < p.num_motors; ++k) {
@@ -345,7 +349,7 @@ struct Own {
         const bool sound = show(p, env);
         if (p.loads) read_loads(p, data, env);
         if (!sound) {
-            p.notes[env] = {DIVERGED, step, 0, 0, 0};
+            note(p, env, {DIVERGED, step + 1, 0, 0, 0});
             return 0;
         }
         if (taken < p.corrections && (taken || is_near(p, env))) {
@@ -368,15 +372,16 @@ struct Own {
             __builtin_memcpy(p.history_velocity + at * p.nv, p.velocity + env * p.nv, p.nv * sizeof(float));
             __builtin_memcpy(p.history_effort + at * p.nv, p.effort + env * p.nv, p.nv * sizeof(float));
         }
+        p.notes[env].steps = step + 1;
         return 0;
     }
 
     // Read an MjData that anybody may have written into.
-    static void refresh(const Plan& p, const void* data, long long env) {
+    static void refresh(Plan& p, const void* data, long long env) {
         double* const row = p.states + env * p.width;
         p.get_state(p.model, data, row, (int)p.signature);
         for (long long i = 0; i < p.nv; ++i) p.effort[env * p.nv + i] = (float)(row[p.at_effort + i]);
-        if (!show(p, env)) p.notes[env] = {DIVERGED, -1, 0, 0, 0};
+        if (!show(p, env)) note(p, env, {DIVERGED, 0, 0, 0, 0});
         for (long long k = 0; k < p.num_targets; ++k) {
             const Target& t = p.targets[k];
             double control = row[p.at_control + t.control];
@@ -398,6 +403,7 @@ struct Own {
         if (w) model = w->model;
         for (long long k = 0; k < p.num_fields; ++k)
             __builtin_memcpy(w->into[k], p.fields[k].rows + env * p.fields[k].size, p.fields[k].size);
+        p.notes[env].steps = 0;
         if (own) data = own;
         else p.set_state(model, data, p.states + env * p.width, (int)p.signature);
         for (long long step = 0; step < p.steps && p.notes[env].status == RUNS; ++step) {
@@ -411,7 +417,7 @@ struct Own {
 
     // Step the actuators of a motor in all environments, without physics.
     static void drive_all(void* plan, const void* motor) {
-        const Plan& p = *(const Plan*)plan;
+        Plan& p = *(Plan*)plan;
         const Motor& m = *(const Motor*)motor;
         for (long long env = 0; env < p.count; ++env)
             for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) {
@@ -422,20 +428,30 @@ struct Own {
             }
     }
     static int begin_step(void* plan, const void* worker, const void* model, void* data, int env, int step) {
-        return begin(*(const Plan*)plan, (const Worker*)worker, model, data, env, step);
+        return begin(*(Plan*)plan, (const Worker*)worker, model, data, env, step);
     }
     static int end_step(void* plan, const void* model, void* data, int env, int step, int taken) {
         return (int)end(*(Plan*)plan, model, data, env, step, taken);
     }
+    // Whether callbacks of MuJoCo were set since the last call.
+    static int callbacks_changed(void* slots, void* known, int count) {
+        int changed = 0;
+        for (int i = 0; i < count; ++i) {
+            void* const now = *((void***)slots)[i];
+            changed |= now != ((void**)known)[i];
+            ((void**)known)[i] = now;
+        }
+        return changed;
+    }
     static void refresh_all(void* plan) {
-        const Plan& p = *(const Plan*)plan;
+        Plan& p = *(Plan*)plan;
         for (long long env = 0; env < p.count; ++env)
             if (p.own[env]) refresh(p, p.own[env], env);
     }
 };
 """
 
-_NAMES = ("advance", "drive_all", "begin_step", "end_step", "refresh_all")
+_NAMES = ("advance", "drive_all", "begin_step", "end_step", "refresh_all", "callbacks_changed")
 _CODE = "\n".join(
     (
         f"enum {{ {', '.join(_STATUS)} }};",
@@ -469,6 +485,7 @@ class Functions:
         self.drive_all = ctypes.CFUNCTYPE(None, place, place)(address["drive_all"])
         self.begin_step = ctypes.CFUNCTYPE(number, *[place] * 4, number, number)(address["begin_step"])
         self.end_step = ctypes.CFUNCTYPE(number, *[place] * 3, *[number] * 3)(address["end_step"])
+        self.callbacks_changed = ctypes.PYFUNCTYPE(number, place, place, number)(address["callbacks_changed"])
         self.refresh_all = ctypes.PYFUNCTYPE(None, place)(address["refresh_all"])
 
 

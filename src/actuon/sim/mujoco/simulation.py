@@ -25,7 +25,7 @@ from .drives import Drives
 from .fields import ModelFields
 from .limits import Limits
 from .load import find_robots, links_of, load_model, spec_reader
-from .loop import DIVERGED, NOT_FINITE, RUNS, Target
+from .loop import NOT_FINITE, Target
 from .motor_table import MotorTable
 from .names import find_keyframe, why_no_robot
 from .places import Places, as_slice, grid
@@ -197,45 +197,40 @@ class MujocoSimulation(SlopeHolder):
             self._checked_flags = flags
 
     def _advance(self, steps: int) -> int:
-        motors = self.motors
-        programs = [motor.program(self.dt) for motor in motors]
-        if self._compensates or any(
-            program is None and motor.is_stepped for motor, program in zip(motors, programs, strict=True)
-        ):
-            steps = 1  # bounds, or efforts, come from Python
-        steps = min(steps, STEPS_PER_CALL)
-        for motor, program in zip(motors, programs, strict=True):
-            if program is None and motor.is_stepped:
-                motor.step_in_python(self._dt)
-        compiled = [(motor, program) for motor, program in zip(motors, programs, strict=True) if program is not None]
-        table = self._bind(compiled)
-        for (motor, _), place in zip(compiled, table.motors, strict=True):
-            place.is_driven = motor.is_stepped
-            place.retakes = steps if motor.is_stepped else int(motor.ends_step_at(self._time))
+        dt, begin, compiled = self._dt, self._time, []
+        for motor in self.motors:
+            program = motor.program(dt)
+            if program is not None:
+                compiled.append((motor, program))
+            elif motor.is_stepped:
+                steps = 1
+                motor.step_in_python(dt)
+        steps = 1 if self._compensates else min(steps, STEPS_PER_CALL)  # whose bounds follow the pose
+        for (motor, _), place in zip(compiled, self._bind(compiled).motors, strict=True):
+            is_stepped = motor.is_stepped
+            place.is_driven = is_stepped
+            place.retakes = steps if is_stepped else motor.ends_step_at(begin)
         self._fields.count_options()
-        begin, before = self._time, self._batch.block("time").copy()
         taken = 0
         try:
             self._batch.run(steps, self._watch)
             taken = steps
         finally:
-            is_sound = not self._batch.notes[:, 0].any()
-            if taken == 0 or not is_sound:
-                taken = self._steps_since(before)
-            for _ in range(taken):
-                self._time += self._dt
-            if self._watch is not None and is_sound:
+            if taken == 0 or self._batch.is_noted:
+                taken = int(self._batch.notes[:, 1].max())
+            self._time = _later(begin, taken, dt)
+            if self._watch is not None and not self._batch.is_noted:
                 self._watch.extend(taken, self._time)
             for motor, _ in compiled:
                 if motor.is_stepped:
                     motor.has_run(begin)
-        if not is_sound:
+        if self._batch.is_noted:
             self._raise_notes(compiled, begin)
         return taken
 
     def _bind(self, compiled: Sequence[tuple[Motor, MotorProgram]]) -> MotorTable:
-        by_position = len(self._held_slopes()) > 1
-        return self._batch.bind([program for _, program in compiled], self.robots, by_position)
+        programs = [program for _, program in compiled]
+        return self._batch.bind(programs, self.robots, lambda: len(self._held_slopes()) > 1)
 
     def drive(self, motor: Motor, dt: float) -> bool:
         program = motor.program(dt)
@@ -245,38 +240,33 @@ class MujocoSimulation(SlopeHolder):
         others = [(other, own) for other in self.motors if (own := other.program(dt)) is not None]
         table = self._bind(others)
         begin = self._time
-        self._batch.notes[self._batch.notes[:, 0] != DIVERGED, 0] = RUNS
+        self._batch.forget_notes()
         for (other, _), place in zip(others, table.motors, strict=True):
             if other is motor:
                 self._batch.drive(place)
         motor.has_run(begin)
-        self._raise_notes([(motor, program)], begin)
+        if self._batch.is_noted:
+            self._raise_notes([(motor, program)], begin)
         return True
 
     def _raise_notes(self, motors: Sequence[tuple[Motor, MotorProgram]], begin: float) -> None:
         """Raise what ended the run of an environment, of the earliest step."""
         notes = self._batch.notes
         found = np.flatnonzero(notes[:, 0])
-        if not found.size:
-            return
-        status, step, motor, column, robot = notes[found[notes[found, 1].argmin()]].tolist()
+        status, steps, motor, column, robot = notes[found[notes[found, 1].argmin()]].tolist()
+        time = _later(begin, steps, self._dt)
         if status == NOT_FINITE:
-            time = begin
-            for _ in range(step):
-                time += self._dt
             raise SimulationError(f"t = {time:.6g} s: {motors[motor][0].not_finite(robot, column)}")
         if self._watch is not None:
-            self._watch.extend(step, begin)
-            for _ in range(step + 1):
-                begin += self._dt
-            self._watch.check(begin, self._dt, False)
+            self._watch.extend(steps - 1, begin)
+            self._watch.check(time, self._dt, False)
 
-    def _steps_since(self, before: np.ndarray) -> int:
-        """Return how many steps some environment took since their times were ``before``."""
-        return int(np.rint((self._batch.block("time") - before).max() / self._dt))
+    def _check_state(self) -> None:
+        if not self._batch.is_sound:
+            super()._check_state()
 
     def _is_sound(self) -> bool:
-        return not self._batch.failures
+        return self._batch.is_sound
 
     def reset(self, env_ids: IdsLike = None, *, keyframe: str | int | None = None) -> None:
         """Bring environments back to their first state, or to a keyframe. The others are not touched.
@@ -494,6 +484,13 @@ class _Each(Sequence[Any]):
         if not -self._count <= place < self._count:
             raise IndexError(f"environment {place}: there are {self._count}")
         return self._get(place % self._count)
+
+
+def _later(time: float, steps: int, dt: float) -> float:
+    """Return the time after steps, added one by one as single steps do."""
+    for _ in range(steps):
+        time += dt
+    return time
 
 
 def _import_mujoco() -> Any:
