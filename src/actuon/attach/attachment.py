@@ -251,7 +251,7 @@ class Attachment(Remembering, Uncopyable):
         """Return what an engine's compiled code steps, at steps of ``dt`` [s]. See `Motor`."""
         self._renew_inertia()
         self._renew_bounds()
-        key = (dt, self._bounds, [stage._revision for stage in self._all_stages])
+        key = (dt, self._bounds, self._batteries.is_compiled, [stage._revision for stage in self._all_stages])
         if self._program_key != key:
             self._program, self._program_key = self._make_program(dt), key
         return self._program
@@ -334,6 +334,8 @@ class Attachment(Remembering, Uncopyable):
     def has_run(self, time: float) -> None:
         """Show what the engine's compiled code did since ``time`` [s]."""
         simulation = self.articulation.simulation
+        if self.is_stepped:
+            self._batteries.were_shared()
         if self._trips is not None:
             self._trips.report(time, simulation.dt)
         if self._tangent is not None:
