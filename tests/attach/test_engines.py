@@ -7,6 +7,8 @@ import copy
 import gc
 import math
 import pickle
+import subprocess
+import sys
 import weakref
 from pathlib import Path
 
@@ -307,6 +309,63 @@ def test_a_forgotten_simulation_is_freed():
     gc.collect()
     assert weak() is None
     assert live_simulations() == []
+
+
+CYCLE = """
+import gc, sys
+import actuon
+
+class Environment:
+    def __init__(self):
+        self.simulation = getattr(actuon, sys.argv[1])(actuon.assets.quadruped_mjcf)
+        self.actuators = actuon.ArticulationActuators("base", simulation=self.simulation)
+        self.simulation.owner = self.actuators.owner = self
+        self.simulation.step(3)
+
+for _ in range(3):
+    environment = Environment()
+    if sys.argv[2] == "collected":
+        del environment
+        gc.collect()
+        assert not actuon.sim.simulation.live_simulations()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("end", ["collected", "exit"])
+@pytest.mark.parametrize("engine", [MujocoSimulation, NewtonSimulation])
+def test_a_cycle_of_simulation_and_actuators_is_freed(engine, end):
+    """The simulation's arrays may be freed before the actuators: these must not give back anything then."""
+    command = [sys.executable, "-X", "faulthandler", "-c", CYCLE, engine.__name__, end]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()[-1:]) == (0, ["done"]), done.stderr
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["actuators", "groups"])
+@pytest.mark.parametrize("engine", [MujocoSimulation, NewtonSimulation])
+def test_actuators_in_a_cycle_give_joints_back(engine, kind):
+    with engine(ASSETS / "quadruped.xml") as simulation:
+        robots = Articulation("base")
+        robots.set_dof_gains(55.0, 2.0)
+        if kind == "groups":
+            attached = ActuatorGroups(robots, {"legs": IdealPDActuatorCfg([".*"], stiffness=60.0, damping=1.5)})
+        else:
+            attached = ArticulationActuators("base")
+        attached.owner = attached
+        robots.set_dof_position_targets(robots.get_dof_positions().numpy() + 0.1)
+        simulation.step(2)
+        assert simulation.arrays.joint_f.numpy().any()
+        assert not robots.get_dof_gains()[0].numpy().any()
+        del attached
+        gc.collect()
+        np.testing.assert_array_equal(robots.get_dof_gains()[0].numpy(), 55.0)
+        assert not simulation.arrays.joint_f.numpy().any()
+        simulation.step(2)
+        actuators = ArticulationActuators("base")
+        simulation.close()
+        actuators.close()
+        assert actuators.is_closed
 
 
 def test_paths_of_one_environment_and_of_odd_names():

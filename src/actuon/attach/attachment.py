@@ -18,7 +18,7 @@ from ..actuator.state import ActuatorState
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.chain import TANGENT
 from ..kernel.launch import Launch
-from ..sim import Articulation, Event, Subscription
+from ..sim import Articulation, Event
 from ..sim.engine_drives import Tangent
 from ..sim.events import subscribe_weakly
 from ..sim.ids import ids_to_reset
@@ -61,8 +61,10 @@ class Attachment(Remembering, Uncopyable):
     _write: Callable[[], None]
     _friction: EngineFriction
     _inertia: EngineInertia
-    _subscriptions: list[Subscription]
     _undo: contextlib.ExitStack
+    """Gives the engine back what it held."""
+    _give_back: Callable[[], object]
+    """Runs it, once; so does the end of the last reference."""
     _other_states: list[ActuatorState | None]
     """Where actuators write what they remember: in place, but for those whose efforts are tangents; after a step, what
     these remembered before it."""
@@ -163,18 +165,19 @@ class Attachment(Remembering, Uncopyable):
             if explicit.size:
                 undo.callback(simulation.lift_limits(robots, explicit))
             undo.callback(self._batteries.join(self._states))
-            self._subscriptions = subscribe_weakly(
-                simulation,
-                self,
-                {
-                    Event.PHYSICS_READY: "reset",
-                    Event.RESET: "_on_reset",
-                    Event.SAVE: "_on_save",
-                    Event.LOAD: "_on_load",
-                },
-            )
+            heard = {
+                Event.PHYSICS_READY: "reset",
+                Event.RESET: "_on_reset",
+                Event.SAVE: "_on_save",
+                Event.LOAD: "_on_load",
+            }
+            for subscription in subscribe_weakly(simulation, self, heard):
+                undo.callback(subscription.cancel)
             undo.callback(simulation.add_motor(self))
+            zeros = np.zeros((len(robots), len(columns)), np.float32)
+            undo.callback(simulation.write, "joint_f", robots, columns, zeros)
             self._undo = undo.pop_all()
+        self._give_back = simulation.undo_with(self, self._undo)
         self._program_key = None
         self._set_bounds(self._effort_bounds())
         self._bounds_version = simulation.limits_version
@@ -528,16 +531,10 @@ class Attachment(Remembering, Uncopyable):
         if self._closed:
             return
         self._closed = True
-        for subscription in self._subscriptions:
-            subscription.cancel()
-        if self.articulation.simulation.is_closed:
-            return
-        self._effort.zero_()
-        self._tangent = None
-        robots, columns = self.articulation.robot_ids, self._columns_of_engine
-        zeros = np.zeros((len(robots), len(columns)), np.float32)
-        self.articulation.simulation.write("joint_f", robots, columns, zeros)
-        self._undo.close()
+        if not self.articulation.simulation.is_closed:
+            self._effort.zero_()
+            self._tangent = None
+        self._give_back()
 
     @property
     def mode_text(self) -> str:
@@ -558,10 +555,6 @@ class Attachment(Remembering, Uncopyable):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the end of a process anything may be gone already
-            self.close()
 
 
 def _in_turn(launches: Sequence[Launch]) -> Callable[[], None]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import math
 import weakref
 from collections.abc import Callable, Iterable
@@ -77,6 +78,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         self.common: dict[type, Any] = {}
         """Objects that actuators on its robots share, by class, such as batteries."""
         self._motors: list[weakref.ref[Motor]] = []
+        self._undos: dict[object, contextlib.ExitStack] = {}
         self._events = Events()
         self._time = 0.0
         self._running = False
@@ -200,6 +202,21 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             self._motors[:] = [other for other in self._motors if other is not reference]
 
         return remove
+
+    def undo_with(self, owner: object, undo: contextlib.ExitStack) -> Callable[[], object]:
+        """Close ``undo``, which must not refer to ``owner``, when the last reference to that goes away.
+
+        Nothing is undone in a simulation that is closed, or that goes away in the same cycle of references: its arrays
+        may be freed by then.
+
+        Returns:
+            What does it before, and once.
+        """
+        key = object()
+        self._undos[key] = undo  # here, and not in the finalizer, which would keep the simulation alive
+        finalizer = weakref.finalize(owner, _undo, weakref.ref(self), key)
+        finalizer.atexit = False
+        return finalizer
 
     @property
     def dofs_per_env(self) -> int:
@@ -424,6 +441,15 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     @abc.abstractmethod
     def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
         """Set stiffness and damping of the engine's drives, each of shape (n, d)."""
+
+
+def _undo(reference: weakref.ref[Simulation], key: object) -> None:
+    simulation = reference()
+    if simulation is None:
+        return
+    undo = simulation._undos.pop(key)
+    if not simulation.is_closed:
+        undo.close()
 
 
 def current_simulation() -> Simulation:
