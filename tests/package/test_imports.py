@@ -44,7 +44,8 @@ ORDER = [
     "bench",
 ]
 ORDER += ["__init__", "tools"]
-ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
+ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "newton_drive": ("newton",)}
+ROOMS_OF |= {"commands": ("typer", "rich"), "tables": ("rich",)}
 ROOMS_OF |= {
     "fit_commands": ("typer", "rich"),
     "fit_tables": ("rich",),
