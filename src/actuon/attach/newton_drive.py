@@ -195,7 +195,7 @@ class DriveActuon(DriveBase):
             for name in stage.stage().custom_inputs
         }
         self._after = actuator.state()
-        dofs = f"{num_actuators} DOFs"
+        dofs = f"{num_actuators} DOF{'s' * (num_actuators != 1)}"
         remedy = "an inertia in its stage lets the chain apply it"
         report_simulator_side("drive", dofs if self.armature.any() else "", dofs if offered else "", remedy)
 
