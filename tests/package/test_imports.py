@@ -48,7 +48,8 @@ ORDER = [
 ]
 ORDER += ["__init__", "tools"]
 """Rooms in the order of imports. A module that stands apart from its room, as ``room.module``, comes where it is."""
-ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
+ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "newton_drive": ("newton",)}
+ROOMS_OF |= {"commands": ("typer", "rich"), "tables": ("rich",)}
 ROOMS_OF |= {
     "fit_commands": ("typer", "rich"),
     "fit_tables": ("rich",),
