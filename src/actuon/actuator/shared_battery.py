@@ -11,7 +11,7 @@ import warp as wp
 from ..arrays import index_array
 from ..components.limits.battery import ClampingBattery
 from ..errors import ParameterError, StateError, StructureError
-from ..kernel.types import Flavour, Floats, Ints, module_options
+from ..kernel.types import Flavour, FloatGrid, Floats, Ints, module_options
 from ..typing import IndexLike
 from .actuator import Actuator
 from .state import ActuatorState
@@ -87,21 +87,20 @@ class SharedBattery:
             raise StateError(
                 f"share: got {len(states)} states; must be one for each of {len(self._actuators)} actuators"
             )
-        batteries = []
+        loads = []  # of each actuator: its own, and those of others, of shape (1, robots, DOFs of a robot)
         for actuator, place, state in zip(self._actuators, self._places, states, strict=True):
             if state is None or state.owner is not actuator:
                 raise StateError("share: must be the states of the actuators, in their order")
-            batteries.append(state.stages[place])
-        if any(battery.own_load.requires_grad for battery in batteries):
+            loads.append([state.memory.grid(place, name) for name in ("own_load", "other_load")])
+        if any(own.requires_grad for own, _ in loads):
             totals = wp.zeros(self._count, dtype=wp.float32, device=self._device, requires_grad=True)
         else:
             totals = self._totals
             totals.zero_()
-        for battery, (starts, dofs) in zip(batteries, self._members, strict=True):
-            wp.launch(_sum_up, self._count, [battery.own_load, starts, dofs], [totals], device=self._device)
-        for battery, numbers in zip(batteries, self._of_dof, strict=True):
-            inputs = [totals, numbers, battery.own_load]
-            wp.launch(_hand_out, len(numbers), inputs, [battery.other_load], device=self._device)
+        for (own, _), (starts, dofs) in zip(loads, self._members, strict=True):
+            wp.launch(_sum_up, self._count, [own, starts, dofs], [totals], device=self._device)
+        for (own, others), numbers in zip(loads, self._of_dof, strict=True):
+            wp.launch(_hand_out, own.shape, [totals, numbers, own], [others], device=self._device)
 
 
 def _place(actuator: Actuator) -> int:
@@ -112,13 +111,14 @@ def _place(actuator: Actuator) -> int:
 
 
 @wp.kernel
-def _sum_up(loads: Floats, starts: Ints, dofs: Ints, totals: Floats) -> None:
+def _sum_up(loads: FloatGrid, starts: Ints, dofs: Ints, totals: Floats) -> None:
     battery = wp.tid()
     for i in range(starts[battery], starts[battery + 1]):
-        wp.atomic_add(totals, battery, loads[dofs[i]])
+        cell = dofs[i] / loads.shape[2]
+        wp.atomic_add(totals, battery, loads[0, cell, dofs[i] - cell * loads.shape[2]])
 
 
 @wp.kernel
-def _hand_out(totals: Floats, numbers: Ints, own: Floats, others: Floats) -> None:
-    dof = wp.tid()
-    others[dof] = totals[numbers[dof]] - own[dof]
+def _hand_out(totals: Floats, numbers: Ints, own: FloatGrid, others: FloatGrid) -> None:
+    _, cell, lane = wp.tid()
+    others[0, cell, lane] = totals[numbers[cell * own.shape[2] + lane]] - own[0, cell, lane]

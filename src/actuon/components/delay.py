@@ -183,7 +183,7 @@ class Delay(Lag, Component):
         current_state: Delay.State,
         next_state: Delay.State,
     ) -> tuple[wp.array, wp.array, wp.array]:
-        n, device = current_state.num_pushes.shape[0], current_state.num_pushes.device
+        n, device = current_state.memory.cells.num_dofs, current_state.memory.device
         commands = (target_pos, target_vel, feedforward)
         indices = (pos_indices, vel_indices, vel_indices)
         given = {name: SignalArray(c, at) for name, c, at in zip(COMMANDS, commands, indices, strict=True)}
@@ -193,12 +193,13 @@ class Delay(Lag, Component):
 
     def _check_states(self, *states: Delay.State) -> tuple[int, wp.Device]:
         """Return the number of DOFs and the device of states that fit this delay."""
-        n, device = states[0].num_pushes.shape[0], states[0].num_pushes.device
+        memory = states[0].memory
+        n, device = memory.cells.num_dofs, memory.device
         for state in states:
-            got = state.depth, state.num_pushes.shape[0]
-            if got != (self.buf_depth, n) or state.num_pushes.device != device:
+            got = state.depth, state.memory.cells.num_dofs
+            if got != (self.buf_depth, n) or state.memory.device != device:
                 raise StateError(
-                    f"Delay: got a ring of {got} (steps, DOFs) on '{state.num_pushes.device}'; "
+                    f"Delay: got a ring of {got} (steps, DOFs) on '{state.memory.device}'; "
                     f"must be {(self.buf_depth, n)} on '{device}'"
                 )
         return n, self._finalize_if_needed(device, n)

@@ -105,7 +105,8 @@ class _TimedRing(RingState):
         """Return arrays of version 1, which had no lengths of steps, and counts in float32, as those of version 2."""
         changed = dict(values)
         ring, rows = changed.get("ring"), self.depth + 1
-        if ring is not None and ring.size == rows * (self.columns - 1) * -(-self.episode.size // LANES) * LANES:
+        size = rows * (self.columns - 1) * -(-self.episode.size // LANES) * LANES
+        if ring is not None and ring.dtype == np.float32 and ring.size == size:
             shaped = ring.reshape(rows, -1, self.columns - 1, LANES)
             changed["ring"] = np.pad(shaped, ((0, 0), (0, 0), (0, 1), (0, 0))).ravel()
         for name in ("count", "lost", "episode"):
