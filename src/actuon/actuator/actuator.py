@@ -482,25 +482,27 @@ class Actuator:
         Returns:
             The same list as long as it stays right; None where a step is not one and the same kernel on the CPU.
         """
-        if self._stateful:
-            self._check_state("state", state)
-        if self.num_actuators == 0 or not isinstance(self._stepper, FusedStepper) or not self.device.is_cpu:
-            return None
-        if self.requires_grad:
-            return None
-        if self._response is not None:
+        stepper = self._for_engines(state)
+        if stepper is None:
             return None
         tiles = tuple(-(-dof // self.tile_size) for dof in dofs)
-        return self._stepper.launches(self._given(sim_state, sim_control), state, dt, tiles)
+        return stepper.launches(self._given(sim_state, sim_control), state, dt, tiles)
+
+    def _for_engines(self, state: ActuatorState | None) -> FusedStepper | None:
+        """Return what makes launches for an engine; None where a step is not one kernel on the CPU."""
+        if self._stateful:
+            self._check_state("state", state)
+        can = self.device.is_cpu and not self.requires_grad and self._response is None and self.num_actuators > 0
+        return self._stepper if can and isinstance(self._stepper, FusedStepper) else None
 
     def c_call(
-        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float = 0.0
+        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float | None = None
     ) -> CCall | None:
         """Return the step of one robot as compiled code calls it, in place; needs ``robot_dofs``.
 
         Its argument ``first`` is the number of the robot: copy the arguments, and write another number there. Arguments
-        as for `launches`. What it returns is valid as long as this actuator, the arrays and the state live, and no
-        parameter is replaced by another array.
+        as for `launches`. It is valid as long as what it returns, this actuator, the arrays and the state live, and no
+        parameter is replaced by another array. It holds on to these arrays, whatever others are stepped with.
 
         Returns:
             None where a step is not one kernel on the CPU.
@@ -509,8 +511,11 @@ class Actuator:
             raise StructureError("c_call: needs the DOFs of a robot; build the actuator with robot_dofs")
         for component in self._stages:
             component.expose()
-        found = self.launches(sim_state, sim_control, state, dt, (0, self.tile_size))
-        return None if found is None else found[0].c_call
+        stepper = self._for_engines(state)
+        if stepper is None:
+            return None
+        found = stepper.launch_of_its_own(self._given(sim_state, sim_control), state, dt)
+        return None if found is None else found.c_call
 
     @property
     def tile_size(self) -> int:

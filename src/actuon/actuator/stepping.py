@@ -172,6 +172,10 @@ class Wiring:
             return ()
         return self.components[self.held].stage().signals
 
+    def revisions(self) -> list[int]:
+        """Return how often the parameters of each component were rebound: another kernel, or arrays, may be needed."""
+        return [component._revision for component in self.components]
+
     def held_words(self) -> tuple[Word, ...]:
         """Return what is remembered between two runs of the controller."""
         if self.held is None:
@@ -325,7 +329,10 @@ class FusedStepper:
 
     def __init__(self, wiring: Wiring, requires_grad: bool = False):
         self._wiring = wiring
-        self._with_adjoint = kernel_for(wiring.chain(Flavour.GRAD)) if requires_grad else None
+        self._with_adjoint: Kernel | None = None
+        self._revisions: list[int] = []
+        if requires_grad:
+            self._update_adjoint()
         self._stateless: _Bound | None = None
         self._for_engines: _Bound | None = None  # apart, since they run it without the lock
         self.lock = threading.Lock()
@@ -338,7 +345,7 @@ class FusedStepper:
     ) -> None:
         """Step, from the simulation arrays in the order of `Wiring.slots`."""
         if self._with_adjoint is not None:
-            self._step_on_tape(self._with_adjoint, given, current, following, dt)
+            self._step_on_tape(self._update_adjoint(), given, current, following, dt)
             return
         with self.lock:
             if current is None or following is None:
@@ -351,6 +358,15 @@ class FusedStepper:
             if known is None or bound is not known[1]:
                 plans[key] = weakref.ref(following, lambda _: plans.pop(key, None)), bound
             bound.run()
+
+    def _update_adjoint(self) -> Kernel:
+        """Return the kernel with an adjoint: another one where an optional parameter was given since."""
+        revisions = self._wiring.revisions()
+        if self._with_adjoint is None or revisions != self._revisions:
+            with compile_lock:
+                self._with_adjoint = kernel_for(self._wiring.chain(Flavour.GRAD))
+            self._revisions = revisions
+        return self._with_adjoint
 
     def _step_on_tape(
         self,
@@ -390,6 +406,8 @@ class FusedStepper:
         Returns:
             The same list as long as it stays right; None where a step does more than to run them.
         """
+        if self._wiring.layouts["effort"].repeats and len(tiles) > 2:  # ranges would add to the same efforts
+            return None
         with self.lock:
             if state is None:
                 bound = self._for_engines = self._fitting(self._for_engines, given, None, None, dt)
@@ -398,6 +416,12 @@ class FusedStepper:
                 bound = self._fitting(known, given, state, state, dt)
                 state.plans[id(state)] = weakref.ref(state), bound
             return bound.launches(tiles)
+
+    def launch_of_its_own(self, given: tuple[Array | None, ...], state: MaybeState, dt: float | None) -> Launch | None:
+        """Return a launch for the first tile, in place, which later steps leave as it is. None as for `launches`."""
+        with self.lock:
+            found = self._fitting(None, given, state, state, dt).launches((0, 1))
+        return None if found is None else found[0]
 
     def _fitting(
         self,
@@ -434,7 +458,7 @@ class _Bound:
                 component.expose()
         self._wiring = wiring
         self._components = wiring.components
-        self._revisions = [component._revision for component in self._components]
+        self._revisions = wiring.revisions()
         doubles: set[str] = set()
         signals = {s: wiring.signal(s, value, doubles) for s, value in zip(wiring.slots, given, strict=True)}
         self._doubles = frozenset(doubles)
@@ -632,11 +656,13 @@ class StagedStepper:
             component.run(seen, results, before, after, dt)
         else:
             for name, array in results.items():
-                wp.copy(array, current.memory.view(HELD, held(name)))
+                kept = current.memory.view(HELD, held(name))
+                wp.copy(array.reshape(kept.shape), kept)
             if after is not before and after is not None:
                 after.assign(before)
         for name, array in results.items():
-            wp.copy(following.memory.view(HELD, held(name)), array)
+            kept = following.memory.view(HELD, held(name))
+            wp.copy(kept, array.reshape(kept.shape))
         following.clock = (clock + 1) % wiring.control_every
 
     def _buffer(self, position: int, name: str) -> wp.array:

@@ -329,6 +329,7 @@ class Component(ParameterOwner):
         if declared and not self._values:
             raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")
         values = self._values
+        self._hidden = frozenset()
         if not self.requires_grad and self._device.is_cpu:
             unset = {n for n, d in declared.items() if d.optional and d.default == 0.0}
             numbers = {n: values[n] for n in unset if isinstance(values[n], np.ndarray)}
