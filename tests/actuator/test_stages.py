@@ -495,9 +495,11 @@ def test_stages_whose_names_would_meet_in_the_kernel():
 
 
 def test_a_constant_effort_of_zero_costs_no_kernel_of_its_own():
-    """From Python it is left out, from a config it is zero: both run the same kernel until somebody looks at it."""
-    made = [actuon.Actuator([0], part) for part in (actuon.ControllerPD(1.0, 0.0), actuon.PDControlConfig(1.0, 0.0))]
-    assert made[0].kernel_source() == made[1].kernel_source()
+    """From Python it is left out, from a config or file it is zero: all run one kernel until somebody looks at it."""
+    config, builder = actuon.PDControlConfig(1.0, 0.0), actuon.ActuatorBuilder()
+    builder.add(actuon.ActuatorConfig(config), 0)
+    made = [*(actuon.Actuator([0], part) for part in (actuon.ControllerPD(1.0, 0.0), config)), *builder.finalize("cpu")]
+    assert made[0].kernel_source() == made[1].kernel_source() == made[2].kernel_source()
     sim = {name: np.zeros(1, np.float32) for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")}
 
     def effort(actuator):
@@ -505,10 +507,11 @@ def test_a_constant_effort_of_zero_costs_no_kernel_of_its_own():
         actuator.step(sim, sim | {"joint_f": output})
         return output[0]
 
-    assert [effort(actuator) for actuator in made] == [0.0, 0.0]
+    assert [effort(actuator) for actuator in made] == [0.0, 0.0, 0.0]
     made[0].controller.const_effort = 2.0
     made[1].controller.const_effort.fill_(3.0)  # in place
-    assert [effort(actuator) for actuator in made] == [2.0, 3.0]
+    made[2].controller.const_effort = 4.0
+    assert [effort(actuator) for actuator in made] == [2.0, 3.0, 4.0]
     other = actuon.Actuator([0], actuon.PDControlConfig(1.0, 0.0))
     assert other.controller.numbers()["const_effort"].tolist() == [0.0]
     assert other.kernel_source() != made[1].kernel_source()
