@@ -12,8 +12,8 @@ from .implicit_laws import bracketed_newton_step, is_solved, unforced_velocity, 
 wp.set_module_options(module_options(Flavour.BLOCK))
 
 _FUNCTIONS = memory_block.functions(LANES)
-FloatBlock, gather, load, scatter_set, store = (
-    _FUNCTIONS[name] for name in ("FloatBlock", "gather", "load", "scatter_set", "store")
+FloatBlock, gather, load, scatter, store = (
+    _FUNCTIONS[name] for name in ("FloatBlock", "gather", "load", "scatter", "store")
 )
 CELL = DENSE.size
 
@@ -56,7 +56,7 @@ def start(
                 c[j] = c_j
                 g[j] = g_j
                 bads += wp.where(j < count, is_bad, 0)
-            scatter_set(trial, qd, indices, offset, base, count)
+            scatter(trial, qd, False, indices, offset, base, count)
             store(free, c, base, count)
             store(gain, g, base, count)
             store(low, FloatBlock(-wp.inf), base, count)
@@ -147,7 +147,7 @@ def improve(
                 best_[j] = kept
                 error_[j] = least
                 left += wp.where(j < count, wp.where(solved, 0, 1), 0)
-            scatter_set(trial, w, indices, offset, base, count)
+            scatter(trial, w, False, indices, offset, base, count)
             store(low, low_, base, count)
             store(high, high_, base, count)
             store(best, best_, base, count)
@@ -185,7 +185,7 @@ def finish(
             left = int(0)
             for j in range(LANES):
                 left += wp.where(is_solved(error_[j], best_[j], tolerance), 0, 1)
-            scatter_set(trial, best_, indices, offset, base, count)
+            scatter(trial, best_, False, indices, offset, base, count)
             store(velocity, best_, base, count)
             store(residual, error_, base, count)
             if left > 0:

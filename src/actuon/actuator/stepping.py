@@ -115,7 +115,7 @@ class Wiring:
     @functools.cached_property
     def writes(self) -> tuple[Write, ...]:
         """Outputs of a step, in the order of their arrays."""
-        efforts = (Write("effort", self.adds), Write("effort", self.adds, after=self.computed_after))
+        efforts = (Write("effort", may_add=True), Write("effort", may_add=True, after=self.computed_after))
         return (*efforts, *(Write(name) for name in self.telemetry))
 
     def is_written(self, slot: str) -> bool:
@@ -209,7 +209,7 @@ class Wiring:
         parameters = parameter_values(dict(enumerate(self.components)))
         before, after = (None if state is None else state.memory for state in (current, following))
         values = memory_values(self.cells, before, after)
-        values[Role.SIZE] |= {**self.time_steps(dt), "control_every": self.control_every}
+        values[Role.SIZE] |= {**self.time_steps(dt), "control_every": self.control_every, "adds": self.adds}
         values[Role.SIZE]["room"] = _room(parameters.values(), self.num_dofs)
         return values | {
             Role.SIGNAL: {key: array for (role, key), array in by_place.items() if role is Role.SIGNAL},
@@ -621,9 +621,10 @@ class StagedStepper:
         targets = [arrays[slot] for slot in wiring.slots[len(sources) :]]
         for write, source, target in zip(wiring.writes, values, targets, strict=True):
             if target is not None:
-                kernel = _add if write.adds else _set
+                adds = write.may_add and wiring.adds
+                kernel = _add if adds else _set
                 if target.dtype is wp.float64:
-                    kernel = _add_double if write.adds else _set_double
+                    kernel = _add_double if adds else _set_double
                 inputs = [source, wiring.layouts["effort"].indices]
                 wp.launch(kernel, n, inputs, [target], device=device)
 
