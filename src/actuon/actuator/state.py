@@ -118,9 +118,11 @@ class ActuatorState:
         for state in beside:
             state.reset(mask)
 
-    def _is_in_memory(self, state: Any) -> bool:
+    def _is_in_memory(self, state: object) -> bool:
         """Return whether all of a stage's state lies in the memory, and is reset as any other."""
-        return getattr(state, "memory", None) is self.memory and type(state).reset is State.reset
+        if not isinstance(state, State) or getattr(state, "memory", None) is not self.memory:
+            return False
+        return type(state).reset is State.reset
 
     def assign(self, other: ActuatorState, mask: ArrayLike | None = None) -> None:
         """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them.
