@@ -14,12 +14,12 @@ need no kernel of their own.
 from __future__ import annotations
 
 import functools
-import linecache
 from typing import Any
 
 import warp as wp
 
 from .ring import NOW
+from .text import define
 from .types import Doubles, Floats, Indices, Ints
 
 _TAIL = '_Pragma("clang loop vectorize(disable) unroll(disable)") for (int j = 0; j < count; ++j)'
@@ -40,12 +40,9 @@ def functions(lanes: int) -> dict[str, Any]:
     space["__name__"] = __name__
     for signature, code in _code(lanes).items():
         name, rest = signature.split("(", 1)
-        source = f"@wp.func_native(code)\ndef {name}_{lanes}({rest}: ...\n"
-        filename = f"<actuon {name}_{lanes}>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        made: dict[str, Any] = {}
-        exec(compile(source, filename, "exec", dont_inherit=True), space | {"code": code}, made)
-        names[name] = made[f"{name}_{lanes}"]
+        called = f"{name}_{lanes}"
+        source = f"@wp.func_native(code)\ndef {called}({rest}: ...\n"
+        names[name] = define(source, called, space | {"code": code})[called]
     return names
 
 
