@@ -289,3 +289,43 @@ def test_ranges_that_add_to_the_same_efforts_are_not_for_several_threads():
     sim = simulation(random_signals(512, np.random.default_rng(0)))
     assert repeated.launches(sim, sim, None, DT, (0, 256, 512)) is None
     assert len(repeated.launches(sim, sim, None, DT, (0, 512))) == 1
+
+
+@pytest.mark.parametrize("kind", ["mlp", "gru"])
+def test_a_network_that_pytorch_runs_in_cells(kind, tmp_path, rng):
+    torch = pytest.importorskip("torch")
+
+    class Skipping(torch.nn.Module):
+        """With a skip connection, which is not recognised."""
+
+        def __init__(self):
+            super().__init__()
+            self.memory = torch.nn.GRU(2, 4, batch_first=True)
+            self.first, self.last = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+
+        def forward(self, x: torch.Tensor):
+            return self.last(torch.tanh(self.first(x)) + x)
+
+    class Recurrent(Skipping):
+        def forward(self, x: torch.Tensor, hidden: torch.Tensor):
+            y, hidden = self.memory(x, hidden)
+            return self.last(torch.tanh(self.first(y[:, 0])) + y[:, 0]), hidden
+
+    torch.manual_seed(0)
+    module, more = (Skipping(), {"input_idx": (0, 1)}) if kind == "mlp" else (Recurrent(), {})
+    actuon.save_network(module, tmp_path / "skip.pt", model_type=kind, **more)
+    controller = {"mlp": actuon.ControllerNeuralMLP, "gru": actuon.ControllerNeuralGRU}[kind]
+    with pytest.warns(UserWarning, match="not recognised"):
+        made = [
+            actuon.Actuator(range(6), controller(tmp_path / "skip.pt"), accumulate=False, robot_dofs=dofs)
+            for dofs in (None, 2)
+        ]
+    states = [actuator.state() for actuator in made]
+    for _ in range(3):
+        signals = random_signals(6, rng)
+        efforts = []
+        for actuator, state in zip(made, states, strict=True):
+            sim = simulation(signals)
+            actuator.step(sim, sim, state, state, dt=DT)
+            efforts.append(sim.joint_f.numpy())
+        np.testing.assert_array_equal(*efforts)
