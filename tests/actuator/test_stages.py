@@ -457,6 +457,29 @@ def test_an_effect_with_a_kernel_of_its_own(rng, steps):
         assert (state.stages[1].calls.numpy() == t + 1).all()
 
 
+class EffectPlainState(EffectOwnKernel):
+    """Like it, with a state of a class of its own."""
+
+    class State:
+        def __init__(self, num_actuators):
+            self.calls = wp.zeros(num_actuators)
+
+    def state(self, num_actuators, device):
+        return self.State(num_actuators)
+
+
+@pytest.mark.parametrize("effect", [EffectOwnKernel, EffectPlainState])
+def test_arrays_of_a_state_are_copies(effect, steps):
+    actuator = actuon.Actuator(range(N), actuon.ControllerPD(10.0, 0.1), effects=[effect()])
+    state, sim = actuator.state(), simulation(steps[0])
+    actuator.step(sim, sim, state, state, dt=DT)
+    arrays = state.to_arrays()
+    actuator.step(sim, sim, state, state, dt=DT)
+    assert (arrays["1.calls"] == 1.0).all()
+    state.from_arrays(arrays)
+    assert (state.stages[1].calls.numpy() == 1.0).all()
+
+
 @dataclass(frozen=True)
 class OffsetConfig(actuon.Config):
     offset: float = actuon.param("N·m", "Added to the effort.")

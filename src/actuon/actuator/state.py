@@ -388,7 +388,7 @@ def _to_arrays(state: object) -> dict[str, np.ndarray]:
     """Return copies of the arrays of a state of any class, by name."""
     if isinstance(state, State):
         return state.to_arrays()
-    return {name: array.numpy() for name, array in _arrays_in(state).items()}
+    return {name: np.array(array.numpy()) for name, array in _arrays_in(state).items()}
 
 
 def assign_state(name: str, target: Any, source: Any, mask: np.ndarray | None = None) -> None:
