@@ -493,7 +493,7 @@ class Actuator:
         return stepper_of(wiring, self.requires_grad, self._fused)
 
     def c_call(
-        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float = 0.0
+        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float | None = None
     ) -> CCall | None:
         """Return the step of one robot as compiled code calls it, in place; needs ``robot_dofs``.
 

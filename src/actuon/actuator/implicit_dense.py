@@ -165,14 +165,11 @@ def start(
     merit: Floats,
     known: Ints,
     matrix: Matrices,
-    bad: Ints,
 ):
     """Start at the speeds before the step."""
     robot, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     good = is_definite(inverse_inertia, robot, size, matrix)
     known[robot] = wp.where(good, ACTIVE, BAD)
-    if not good:
-        wp.atomic_add(bad, 0, 1)
     merit[robot] = wp.inf
     base = robot * size
     for i in range(size):
@@ -226,7 +223,6 @@ def improve(
     merit: Floats,
     known: Ints,
     matrix: Matrices,
-    remaining: Ints,
 ):
     """Find the speeds to try next, from the efforts at the last ones and their slopes."""
     robot, _unused = wp.tid()
@@ -291,8 +287,6 @@ def improve(
         again = aim[dof] == last_aim[dof] and aim[dof] != wp.inf and forced[dof] == 0.0
         stuck[dof] = wp.where(again, stuck[dof] + 1, 0)
         last_aim[dof] = aim[dof]
-    if remaining:
-        wp.atomic_add(remaining, 0, 1)
 
 
 @wp.kernel(enable_backward=False)

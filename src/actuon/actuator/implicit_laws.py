@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import warp as wp
 
-from ..kernel.types import Indices
+from ..kernel.types import Flavour, Floats, Indices, Ints, module_options
+
+wp.set_module_options(module_options(Flavour.SCALAR))
 
 
 @wp.func
@@ -46,6 +48,19 @@ def unforced_velocity(qd: float, dt: float, inverse_inertia: float, acceleration
     gain = dt * inverse_inertia
     free = qd + dt * acceleration - gain * reference
     return wp.where(is_bad == 1, wp.nan, free), wp.where(is_bad == 1, 0.0, gain), is_bad
+
+
+STARTED = ("free", "gain", "low", "high", "last", "last_width", "best", "error")
+"""States of a DOF that `start_law` gives."""
+IMPROVED = ("low", "high", "from_low", "from_high", "low_rise", "high_rise", "last", "last_width", "best", "error")
+"""States of a DOF that `improve_law` gives."""
+
+
+@wp.func
+def start_law(qd: float, dt: float, inverse_inertia: float, acceleration: float, reference: float):
+    """Return the speed to try first, whether the inverse inertia is bad, and `STARTED`."""
+    free, gain, is_bad = unforced_velocity(qd, dt, inverse_inertia, acceleration, reference)
+    return qd, float(is_bad), free, gain, -wp.inf, wp.inf, wp.inf, wp.inf, qd, wp.inf
 
 
 @wp.func
@@ -82,3 +97,105 @@ def bracketed_newton_step(
     inside = wp.where(between > lower, wp.where(between < upper, slow, middle), middle)
     tried = wp.where(width < wp.inf, inside, wanted)
     return tried, lower, upper, up, down, rise_below, rise_above, wp.abs(residual), width
+
+
+@wp.func
+def improve_law(
+    trial: float,
+    trial_effort: float,
+    trial_slope: float,
+    tolerance: Floats,
+    free: float,
+    gain: float,
+    low: float,
+    high: float,
+    from_low: float,
+    from_high: float,
+    low_rise: float,
+    high_rise: float,
+    last: float,
+    last_width: float,
+    best: float,
+    error: float,
+):
+    """Return the speed to try next, or the best one where that is good enough; whether it is not; and `IMPROVED`."""
+    tried, lower, upper, up, down, rise_below, rise_above, residual, width = bracketed_newton_step(
+        trial,
+        trial_effort,
+        trial_slope,
+        free,
+        gain,
+        low,
+        high,
+        from_low,
+        from_high,
+        low_rise,
+        high_rise,
+        last,
+        last_width,
+    )
+    off = velocity_error(residual, gain, trial_slope)
+    kept = wp.where(off < error, trial, best)
+    least = wp.where(off < error, off, error)
+    solved = is_solved(least, kept, tolerance[0])
+    next_trial = wp.where(solved, kept, tried)
+    unsolved = wp.where(solved, 0.0, 1.0)
+    return next_trial, unsolved, lower, upper, up, down, rise_below, rise_above, residual, width, kept, least
+
+
+@wp.kernel(enable_backward=False)
+def finish(
+    tolerance: float,
+    indices: Indices,
+    offset: int,
+    best: Floats,
+    error: Floats,
+    trial: Floats,
+    velocity: Floats,
+    residual: Floats,
+    unconverged: Ints,
+):
+    """Take the best speeds, and count those that are not good enough."""
+    i, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
+    trial[array_place(indices, offset, i)] = best[i]
+    velocity[i] = best[i]
+    residual[i] = error[i]
+    if not is_solved(error[i], best[i], tolerance):
+        wp.atomic_add(unconverged, 0, 1)
+
+
+@wp.kernel(enable_backward=False)
+def adjoint(
+    dt: float,
+    indices: Indices,
+    offset: int,
+    effort_indices: Indices,
+    effort_offset: int,
+    effort: Floats,
+    slope: Floats,
+    inverse_inertia: Floats,
+    reference: Floats,
+    speed_adjoint: Floats,
+    effort_adjoint: Floats,
+    velocity_adjoint: Floats,
+    acceleration_adjoint: Floats,
+    reference_adjoint: Floats,
+    inertia_adjoint: Floats,
+):
+    """Propagate the gradient by the speeds to all that they depend on."""
+    i, _unused = wp.tid()
+    at = array_place(indices, offset, i)
+    gain = dt * inverse_inertia[i]
+    share = speed_adjoint[at] / (1.0 - gain * slope[i])
+    effort_adjoint[array_place(effort_indices, effort_offset, i)] = gain * share
+    more = effort[i]
+    if reference:
+        more -= reference[i]
+    if velocity_adjoint:
+        velocity_adjoint[at] += share
+    if acceleration_adjoint:
+        acceleration_adjoint[i] += dt * share
+    if reference_adjoint:
+        reference_adjoint[i] -= gain * share
+    if inertia_adjoint:
+        inertia_adjoint[i] += dt * share * more

@@ -15,7 +15,7 @@ class Role(Enum):
     """Purpose of an argument. Its key tells apart those with the same role."""
 
     SIZE = auto()
-    """A number of this launch: ``"first"``, sizes of cells, time steps, ``"in_place"``."""
+    """A number of this launch: ``"first"``, sizes of cells, time steps, ``"in_place"``, ``"adds"``."""
     SIGNAL = auto()
     """An array that a signal is read from; key: its name."""
     INDICES = auto()
@@ -84,6 +84,8 @@ def _arguments(chain: Chain) -> Iterator[Argument]:
         yield Argument(name, "int", Role.SIZE, name)
     for name in chain.time_steps:
         yield Argument(name, "float", Role.SIZE, name)
+    if any(write.may_add for write in chain.writes):
+        yield Argument("adds", "bool", Role.SIZE, "adds")
     used = {buffer for stage in chain.stages for buffer in state_buffers(stage).values()}
     if chain.held is not None:
         used |= {"floats", "ints"}

@@ -332,8 +332,8 @@ class Write:
     """A signal that the kernel writes to an array, where that is not null."""
 
     signal: str
-    adds: bool = False
-    """Whether it is added to what is there."""
+    may_add: bool = False
+    """Whether it is added to what is there where the launch's argument ``adds`` is true, or always written over it."""
     is_double: bool = False
     """Whether the array holds float64."""
     scattered: bool = True
