@@ -284,13 +284,6 @@ def test_no_robots(dofs, tmp_path):
     assert state.delay_state.past(0).shape == (2, 0)
 
 
-def test_ranges_that_add_to_the_same_efforts_are_not_for_several_threads():
-    repeated = actuon.Actuator(range(512), actuon.ControllerPD(1.0, 0.0), effort_indices=np.arange(512) % 2)
-    sim = simulation(random_signals(512, np.random.default_rng(0)))
-    assert repeated.launches(sim, sim, None, DT, (0, 256, 512)) is None
-    assert len(repeated.launches(sim, sim, None, DT, (0, 512))) == 1
-
-
 @pytest.mark.parametrize("kind", ["mlp", "gru"])
 def test_a_network_that_pytorch_runs_in_cells(kind, tmp_path, rng):
     torch = pytest.importorskip("torch")
