@@ -414,15 +414,15 @@ class Batch:
     def _handle(self, threads: int) -> _Handle:
         known = self._handles.get(threads)
         if known is None or known.process != os.getpid():  # threads do not survive a fork
-            known = self._handles[threads] = _Handle(self._fields.model, self.num_envs, threads)
+            known = self._handles[threads] = _Handle(self._fields.model, self.num_envs, threads, self._may_sleep)
         return known
 
 
 class _Handle:
     """A batch of MuJoCo's, which runs the loop on threads and catches errors."""
 
-    def __init__(self, model: Any, num_envs: int, threads: int):
-        config = _Config(threads, 0)
+    def __init__(self, model: Any, num_envs: int, threads: int, may_sleep: bool):
+        config = _Config(threads, may_sleep)  # MuJoCo asks for it, though each environment has an MjData of its own
         error = ctypes.create_string_buffer(256)
         self._model, self._num_envs, self.process = model, num_envs, os.getpid()
         self.address = library().mjb_makeBatch(model._address, num_envs, ctypes.byref(config), error, len(error))
