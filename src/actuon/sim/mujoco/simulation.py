@@ -197,8 +197,8 @@ class MujocoSimulation(SlopeHolder):
             self._checked_flags = flags
 
     def _advance(self, steps: int) -> int:
-        motors = self.motors
-        programs = [motor.program(self.dt) for motor in motors]
+        dt, motors = self.dt, self.motors
+        programs = [motor.program(dt) for motor in motors]
         if self._compensates or any(
             program is None and motor.is_stepped for motor, program in zip(motors, programs, strict=True)
         ):
