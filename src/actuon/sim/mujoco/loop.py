@@ -124,6 +124,8 @@ _STATUS = ("RUNS", "NOT_FINITE", "DIVERGED")
 RUNS, NOT_FINITE, DIVERGED = range(len(_STATUS))
 MOST_BYTES = 16384
 """Most bytes of arguments of a kernel."""
+_STACK = 65536
+"""Frames that are nearer than this [bytes] are of one thread."""
 
 Layout = _struct("Layout", **_many("long long", "bias constraint nefc efc_type efc_id efc_force friction"))
 """Offsets of fields in an ``MjData`` [bytes], and the type of a row that is dry friction of a DOF."""
@@ -145,7 +147,7 @@ Plan = _struct(
     **_many("float*", "position velocity effort loads history_velocity history_effort"),
     fields="const Field*",
     workers="const Worker*",
-    free="unsigned long long*",
+    owners="unsigned long long*",
     targets="const Target*",
     lines="const Line*",
     motors="const Motor*",
@@ -422,16 +424,26 @@ struct Own {
         }
     }
 
+    // Return the worker of this thread, which keeps it until the run ends: an error of MuJoCo leaves a step by a jump.
+    // Threads are told apart by their stacks. There are as many workers as threads.
+    static const Worker* worker_of(const Plan& p) {
+        const unsigned long long here = (unsigned long long)__builtin_frame_address(0);
+        for (long long k = 0; k < p.num_workers; ++k) {
+            const unsigned long long owner = __atomic_load_n(p.owners + k, __ATOMIC_RELAXED);
+            if (owner && (here > owner ? here - owner : owner - here) < STACK) return p.workers + k;
+        }
+        for (long long k = 0; k < p.num_workers; ++k) {
+            unsigned long long nobody = 0;
+            if (__atomic_compare_exchange_n(p.owners + k, &nobody, here, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+                return p.workers + k;
+        }
+        return nullptr;
+    }
+
     static void advance(const void* model, void* data, int env, void* plan) {
         Plan& p = *(Plan*)plan;
         void* const own = p.own[env];
-        const Worker* w = nullptr;
-        unsigned long long bit = 0;
-        while (p.num_fields && !w) {  // there are as many workers as threads
-            const unsigned long long free = __atomic_load_n(p.free, __ATOMIC_RELAXED);
-            bit = free & -free;
-            if (bit && (__atomic_fetch_and(p.free, ~bit, __ATOMIC_ACQUIRE) & bit)) w = p.workers + __builtin_ctzll(bit);
-        }
+        const Worker* const w = p.num_fields ? worker_of(p) : nullptr;
         if (w) model = w->model;
         for (long long k = 0; k < p.num_fields; ++k)
             __builtin_memcpy(w->into[k], p.fields[k].rows + env * p.fields[k].size, p.fields[k].size);
@@ -443,7 +455,6 @@ struct Own {
             do p.step(model, data);
             while (end(p, model, data, env, step, taken++));
         }
-        if (w) __atomic_fetch_or(p.free, bit, __ATOMIC_RELEASE);
     }
 
     // Step the actuators of a motor in all environments, without physics.
@@ -475,7 +486,7 @@ struct Own {
 _NAMES = ("advance", "drive_all", "begin_step", "end_step", "refresh_all")
 _CODE = "\n".join(
     (
-        f"enum {{ {', '.join(_STATUS)}, MOST_BYTES = {MOST_BYTES} }};",
+        f"enum {{ {', '.join(_STATUS)}, MOST_BYTES = {MOST_BYTES}, STACK = {_STACK} }};",
         *_TEXTS,
         _FUNCTIONS,
         *(f"out.data[{i}] = (wp::uint64)(void*)&Own::{name};" for i, name in enumerate(_NAMES)),
