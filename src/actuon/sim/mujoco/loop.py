@@ -118,7 +118,7 @@ Plan = _struct(
     **many("float*", "position velocity effort loads history_velocity history_effort"),
     fields="const Field*",
     workers="const Worker*",
-    free="unsigned long long*",
+    owners="unsigned long long*",
     targets="const Target*",
     lines="const Line*",
     motors="const Motor*",
@@ -390,16 +390,22 @@ struct Own {
         }
     }
 
+    // The model of a thread, which has an MjData of its own. After an error, a thread never comes back to where it was.
+    static const Worker* worker_of(const Plan& p, const void* data) {
+        if (p.num_workers == 1) return p.workers;
+        const unsigned long long here = (unsigned long long)data;
+        for (long long k = 0; k < p.num_workers; ++k) {
+            unsigned long long owner = 0;
+            __atomic_compare_exchange_n(p.owners + k, &owner, here, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+            if (owner == 0 || owner == here) return p.workers + k;
+        }
+        return nullptr;
+    }
+
     static void advance(const void* model, void* data, int env, void* plan) {
         Plan& p = *(Plan*)plan;
         void* const own = p.own[env];
-        const Worker* w = nullptr;
-        unsigned long long bit = 0;
-        while (p.num_fields && !w) {  // there are as many workers as threads
-            const unsigned long long free = __atomic_load_n(p.free, __ATOMIC_RELAXED);
-            bit = free & -free;
-            if (bit && (__atomic_fetch_and(p.free, ~bit, __ATOMIC_ACQUIRE) & bit)) w = p.workers + __builtin_ctzll(bit);
-        }
+        const Worker* const w = p.num_fields ? worker_of(p, data) : nullptr;
         if (w) model = w->model;
         for (long long k = 0; k < p.num_fields; ++k)
             __builtin_memcpy(w->into[k], p.fields[k].rows + env * p.fields[k].size, p.fields[k].size);
@@ -412,7 +418,6 @@ struct Own {
             do p.step(model, data);
             while (end(p, model, data, env, step, taken++));
         }
-        if (w) __atomic_fetch_or(p.free, bit, __ATOMIC_RELEASE);
     }
 
     // Step the actuators of a motor in all environments, without physics.

@@ -197,7 +197,7 @@ class MujocoSimulation(SlopeHolder):
             self._checked_flags = flags
 
     def _advance(self, steps: int) -> int:
-        dt, begin, compiled = self._dt, self._time, []
+        dt, begin, compiled = self.dt, self._time, []
         for motor in self.motors:
             program = motor.program(dt)
             if program is not None:
