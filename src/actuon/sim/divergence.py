@@ -52,12 +52,14 @@ class StateWatch:
         self._steps = int(np.clip(_NUMBERS // max(width, 1), *_STEPS))
         self._velocities = np.zeros((self._steps, width), np.float32)
         self._efforts = np.zeros((self._steps, width), np.float32)
+        self.time: float
+        """Time of the last step that is remembered [s]."""
         self.forget()
 
     def forget(self) -> None:
         """Forget all steps, as after a reset."""
         self._length = 0
-        self._time = -1.0
+        self.time = -1.0
 
     def is_sound(self) -> bool:
         """Whether no position or velocity is NaN, infinite or huge."""
@@ -92,16 +94,16 @@ class StateWatch:
     def extend(self, steps: int, time: float) -> None:
         """Take over steps that an engine has written to the `ring`, up to ``time`` [s]."""
         self._length += steps
-        self._time = time
+        self.time = time
 
     def remember(self, time: float, velocity: np.ndarray, effort: np.ndarray) -> None:
         """Remember what was sound at ``time`` [s]: velocities and efforts, flat as the simulation's are."""
-        if time != self._time:
+        if time != self.time:
             row = self._length % self._steps
             self._velocities[row] = velocity
             self._efforts[row] = effort
             self._length += 1
-            self._time = time
+            self.time = time
 
     def _what_diverged(self, dt: float) -> tuple[str, str | None]:
         """Say what diverged in a step of ``dt`` [s], and name the joint that did it; None for that of a base."""

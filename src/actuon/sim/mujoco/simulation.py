@@ -262,7 +262,7 @@ class MujocoSimulation(SlopeHolder):
             self._watch.check(time, self._dt, False)
 
     def _check_state(self) -> None:
-        if not self._batch.is_sound:
+        if not self._batch.is_sound or (self._watch is not None and self._watch.time != self._time):
             super()._check_state()
 
     def _is_sound(self) -> bool:
