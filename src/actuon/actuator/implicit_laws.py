@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from ..kernel.memory_scalar import dof_at
 from ..kernel.types import Flavour, Floats, Indices, Ints, module_options
 
 wp.set_module_options(module_options(Flavour.SCALAR))
@@ -30,15 +31,6 @@ def is_solved(error: float, speed: float, tolerance: float):
 def velocity_error(residual: float, gain: float, slope: float):
     """Return the error of a speed [rad/s] by its own effort: Newton's step, or less where efforts push."""
     return wp.abs(residual) / wp.max(1.0 - gain * slope, 1.0)
-
-
-@wp.func
-def array_place(indices: Indices, offset: int, i: int):
-    """Return the index of a DOF in an array of the simulation."""
-    at = offset + i
-    if indices:
-        at = int(indices[i])
-    return at
 
 
 @wp.func
@@ -157,45 +149,8 @@ def finish(
 ):
     """Take the best speeds, and count those that are not good enough."""
     i, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
-    trial[array_place(indices, offset, i)] = best[i]
+    trial[dof_at(indices, offset, i)] = best[i]
     velocity[i] = best[i]
     residual[i] = error[i]
     if not is_solved(error[i], best[i], tolerance):
         wp.atomic_add(unconverged, 0, 1)
-
-
-@wp.kernel(enable_backward=False)
-def adjoint(
-    dt: float,
-    indices: Indices,
-    offset: int,
-    effort_indices: Indices,
-    effort_offset: int,
-    effort: Floats,
-    slope: Floats,
-    inverse_inertia: Floats,
-    reference: Floats,
-    speed_adjoint: Floats,
-    effort_adjoint: Floats,
-    velocity_adjoint: Floats,
-    acceleration_adjoint: Floats,
-    reference_adjoint: Floats,
-    inertia_adjoint: Floats,
-):
-    """Propagate the gradient by the speeds to all that they depend on."""
-    i, _unused = wp.tid()
-    at = array_place(indices, offset, i)
-    gain = dt * inverse_inertia[i]
-    share = speed_adjoint[at] / (1.0 - gain * slope[i])
-    effort_adjoint[array_place(effort_indices, effort_offset, i)] = gain * share
-    more = effort[i]
-    if reference:
-        more -= reference[i]
-    if velocity_adjoint:
-        velocity_adjoint[at] += share
-    if acceleration_adjoint:
-        acceleration_adjoint[i] += dt * share
-    if reference_adjoint:
-        reference_adjoint[i] -= gain * share
-    if inertia_adjoint:
-        inertia_adjoint[i] += dt * share * more
