@@ -120,8 +120,8 @@ Draw = _struct("Draw", own="const float*", other="float*", **_many("long long", 
 Note = _struct("Note", **_many("long long", "status step motor column robot"))
 """What ended the run of an environment: one of the words below."""
 
-_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED")
-RUNS, NOT_FINITE, DIVERGED = range(len(_STATUS))
+_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED", "FAILED")
+RUNS, NOT_FINITE, DIVERGED, FAILED = range(len(_STATUS))
 MOST_BYTES = 16384
 """Most bytes of arguments of a kernel."""
 _STACK = 65536
@@ -137,7 +137,7 @@ Plan = _struct(
     step="void (*)(const void*, void*)",
     reset="void (*)(const void*, void*)",
     model="const void*",
-    **_many("long long", "steps count width nq nv signature control_signature may_sleep corrections"),
+    **_many("long long", "first_step steps count width nq nv signature control_signature may_sleep corrections"),
     **_many("long long", "at_position at_velocity at_control at_effort"),
     **_many("long long", "num_fields num_workers num_targets num_lines num_motors"),
     **_many("long long", "history_first history_steps retaken"),
@@ -156,7 +156,7 @@ Plan = _struct(
     layout="const Layout*",
     notes="Note*",
 )
-"""A run of all environments."""
+"""A run of all environments, from ``first_step`` up to ``steps``."""
 
 _FUNCTIONS = """
 struct Own {
@@ -449,7 +449,7 @@ struct Own {
             __builtin_memcpy(w->into[k], p.fields[k].rows + env * p.fields[k].size, p.fields[k].size);
         if (own) data = own;
         else p.set_state(model, data, p.states + env * p.width, (int)p.signature);
-        for (long long step = 0; step < p.steps && p.notes[env].status == RUNS; ++step) {
+        for (long long step = p.first_step; step < p.steps && p.notes[env].status == RUNS; ++step) {
             if (!begin(p, w, model, data, env, step)) break;
             long long taken = 0;
             do p.step(model, data);
@@ -464,8 +464,7 @@ struct Own {
         for (long long env = 0; env < p.count; ++env)
             for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) {
                 drive(p, m, env, m.robots[i]);
-                if (!hand_over(p, m, nullptr, 0, env, m.robots[i], 0)) return;
-                if (p.own[env])
+                if (hand_over(p, m, nullptr, 0, env, m.robots[i], 0) && p.own[env])
                     p.set_state(p.model, p.own[env], p.states + env * p.width + p.at_control, (int)p.control_signature);
             }
     }

@@ -20,7 +20,7 @@ from ..claims import TARGETS
 from ..motor import Motor, MotorProgram
 from ..robot import Robot
 from ..simulation import STATE
-from .batch import STEPS_PER_CALL, Batch
+from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields
 from .limits import Limits
@@ -203,7 +203,6 @@ class MujocoSimulation(SlopeHolder):
             program is None and motor.is_stepped for motor, program in zip(motors, programs, strict=True)
         ):
             steps = 1  # bounds, or efforts, come from Python
-        steps = min(steps, STEPS_PER_CALL)
         for motor, program in zip(motors, programs, strict=True):
             if program is None and motor.is_stepped:
                 motor.step_in_python(self._dt)
@@ -259,7 +258,8 @@ class MujocoSimulation(SlopeHolder):
         found = np.flatnonzero(notes[:, 0])
         if not found.size:
             return
-        status, step, motor, column, robot = notes[found[notes[found, 1].argmin()]].tolist()
+        env = int(found[notes[found, 1].argmin()])
+        status, step, motor, column, robot = notes[env].tolist()
         if status == NOT_FINITE:
             time = begin
             for _ in range(step):
@@ -269,7 +269,7 @@ class MujocoSimulation(SlopeHolder):
             self._watch.extend(step, begin)
             for _ in range(step + 1):
                 begin += self._dt
-            self._watch.check(begin, self._dt, False)
+            self._watch.check(begin, self._dt, False, env)
 
     def _steps_since(self, before: np.ndarray) -> int:
         """Return how many steps some environment took since their times were ``before``."""
@@ -333,6 +333,7 @@ class MujocoSimulation(SlopeHolder):
             for tendon in self._drives.coupling:
                 self._pull(tendon, envs, tendon.length(self._rows[kind][envs][:, tendon.dofs]))
         if kind in STATE:
+            self._batch.look(envs)
             self._batch.forward(np.arange(self.num_envs)[envs])
 
     def _tell(self, kind: str, envs: Any, columns: Any, targets: np.ndarray) -> None:
