@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import os
 import resource
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 import warp as wp
 
 from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
-from actuon.sim.mujoco import batch as batches, loop
+from actuon.sim.mujoco import batch as batches, c_code
 from tests.support.paths import ASSETS, ROBOTS, public_robot
 
 mujoco = pytest.importorskip("mujoco")
@@ -335,6 +336,7 @@ def test_memory_that_runs_out_later_does_as_in_mj_step(capfd):
             with pytest.raises(mujoco.FatalError, match="out of memory"):
                 simulation.step(250)
             assert 0.3 < simulation.time < 0.5
+            np.testing.assert_allclose(states_of(simulation)[:, 0], simulation.time)
         else:
             simulation.step(250)
             for env in (0, MANY - 1):
@@ -342,6 +344,26 @@ def test_memory_that_runs_out_later_does_as_in_mj_step(capfd):
             assert "Insufficient arena memory" in capfd.readouterr().err
         simulation.reset()
         simulation.step(50)
+
+
+def test_callbacks_of_mujoco_may_raise_many_times():
+    """They leave no memory of the step taken, of environments with an ``MjData`` of their own or without."""
+
+    def refuse(model, data, first, second):
+        raise KeyError("mine")
+
+    with MujocoSimulation(QUADRUPED, num_envs=2) as simulation:
+        simulation.step(200)  # on its feet
+        for data in (None, simulation.data[0]):
+            mujoco.set_mjcb_contactfilter(refuse)
+            try:
+                for _ in range(20):
+                    with pytest.raises(KeyError, match="mine"):
+                        simulation.step(3)
+            finally:
+                mujoco.set_mjcb_contactfilter(None)
+            assert data is None or data.pstack == 0
+            simulation.step(2)
 
 
 def test_a_callback_of_mujoco_may_raise():
@@ -361,6 +383,33 @@ def test_a_callback_of_mujoco_may_raise():
         finally:
             mujoco.set_mjcb_control(None)
         simulation.step(2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_process_steps_a_simulation_that_was_made_before_the_fork(tmp_path):
+    """Threads do not survive a fork: they are made anew."""
+    code = f"""
+        import os
+        import numpy as np
+        from actuon import Articulation, ArticulationActuators, MujocoSimulation
+        from actuon.sim.mujoco import batch
+        batch.WORTH_SHARING = 0.0
+        simulation = MujocoSimulation({str(QUADRUPED)!r}, num_envs={MANY})
+        actuators = ArticulationActuators("base")
+        actuators.articulation.set_dof_armatures(np.linspace(0.01, 0.03, {MANY})[:, None])
+        simulation.step(5)
+        child = os.fork()
+        simulation.step(5)
+        np.save("child.npy" if child == 0 else "parent.npy", simulation.save_state().engine)
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        simulation.step(5)
+    """
+    environment = {**os.environ, "ACTUON_NUM_THREADS": "3"}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    subprocess.run(command, check=True, cwd=tmp_path, env=environment, timeout=300)
+    np.testing.assert_array_equal(np.load(tmp_path / "child.npy"), np.load(tmp_path / "parent.npy"))
 
 
 @pytest.mark.parametrize("num_envs", [3, MANY])
@@ -439,7 +488,7 @@ def test_a_missing_library_of_mujoco_is_said(tmp_path, monkeypatch):
     """Where its package was taken apart."""
     monkeypatch.setattr(mujoco, "__file__", str(tmp_path / "__init__.py"))
     with pytest.raises(SimulationError, match=rf"MuJoCo's library is not in '{tmp_path}'; install the package"):
-        loop.library.__wrapped__()
+        c_code.library.__wrapped__()
 
 
 def test_roots(rng):

@@ -23,7 +23,7 @@ from ..robot import Robot
 from .c_code import address_of, library
 from .fields import ModelFields, field
 from .friction import external_loads, is_free
-from .loop import DIVERGED, RUNS, Field, Line, Plan, Target, Worker, functions, load_layout
+from .loop import DIVERGED, FAILED, RUNS, Field, Line, Plan, Target, Worker, functions, load_layout
 from .motor_table import MotorTable
 from .places import grid
 
@@ -31,7 +31,7 @@ WORTH_SHARING = 2.0e-4
 """Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
 
 STEPS_PER_CALL = 64
-"""Most steps of a run: signals, such as that of Ctrl-C, are looked at between two."""
+"""Most steps of a call of compiled code: signals, such as that of Ctrl-C, are looked at between two."""
 
 MOST_THREADS = 64
 """Most threads of a run."""
@@ -315,6 +315,10 @@ class Batch:
         for target in self._targets:
             clipped = np.clip(controls[envs, target.control], target.low, target.high)
             by_address[target.rows][envs, target.dof] = (clipped - target.offset) / target.scale
+        self.look(envs)
+
+    def look(self, envs: Any) -> None:
+        """Find out whether positions and velocities of environments, which were written, are finite and not huge."""
         moving = self.states[envs, self._starts["qpos"].start : self._starts["qvel"].stop]
         self.notes[envs, 0] = np.where((np.abs(moving) <= HUGE).all(axis=-1), RUNS, DIVERGED)
         self._count_notes()
@@ -366,7 +370,6 @@ class Batch:
                 others took all steps.
         """
         plan = self._plan
-        plan.steps = steps
         self.forget_notes()
         if watch is not None:
             if watch is not self._watch:
@@ -379,14 +382,23 @@ class Batch:
         if self._calls_python:
             self._run_in_python(steps)
             return
+        error = ""
+        for first in range(0, steps, STEPS_PER_CALL):
+            plan.first_step, plan.steps = first, min(first + STEPS_PER_CALL, steps)
+            told = self._run_compiled(plan.steps - first)
+            error = error or told
+        if error:
+            raise self._mujoco.FatalError(error)
+
+    def _run_compiled(self, steps: int) -> str:
+        """Take steps of the plan. Returns MuJoCo's error in the first environment that had one, or nothing."""
         work = steps * self._work
         threads = 1 if work <= WORTH_SHARING else min(available_threads(), self.num_envs, MOST_THREADS)
         if self._may_sleep and self._fields.rows:
             threads = 1  # a thread is known by its MjData, of which each environment has one
-
         if self._filled != (self._fields.version, threads, len(self._fields.rows)):
             self._fill_fields(threads)
-        if plan.num_workers > 1:
+        if self._plan.num_workers > 1:
             self._owners.fill(0)
         handle = self._handle(threads)
         start = time.perf_counter()
@@ -394,10 +406,15 @@ class Batch:
         if threads == 1:  # one that was held up by others on the machine says nothing
             taken = (time.perf_counter() - start) / steps
             self._work, self._last = min(taken, self._last), taken
-        if failed:
-            for env in handle.failed & self.own.keys():
-                _free_stack(self.own[env])
-            handle.raise_error(self._mujoco)
+        if not failed:
+            return ""
+        errors = handle.errors()
+        self.notes[list(errors), 0] = FAILED
+        self._count_notes()
+        for env in errors.keys() & self.own.keys():
+            _free_stack(self.own[env])
+        env, text = min(errors.items())
+        return text if self.num_envs == 1 else f"environment {env}: {text}"
 
     def _run_in_python(self, steps: int) -> None:
         """Advance through MuJoCo's bindings, which alone can call callbacks in Python, and raise what these raise."""
@@ -460,17 +477,10 @@ class _Handle:
         library().mjb_setModels(self.address, self._models)
         weakref.finalize(self, _delete, self.address, self.process)
 
-    @property
-    def failed(self) -> set[int]:
-        """Environments with an error in the last run."""
+    def errors(self) -> dict[int, str]:
+        """Return MuJoCo's errors in the last run, by environment."""
         status = library().mjb_status(self.address)
-        return {env for env in range(self._num_envs) if status[env]}
-
-    def raise_error(self, mujoco: Any) -> None:
-        """Raise the error of the first environment that had one."""
-        env = min(self.failed)
-        text = library().mjb_error(self.address, env).decode()
-        raise mujoco.FatalError(text if self._num_envs == 1 else f"environment {env}: {text}")
+        return {env: library().mjb_error(self.address, env).decode() for env in range(self._num_envs) if status[env]}
 
 
 def _free_stack(data: Any) -> None:

@@ -95,8 +95,8 @@ Draw = _struct("Draw", own="const float*", other="float*", **many("long long", "
 Note = _struct("Note", **many("long long", "status steps motor column robot"))
 """Status of an environment, one of the words below, and how many steps of the run it has taken."""
 
-_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED")
-RUNS, NOT_FINITE, DIVERGED = range(len(_STATUS))
+_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED", "FAILED")
+RUNS, NOT_FINITE, DIVERGED, FAILED = range(len(_STATUS))
 
 Layout = _struct("Layout", **many("long long", "bias constraint nefc efc_type efc_id efc_force friction"))
 """Offsets of fields in an ``MjData`` [bytes], and the type of a row that is dry friction of a DOF."""
@@ -108,7 +108,7 @@ Plan = _struct(
     step="void (*)(const void*, void*)",
     reset="void (*)(const void*, void*)",
     model="const void*",
-    **many("long long", "steps count width nq nv signature control_signature may_sleep corrections"),
+    **many("long long", "first_step steps count width nq nv signature control_signature may_sleep corrections"),
     **many("long long", "at_position at_velocity at_control at_effort"),
     **many("long long", "num_fields num_workers num_targets num_lines num_motors"),
     **many("long long", "history_first history_steps retaken num_noted"),
@@ -127,7 +127,7 @@ Plan = _struct(
     layout="const Layout*",
     notes="Note*",
 )
-"""A run of all environments."""
+"""A run of all environments, from ``first_step`` up to ``steps``."""
 
 _FUNCTIONS = """
 struct Own {
@@ -409,10 +409,10 @@ struct Own {
         if (w) model = w->model;
         for (long long k = 0; k < p.num_fields; ++k)
             __builtin_memcpy(w->into[k], p.fields[k].rows + env * p.fields[k].size, p.fields[k].size);
-        p.notes[env].steps = 0;
+        if (!p.first_step) p.notes[env].steps = 0;
         if (own) data = own;
         else p.set_state(model, data, p.states + env * p.width, (int)p.signature);
-        for (long long step = 0; step < p.steps && p.notes[env].status == RUNS; ++step) {
+        for (long long step = p.first_step; step < p.steps && p.notes[env].status == RUNS; ++step) {
             if (!begin(p, w, model, data, env, step)) break;
             long long taken = 0;
             do p.step(model, data);
@@ -427,8 +427,7 @@ struct Own {
         for (long long env = 0; env < p.count; ++env)
             for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) {
                 drive(p, m, env, m.robots[i]);
-                if (!hand_over(p, m, nullptr, 0, env, m.robots[i], 0)) return;
-                if (p.own[env])
+                if (hand_over(p, m, nullptr, 0, env, m.robots[i], 0) && p.own[env])
                     p.set_state(p.model, p.own[env], p.states + env * p.width + p.at_control, (int)p.control_signature);
             }
     }

@@ -20,7 +20,7 @@ from ..claims import TARGETS
 from ..motor import Motor, MotorProgram
 from ..robot import Robot
 from ..simulation import STATE
-from .batch import STEPS_PER_CALL, Batch
+from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields
 from .limits import Limits
@@ -205,7 +205,7 @@ class MujocoSimulation(SlopeHolder):
             elif motor.is_stepped:
                 steps = 1
                 motor.step_in_python(dt)
-        steps = 1 if self._compensates else min(steps, STEPS_PER_CALL)  # whose bounds follow the pose
+        steps = 1 if self._compensates else steps  # where bounds of efforts follow the pose
         for (motor, _), place in zip(compiled, self._bind(compiled).motors, strict=True):
             is_stepped = motor.is_stepped
             place.is_driven = is_stepped
@@ -253,13 +253,14 @@ class MujocoSimulation(SlopeHolder):
         """Raise what ended the run of an environment, of the earliest step."""
         notes = self._batch.notes
         found = np.flatnonzero(notes[:, 0])
-        status, steps, motor, column, robot = notes[found[notes[found, 1].argmin()]].tolist()
+        env = int(found[notes[found, 1].argmin()])
+        status, steps, motor, column, robot = notes[env].tolist()
         time = _later(begin, steps, self._dt)
         if status == NOT_FINITE:
             raise SimulationError(f"t = {time:.6g} s: {motors[motor][0].not_finite(robot, column)}")
         if self._watch is not None:
             self._watch.extend(steps - 1, begin)
-            self._watch.check(time, self._dt, False)
+            self._watch.check(time, self._dt, False, env)
 
     def _check_state(self) -> None:
         if not self._batch.is_sound or (self._watch is not None and self._watch.time != self._time):
@@ -323,6 +324,7 @@ class MujocoSimulation(SlopeHolder):
             for tendon in self._drives.coupling:
                 self._pull(tendon, envs, tendon.length(self._rows[kind][envs][:, tendon.dofs]))
         if kind in STATE:
+            self._batch.look(envs)
             self._batch.forward(np.arange(self.num_envs)[envs])
 
     def _tell(self, kind: str, envs: Any, columns: Any, targets: np.ndarray) -> None:
