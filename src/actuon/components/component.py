@@ -528,12 +528,10 @@ class Component(ParameterOwner):
         values = ", ".join(f"{name}={_few_words(value)}" for name, value in self._values.items())
         return f"{type(self).__name__}({values})"
 
-    def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> wp.Device:
+    def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> None:
         """Make a component usable on its own, outside an actuator."""
-        device = wp.get_device(device)
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
-        return device
 
 
 def _few_words(value: Any) -> str:

@@ -344,6 +344,11 @@ class Write:
     """Whether it is a position or velocity as sensors give it."""
 
 
+_RESERVED = {*SIGNALS.values(), "given", "target", "effort", "output", "computed", "kept", "control"}
+_RESERVED |= {"in", "row", "tile", "floats", "ints", "longs"}
+"""Labels that names of a kernel's own begin with, such as ``tile_size``."""
+
+
 @dataclass(frozen=True)
 class Chain:
     """Structure of an actuator's stages that selects its kernel."""
@@ -397,8 +402,7 @@ class Chain:
             other is not stage and (other.label == stage.label or other.label.startswith(f"{stage.label}_"))
             for stage, other in itertools.product(self.stages, repeat=2)
         )
-        reserved = {"given", *SIGNALS.values(), "effort", "output", "computed", "kept"}
-        clashes = clashes or any(stage.label in reserved for stage in self.stages)
+        clashes = clashes or any(stage.label in _RESERVED for stage in self.stages)
         for position, stage in enumerate(self.stages):
             yield position, stage, f"stage{position}_{stage.label}" if clashes else stage.label
 
