@@ -178,9 +178,13 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
                     if not self._running:
                         return
                     self.refresh_targets()
-                n -= self._advance(1 if is_heard else n)
+                begin = self._time
+                try:
+                    n -= self._advance(1 if is_heard else n)
+                finally:
+                    if is_heard and self._time != begin:  # some take a step in which one fails
+                        self._events.fire(Event.POST_STEP, self, self._dt)
                 if is_heard:
-                    self._events.fire(Event.POST_STEP, self, self._dt)
                     if not self._running:
                         return
                     self.refresh()

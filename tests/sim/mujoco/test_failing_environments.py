@@ -16,6 +16,7 @@ from actuon import (
     Articulation,
     ArticulationActuators,
     DelayConfig,
+    Event,
     MaxEffortClampingConfig,
     MujocoSimulation,
     PDControlConfig,
@@ -314,3 +315,28 @@ def test_motors_that_python_steps_end_the_run_at_their_step():
     np.testing.assert_array_equal(states_of(robots.simulation)[:, :37], before[:, :37])
     robots.mend(4)
     robots.simulation.step(5)
+
+
+@pytest.mark.parametrize("num_envs", [1, MANY])
+def test_who_hears_of_steps_hears_of_those_that_some_took(num_envs):
+    """Of one in which all environments failed to get their efforts, only that it was about to begin."""
+    with MujocoSimulation(QUADRUPED, num_envs, DT) as simulation:
+        config = ActuatorConfig(PDControlConfig(60.0, 1.5))
+        pairs = [(config, name) for name in Articulation("base").dof_names]
+        with ArticulationActuators.from_actuators("base", pairs) as actuators:
+            kp = actuators.actuators[0].controller.kp.numpy().reshape(num_envs, 12)
+            times = {event: [] for event in (Event.PRE_STEP, Event.POST_STEP)}
+            for event, seen in times.items():
+                simulation.subscribe(event, lambda *_, seen=seen: seen.append(round(simulation.time / DT)))
+            simulation.step(2)
+            kp[0, 3] = np.nan
+            with pytest.raises(SimulationError, match="is nan"):
+                simulation.step(2)
+            others = [] if num_envs == 1 else [3]
+            assert times == {Event.PRE_STEP: [0, 1, 2], Event.POST_STEP: [1, 2, *others]}
+            kp[0, 3] = 1e9
+            with pytest.raises(SimulationError, match="diverged"):
+                simulation.step(100)
+            last = round(simulation.time / DT)
+            assert times[Event.POST_STEP] == list(range(1, last + 1))
+            assert times[Event.PRE_STEP] == [0, 1, *([] if others else [2]), *range(2, last)]
