@@ -47,6 +47,8 @@ class SavedState:
     """What actuators on the robots remembered, by what they call themselves."""
     driven: dict[tuple[int, int], int] = field(default_factory=dict)
     """DOFs that had actuators, as indices into ``robots`` and columns of these, and whose they were."""
+    loads: np.ndarray | None = None
+    """External loads that stages read in the next step [N·m or N], shape (environments, DOFs); None where none does."""
 
     def __repr__(self) -> str:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
@@ -244,7 +246,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         That is the state of the engine, targets and efforts, and what actuators on the robots remember.
         """
         self.check_open()
-        saved = SavedState(self._time, self._engine_state(), driven=dict(self._claims))
+        saved = SavedState(self._time, self._engine_state(), driven=dict(self._claims), loads=self._told_loads())
         self._events.fire(Event.SAVE, self, saved.memories)
         return saved
 
@@ -280,6 +282,8 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         if env_ids is None:
             self._time = saved.time
         self._load_engine_state(ids, saved.engine[ids])
+        if saved.loads is not None:
+            self._tell_loads(ids, saved.loads[ids])
         self._take_efforts_off(ids, saved.driven.keys() - self._claims.keys())
 
     def _take_efforts_off(self, env_ids: np.ndarray, driven: Iterable[tuple[int, int]]) -> None:
@@ -353,6 +357,13 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     @abc.abstractmethod
     def _load_engine_state(self, env_ids: np.ndarray, state: np.ndarray) -> None:
         """Put environments into such a state, of shape (n, ...)."""
+
+    def _told_loads(self) -> np.ndarray | None:
+        """External loads that `load_reader` tells next [N·m or N], copied, shape (environments, DOFs); None: none."""
+        return None
+
+    def _tell_loads(self, env_ids: np.ndarray, loads: np.ndarray) -> None:
+        """Let `load_reader` tell such loads, of shape (n, DOFs), until the next step. The state is loaded before."""
 
     @abc.abstractmethod
     def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:

@@ -477,6 +477,13 @@ class MujocoSimulation(SlopeHolder):
             self._rows[kind][env_ids] = state[:, width + i * nv : width + (i + 1) * nv]
         self._batch.take(env_ids, state[:, :width])
 
+    def _told_loads(self) -> np.ndarray | None:
+        return None if self._batch.loads is None else self._batch.loads.copy()
+
+    def _tell_loads(self, env_ids: np.ndarray, loads: np.ndarray) -> None:
+        if self._batch.loads is not None:
+            self._batch.loads[env_ids] = loads
+
 
 class _Each(Sequence[Any]):
     """Something of each environment, made when it is asked for."""

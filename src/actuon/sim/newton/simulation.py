@@ -61,6 +61,10 @@ class NewtonSimulation(SlopeHolder):
     """
 
     no_limit = 1.0e6
+    _loads: wp.array | None = None
+    """External loads of the last step [N·m or N], flat as velocities; None where nobody reads them."""
+    _read_loads: Callable[[], None] | None = None
+    """Writes them."""
 
     def __init__(
         self,
@@ -142,6 +146,7 @@ class NewtonSimulation(SlopeHolder):
                 continue
             for env in env_ids:
                 wp.copy(target, first, dest_offset=int(env) * width, src_offset=int(env) * width, count=width)
+        self._are_loads_old = True
         if self._lines.are_held:
             self._lines.reset(env_ids, self._first["joint_f"])
         self.push(np.flatnonzero([robot.env in env_ids for robot in self.robots]), np.zeros((1, 3), np.float32))
@@ -181,7 +186,37 @@ class NewtonSimulation(SlopeHolder):
         return self._physics.sharpen_friction(self._dofs(robots, dofs), self.dt, self._tell_of_joints)
 
     def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None] | None:
-        return self._physics.load_reader(loads)
+        if self._loads is None:
+            told = wp.zeros_like(self.arrays.joint_qd)
+            self._read_loads = self._physics.load_reader(told)
+            self._loads = None if self._read_loads is None else told
+        told = self._loads
+        if told is None:
+            return None
+
+        def read() -> None:
+            self._renew_loads()
+            wp.copy(loads, told)
+
+        return read
+
+    def _renew_loads(self) -> None:
+        """Read the loads of the last step where that was not done since."""
+        if self._are_loads_old and self._read_loads is not None:
+            self._read_loads()
+            self._are_loads_old = False
+
+    def _told_loads(self) -> np.ndarray | None:
+        if self._loads is None:
+            return None
+        self._renew_loads()
+        return np.array(self._loads.numpy().reshape(self.num_envs, -1))
+
+    def _tell_loads(self, env_ids: np.ndarray, loads: np.ndarray) -> None:
+        told = self._told_loads()
+        if told is not None and self._loads is not None:
+            told[env_ids] = loads
+            self._loads.assign(told.ravel())
 
     def step_maps(self, robot: int, dt: float, viscous: np.ndarray | None = None) -> StepMaps:
         first = self.robots[robot % (len(self.robots) // self.num_envs)]
