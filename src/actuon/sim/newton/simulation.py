@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from ...actuator.state import check_like
 from ...errors import MissingExtraError, SimulationError
 from ...typing import DeviceLike, PathLike
 from ..dof_properties import LIMIT_PROPERTIES
@@ -33,6 +34,19 @@ _PROPERTIES = {
     "effort_limit": "joint_effort_limit",
     "velocity_limit": "joint_velocity_limit",
 }
+_CHANGEABLE = {
+    "JOINT_DOF_PROPERTIES": (
+        *_PROPERTIES.values(),
+        *("joint_target_ke", "joint_target_kd", "joint_limit_lower", "joint_limit_upper"),
+        *("joint_limit_ke", "joint_limit_kd", "mujoco.solreffriction", "mujoco.solimpfriction"),
+    ),
+    "BODY_INERTIAL_PROPERTIES": ("body_mass", "body_inv_mass", "body_inertia", "body_inv_inertia", "body_com"),
+    "SHAPE_PROPERTIES": tuple(
+        f"shape_material_{name}" for name in ("ke", "kd", "kf", "ka", "mu", "restitution", "mu_torsional", "mu_rolling")
+    ),
+    "MODEL_PROPERTIES": ("gravity",),
+}
+"""Arrays of a model that may be changed while it runs, by what a solver is told then."""
 _ONLY_TOLD = "velocity_limit"  # which no solver enforces, but models of motors ask for
 
 
@@ -286,6 +300,46 @@ class NewtonSimulation(SlopeHolder):
             start += rows.shape[1]
             if not isinstance(array, np.ndarray) and not self.device.is_cpu:
                 array.assign(numbers)
+
+    def _engine_description(self) -> dict[str, str]:
+        return {
+            "engine": f"Newton {self._newton.__version__}, {type(self.solver).__name__}",
+            "time step": f"{self.dt} s",
+        }
+
+    def _property_arrays(self) -> Iterator[tuple[str, int, wp.array | np.ndarray]]:
+        """Arrays that may be changed while it runs, with their names, and what the solver is told of a change."""
+        flags, own = self._newton.ModelFlags, getattr(self.model, "mujoco", None)
+        for flag, names in _CHANGEABLE.items():
+            for name in names:
+                array = getattr(self.model, name, None) if "." not in name else getattr(own, name[7:], None)
+                if array is not None and array.size:
+                    yield name, int(getattr(flags, flag)), array
+        for name, values in self._physics.own_properties().items():
+            yield f"solver.{name}", 0, values
+
+    def _properties(self) -> dict[str, np.ndarray]:
+        return {name: _as_numpy(array) for name, _, array in self._property_arrays()}
+
+    def _checked_properties(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        like = self._properties()
+        for name in sorted(like.keys() | found.keys()):
+            check_like(where, f"properties/{name}", found.get(name), like.get(name))
+
+        def take() -> None:
+            changed = 0
+            for name, flag, array in self._property_arrays():
+                if not np.array_equal(_as_numpy(array), found[name]):
+                    changed |= flag
+                    if isinstance(array, np.ndarray):
+                        array[...] = found[name]
+                    else:
+                        array.assign(found[name])
+            if changed:
+                self.solver.notify_model_changed(changed)
+            self.limits_version += 1
+
+        return take
 
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
         wrenches = self.state.body_f.numpy()
