@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import operator
+import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -468,6 +469,35 @@ class MujocoSimulation(SlopeHolder):
         for i, kind in enumerate(("joint_target_q", "joint_target_qd")):
             self._rows[kind][env_ids] = state[:, width + i * nv : width + (i + 1) * nv]
         self._batch.take(env_ids, state[:, :width])
+
+    def _engine_description(self) -> dict[str, str]:
+        found = {"engine": f"MuJoCo {self._mujoco.__version__}"}
+        for name, values in self._fields.structure().items():
+            found[f"{name} of the model"] = f"{values.size} numbers, checksum {zlib.crc32(values.tobytes()):08x}"
+        return found
+
+    def _properties(self) -> dict[str, np.ndarray]:
+        assert self.dt  # which follows the options
+        return self._fields.values()
+
+    def _checked_properties(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        self._fields.check(where, found)
+
+        def take() -> None:
+            self._fields.gather_options()
+            self._fields.take(found)
+            self._dt = float(self._fields.options.timestep)
+            self._checked_flags = None
+            self.limits_version += 1
+
+        return take
+
+    def _told_loads(self) -> np.ndarray | None:
+        return None if self._batch.loads is None else self._batch.loads.copy()
+
+    def _tell_loads(self, env_ids: np.ndarray, loads: np.ndarray) -> None:
+        if self._batch.loads is not None:
+            self._batch.loads[env_ids] = loads
 
 
 class _Each(Sequence[Any]):
