@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import pickle
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -37,6 +39,8 @@ ARM = """
 </mujoco>
 """
 """Two links whose first joint reaches its stop."""
+
+EULER = ARM.format(integrator="Euler")
 
 CHAIN = actuon.ActuatorConfig(
     actuon.PIDControlConfig(kp=30.0, ki=20.0, kd=0.6, integral_max=1.0),
@@ -88,7 +92,7 @@ def plain(model, steps=STEPS):
     return np.array(states)
 
 
-@pytest.fixture(scope="module", params=["Euler", "implicitfast", "RK4"])
+@pytest.fixture(params=["Euler", "implicitfast", "RK4"])
 def model(request):
     made = actuon.mujoco.load(ARM.format(integrator=request.param), CHAIN)
     yield made
@@ -140,7 +144,8 @@ def finite_differences(model, data, centred=False):
     size = 2 * model.nv + model.na
     a, b = np.full((size, size), np.nan), np.full((size, model.nu), np.nan)
     mujoco.mjd_transitionFD(model, data, 1e-4, centred, a, b, None, None)
-    assert np.isfinite(a).all() and np.isfinite(b).all()
+    assert np.isfinite(a).all()
+    assert np.isfinite(b).all()
     return data
 
 
@@ -339,3 +344,277 @@ def test_the_memory_advances_once_per_step(model):
         np.testing.assert_allclose(seen, [expected, expected], atol=1e-7)
         mujoco.mj_step(late, data)
     actuon.mujoco.unload(late)
+
+
+def c_slot():
+    """Where MuJoCo's library has the control callback, as a C pointer."""
+    library = ctypes.CDLL(str(next(Path(mujoco.__file__).parent.glob("libmujoco.*"))))
+    return ctypes.c_void_p.in_dll(library, "mjcb_control")
+
+
+@pytest.fixture
+def no_callbacks():
+    """All callbacks off before and after a test, whatever it sets."""
+    before = c_slot().value
+    mujoco.set_mjcb_control(None)
+    yield
+    mujoco.set_mjcb_control(None)
+    c_slot().value = before
+
+
+def arm(chain=CHAIN, **options):
+    return actuon.mujoco.load(EULER, chain, **options)
+
+
+def with_text(name):
+    """The arm with a text element."""
+    return EULER.replace("<keyframe>", f'<custom><text name="{name}" data="x"/></custom><keyframe>')
+
+
+def test_a_callback_in_python_is_called_too_and_put_back(no_callbacks):
+    seen = []
+
+    def controller(model, data):
+        seen.append(data.time)
+        data.ctrl[:] = 0.5 * np.sin(10.0 * data.time)
+
+    mujoco.set_mjcb_control(controller)
+    model = arm()
+    assert mujoco.get_mjcb_control() is controller
+    data, other = begun(model), begun(model)
+    states = []
+    for _ in range(10):
+        mujoco.mj_step(model, data)
+        states.append(state_of(model, data))
+    np.testing.assert_allclose(seen, 0.004 * np.arange(10))
+
+    mujoco.set_mjcb_control(None)
+    again = arm()
+    for state in states:  # the same controls, from outside
+        other.ctrl[:] = 0.5 * np.sin(10.0 * other.time)
+        mujoco.mj_step(again, other)
+        np.testing.assert_array_equal(state_of(again, other), state)
+    for each in (model, again):
+        actuon.mujoco.unload(each)
+
+
+def test_unload_puts_a_callback_in_python_back(no_callbacks):
+    calls = []
+    mujoco.set_mjcb_control(lambda model, data: calls.append(data.time))
+    before, kept = c_slot().value, mujoco.get_mjcb_control()
+    model, second = arm(), arm()
+    assert c_slot().value != before
+    actuon.mujoco.unload(model)
+    assert c_slot().value != before
+    actuon.mujoco.unload(second)
+    assert c_slot().value == before
+    assert mujoco.get_mjcb_control() is kept
+    mujoco.mj_step(model, begun(model))
+    assert len(calls) == 1
+
+
+def test_what_a_callback_in_python_raises(no_callbacks):
+    def broken(model, data):
+        raise ZeroDivisionError("in the callback")
+
+    mujoco.set_mjcb_control(broken)
+    model = arm()
+    data = begun(model)
+    for _ in range(100):  # more often than there are cells
+        with pytest.raises(ZeroDivisionError, match="in the callback"):
+            mujoco.mj_step(model, data)
+    actuon.mujoco.unload(model)
+    mujoco.set_mjcb_control(None)
+    model = arm()
+    np.testing.assert_array_equal(plain(model), plain(model))
+    actuon.mujoco.unload(model)
+
+
+def test_a_callback_in_c_is_called_too_and_put_back(no_callbacks):
+    calls = []
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda model, data: calls.append(data))
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    c_slot().value = address
+    model = arm()
+    expected_calls = len(calls)
+    data = begun(model, steps=5)
+    assert len(calls) == expected_calls + 5
+    actuon.mujoco.telemetry(model, data)
+    assert len(calls) == expected_calls + 5
+    states, _ = rollout.rollout(model, [mujoco.MjData(model)], state_of(model, begun(model)), targets(model)[None])
+    np.testing.assert_array_equal(states[0], plain(model))
+    actuon.mujoco.unload(model)
+    assert c_slot().value == address
+
+
+def test_a_callback_that_is_set_later_replaces_ours(no_callbacks):
+    model = arm()
+    data = begun(model, steps=3)
+    mujoco.set_mjcb_control(lambda model, data: None)
+    with pytest.raises(actuon.SimulationError, match="another mjcb_control was set after load"):
+        actuon.mujoco.telemetry(model, data)
+    again = arm()  # which puts ours in front of it again
+    actuon.mujoco.telemetry(model, data)
+    for each in (model, again):
+        actuon.mujoco.unload(each)
+    assert mujoco.get_mjcb_control() is not None
+
+
+def test_a_callback_in_python_that_is_set_later_stays_after_unload(no_callbacks):
+    model, calls = arm(), []
+    mujoco.set_mjcb_control(lambda model, data: calls.append(data.time))
+    actuon.mujoco.unload(model)
+    mujoco.mj_step(model, begun(model))
+    assert calls == [0.0]
+
+
+def test_other_models_are_left_alone(model):
+    servos = mujoco.MjModel.from_xml_string(EULER)
+    moved = plain(servos)
+    with_text = mujoco.MjModel.from_xml_string(
+        EULER.replace("<keyframe>", '<custom><text name="actuon_x" data="x"/></custom><keyframe>')
+    )
+    np.testing.assert_array_equal(plain(with_text), moved)
+    before = c_slot().value
+    c_slot().value = None
+    try:
+        np.testing.assert_array_equal(plain(servos), moved)
+    finally:
+        c_slot().value = before
+    for call in (lambda: actuon.mujoco.telemetry(servos, mujoco.MjData(servos)), lambda: actuon.mujoco.unload(servos)):
+        with pytest.raises(actuon.SimulationError, match="make it with actuon.mujoco.load"):
+            call()
+
+
+def test_an_unloaded_model_is_limp():
+    model = arm()
+    actuon.mujoco.unload(model)
+    data = begun(model)
+    data.ctrl[:] = 1.0
+    mujoco.mj_step(model, data, 10)
+    np.testing.assert_array_equal(data.actuator_force, 0.0)
+    (text,) = (model.text_data[a : a + n] for a, n in zip(model.text_adr, model.text_size, strict=True))
+    assert b"limp" in bytes(text)
+    with pytest.raises(actuon.SimulationError, match="make it with actuon.mujoco.load"):
+        actuon.mujoco.unload(model)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_an_effort_that_is_not_finite_ends_no_process(no_callbacks, threads, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes a log
+    model = arm()
+    controls = np.tile(targets(model), (4, 1, 1))
+    controls[2, 20:, 1] = np.nan
+    datas = [mujoco.MjData(model) for _ in range(max(1, threads))]
+    with rollout.Rollout(nthread=threads) as roller:
+        states, _ = roller.rollout(model, datas, state_of(model, begun(model)), controls)
+    assert np.isfinite(states).all()
+    for each in (0, 1, 3):
+        np.testing.assert_array_equal(states[each], plain(model))
+    np.testing.assert_array_equal(states[2, :20], plain(model)[:20])
+    with pytest.raises(actuon.SimulationError, match=r"t = 0.08 s: the effort of joint 'elbow' is not finite"):
+        actuon.mujoco.telemetry(model, begun(model))
+    actuon.mujoco.telemetry(model, begun(model))  # said once
+    actuon.mujoco.unload(model)
+
+
+def test_a_control_that_is_not_finite_lets_the_robot_be_limp_for_that_step(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = arm()
+    data, unhurt = begun(model, steps=20), begun(model, steps=20)
+    count = data.warning[mujoco.mjtWarning.mjWARN_BADCTRL].number
+    data.ctrl[0] = np.nan
+    mujoco.mj_step(model, data)
+    assert data.warning[mujoco.mjtWarning.mjWARN_BADCTRL].number > count
+    np.testing.assert_array_equal(data.actuator_force, 0.0)
+    mujoco.mj_step(model, unhurt)
+    assert np.abs(unhurt.actuator_force).min() > 0.0
+    data.ctrl[:] = targets(model)[20]
+    mujoco.mj_step(model, data)
+    assert np.abs(data.actuator_force).min() > 0.0
+    assert np.isfinite(state_of(model, data)).all()
+    with pytest.raises(actuon.SimulationError, match="the effort of joint 'shoulder' is not finite"):
+        actuon.mujoco.telemetry(model, data)
+    actuon.mujoco.unload(model)
+
+
+def test_batches_count_efforts_that_are_not_finite(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = arm()
+    batch = Batch(model, 3, nthread=2)
+    batch.ctrl = [[0.1, 0.2], [0.1, np.nan], [0.1, 0.2]]
+    batch.step()
+    counted = batch.warning[:, int(mujoco.mjtWarning.mjWARN_BADCTRL)]
+    np.testing.assert_array_equal(counted.any(axis=1), [False, True, False])
+    with pytest.raises(actuon.SimulationError, match="the effort of joint 'elbow' is not finite"):
+        actuon.mujoco.telemetry(model, mujoco.MjData(model))
+    actuon.mujoco.unload(model)
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.5, 3.0])
+def test_another_time_step_is_refused(factor):
+    model = arm()
+    data = begun(model, steps=3)
+    model.opt.timestep *= factor
+    mujoco.mj_step(model, data, 5)
+    assert np.isfinite(data.qpos).all()
+    with pytest.raises(actuon.SimulationError, match=r"opt.timestep was changed: .* for steps of 0.004 s"):
+        actuon.mujoco.telemetry(model, data)
+    model.opt.timestep = 0.004
+    actuon.mujoco.telemetry(model, data)
+    actuon.mujoco.unload(model)
+
+
+def test_a_model_with_other_parts_under_the_same_name_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = arm()
+    (name,) = (mujoco.mj_id2name(model, int(mujoco.mjtObj.mjOBJ_TEXT), i) for i in range(model.ntext))
+    other = mujoco.MjModel.from_xml_string(
+        EULER.replace("<keyframe>", f'<custom><text name="{name}" data="x"/></custom><keyframe>')
+    )
+    data = begun(other, steps=2)
+    assert data.warning[mujoco.mjtWarning.mjWARN_BADCTRL].number > 0
+    for _ in range(2):
+        with pytest.raises(actuon.SimulationError, match="a copy of the model has other joints or actuators"):
+            actuon.mujoco.telemetry(other, data)
+    actuon.mujoco.telemetry(model, begun(model))
+    actuon.mujoco.unload(model)
+
+
+def test_a_compiled_model_is_refused():
+    compiled = mujoco.MjModel.from_xml_string(EULER)
+    with pytest.raises(actuon.StructureError, match="has no room for motors; pass its file, its XML or its MjSpec"):
+        actuon.mujoco.load(compiled, CHAIN)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ((3, CHAIN), actuon.StructureError, "model: got int; must be a path, XML or an MjSpec"),
+        (("missing.xml", CHAIN), actuon.RobotFileError, "'missing.xml' does not exist"),
+        (("<mujoco><worldbody></mujoco>", CHAIN), actuon.RobotFileError, "the XML cannot be read"),
+        ((EULER,), actuon.StructureError, "actuators: is needed for a model without a file"),
+        ((EULER, {"wrist": CHAIN}), actuon.StructureError, "there is no joint 'wrist'"),
+        ((EULER, "no-such-motor"), actuon.RobotFileError, "nor a motor"),
+        (("<mujoco/>", CHAIN), actuon.RobotFileError, "holds no robot"),
+    ],
+)
+def test_what_cannot_be_loaded(given, error, text):
+    before = c_slot().value
+    with pytest.raises(error, match=text):
+        actuon.mujoco.load(*given)
+    assert c_slot().value == before
+
+
+def test_joints_and_inputs_are_checked():
+    with pytest.raises(actuon.StructureError, match="joints: there is no joint 'wrist'; .*shoulder"):
+        arm(joints=["wrist"])
+    for wrong in (["torque"], "velocity"):
+        with pytest.raises(actuon.StructureError, match="inputs: got .*; must be a list of 'velocity', 'feedforward'"):
+            arm(inputs=wrong)
+
+
+def test_a_model_without_actuation_is_refused():
+    text = EULER.replace("<worldbody>", '<option><flag actuation="disable"/></option><worldbody>')
+    with pytest.raises(actuon.StructureError, match="actuation is disabled"):
+        actuon.mujoco.load(text, CHAIN)

@@ -104,6 +104,10 @@ def load(
     with no_callback(), contextlib.closing(MujocoSimulation(spec)) as simulation:
         simulation.hide()
         plain = spec.compile()
+        if plain.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+            raise StructureError(
+                "actuation is disabled in the model's <option>, so that MuJoCo asks no motor; enable it"
+            )
         known = [name for robot in simulation.robots for name in robot.dof_names]
         names = known if joints is None else list(joints)
         for name in names:

@@ -156,19 +156,34 @@ struct Door {
         }
     }
 
-    // Step the motors on a cell. `s` is the state: TIME | QPOS | QVEL | ACT | CTRL.
-    static void drive(const Robot& r, const double* s, long long cell) {
-        #pragma clang fp contract(off)
+    // Let a cell see the state: TIME | QPOS | QVEL | ACT | CTRL. Returns a joint for which it is not finite, or -1.
+    static long long show(const Robot& r, const double* s, long long cell) {
         const double *q = s + 1, *v = q + r.nq, *ctrl = v + r.nv + r.na;
         const long long first = cell * r.dofs;
+        long long bad = -1;
         for (long long i = 0; i < r.dofs; ++i) {
             const Joint& j = r.joints[i];
-            r.q[first + i] = (float)q[j.position];
-            r.qd[first + i] = (float)v[j.velocity];
-            r.target[first + i] = signal(j.target, ctrl);
-            if (j.target_velocity.place >= 0) r.target_qd[first + i] = signal(j.target_velocity, ctrl);
-            if (j.feedforward.place >= 0) r.feedforward[first + i] = signal(j.feedforward, ctrl);
+            const float position = r.q[first + i] = (float)q[j.position];
+            const float velocity = r.qd[first + i] = (float)v[j.velocity];
+            float sum = position - position + (velocity - velocity);  // zero, or NaN
+            const float target = r.target[first + i] = signal(j.target, ctrl);
+            sum += target - target;
+            if (j.target_velocity.place >= 0) {
+                const float wanted = r.target_qd[first + i] = signal(j.target_velocity, ctrl);
+                sum += wanted - wanted;
+            }
+            if (j.feedforward.place >= 0) {
+                const float given = r.feedforward[first + i] = signal(j.feedforward, ctrl);
+                sum += given - given;
+            }
+            if (sum != 0.0f) bad = i;
         }
+        return bad;
+    }
+
+    // Step the motors on a cell.
+    static void drive(const Robot& r, long long cell) {
+        #pragma clang fp contract(off)
         for (long long k = 0; k < r.num_calls; ++k) Kernels::run_cell(r.calls[k], cell);
         float total = 0.0f;
         for (long long k = 0, start = 0; k < r.num_draws; ++k) {
@@ -231,11 +246,14 @@ struct Door {
         }
     }
 
-    // Where an effort is not finite, all are zero, and what was remembered stays. Returns the joint, or -1.
-    static long long bad_joint(Robot& r, double* s, long long cell) {
-        long long bad = 0;
-        while (bad < r.dofs && is_finite(r.effort[cell * r.dofs + bad])) ++bad;
-        if (bad == r.dofs) return -1;
+    static long long bad_effort(const Robot& r, long long cell) {
+        for (long long i = 0; i < r.dofs; ++i)
+            if (!is_finite(r.effort[cell * r.dofs + i])) return i;
+        return -1;
+    }
+
+    // Where something is not finite, all efforts are zero, and what was remembered stays.
+    static void switch_off(Robot& r, double* s, long long bad) {
         double* const act = s + 1 + r.nq + r.nv;
         long long none = 0;
         if (__atomic_compare_exchange_n(&r.bad_joint, &none, bad + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -248,7 +266,6 @@ struct Door {
         }
         const wp::int32 *before = r.word_at + 2, *after = before + r.half;
         for (long long i = 0; i < r.half; ++i) act[after[i]] = act[before[i]];
-        return bad;
     }
 
     static long long size(const Robot& r) { return 1 + r.nq + r.nv + r.na + r.nu; }
@@ -299,13 +316,17 @@ struct Door {
         t.get_state(model, data, s, ALL);
         advance(r, model, s, true);
         const wp::int32 *before = r.word_at + 2, *after = before + r.half, *once = after + r.half;
-        move(r, act, cell, before, once, false);
-        drive(r, s, cell);
-        const long long bad = bad_joint(r, s, cell);
+        long long bad = show(r, s, cell);
+        if (bad < 0) {
+            move(r, act, cell, before, once, false);
+            drive(r, cell);
+            bad = bad_effort(r, cell);
+        }
         if (bad < 0) {
             hand_over(r, data, s, cell);
             move(r, act, cell, after, once, true);
         }
+        else switch_off(r, s, bad);
         t.set_state(model, data, act, ACT);
         release(r, cell);
         if (bad >= 0) t.warn(data, (int)t.bad_control, (int)r.joints[bad].target.place);
@@ -321,7 +342,8 @@ struct Door {
         advance(r, model, s, false);
         const wp::int32 *before = r.word_at + 2, *once = before + 2 * r.half;
         move(r, s + 1 + r.nq + r.nv, cell, before, once, false);
-        drive(r, s, cell);
+        show(r, s, cell);
+        drive(r, cell);
         return (int)cell;
     }
     static void end_look(void* robot, int cell) { release(*(Robot*)robot, cell); }
