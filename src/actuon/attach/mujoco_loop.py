@@ -359,7 +359,7 @@ class LoadedMotors:
         self.joints = [joint.name for joint in driven]
         self.dt = simulation.dt
         self._num_dofs = sum(len(robot.dofs) for robot in simulation.robots)
-        self.actuators = self._build(simulation.solves_friction(np.arange(len(simulation.robots))))
+        self.actuators = self._build(simulation.solves_friction(np.array([driven[0].robot])))
         self._make_arrays()
         columns = [a.effort_indices.numpy().astype(np.int64) % len(driven) for a in self.actuators]
         numbers, robots = (np.array([getattr(j, key) for j in driven]) for key in ("number", "robot"))
