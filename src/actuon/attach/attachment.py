@@ -366,6 +366,11 @@ class Attachment(Remembering, Uncopyable):
         found = self.articulation.simulation.joint_effort_range(self.articulation.robot_ids)
         return None if found is None or not np.isfinite(found).any() else found
 
+    @property
+    def effort_range(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D). None: any."""
+        return None if self._bounds is None else (self._bounds[0].numpy(), self._bounds[1].numpy())
+
     def _renew_bounds(self) -> None:
         """Read the engine's limits again where they were changed."""
         version = self.articulation.simulation.limits_version
@@ -485,9 +490,8 @@ class Attachment(Remembering, Uncopyable):
         if self._trips is not None and not self._applied.device.is_cpu:  # where no step has looked
             self._trips.look(self.articulation.simulation.time)
         names = self.articulation.dof_names
-        bounds = None if self._bounds is None else (self._bounds[0].numpy(), self._bounds[1].numpy())
         velocity = np.asarray(self._velocity.numpy()[self.articulation.flat_indices("joint_qd")])
-        return make_telemetry(names, velocity, *efforts, signals, self.actuators, bounds)
+        return make_telemetry(names, velocity, *efforts, signals, self.actuators, self.effort_range)
 
     def description(self) -> dict[str, str]:
         """Return what must be the same for what was saved to fit. See `Motor`."""

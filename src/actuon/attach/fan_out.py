@@ -99,13 +99,13 @@ def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarr
     if all(isinstance(part, Config) for part in actuator.stages):
         yield np.arange(count), actuator
         return
-    columns = [_configs_of(part, count) if _is_declared(part) else [part] * count for part in actuator.stages]
+    columns = [configs_of_component(part, count) if _is_declared(part) else [part] * count for part in actuator.stages]
     for i in range(count):
         yield np.array([i]), actuator.with_stages([configs[i] for configs in columns])
 
 
-def _configs_of(part: Component, count: int) -> list[Config]:
-    """The config of a component for each robot."""
+def configs_of_component(part: Component, count: int) -> list[Config]:
+    """Return the config of a component for each robot, or each DOF, of which it has ``count``."""
     part.check_fits(count)
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, declared in part.declared().items():
