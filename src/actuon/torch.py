@@ -18,6 +18,7 @@ from .actuator.response import Response
 from .actuator.state import ActuatorState
 from .arrays import read_optional
 from .errors import ArrayError, ArrayTypeError, MissingExtraError, ParameterError, StateError, StructureError, listed
+from .robot_files.paths import parameter_places
 
 try:
     import torch
@@ -64,7 +65,7 @@ def step(
         memory: Returned by the previous step. Default: the initial state. Gradients end at a state of
             `Actuator.state`.
         dt: Time step [s]. Needed where a stage works over time.
-        parameters: Tensors to use as parameters, by kind and name, such as ``{"controller.kp": kp}``, or by the
+        parameters: Tensors to use as parameters, by stage and name, such as ``{"controller.kp": kp}``, or by the
             position of their stage, ``{"1.kp": kp}``; shape (N,), or one number for all DOFs. In this step alone: the
             actuator keeps its own.
         response: Take the effort at the velocities that the step ends with: the ``inverse_inertia`` of
@@ -254,13 +255,11 @@ def _chosen(
 
 def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.array, torch.Tensor]:
     """Return the actuator's own array of a parameter, and the tensor in its shape."""
-    offered: dict[str, wp.array] = {}
-    for position, stage in enumerate(actuator.stages):
-        for key, array in stage.parameters().items():
-            if array.requires_grad:
-                offered[f"{position}.{key}"] = array
-                if stage.kind is not None:
-                    offered.setdefault(f"{stage.kind.value}.{key}", array)
+    offered = {
+        path: array
+        for path, place in parameter_places(actuator.stages).items()
+        if (array := actuator.stages[place.stage].parameters().get(place.name)) is not None and array.requires_grad
+    }
     if name not in offered:
         raise ParameterError(f"parameters: no '{name}'; {listed(str(name), offered, 'parameters')}")
     array = offered[name]
