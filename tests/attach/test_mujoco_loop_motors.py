@@ -669,3 +669,68 @@ def test_groups_that_cannot_be_loaded(tmp_path):
         actuon.mujoco.load(mjcf(two, SERVOS), {"legs": explicit})
     with pytest.raises(actuon.ParameterError, match="matches no joint"):
         actuon.mujoco.load(mjcf(TWO, SERVOS), {"legs": explicit.replace(joint_names_expr=["x.*"])})
+
+
+FRICTION = {
+    "dry": actuon.FrictionEffectConfig(0.4),
+    "viscous": actuon.FrictionEffectConfig(viscous=0.15),
+    "Stribeck": actuon.FrictionEffectConfig(0.3, 0.05, static=0.9, stribeck_velocity=0.2),
+}
+
+
+def with_friction(name):
+    return actuon.ActuatorConfig(PD, [LIMIT], actuon.DelayConfig(1), effects=[FRICTION[name]])
+
+
+@pytest.mark.parametrize("island", ["enable", "disable"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit"])
+@pytest.mark.parametrize("name", FRICTION)
+def test_friction_of_an_arm(both, name, integrator, island, caplog):
+    moved = both(ARM.format(integrator=integrator, island=island), with_friction(name))
+    moved.move(80, spread=0.6)
+    assert (moved.data.nisland > 0) == (island == "enable")
+    assert "the asset's own friction is replaced" in caplog.text
+
+
+@pytest.mark.parametrize("solver", ["PGS", "CG", "Newton"])
+def test_friction_with_each_solver(both, solver):
+    text = ARM.format(integrator="Euler", island="enable").replace("<option", f'<option solver="{solver}"')
+    both(text, with_friction("Stribeck")).move(40, spread=0.6)
+
+
+@pytest.mark.parametrize("island", [True, False])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast"])
+@pytest.mark.parametrize("name", ["dry", "Stribeck"])
+def test_friction_of_the_quadruped(both, name, integrator, island):
+    spec = mujoco.MjSpec.from_file(str(QUADRUPED))
+    spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
+    if not island:
+        spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(60.0, 1.5), effects=[FRICTION[name]])
+    moved = both(spec.to_xml(), chain)
+    moved.move(120, spread=0.2)
+    assert moved.data.ncon
+
+
+def test_friction_acts_in_the_step_that_it_is_of(both):
+    """A joint that is pushed as hard as it sticks stands still, and lets go when that is less."""
+    chain = actuon.ActuatorConfig(
+        actuon.PDControlConfig(0.0, 0.0), effects=[actuon.FrictionEffectConfig(0.5, static=1.0, stribeck_velocity=1e-3)]
+    )
+    text = mjcf(body("arm", [hinge("a")]), option='gravity="0 0 0"')
+    model = actuon.mujoco.load(text, chain)
+    data = mujoco.MjData(model)
+    data.qfrc_applied[0] = 0.9
+    for _ in range(20):
+        mujoco.mj_step(model, data)
+    assert abs(data.qvel[0]) < 1e-3
+    data.qfrc_applied[0] = 1.1
+    for _ in range(5):
+        mujoco.mj_step(model, data)
+    data.qfrc_applied[0] = 0.9  # which moves on
+    before = data.qvel[0]
+    for _ in range(5):
+        mujoco.mj_step(model, data)
+    assert data.qvel[0] > before
+    assert model.dof_frictionloss[0] == 1.0
+    actuon.mujoco.unload(model)
