@@ -13,18 +13,15 @@ import warp as wp
 from ..actuator.actuator import Actuator
 from ..components.effects.friction import JOINT_LOAD
 from ..sim import Articulation
+from ..sim.engine import PROPERTIES
 
 _log = logging.getLogger("actuon.actuators")
 
-_PROPERTIES = {"dry_friction": ("friction", "N·m"), "viscous_friction": ("viscous_friction", "N·m·s/rad")}
-"""By the signal of stages, what engines call the property, and its unit."""
+_SIGNALS = {"dry_friction": "friction", "viscous_friction": "viscous_friction"}
+"""What engines call the property, by the signal of stages."""
 
-_OF_ASSETS = (
-    *_PROPERTIES.values(),
-    ("quadratic_friction", "N·m·s²/rad²"),
-    ("cubic_friction", "N·m·s³/rad³"),
-)
-"""Friction that an asset may have, as engines call it, and its unit."""
+_OF_ASSETS = (*_SIGNALS.values(), "quadratic_friction", "cubic_friction")
+"""Friction that an asset may have, as engines call it."""
 
 
 class EngineFriction:
@@ -53,7 +50,7 @@ class EngineFriction:
         self._read: Callable[[], None] | None = None
         self.loads: wp.array | None = None
         """What stages see of the loads that the engine tells [N·m or N], flat; None where they see none."""
-        offering = [actuator for actuator in actuators if _PROPERTIES.keys() & set(actuator.signals)]
+        offering = [actuator for actuator in actuators if _SIGNALS.keys() & set(actuator.signals)]
         if not offering:
             return
         at = np.concatenate([actuator.effort_indices.numpy() for actuator in offering])
@@ -62,7 +59,7 @@ class EngineFriction:
         _replace(articulation, columns)
         if simulation.solves_friction(robots):
             undo.callback(simulation.sharpen_friction(robots, columns))
-            for signal, (name, _) in _PROPERTIES.items():
+            for signal, name in _SIGNALS.items():
                 if signal in signals:
                     self._writers.append(simulation.property_writer(name, robots, columns, signals[signal]))
                     self.handed_over[name] = signals[signal], columns
@@ -85,14 +82,14 @@ def _replace(articulation: Articulation, columns: np.ndarray) -> None:
     """Take the asset's own friction off these DOFs, and say so."""
     simulation, robots = articulation.simulation, articulation.robot_ids
     said: dict[str, list[str]] = {}
-    for name, unit in _OF_ASSETS:
+    for name in _OF_ASSETS:
         held = simulation.dof_property(name, robots)
         if held is None:
             continue
         for column in columns:
             most = float(held[np.abs(held[:, column]).argmax(), column])
             if most != 0.0:
-                said.setdefault(articulation.dof_names[column], []).append(f"{most:g} {unit}")
+                said.setdefault(articulation.dof_names[column], []).append(f"{most:g} {PROPERTIES[name].unit}")
         if held[:, columns].any():
             simulation.set_dof_property(name, robots, columns, np.zeros((len(robots), len(columns)), np.float32))
     if said:

@@ -3,22 +3,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import warp as wp
 
-from ..errors import SimulationError, listed
+from ..errors import SimulationError, listed, shown
 from ..typing import ArrayLike, IdsLike
 from .claims import TARGETS, Unfollowed
-from .dof_properties import DofProperties
-from .robot import find_robots
-from .root_states import RootStates
+from .engine import PROPERTIES
+from .ids import ids_to_write, read_ids
+from .robot import Robot, find_robots
 from .simulation import Simulation, current_simulation
-from .tendon_targets import TendonTargets
+
+_WXYZ = [6, 3, 4, 5]
+"""Columns of Isaac Sim's quaternions in a pose, whose own order is x, y, z, w."""
+
+_MOST_BUFFERS = 8
+"""Arrays of a shape that are kept for later."""
 
 
-class Articulation(DofProperties, RootStates, TendonTargets):
+class Articulation:
     """One robot, or many of the same kind.
 
     Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
@@ -34,11 +41,11 @@ class Articulation(DofProperties, RootStates, TendonTargets):
 
     def __init__(self, paths: str | Sequence[str], simulation: Simulation | None = None):
         self.simulation = simulation or current_simulation()
-        self._flat: dict[str, np.ndarray] = {}
-        self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
+        """Where they are."""
         self.robot_ids = np.array(find_robots(self.simulation.robots, paths))
         """Indices of the robots in ``simulation.robots``, shape (N,)."""
-        self._unfollowed = Unfollowed(self.simulation, self.robot_ids)
+        self.robots: list[Robot] = [self.simulation.robots[i] for i in self.robot_ids]
+        """What the simulation knows about each robot."""
         first = self.robots[0]
         for robot in self.robots:
             if robot.dof_names != first.dof_names:
@@ -47,52 +54,40 @@ class Articulation(DofProperties, RootStates, TendonTargets):
                 )
         self.paths = [robot.path for robot in self.robots]
         """Path of each robot."""
+        self.env_ids = np.array([robot.env for robot in self.robots])
+        """Environment of each robot, shape (N,)."""
         self.dof_names = list(first.dof_names)
         """Names of the DOFs, in the order of the columns."""
         self.dof_paths = [list(robot.dof_paths) for robot in self.robots]
         """Paths of the joints, for each robot."""
         self._everything = np.arange(len(self)), np.arange(self.num_dofs)
+        self._flat: dict[str, np.ndarray] = {}
+        self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
+        self._unfollowed = Unfollowed(self.simulation, self.robot_ids)
+        self._buffers: dict[tuple[int, ...], list[tuple[wp.array, np.ndarray]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.robot_ids)
+
+    @property
+    def num_dofs(self) -> int:
+        """Number of DOFs, D."""
+        return len(self.dof_names)
+
+    @property
+    def link_names(self) -> list[str]:
+        """Names of the links, the root first, in the order of the columns of `get_link_masses`."""
+        return self.simulation.link_names(int(self.robot_ids[0]))
 
     def get_dof_indices(self, names: str | Sequence[str]) -> wp.array:
         """Columns of the DOFs with these names, int32 of shape (n,)."""
         return wp.array(self.dof_columns(names), dtype=wp.int32, device=self.simulation.device)
 
     def dof_columns(self, names: str | Sequence[str]) -> np.ndarray:
-        """The same as NumPy."""
-        chosen = [names] if isinstance(names, str) else list(names)
-        for name in chosen:
-            if name not in self.dof_names:
-                raise SimulationError(
-                    f"'{self.paths[0]}' has no DOF '{name}'; {listed(str(name), self.dof_names, 'DOFs')}"
-                )
-            if self.dof_names.count(name) > 1:
-                raise SimulationError(f"'{self.paths[0]}' has {self.dof_names.count(name)} DOFs called '{name}'")
-        return np.array([self.dof_names.index(name) for name in chosen], dtype=np.int64)
+        """Return the same as NumPy."""
+        return self._find([names] if isinstance(names, str) else list(names), self.dof_names, "DOF")
 
-    def live(self, kind: str) -> wp.array | None:
-        """Values as the simulation itself holds them, shape (N, D): not copied, and overwritten by the next step.
-
-        For loops that count microseconds. Only to be read; what is written there need not reach the engine.
-
-        Args:
-            kind: ``"joint_q"``, ``"joint_qd"``, ``"joint_target_q"``, ``"joint_target_qd"`` or ``"joint_f"``.
-
-        Returns:
-            None where the DOFs of a robot do not lie side by side, as around a ball joint.
-        """
-        self.simulation.check_open()
-        array = getattr(self.simulation.arrays, kind)
-        at = _grid(self.flat_indices(kind))
-        if at is None:
-            return None
-        first, step = at
-        shape, size = (len(self), self.num_dofs), 4
-        strides = (step * size, size)
-        view = wp.array(
-            ptr=array.ptr + first * size, shape=shape, strides=strides, dtype=wp.float32, device=array.device
-        )
-        view._kept = array
-        return view
+    # State, targets and efforts
 
     def get_dof_positions(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Positions [rad or m]."""
@@ -138,12 +133,298 @@ class Articulation(DofProperties, RootStates, TendonTargets):
         """Apply ``efforts`` [N·m or N] from the next step on. On actuated DOFs the actuators overwrite them."""
         self._set("joint_f", efforts, indices, dof_indices)
 
+    # Properties that the engine holds
+
+    def get_dof_limits(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Lowest and highest position [rad or m], at the stops of the joints; ±inf where there is none."""
+        lower, upper = self.simulation.dof_limits(self.robot_ids)
+        return self._chosen(lower, indices, dof_indices), self._chosen(upper, indices, dof_indices)
+
+    def set_dof_limits(
+        self, lower: ArrayLike, upper: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
+        """Move the stops of joints [rad or m]; ±inf removes one."""
+        robots, dofs = self.places_to_write(indices, dof_indices)
+        shape = (len(robots), len(dofs))
+        low, high = (self.numbers(n, v, shape, finite=False) for n, v in (("lower", lower), ("upper", upper)))
+        if not (low <= high).all():
+            raise SimulationError("limits: got a lower one above the upper one, or NaN; must be lower ≤ upper")
+        if low.size:
+            self.simulation.set_dof_limits(self.robot_ids[robots], dofs, low, high)
+
+    def get_dof_armatures(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Return the inertia that is added to joints [kg·m² or kg], such as that of rotors.
+
+        With what the engine's own actuators add. Zero where the engine makes no use of an armature.
+        """
+        return self._property("armature", indices, dof_indices)
+
+    def set_dof_armatures(self, armatures: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
+        """Set the armatures in the engine. Robots may differ. The engine's own actuators then add nothing."""
+        self._set_property("armature", armatures, indices, dof_indices)
+
+    def get_dof_friction(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Return dry [N·m or N] and viscous friction [N·m·s/rad or N·s/m] that the engine applies at joints.
+
+        With what its own actuators add. Zero where the engine makes no use of it. MuJoCo's terms of higher order in the
+        speed are not in it.
+        """
+        return (
+            self._property("friction", indices, dof_indices),
+            self._property("viscous_friction", indices, dof_indices),
+        )
+
+    def set_dof_friction(
+        self,
+        dry: ArrayLike | None = None,
+        viscous: ArrayLike | None = None,
+        indices: IdsLike = None,
+        dof_indices: IdsLike = None,
+    ) -> None:
+        """Set dry and viscous friction in the engine. None keeps what it is."""
+        for name, values in (("friction", dry), ("viscous_friction", viscous)):
+            if values is not None:
+                self._set_property(name, values, indices, dof_indices)
+
+    def get_dof_friction_properties(
+        self, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> tuple[wp.array, wp.array, wp.array]:
+        """Static and dynamic dry friction [N·m or N] and viscous friction, as Isaac Sim has them.
+
+        The engines here have one dry friction, which is both.
+        """
+        dry, viscous = self.get_dof_friction(indices, dof_indices)
+        return dry, wp.clone(dry), viscous
+
+    def set_dof_friction_properties(
+        self,
+        static_frictions: ArrayLike | None = None,
+        dynamic_frictions: ArrayLike | None = None,
+        viscous_frictions: ArrayLike | None = None,
+        indices: IdsLike = None,
+        dof_indices: IdsLike = None,
+    ) -> None:
+        """Set friction. Static and dynamic dry friction must be the same, or one of them left out."""
+        robots, dofs = self.places_to_write(indices, dof_indices)
+        given = {"static_frictions": static_frictions, "dynamic_frictions": dynamic_frictions}
+        shape = (len(robots), len(dofs))
+        dry = [self.numbers(name, values, shape) for name, values in given.items() if values is not None]
+        if len(dry) == 2 and (dry[0] != dry[1]).any():
+            raise SimulationError(
+                "static_frictions and dynamic_frictions: got different values; the engine has one dry friction, so "
+                "give one"
+            )
+        self.set_dof_friction(dry[0] if dry else None, viscous_frictions, indices, dof_indices)
+
+    def get_dof_max_efforts(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Largest effort of the engine's own drives [N·m or N]; inf where there is no limit."""
+        return self._property("effort_limit", indices, dof_indices)
+
+    def set_dof_max_efforts(self, max_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
+        """Set the largest effort; inf removes a limit."""
+        self._set_property("effort_limit", max_efforts, indices, dof_indices)
+
+    def get_dof_max_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Largest speed that the engine lets joints have [rad/s or m/s]; inf where there is no limit."""
+        return self._property("velocity_limit", indices, dof_indices)
+
+    def set_dof_max_velocities(
+        self, max_velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
+        """Set the largest speed. MuJoCo has no such limit, and says so."""
+        self._set_property("velocity_limit", max_velocities, indices, dof_indices)
+
+    def get_dof_gains(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""
+        stiffness, damping = self.simulation.gains(self.robot_ids)
+        return self._chosen(stiffness, indices, dof_indices), self._chosen(damping, indices, dof_indices)
+
+    def set_dof_gains(
+        self,
+        stiffnesses: ArrayLike | None = None,
+        dampings: ArrayLike | None = None,
+        indices: IdsLike = None,
+        dof_indices: IdsLike = None,
+    ) -> None:
+        """Set the gains of the engine's own drives. None keeps what they are."""
+        robots, dofs = self.places_to_write(indices, dof_indices)
+        if not len(robots) or not len(dofs):
+            return
+        self.simulation.check_free(self.robot_ids[robots], dofs)
+        before = self.simulation.gains(self.robot_ids[robots])
+        shape = (len(robots), len(dofs))
+        values = [
+            now[:, dofs] if given is None else self.numbers(name, given, shape)
+            for name, given, now in zip(("stiffnesses", "dampings"), (stiffnesses, dampings), before, strict=True)
+        ]
+        if any((numbers < 0.0).any() for numbers in values):
+            raise SimulationError(f"gains: got {min(numbers.min() for numbers in values)}; must be ≥ 0")
+        self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
+
+    def get_link_masses(self, indices: IdsLike = None, link_indices: IdsLike = None) -> wp.array:
+        """Masses of links [kg], shape (n, l)."""
+        self.simulation.check_open()
+        masses = self.simulation.link_masses(self.robot_ids)
+        chosen = read_ids("indices", indices, len(self)), read_ids("link_indices", link_indices, masses.shape[1])
+        return self._array(masses[np.ix_(*chosen)])
+
+    def set_link_masses(self, masses: ArrayLike, indices: IdsLike = None, link_indices: IdsLike = None) -> None:
+        """Set masses of links. Inertias stay as they are."""
+        robots = self._rows_to_write(indices)
+        links = ids_to_write("link_indices", link_indices, len(self.link_names))
+        numbers = self.numbers("masses", masses, (len(robots), len(links)))
+        if not (numbers >= 0.0).all():
+            raise SimulationError(f"masses: got {numbers.min()}; must be ≥ 0 [kg]")
+        if numbers.size:
+            self.simulation.set_link_masses(self.robot_ids[robots], links, numbers)
+
+    # Roots
+
+    def get_root_poses(self, indices: IdsLike = None) -> wp.array:
+        """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
+        return self._copied(self.simulation.root_poses(self._rows(indices)))
+
+    def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
+        """Move robots with a free base, to poses as `get_root_poses` gives them."""
+        robots = self._rows_to_write(indices)
+        numbers = self.numbers("poses", poses, (len(robots), 7))
+        if not np.linalg.norm(numbers[:, 3:], axis=1).all():
+            raise SimulationError("poses: got a quaternion of length 0")
+        if numbers.size:
+            self.simulation.set_root_poses(self.robot_ids[robots], numbers)
+
+    def get_root_velocities(self, indices: IdsLike = None) -> wp.array:
+        """Linear [m/s] and angular velocity [rad/s] of root bodies in the world, of their origin, shape (n, 6)."""
+        return self._copied(self.simulation.root_velocities(self._rows(indices)))
+
+    def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
+        """Give robots with a free base velocities as `get_root_velocities` gives them."""
+        robots = self._rows_to_write(indices)
+        numbers = self.numbers("velocities", velocities, (len(robots), 6))
+        if numbers.size:
+            self.simulation.set_root_velocities(self.robot_ids[robots], numbers)
+
+    def get_world_poses(self, indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Positions [m], shape (n, 3), and orientations (w, x, y, z), shape (n, 4), of root bodies, as in Isaac Sim."""
+        poses = self.simulation.root_poses(self._rows(indices))
+        return self._array(poses[:, :3].copy()), self._array(poses[:, _WXYZ])
+
+    def set_world_poses(
+        self, positions: ArrayLike | None = None, orientations: ArrayLike | None = None, indices: IdsLike = None
+    ) -> None:
+        """Move robots with a free base. None keeps what it is."""
+        robots = self._rows_to_write(indices)
+        poses = self.simulation.root_poses(self.robot_ids[robots])
+        for name, values, columns in (("positions", positions, [0, 1, 2]), ("orientations", orientations, _WXYZ)):
+            if values is not None:
+                poses[:, columns] = self.numbers(name, values, (len(robots), len(columns)))
+        self.set_root_poses(poses, robots)
+
+    def get_velocities(self, indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Linear [m/s] and angular velocities [rad/s] of root bodies in the world, each of shape (n, 3)."""
+        velocities = self.simulation.root_velocities(self._rows(indices))
+        return self._array(velocities[:, :3].copy()), self._array(velocities[:, 3:].copy())
+
+    def set_velocities(
+        self,
+        linear_velocities: ArrayLike | None = None,
+        angular_velocities: ArrayLike | None = None,
+        indices: IdsLike = None,
+    ) -> None:
+        """Give robots with a free base velocities. None keeps what it is."""
+        robots = self._rows_to_write(indices)
+        velocities = self.simulation.root_velocities(self.robot_ids[robots])
+        for name, values, start in (("linear", linear_velocities, 0), ("angular", angular_velocities, 3)):
+            if values is not None:
+                velocities[:, start : start + 3] = self.numbers(f"{name}_velocities", values, (len(robots), 3))
+        self.set_root_velocities(velocities, robots)
+
+    def push(self, forces: ArrayLike, indices: IdsLike = None) -> None:
+        """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until the next call."""
+        robots = self._rows_to_write(indices)
+        self.simulation.push(self.robot_ids[robots], self.numbers("forces", forces, (len(robots), 3)))
+
+    # Tendons
+
+    def get_tendon_names(self) -> list[str]:
+        """Names of the tendons that have a position servo, in the order of the columns."""
+        return list(self.robots[0].tendon_names)
+
+    def get_tendon_targets(
+        self, indices: IdsLike = None, tendon_indices: str | Sequence[str] | IdsLike = None
+    ) -> wp.array:
+        """Lengths [m or rad] that drives of tendons are to hold, shape (n, t).
+
+        Args:
+            indices: Which robots. Default: all.
+            tendon_indices: Which tendons, by number or name. Default: all.
+        """
+        self.simulation.check_open()
+        rows = read_ids("indices", indices, len(self))
+        columns = read_ids("tendon_indices", self._tendons(tendon_indices), len(self.get_tendon_names()))
+        if not rows.size:
+            return self._array(np.zeros((0, len(columns))))
+        return self._array(self.simulation.tendon_targets(self.robot_ids[rows])[:, columns])
+
+    def set_tendon_targets(
+        self, lengths: ArrayLike, indices: IdsLike = None, tendon_indices: str | Sequence[str] | IdsLike = None
+    ) -> None:
+        """Command ``lengths`` [m or rad]. Targets of the joints on a fixed tendon follow, all by as much as they count.
+
+        Args:
+            lengths: As for `set_dof_position_targets`.
+            indices: Which robots. Default: all.
+            tendon_indices: Which tendons, by number or name. Default: all.
+        """
+        self.simulation.check_open()
+        if not self.get_tendon_names():
+            raise SimulationError(f"'{self.paths[0]}' has no tendon with a position servo that a target could be for")
+        rows = ids_to_write("indices", indices, len(self))
+        columns = ids_to_write("tendon_indices", self._tendons(tendon_indices), len(self.get_tendon_names()))
+        numbers = self.numbers("lengths", lengths, (len(rows), len(columns)))
+        if numbers.size:
+            self.simulation.set_tendon_targets(self.robot_ids[rows], columns, numbers)
+
+    def _tendons(self, tendons: str | Sequence[str] | IdsLike) -> IdsLike:
+        """Return names as numbers."""
+        given = [tendons] if isinstance(tendons, str) else tendons
+        if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+            return given
+        return self._find(given, self.get_tendon_names(), "tendon", " with a drive")
+
+    # Values as they are
+
+    def live(self, kind: str) -> wp.array | None:
+        """Values as the simulation itself holds them, shape (N, D): not copied, and overwritten by the next step.
+
+        For loops that count microseconds. Only to be read; what is written there need not reach the engine.
+
+        Args:
+            kind: ``"joint_q"``, ``"joint_qd"``, ``"joint_target_q"``, ``"joint_target_qd"`` or ``"joint_f"``.
+
+        Returns:
+            None where the DOFs of a robot do not lie side by side, as around a ball joint.
+        """
+        self.simulation.check_open()
+        array = getattr(self.simulation.arrays, kind)
+        at = _grid(self.flat_indices(kind))
+        if at is None:
+            return None
+        first, step = at
+        shape, size = (len(self), self.num_dofs), 4
+        strides = (step * size, size)
+        view = wp.array(
+            ptr=array.ptr + first * size, shape=shape, strides=strides, dtype=wp.float32, device=array.device
+        )
+        view._kept = array
+        return view
+
     def values(self, kind: str) -> np.ndarray:
-        """Values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
+        """Return values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
         return self._view(kind).copy()
 
     def _view(self, kind: str) -> np.ndarray:
-        """The same without a copy, where the DOFs lie side by side."""
+        """Return the same without a copy, where the DOFs lie side by side."""
         array = getattr(self.simulation.arrays, kind)
         known, view = self._views.get(kind, (None, None))
         if known is array and view is not None:
@@ -159,10 +440,12 @@ class Articulation(DofProperties, RootStates, TendonTargets):
         return view
 
     def flat_indices(self, kind: str) -> np.ndarray:
-        """Where the values of ``kind`` lie in the simulation's arrays, shape (N, D)."""
+        """Return where the values of ``kind`` lie in the simulation's arrays, shape (N, D)."""
         if kind not in self._flat:
             self._flat[kind] = np.stack([robot.indices(kind) for robot in self.robots])
         return self._flat[kind]
+
+    # Which robots and DOFs, and which numbers
 
     def _get(self, kind: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
         self.simulation.check_open()
@@ -197,9 +480,110 @@ class Articulation(DofProperties, RootStates, TendonTargets):
                 "dof_indices="
             )
 
+    def _property(self, name: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
+        self.simulation.check_open()
+        values = self.simulation.dof_property(name, self.robot_ids)
+        is_limit = PROPERTIES[name].is_limit
+        if values is None:
+            values = np.full((len(self), self.num_dofs), np.inf if is_limit else 0.0)
+        elif is_limit:
+            values = np.where(values >= self.simulation.no_limit, np.inf, values)
+        return self._chosen(values, indices, dof_indices)
+
+    def _set_property(self, name: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
+        robots, dofs = self.places_to_write(indices, dof_indices)
+        is_limit = PROPERTIES[name].is_limit
+        numbers = self.numbers(name, values, (len(robots), len(dofs)), finite=not is_limit)
+        if not (numbers >= 0.0).all():
+            raise SimulationError(f"{name}: got {numbers.min()}; must be ≥ 0")
+        if numbers.size:
+            numbers = np.minimum(numbers, self.simulation.no_limit) if is_limit else numbers
+            self.simulation.set_dof_property(name, self.robot_ids[robots], dofs, numbers)
+
+    def _rows(self, indices: IdsLike) -> np.ndarray:
+        """Return robots to read, as indices into those of the simulation."""
+        self.simulation.check_open()
+        return self.robot_ids if indices is None else self.robot_ids[read_ids("indices", indices, len(self))]
+
+    def _subset(self, indices: IdsLike, dof_indices: IdsLike) -> tuple[np.ndarray, np.ndarray]:
+        self.simulation.check_open()
+        robots = read_ids("indices", indices, len(self))
+        return robots, read_ids("dof_indices", dof_indices, self.num_dofs)
+
+    def _chosen(self, values: np.ndarray, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
+        """Return some of ``values``, of shape (N, D)."""
+        return self._array(values[np.ix_(*self._subset(indices, dof_indices))])
+
+    def places_to_write(self, indices: IdsLike, dof_indices: IdsLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows of robots, shape (n,), and columns of DOFs, shape (d,), of a setter.
+
+        Raises:
+            SimulationError: One is not there, or named twice.
+        """
+        robots = self._rows_to_write(indices)
+        return robots, ids_to_write("dof_indices", dof_indices, self.num_dofs)
+
+    def _rows_to_write(self, indices: IdsLike) -> np.ndarray:
+        """Return rows of robots of a setter, shape (n,)."""
+        self.simulation.check_open()
+        return ids_to_write("indices", indices, len(self))
+
+    def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int], finite: bool = True) -> np.ndarray:
+        """Return values that a setter got as float32, broadcast to ``shape``.
+
+        Raises:
+            SimulationError: They do not fit, or are not finite in 32 bits.
+        """
+        if hasattr(values, "detach"):
+            values = values.detach().cpu()
+        numbers: Any = values.numpy() if hasattr(values, "numpy") else values
+        try:
+            if not (isinstance(numbers, np.ndarray) and numbers.dtype == np.float32):
+                with np.errstate(over="ignore"):
+                    numbers = np.asarray(numbers, dtype=np.float32)
+            if numbers.shape != shape:
+                numbers = np.broadcast_to(numbers, shape)
+        except (TypeError, ValueError) as error:
+            got = f"shape {numbers.shape}" if isinstance(numbers, np.ndarray) else shown(values)
+            raise SimulationError(f"{name}: got {got}; must fit the shape {shape}") from error
+        if finite and not np.isfinite(numbers).all():
+            raise SimulationError(f"{name}: got NaN or infinity; must be finite, in 32 bits too")
+        return np.ascontiguousarray(numbers)
+
+    def _array(self, values: np.ndarray) -> wp.array:
+        return wp.array(values.astype(np.float32, copy=False), device=self.simulation.device, copy=False)
+
+    def _copied(self, values: np.ndarray) -> wp.array:
+        """Copy a view into an array that nobody holds any more, or into a new one.
+
+        Making a Warp array takes 5 µs, twice as long as all the rest of a getter.
+        """
+        if not self.simulation.device.is_cpu:
+            return self._array(values.copy())
+        made = self._buffers.setdefault(values.shape, [])
+        for array, numbers in made:
+            if sys.getrefcount(array) <= 3:  # in the list, in this loop, and in the call that counts
+                numbers[...] = values
+                return array
+        numbers = values.astype(np.float32, order="C")
+        array = wp.array(numbers, device="cpu", copy=False)
+        if len(made) < _MOST_BUFFERS:
+            made.append((array, numbers))
+        return array
+
+    def _find(self, names: Sequence[Any], known: list[str], what: str, which: str = "") -> np.ndarray:
+        """Return the numbers of DOFs or tendons with these names."""
+        for name in names:
+            if name not in known:
+                told = listed(str(name), known, f"{what}s")
+                raise SimulationError(f"'{self.paths[0]}' has no {what} '{name}'{which}; {told}")
+            if known.count(name) > 1:
+                raise SimulationError(f"'{self.paths[0]}' has {known.count(name)} {what}s called '{name}'")
+        return np.array([known.index(name) for name in names], dtype=np.int64)
+
 
 def _grid(indices: np.ndarray) -> tuple[int, int] | None:
-    """First index, and distance of rows, where ``indices`` of shape (n, d) lie side by side in rows; None elsewhere."""
+    """Return first index and distance of rows, where ``indices`` of shape (n, d) lie side by side; None elsewhere."""
     first = int(indices[0, 0])
     step = int(indices[1, 0]) - first if len(indices) > 1 else indices.shape[1]
     rows, columns = (np.arange(length) for length in indices.shape)

@@ -19,7 +19,7 @@ from ...actuator.config import AUTO, EXPLICIT, IMPLICIT, checked_effort_mode
 from ...declare.parameters import Field
 from ...errors import ParameterError, SimulationError, StructureError, listed, located
 from ...sim import Articulation
-from ...sim.dof_properties import LIMIT_PROPERTIES
+from ...sim.engine import PROPERTIES
 from ...sim.engine_drives import Tangent
 from ..attachment import Attachment, signal_attr
 from ..auto_mode import install_with_auto
@@ -289,7 +289,7 @@ class ActuatorGroups(Attachment):
             held: np.ndarray | None = simulation.gains(robots)[parameter == "damping"]
         elif parameter in _HELD and (model.is_implicit_model or not parameter.endswith("_sim")):
             if simulation.dof_property(_HELD[parameter], robots) is None:
-                if _HELD[parameter] in LIMIT_PROPERTIES or np.any(values):
+                if PROPERTIES[_HELD[parameter]].is_limit or np.any(values):
                     text = "group '%s': %s makes no use of %s of joints here: it is left out"
                     _log.warning(text, name, type(simulation).__name__, _HELD[parameter])
                 return

@@ -12,7 +12,7 @@ import warp as wp
 
 from ...errors import MissingExtraError, SimulationError
 from ...typing import DeviceLike, PathLike
-from ..dof_properties import LIMIT_PROPERTIES
+from ..engine import PROPERTIES
 from ..simulation import CONTROL, STATE, live_simulations
 from ..step_map import StepMaps
 from .placing import indices_of, place_robots
@@ -313,7 +313,7 @@ class NewtonSimulation(SlopeHolder):
 
     def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
         if self.dof_property(name, robots) is None:
-            if name in LIMIT_PROPERTIES or np.any(values):
+            if PROPERTIES[name].is_limit or np.any(values):
                 raise SimulationError(f"{type(self.solver).__name__} makes no use of the {name} of joints")
             return
         at = self._dofs(robots, dofs)
