@@ -14,6 +14,7 @@ from ..actuator.actuator import Actuator
 from ..components.effects.friction import JOINT_LOAD
 from ..sim import Articulation
 from ..sim.engine import PROPERTIES
+from ..sim.robots import DofSet
 
 _log = logging.getLogger("actuon.actuators")
 
@@ -43,7 +44,7 @@ class EngineFriction:
         inputs: Mapping[str, wp.array],
         undo: contextlib.ExitStack,
     ):
-        simulation, robots = articulation.simulation, articulation.robot_ids
+        engine = articulation.simulation.engine
         self._writers: list[Callable[[], None]] = []
         self.handed_over: dict[str, tuple[wp.array, np.ndarray]] = {}
         """Properties of DOFs that the engine gets at each step, of shape (N, D), and which of the D, by name."""
@@ -55,16 +56,17 @@ class EngineFriction:
             return
         at = np.concatenate([actuator.effort_indices.numpy() for actuator in offering])
         columns = np.unique(at % articulation.num_dofs).astype(np.int64)
-        undo.callback(simulation.keep_properties(robots, columns))
-        _replace(articulation, columns)
-        if simulation.solves_friction(robots):
-            undo.callback(simulation.sharpen_friction(robots, columns))
+        dofs = articulation.at.of_dofs(columns)
+        undo.callback(engine.properties.keep(dofs))
+        _replace(articulation, dofs)
+        if articulation.simulation.solves_friction(articulation.at):
+            undo.callback(engine.properties.stiffen_friction(dofs))
             for signal, name in _SIGNALS.items():
                 if signal in signals:
-                    self._writers.append(simulation.property_writer(name, robots, columns, signals[signal]))
+                    self._writers.append(engine.properties.writer(name, dofs, signals[signal]))
                     self.handed_over[name] = signals[signal], columns
         if JOINT_LOAD in inputs:
-            self._read = simulation.load_reader(robots, inputs[JOINT_LOAD])
+            self._read = engine.state.load_reader(articulation.at, inputs[JOINT_LOAD])
             self.loads = inputs[JOINT_LOAD] if self._read is not None else None
 
     def read_loads(self) -> None:
@@ -78,20 +80,20 @@ class EngineFriction:
             write()
 
 
-def _replace(articulation: Articulation, columns: np.ndarray) -> None:
+def _replace(articulation: Articulation, at: DofSet) -> None:
     """Take the asset's own friction off these DOFs, and say so."""
-    simulation, robots = articulation.simulation, articulation.robot_ids
+    properties = articulation.simulation.engine.properties
     said: dict[str, list[str]] = {}
     for name in _OF_ASSETS:
-        held = simulation.dof_property(name, robots)
+        held = properties.get(name, at)
         if held is None:
             continue
-        for column in columns:
-            most = float(held[np.abs(held[:, column]).argmax(), column])
+        for joint, values in zip(at.names, held.T, strict=True):
+            most = float(values[np.abs(values).argmax()])
             if most != 0.0:
-                said.setdefault(articulation.dof_names[column], []).append(f"{most:g} {PROPERTIES[name].unit}")
-        if held[:, columns].any():
-            simulation.set_dof_property(name, robots, columns, np.zeros((len(robots), len(columns)), np.float32))
+                said.setdefault(joint, []).append(f"{most:g} {PROPERTIES[name].unit}")
+        if held.any():
+            properties.set(at, **{name: np.zeros(at.shape, np.float32)})
     if said:
         own = ", ".join(f"{joint} ({' and '.join(values)})" for joint, values in said.items())
         _log.warning("the asset's own friction is replaced by that of the actuators, until close(): %s", own)

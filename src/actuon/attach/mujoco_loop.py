@@ -27,12 +27,12 @@ from ..components.limits.battery import ClampingBattery
 from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed, located
 from ..kernel.chain import HELD, TANGENT
 from ..kernel.launch import CCall
+from ..sim.mujoco.actuators import Actuators
 from ..sim.mujoco.c_code import MOST_BYTES
 from ..sim.mujoco.callback import CELLS, Call, Draw, Joint, Robot, Words, door
-from ..sim.mujoco.drives import Drives
 from ..sim.mujoco.friction import SEARCHES, SOFTNESS
-from ..sim.mujoco.load import read_spec
-from ..sim.mujoco.slopes import INTEGRATOR_CHANGED, LONGEST_FAST
+from ..sim.mujoco.model import read_spec
+from ..sim.mujoco.tangents import INTEGRATOR_CHANGED, LONGEST_FAST
 from ..typing import ArrayLike
 from .attachment import signal_attr
 from .engine_inertia import inertia_at_joints
@@ -102,7 +102,7 @@ def load(
         if name not in known:
             raise StructureError(f"joints: there is no joint '{name}'; {listed(str(name), known, 'joints')}")
     configs = configs_of_robot(actuators, names, controller, allow_unsafe_torch_checkpoints)
-    drives = Drives(mujoco, plain)
+    drives = Actuators(plain)
     has_velocity = "velocity" in inputs or any(drives.velocity[plain.joint(name).dofadr[0]] >= 0 for name in configs)
     zeros = {"target_qd": has_velocity, "feedforward": "feedforward" in inputs}
     loaded = LoadedMotors(
@@ -183,7 +183,7 @@ def _spec_of(mujoco: Any, model: Any) -> tuple[Any, Path | None]:
     if not path.exists():
         raise RobotFileError(f"'{path}' does not exist")
     try:
-        return read_spec(mujoco, path), path
+        return read_spec(path), path
     except ValueError as error:
         raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
 
@@ -484,7 +484,7 @@ class _Preparation:
     """
 
     def __init__(
-        self, mujoco: Any, spec: Any, plain: Any, drives: Drives, loaded: LoadedMotors, inputs: frozenset[str]
+        self, mujoco: Any, spec: Any, plain: Any, drives: Actuators, loaded: LoadedMotors, inputs: frozenset[str]
     ):
         self._mujoco, self._spec, self._plain, self._drives = mujoco, spec, plain, drives
         self._loaded, self._inputs = loaded, inputs

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,9 @@ import warp as wp
 
 from ..errors import SimulationError, listed, shown
 from ..typing import ArrayLike, IdsLike
-from .claims import TARGETS, Unfollowed
-from .engine import PROPERTIES
+from .engine import PROPERTIES, TARGETS
 from .ids import ids_to_write, read_ids
-from .robot import Robot, find_robots
+from .robots import DofSet, Robot, find_robots
 from .simulation import Simulation, current_simulation
 
 _WXYZ = [6, 3, 4, 5]
@@ -60,10 +59,12 @@ class Articulation:
         """Names of the DOFs, in the order of the columns."""
         self.dof_paths = [list(robot.dof_paths) for robot in self.robots]
         """Paths of the joints, for each robot."""
-        self._everything = np.arange(len(self)), np.arange(self.num_dofs)
-        self._flat: dict[str, np.ndarray] = {}
+        self.link_names = list(first.link_names)
+        """Names of the links, the root first, in the order of the columns of `get_link_masses`."""
+        self.at = DofSet(self.simulation.robots, self.robot_ids)
+        """All DOFs of all robots."""
         self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
-        self._unfollowed = Unfollowed(self.simulation, self.robot_ids)
+        self._unused: dict[str, tuple[tuple[int, int], np.ndarray | None]] = {}
         self._buffers: dict[tuple[int, ...], list[tuple[wp.array, np.ndarray]]] = {}
 
     def __len__(self) -> int:
@@ -73,11 +74,6 @@ class Articulation:
     def num_dofs(self) -> int:
         """Number of DOFs, D."""
         return len(self.dof_names)
-
-    @property
-    def link_names(self) -> list[str]:
-        """Names of the links, the root first, in the order of the columns of `get_link_masses`."""
-        return self.simulation.link_names(int(self.robot_ids[0]))
 
     def get_dof_indices(self, names: str | Sequence[str]) -> wp.array:
         """Columns of the DOFs with these names, int32 of shape (n,)."""
@@ -137,20 +133,18 @@ class Articulation:
 
     def get_dof_limits(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Lowest and highest position [rad or m], at the stops of the joints; ±inf where there is none."""
-        lower, upper = self.simulation.dof_limits(self.robot_ids)
-        return self._chosen(lower, indices, dof_indices), self._chosen(upper, indices, dof_indices)
+        return self._pair("lower_limit", "upper_limit", indices, dof_indices)
 
     def set_dof_limits(
         self, lower: ArrayLike, upper: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
         """Move the stops of joints [rad or m]; ±inf removes one."""
-        robots, dofs = self.places_to_write(indices, dof_indices)
-        shape = (len(robots), len(dofs))
-        low, high = (self.numbers(n, v, shape, finite=False) for n, v in (("lower", lower), ("upper", upper)))
+        at = self.to_write(indices, dof_indices)
+        low, high = (self.numbers(n, v, at.shape, finite=False) for n, v in (("lower", lower), ("upper", upper)))
         if not (low <= high).all():
             raise SimulationError("limits: got a lower one above the upper one, or NaN; must be lower ≤ upper")
         if low.size:
-            self.simulation.set_dof_limits(self.robot_ids[robots], dofs, low, high)
+            self.simulation.engine.properties.set(at, lower_limit=low, upper_limit=high)
 
     def get_dof_armatures(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Return the inertia that is added to joints [kg·m² or kg], such as that of rotors.
@@ -169,10 +163,7 @@ class Articulation:
         With what its own actuators add. Zero where the engine makes no use of it. MuJoCo's terms of higher order in the
         speed are not in it.
         """
-        return (
-            self._property("friction", indices, dof_indices),
-            self._property("viscous_friction", indices, dof_indices),
-        )
+        return self._pair("friction", "viscous_friction", indices, dof_indices)
 
     def set_dof_friction(
         self,
@@ -205,9 +196,8 @@ class Articulation:
         dof_indices: IdsLike = None,
     ) -> None:
         """Set friction. Static and dynamic dry friction must be the same, or one of them left out."""
-        robots, dofs = self.places_to_write(indices, dof_indices)
+        shape = self.to_write(indices, dof_indices).shape
         given = {"static_frictions": static_frictions, "dynamic_frictions": dynamic_frictions}
-        shape = (len(robots), len(dofs))
         dry = [self.numbers(name, values, shape) for name, values in given.items() if values is not None]
         if len(dry) == 2 and (dry[0] != dry[1]).any():
             raise SimulationError(
@@ -236,8 +226,7 @@ class Articulation:
 
     def get_dof_gains(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""
-        stiffness, damping = self.simulation.gains(self.robot_ids)
-        return self._chosen(stiffness, indices, dof_indices), self._chosen(damping, indices, dof_indices)
+        return self._pair("stiffness", "damping", indices, dof_indices)
 
     def set_dof_gains(
         self,
@@ -247,82 +236,83 @@ class Articulation:
         dof_indices: IdsLike = None,
     ) -> None:
         """Set the gains of the engine's own drives. None keeps what they are."""
-        robots, dofs = self.places_to_write(indices, dof_indices)
-        if not len(robots) or not len(dofs):
+        at = self.to_write(indices, dof_indices)
+        if not at.size:
             return
-        self.simulation.check_free(self.robot_ids[robots], dofs)
-        before = self.simulation.gains(self.robot_ids[robots])
-        shape = (len(robots), len(dofs))
-        values = [
-            now[:, dofs] if given is None else self.numbers(name, given, shape)
-            for name, given, now in zip(("stiffnesses", "dampings"), (stiffnesses, dampings), before, strict=True)
-        ]
-        if any((numbers < 0.0).any() for numbers in values):
-            raise SimulationError(f"gains: got {min(numbers.min() for numbers in values)}; must be ≥ 0")
-        self.simulation.set_gains(self.robot_ids[robots], dofs, *values)
+        self.simulation.owners.check_free(at)
+        stiffness = self._gain("stiffness", "stiffnesses", stiffnesses, at)
+        damping = self._gain("damping", "dampings", dampings, at)
+        lowest = min(stiffness.min(), damping.min())
+        if lowest < 0.0:
+            raise SimulationError(f"gains: got {lowest}; must be ≥ 0")
+        self.simulation.engine.properties.set(at, stiffness=stiffness, damping=damping)
+
+    def _gain(self, name: str, argument: str, values: ArrayLike | None, at: DofSet) -> np.ndarray:
+        """Return gains that a setter got, or those that are there."""
+        if values is not None:
+            return self.numbers(argument, values, at.shape)
+        held = self.simulation.engine.properties.get(name, at)
+        assert held is not None
+        return held
 
     def get_link_masses(self, indices: IdsLike = None, link_indices: IdsLike = None) -> wp.array:
         """Masses of links [kg], shape (n, l)."""
-        self.simulation.check_open()
-        masses = self.simulation.link_masses(self.robot_ids)
-        chosen = read_ids("indices", indices, len(self)), read_ids("link_indices", link_indices, masses.shape[1])
-        return self._array(masses[np.ix_(*chosen)])
+        masses = self.simulation.engine.bodies.masses(self._to_read(indices))
+        return self._array(masses[:, read_ids("link_indices", link_indices, masses.shape[1])])
 
     def set_link_masses(self, masses: ArrayLike, indices: IdsLike = None, link_indices: IdsLike = None) -> None:
         """Set masses of links. Inertias stay as they are."""
-        robots = self._rows_to_write(indices)
-        links = ids_to_write("link_indices", link_indices, len(self.link_names))
-        numbers = self.numbers("masses", masses, (len(robots), len(links)))
+        at, links = self.to_write(indices), ids_to_write("link_indices", link_indices, len(self.link_names))
+        numbers = self.numbers("masses", masses, (len(at), len(links)))
         if not (numbers >= 0.0).all():
             raise SimulationError(f"masses: got {numbers.min()}; must be ≥ 0 [kg]")
         if numbers.size:
-            self.simulation.set_link_masses(self.robot_ids[robots], links, numbers)
+            self.simulation.engine.bodies.set_masses(at, links, numbers)
 
     # Roots
 
     def get_root_poses(self, indices: IdsLike = None) -> wp.array:
         """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
-        return self._copied(self.simulation.root_poses(self._rows(indices)))
+        return self._copied(self.simulation.engine.bodies.poses(self._to_read(indices)))
 
     def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
         """Move robots with a free base, to poses as `get_root_poses` gives them."""
-        robots = self._rows_to_write(indices)
-        numbers = self.numbers("poses", poses, (len(robots), 7))
+        at = self.to_write(indices)
+        numbers = self.numbers("poses", poses, (len(at), 7))
         if not np.linalg.norm(numbers[:, 3:], axis=1).all():
             raise SimulationError("poses: got a quaternion of length 0")
         if numbers.size:
-            self.simulation.set_root_poses(self.robot_ids[robots], numbers)
+            self.simulation.engine.bodies.set_poses(at, numbers)
 
     def get_root_velocities(self, indices: IdsLike = None) -> wp.array:
         """Linear [m/s] and angular velocity [rad/s] of root bodies in the world, of their origin, shape (n, 6)."""
-        return self._copied(self.simulation.root_velocities(self._rows(indices)))
+        return self._copied(self.simulation.engine.bodies.velocities(self._to_read(indices)))
 
     def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
         """Give robots with a free base velocities as `get_root_velocities` gives them."""
-        robots = self._rows_to_write(indices)
-        numbers = self.numbers("velocities", velocities, (len(robots), 6))
+        at = self.to_write(indices)
+        numbers = self.numbers("velocities", velocities, (len(at), 6))
         if numbers.size:
-            self.simulation.set_root_velocities(self.robot_ids[robots], numbers)
+            self.simulation.engine.bodies.set_velocities(at, numbers)
 
     def get_world_poses(self, indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Positions [m], shape (n, 3), and orientations (w, x, y, z), shape (n, 4), of root bodies, as in Isaac Sim."""
-        poses = self.simulation.root_poses(self._rows(indices))
+        poses = self.simulation.engine.bodies.poses(self._to_read(indices))
         return self._array(poses[:, :3].copy()), self._array(poses[:, _WXYZ])
 
     def set_world_poses(
         self, positions: ArrayLike | None = None, orientations: ArrayLike | None = None, indices: IdsLike = None
     ) -> None:
         """Move robots with a free base. None keeps what it is."""
-        robots = self._rows_to_write(indices)
-        poses = self.simulation.root_poses(self.robot_ids[robots])
+        poses = self.simulation.engine.bodies.poses(self.to_write(indices))
         for name, values, columns in (("positions", positions, [0, 1, 2]), ("orientations", orientations, _WXYZ)):
             if values is not None:
-                poses[:, columns] = self.numbers(name, values, (len(robots), len(columns)))
-        self.set_root_poses(poses, robots)
+                poses[:, columns] = self.numbers(name, values, (len(poses), len(columns)))
+        self.set_root_poses(poses, indices)
 
     def get_velocities(self, indices: IdsLike = None) -> tuple[wp.array, wp.array]:
         """Linear [m/s] and angular velocities [rad/s] of root bodies in the world, each of shape (n, 3)."""
-        velocities = self.simulation.root_velocities(self._rows(indices))
+        velocities = self.simulation.engine.bodies.velocities(self._to_read(indices))
         return self._array(velocities[:, :3].copy()), self._array(velocities[:, 3:].copy())
 
     def set_velocities(
@@ -332,17 +322,16 @@ class Articulation:
         indices: IdsLike = None,
     ) -> None:
         """Give robots with a free base velocities. None keeps what it is."""
-        robots = self._rows_to_write(indices)
-        velocities = self.simulation.root_velocities(self.robot_ids[robots])
+        velocities = self.simulation.engine.bodies.velocities(self.to_write(indices))
         for name, values, start in (("linear", linear_velocities, 0), ("angular", angular_velocities, 3)):
             if values is not None:
-                velocities[:, start : start + 3] = self.numbers(f"{name}_velocities", values, (len(robots), 3))
-        self.set_root_velocities(velocities, robots)
+                velocities[:, start : start + 3] = self.numbers(f"{name}_velocities", values, (len(velocities), 3))
+        self.set_root_velocities(velocities, indices)
 
     def push(self, forces: ArrayLike, indices: IdsLike = None) -> None:
         """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until the next call."""
-        robots = self._rows_to_write(indices)
-        self.simulation.push(self.robot_ids[robots], self.numbers("forces", forces, (len(robots), 3)))
+        at = self.to_write(indices)
+        self.simulation.engine.bodies.push(at, self.numbers("forces", forces, (len(at), 3)))
 
     # Tendons
 
@@ -359,12 +348,9 @@ class Articulation:
             indices: Which robots. Default: all.
             tendon_indices: Which tendons, by number or name. Default: all.
         """
-        self.simulation.check_open()
-        rows = read_ids("indices", indices, len(self))
+        at = self._to_read(indices)
         columns = read_ids("tendon_indices", self._tendons(tendon_indices), len(self.get_tendon_names()))
-        if not rows.size:
-            return self._array(np.zeros((0, len(columns))))
-        return self._array(self.simulation.tendon_targets(self.robot_ids[rows])[:, columns])
+        return self._array(self.simulation.engine.state.tendon_targets(at)[:, columns])
 
     def set_tendon_targets(
         self, lengths: ArrayLike, indices: IdsLike = None, tendon_indices: str | Sequence[str] | IdsLike = None
@@ -379,11 +365,12 @@ class Articulation:
         self.simulation.check_open()
         if not self.get_tendon_names():
             raise SimulationError(f"'{self.paths[0]}' has no tendon with a position servo that a target could be for")
-        rows = ids_to_write("indices", indices, len(self))
-        columns = ids_to_write("tendon_indices", self._tendons(tendon_indices), len(self.get_tendon_names()))
-        numbers = self.numbers("lengths", lengths, (len(rows), len(columns)))
+        at, moved = self.to_write(indices), self.robots[0].kind.tendon_dofs
+        columns = ids_to_write("tendon_indices", self._tendons(tendon_indices), len(moved))
+        numbers = self.numbers("lengths", lengths, (len(at), len(columns)))
         if numbers.size:
-            self.simulation.set_tendon_targets(self.robot_ids[rows], columns, numbers)
+            self.simulation.owners.check_free(at.of_dofs(np.unique(np.concatenate([moved[i] for i in columns]))))
+            self.simulation.engine.state.set_tendon_targets(at, columns, numbers)
 
     def _tendons(self, tendons: str | Sequence[str] | IdsLike) -> IdsLike:
         """Return names as numbers."""
@@ -407,7 +394,7 @@ class Articulation:
         """
         self.simulation.check_open()
         array = getattr(self.simulation.arrays, kind)
-        at = _grid(self.flat_indices(kind))
+        at = _grid(self.at.flat(kind))
         if at is None:
             return None
         first, step = at
@@ -429,9 +416,9 @@ class Articulation:
         known, view = self._views.get(kind, (None, None))
         if known is array and view is not None:
             return view
-        flat, at = array.numpy(), _grid(self.flat_indices(kind))
+        flat, at = array.numpy(), _grid(self.at.flat(kind))
         if at is None:
-            return flat[self.flat_indices(kind)]
+            return flat[self.at.flat(kind)]
         first, step = at
         shape, strides = (len(self), self.num_dofs), (step * flat.itemsize, flat.itemsize)
         view = np.lib.stride_tricks.as_strided(flat[first:], shape, strides)
@@ -439,41 +426,41 @@ class Articulation:
             self._views[kind] = array, view
         return view
 
-    def flat_indices(self, kind: str) -> np.ndarray:
-        """Return where the values of ``kind`` lie in the simulation's arrays, shape (N, D)."""
-        if kind not in self._flat:
-            self._flat[kind] = np.stack([robot.indices(kind) for robot in self.robots])
-        return self._flat[kind]
-
     # Which robots and DOFs, and which numbers
 
     def _get(self, kind: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
-        self.simulation.check_open()
-        self.simulation.refresh()
+        simulation = self.simulation
+        simulation.check_open()
+        simulation.engine.state.refresh()
         values = self._view(kind)
         if indices is None and dof_indices is None:
             return self._copied(values)
-        return self._array(values[np.ix_(*self._subset(indices, dof_indices))])
+        return self._array(values[np.ix_(*self._chosen(read_ids, indices, dof_indices))])
 
     def _set(self, kind: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
-        self.simulation.check_open()
-        rows, dofs = self._everything
-        if indices is not None or dof_indices is not None:
-            rows, dofs = self.places_to_write(indices, dof_indices)
-        if not len(rows) or not len(dofs):
+        at = self.to_write(indices, dof_indices)
+        if not at.size:
             return
-        numbers = self.numbers(kind, values, (len(rows), len(dofs)))
+        numbers = self.numbers(kind, values, at.shape)
         if kind in TARGETS:
-            lost = self._unfollowed.among(kind, rows, dofs)
-            if lost is not None:
-                self._check_same(kind, rows, dofs, lost & (numbers != self.values(kind)[np.ix_(rows, dofs)]))
-        self.simulation.write(kind, self.robot_ids[rows], dofs, numbers)
+            self._check_used(kind, at, numbers, indices, dof_indices)
+        self.simulation.engine.state.write(kind, at, numbers)
 
-    def _check_same(self, kind: str, rows: np.ndarray, dofs: np.ndarray, is_other: np.ndarray) -> None:
+    def _check_used(self, kind: str, at: DofSet, targets: np.ndarray, indices: IdsLike, dof_indices: IdsLike) -> None:
         """Refuse targets that nothing follows, where they are other than before."""
-        told = np.argwhere(is_other)
-        if told.size:
-            path, names = self.paths[rows[told[0, 0]]], [self.dof_names[dofs[i]] for i in np.unique(told[:, 1])]
+        simulation = self.simulation
+        now = simulation.owners.version, simulation.engine.drives.version
+        version, unused = self._unused.get(kind, (None, None))
+        if version != now:
+            unused = simulation.unused_targets(kind, self.at)
+            self._unused[kind] = now, unused
+        if unused is None:
+            return
+        places = np.ix_(*self._chosen(ids_to_write, indices, dof_indices))
+        is_other = unused[places] & (targets != self._view(kind)[places])
+        if is_other.any():
+            names = np.array(at.names)[is_other.any(axis=0)]
+            path = at.robots[int(is_other.any(axis=1).argmax())].path
             raise SimulationError(
                 f"nothing follows a target {TARGETS[kind]} of {', '.join(names)} of '{path}': the model has no such "
                 "drive there, and no actuators are attached. Attach some first, or leave these joints out with "
@@ -481,52 +468,49 @@ class Articulation:
             )
 
     def _property(self, name: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
-        self.simulation.check_open()
-        values = self.simulation.dof_property(name, self.robot_ids)
-        is_limit = PROPERTIES[name].is_limit
+        at, is_limit = self._to_read(indices, dof_indices), PROPERTIES[name].is_limit
+        values = self.simulation.engine.properties.get(name, at) if at.size else None
         if values is None:
-            values = np.full((len(self), self.num_dofs), np.inf if is_limit else 0.0)
+            values = np.full(at.shape, np.inf if is_limit else 0.0)
         elif is_limit:
-            values = np.where(values >= self.simulation.no_limit, np.inf, values)
-        return self._chosen(values, indices, dof_indices)
+            values = np.where(values >= self.simulation.engine.properties.no_limit, np.inf, values)
+        return self._array(values)
+
+    def _pair(self, first: str, second: str, indices: IdsLike, dof_indices: IdsLike) -> tuple[wp.array, wp.array]:
+        return self._property(first, indices, dof_indices), self._property(second, indices, dof_indices)
 
     def _set_property(self, name: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
-        robots, dofs = self.places_to_write(indices, dof_indices)
+        at, properties = self.to_write(indices, dof_indices), self.simulation.engine.properties
         is_limit = PROPERTIES[name].is_limit
-        numbers = self.numbers(name, values, (len(robots), len(dofs)), finite=not is_limit)
+        numbers = self.numbers(name, values, at.shape, finite=not is_limit)
         if not (numbers >= 0.0).all():
             raise SimulationError(f"{name}: got {numbers.min()}; must be ≥ 0")
         if numbers.size:
-            numbers = np.minimum(numbers, self.simulation.no_limit) if is_limit else numbers
-            self.simulation.set_dof_property(name, self.robot_ids[robots], dofs, numbers)
+            properties.set(at, **{name: np.minimum(numbers, properties.no_limit) if is_limit else numbers})
 
-    def _rows(self, indices: IdsLike) -> np.ndarray:
-        """Return robots to read, as indices into those of the simulation."""
+    def _to_read(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> DofSet:
+        """Return the DOFs of a getter."""
         self.simulation.check_open()
-        return self.robot_ids if indices is None else self.robot_ids[read_ids("indices", indices, len(self))]
+        if indices is None and dof_indices is None:
+            return self.at
+        return self.at.subset(*self._chosen(read_ids, indices, dof_indices))
 
-    def _subset(self, indices: IdsLike, dof_indices: IdsLike) -> tuple[np.ndarray, np.ndarray]:
-        self.simulation.check_open()
-        robots = read_ids("indices", indices, len(self))
-        return robots, read_ids("dof_indices", dof_indices, self.num_dofs)
-
-    def _chosen(self, values: np.ndarray, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
-        """Return some of ``values``, of shape (N, D)."""
-        return self._array(values[np.ix_(*self._subset(indices, dof_indices))])
-
-    def places_to_write(self, indices: IdsLike, dof_indices: IdsLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows of robots, shape (n,), and columns of DOFs, shape (d,), of a setter.
+    def to_write(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> DofSet:
+        """Return the DOFs of a setter.
 
         Raises:
-            SimulationError: One is not there, or named twice.
+            SimulationError: A robot or DOF is not there, or named twice.
         """
-        robots = self._rows_to_write(indices)
-        return robots, ids_to_write("dof_indices", dof_indices, self.num_dofs)
-
-    def _rows_to_write(self, indices: IdsLike) -> np.ndarray:
-        """Return rows of robots of a setter, shape (n,)."""
         self.simulation.check_open()
-        return ids_to_write("indices", indices, len(self))
+        if indices is None and dof_indices is None:
+            return self.at
+        return self.at.subset(*self._chosen(ids_to_write, indices, dof_indices))
+
+    def _chosen(
+        self, ids: Callable[[str, IdsLike, int], np.ndarray], indices: IdsLike, dof_indices: IdsLike
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows of robots and columns of DOFs."""
+        return ids("indices", indices, len(self)), ids("dof_indices", dof_indices, self.num_dofs)
 
     def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int], finite: bool = True) -> np.ndarray:
         """Return values that a setter got as float32, broadcast to ``shape``.

@@ -13,7 +13,7 @@ import warp as wp
 
 from actuon import Articulation, MujocoSimulation
 from actuon.sim import Event
-from actuon.sim.engine_drives import Ending, Tangent
+from actuon.sim.engine import EndOfStep, Tangent
 
 ROBOT = """<mujoco>{default}<option gravity="0 0 0" timestep="{dt}" integrator="{integrator}"/><worldbody>
 <body name="r"><joint name="a" axis="0 1 0" actuatorfrcrange="-40 30"/>
@@ -37,16 +37,15 @@ class HandMade:
         self.tangent, self.ending = (
             Tangent(*(wp.zeros(shape, dtype=wp.float32, device="cpu") for _ in range(5))) for _ in range(2)
         )
-        rows, dofs = self.robots.robot_ids, np.arange(shape[1])
-        self.silent = simulation.silence_drives(rows, dofs)
-        self.give_back = simulation.hold_slopes(rows, dofs)
-        held = simulation.hold_tangent(rows, dofs, self.tangent, Ending(self.ending, self.evaluate))
+        self.silent = simulation.engine.drives.silence(self.robots.at)
+        ending = EndOfStep(self.ending, self.evaluate)
+        held = simulation.engine.tangents.hold(self.robots.at, self.tangent, ending)
         self.write, self.release = held.write, held.release
         self.subscription = simulation.subscribe(Event.PRE_STEP, self.step)
         self.first = None
 
     def step(self, simulation, dt):
-        simulation.refresh()
+        simulation.engine.state.refresh()
         self.first = self.fill(self.tangent)
         self.write()
 
@@ -67,7 +66,6 @@ class HandMade:
     def close(self):
         self.subscription.cancel()
         self.release()
-        self.give_back()
         self.silent()
 
 
@@ -86,7 +84,7 @@ def test_efforts_shown_after_a_step_are_those_that_moved_the_joints(num_envs, in
         model, data = simulation.models[0], mujoco.MjData(simulation.models[0])
         full, bias = np.zeros((2, 2)), np.zeros(2)
         for _ in range(40):
-            simulation.refresh()
+            simulation.engine.state.refresh()
             data.qpos[:], data.qvel[:] = simulation.data[0].qpos, simulation.data[0].qvel
             data.ctrl[:] = 0.0
             mujoco.mj_forward(model, data)
@@ -140,13 +138,12 @@ def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_slopes()
         limits, gains = robots.get_dof_max_efforts().numpy(), [g.numpy() for g in robots.get_dof_gains()]
         targets = robots.get_dof_position_targets().numpy()
         drive = HandMade(simulation)
-        ids = robots.robot_ids
-        assert simulation.silent_drives(ids).all()
+        assert simulation.engine.drives.are_silent(robots.at).all()
         assert simulation.models[0].nu == 2 + 4
-        assert list(simulation.joint_effort_range(ids)[0][0]) == [-40.0, -np.inf]
+        assert list(simulation.engine.drives.joint_range(robots.at)[0][0]) == [-40.0, -np.inf]
         np.testing.assert_array_equal(robots.get_dof_max_efforts().numpy(), limits)
         np.testing.assert_array_equal(robots.get_dof_position_targets().numpy(), targets)
-        assert simulation.follows("joint_target_q", simulation.robots[0]).tolist() == [False, True]
+        assert simulation.engine.drives.follows("joint_target_q", robots.at).tolist() == [False, True]
         assert simulation.data[1].ctrl[:2].tolist() == [0.5, 0.2]
         simulation.step(2)
         assert simulation.data[1].ctrl[:2].tolist() == [0.5, 0.2]
@@ -199,7 +196,7 @@ def test_limits_bind_in_one_robot_in_many_and_where_steps_are_guarded_to_the_sam
 
 
 def test_without_a_correction_efforts_end_beyond_their_limits(monkeypatch):
-    monkeypatch.setattr("actuon.sim.mujoco.slopes.CORRECTIONS", 0)
+    monkeypatch.setattr("actuon.sim.mujoco.batch.CORRECTIONS", 0)
     assert np.abs(states_of(1)[:, 2]).max() > 7.0
     assert np.abs(states_of(12)[:, 2]).max() > 7.0
 
@@ -255,7 +252,7 @@ def test_what_cannot_hold_slopes_is_refused_and_stays_as_it_was():
         with MujocoSimulation(spec.compile() if compiled else spec) as simulation:
             before = copy.copy(simulation.models[0])
             with pytest.raises(ValueError, match=match):
-                simulation.hold_slopes(np.array([0]), np.array([0, 1]))
+                simulation.engine.tangents.hold(Articulation("r").at, None)
             assert simulation.integrator == "Euler"
             assert simulation.models[0].nu == before.nu
 
