@@ -128,7 +128,7 @@ def test_a_reset_robot_has_forgotten_its_commands():
         simulation.step(5)
         robots.set_dof_position_targets(-0.5)
         actuators.reset([1])
-        simulation.refresh()
+        simulation.engine.state.refresh()
         actuators.step_actuators(simulation.dt)
         assert repr(actuators.telemetry()) == "<Telemetry of 2 × 7 efforts, 0 of them clipped>"
         wanted = actuators.telemetry().computed_effort[:, 0]
@@ -289,7 +289,7 @@ def test_one_owner_per_joint(engine):
         actuators = ArticulationActuators.from_actuators(path, [(pd(), name) for name in driven])
         at = robots.get_dof_indices(driven).numpy()
         assert actuators.actuated_dof_indices == sorted(at.tolist())
-        silent = simulation.silent_drives(robots.robot_ids)[0]
+        silent = simulation.engine.drives.are_silent(robots.at)[0]
         assert silent[at].all()
         assert silent.sum() == 2
         after = [gains.numpy() for gains in robots.get_dof_gains()]
@@ -331,7 +331,7 @@ def test_joints_without_an_actuator_move_as_in_plain_mujoco():
 
 def test_an_engine_that_keeps_its_drive_is_found_out(monkeypatch):
     with MujocoSimulation(ARM) as simulation:
-        monkeypatch.setattr(simulation, "silence_drives", lambda robots, dofs: lambda: None)
+        monkeypatch.setattr(simulation.engine.drives, "silence", lambda at: lambda: None)
         with pytest.raises(ValueError, match="drive of joint 'joint2' of '/link0' is still there"):
             ArticulationActuators.from_actuators("/link0", [(pd(), "joint2")])
 

@@ -153,7 +153,7 @@ def test_the_engines_gains_of_an_actuated_joint_are_not_to_be_set(engine):
         with pytest.raises(ValueError, match="'joint1'.*is driven by actuators"):
             actuators.articulation.set_dof_gains(50.0, 1.0)
         actuators.articulation.set_dof_gains(50.0, 1.0, dof_indices=[1])
-        assert simulation.silent_drives(actuators.articulation.robot_ids)[0, 0]
+        assert simulation.engine.drives.are_silent(actuators.articulation.at)[0, 0]
 
 
 def test_callbacks_may_stop_and_close_and_may_not_step():

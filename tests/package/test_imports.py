@@ -58,7 +58,7 @@ ROOMS_OF |= {
 }
 ROOMS_OF |= {"bench_command": ("typer",), "options": ("typer",)}
 ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",), "gym": ("gymnasium",)}
-ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch")}
+ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch"), "mujoco": ("mujoco",)}
 ROOMS_OF |= {"run_command": ("typer", "rich"), "render_frames": ("mujoco",), "figures": ("mujoco",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")

@@ -68,7 +68,7 @@ def test_the_joint_that_started_it_is_named_long_after(joint):
     with MujocoSimulation(model) as simulation:
         names = simulation.robots[0].dof_names
         start = Articulation("base").get_dof_positions().numpy()[0]
-        inertia = simulation.step_maps(0, simulation.dt).at(start).inertia
+        inertia = simulation.engine.step_maps(simulation.robots[0], simulation.dt).at(start).inertia
         gains = {name: (500.0 * i, 30.0 * i) for name, i in zip(names, inertia, strict=True)}
         own = inertia[names.index(joint)]
         gains[joint] = (gains[joint][0], 1.3 * 2.0 * own / simulation.dt)

@@ -29,10 +29,10 @@ from ..errors import MissingExtraError, RobotFileError, SimulationError, Structu
 from ..kernel.chain import HELD, TANGENT
 from ..kernel.launch import CCall
 from ..sim import Articulation, MujocoSimulation
+from ..sim.mujoco.actuators import Actuators
 from ..sim.mujoco.c_code import MOST_BYTES
 from ..sim.mujoco.callback import CELLS, Call, Control, Draw, Joint, Robot, Words, door, no_callback
-from ..sim.mujoco.drives import Drives
-from ..sim.mujoco.load import read_spec
+from ..sim.mujoco.model import read_spec
 from ..typing import ArrayLike
 from .articulation_actuators import ArticulationActuators
 from .attachment import Attachment, signal_attr
@@ -117,7 +117,7 @@ def load(
         else:
             found = configs_of_robot(actuators, names, controller, allow_unsafe_torch_checkpoints)
             attached = _attach(simulation, found)
-        drives = Drives(mujoco, plain)
+        drives = Actuators(plain)
         dofs = [joint.dof for each in attached for joint in each.driven(simulation).values()]
         has_velocity = "velocity" in inputs or bool((drives.velocity[dofs] >= 0).any())
         given = {"target_qd": has_velocity, "feedforward": "feedforward" in inputs}
@@ -211,7 +211,7 @@ def _spec_of(mujoco: Any, model: Any) -> tuple[Any, Path | None]:
     if not path.exists():
         raise RobotFileError(f"'{path}' does not exist")
     try:
-        return read_spec(mujoco, path), path
+        return read_spec(path), path
     except ValueError as error:
         raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
 
@@ -264,7 +264,7 @@ class _Attached:
         """Return the joints by column."""
         articulation, model = self.attachment.articulation, simulation.models[0]
         dofs, first = (
-            articulation.flat_indices("joint_qd")[0],
+            articulation.at.flat("joint_qd")[0],
             sum(len(r.dofs) for r in simulation.robots[: self.robot]),
         )
         lower, upper = np.full(len(dofs), -np.inf), np.full(len(dofs), np.inf)
@@ -636,7 +636,7 @@ class _Preparation:
         mujoco: Any,
         spec: Any,
         plain: Any,
-        drives: Drives,
+        drives: Actuators,
         driven: Any,
         loaded: LoadedMotors,
         inputs: frozenset[str],

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import SimulationError
 
 if TYPE_CHECKING:
-    from .robot import Robot
+    from .robots import Robot
 
 HUGE = 1.0e10
 """A position [rad or m] or velocity [rad/s or m/s] beyond it has diverged. MuJoCo draws the same line."""

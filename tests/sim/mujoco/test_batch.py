@@ -161,13 +161,13 @@ def test_environments_that_differ_are_those_of_models_of_their_own(robot, rng):
     with MujocoSimulation(path, num_envs=MANY) as simulation:
         shared = copy.copy(simulation.models[0])
         robots = Articulation([found.path for found in simulation.robots])
-        ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
-        before = simulation.dof_property("armature", ids)
+        engine, at = simulation.engine, robots.at
+        before = engine.properties.get("armature", at)
         factors = rng.uniform(0.5, 2.0, before.shape)
-        simulation.set_dof_property("armature", ids, dofs, before * factors)
-        simulation.set_dof_property("friction", ids, dofs, rng.uniform(0.0, 0.3, before.shape))
-        simulation.set_link_masses(ids[:3], np.array([0]), simulation.link_masses(ids[:3])[:, :1] * 1.5)
-        np.testing.assert_allclose(simulation.dof_property("armature", ids), before * factors, rtol=1e-6)
+        engine.properties.set(at, armature=before * factors)
+        engine.properties.set(at, friction=rng.uniform(0.0, 0.3, before.shape))
+        robots.set_link_masses(robots.get_link_masses([0, 1, 2], [0]).numpy() * 1.5, [0, 1, 2], [0])
+        np.testing.assert_allclose(engine.properties.get("armature", at), before * factors, rtol=1e-6)
         plain = shaken(simulation, rng)
         for env in (0, 1, MANY - 1):  # as if each had been compiled so
             model, own = simulation.models[env], copy.copy(shared)
@@ -188,11 +188,10 @@ def test_environments_that_differ_take_little_memory(robot):
     path = QUADRUPED if robot == "quadruped" else public_robot(robot)
     with MujocoSimulation(path, num_envs=64) as simulation:
         robots = Articulation([found.path for found in simulation.robots])
-        ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
         values = np.random.default_rng(0).uniform(0.01, 0.02, (64, robots.num_dofs))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with traced_memory() as grown_arrays:
-            simulation.set_dof_property("armature", ids, dofs, values)
+            simulation.engine.properties.set(robots.at, armature=values)
         simulation.step(2)
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
         assert 64 * robots.num_dofs * 8 < grown_arrays[0] < 64 * 20_000
@@ -530,7 +529,7 @@ def test_properties_that_change_at_every_step(num_envs, rng):
         robots = Articulation("link0")
         values = wp.zeros((num_envs, robots.num_dofs), dtype=wp.float32)
         dofs = np.array([1, 3])
-        write = simulation.property_writer("friction", robots.robot_ids, dofs, values)
+        write = simulation.engine.properties.writer("friction", robots.at.of_dofs(dofs), values)
         plain = shaken(simulation, rng)
         for _ in range(5):
             values.numpy()[:] = rng.uniform(0.0, 20.0, values.shape)

@@ -139,12 +139,12 @@ def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_slopes()
         targets = robots.get_dof_position_targets().numpy()
         drive = Stiff(simulation, target=None)
         ids = robots.robot_ids
-        assert simulation.silent_drives(ids).all()
+        assert simulation.engine.drives.are_silent(robots.at).all()
         assert simulation.models[0].nu == 2 + 4
-        assert list(simulation.joint_effort_range(ids)[0][0]) == [-40.0, -np.inf]
+        assert list(simulation.engine.drives.joint_range(robots.at)[0][0]) == [-40.0, -np.inf]
         np.testing.assert_array_equal(robots.get_dof_max_efforts().numpy(), limits)
         np.testing.assert_array_equal(robots.get_dof_position_targets().numpy(), targets)
-        assert simulation.follows("joint_target_q", simulation.robots[0]).tolist() == [False, True]
+        assert simulation.engine.drives.follows("joint_target_q", robots.at).tolist() == [False, True]
         assert simulation.data[1].ctrl[:2].tolist() == [0.5, 0.2]
         simulation.step(2)
         assert simulation.data[1].ctrl[:2].tolist() == [0.5, 0.2]
@@ -267,7 +267,7 @@ def test_what_cannot_hold_slopes_is_refused_and_stays_as_it_was():
         with MujocoSimulation(spec.compile() if compiled else spec) as simulation:
             before = copy.copy(simulation.models[0])
             with pytest.raises(ValueError, match=match):
-                simulation.hold_slopes(np.array([0]), np.array([0, 1]))
+                HandMade(simulation)
             assert simulation.integrator == "Euler"
             assert simulation.models[0].nu == before.nu
 

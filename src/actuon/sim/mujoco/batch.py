@@ -12,20 +12,20 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import mujoco
 import numpy as np
 
 from ...errors import SimulationError
 from ...threads import available_threads
 from ..divergence import HUGE, StateWatch
-from ..engine_drives import AGREED, CORRECTIONS, NEAR, TOLERANCE
+from ..engine import AGREED, CORRECTIONS, NEAR, TOLERANCE
 from ..motor import MotorProgram
-from ..robot import Robot
+from ..robots import Robot, grid
 from .c_code import address_of, library
-from .fields import ModelFields, field
 from .friction import external_loads, is_free
 from .loop import DIVERGED, FAILED, RUNS, Field, Line, Plan, Target, Worker, functions, load_layout
+from .model import ModelFields, field
 from .motor_table import MotorTable
-from .places import grid
 
 WORTH_SHARING = 2.0e-4
 """Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
@@ -50,15 +50,13 @@ class Batch:
     MuJoCo's state, each environment has its own.
 
     Args:
-        mujoco: The module.
         fields: The models.
         rows: What actuators see, float32: ``joint_q`` of shape (N, nq), and ``joint_qd``, ``joint_target_q``,
             ``joint_target_qd`` and ``joint_f`` of shape (N, nv).
         targets: Targets that are controls of servos.
     """
 
-    def __init__(self, mujoco: Any, fields: ModelFields, rows: dict[str, np.ndarray], targets: list[Any]):
-        self._mujoco = mujoco
+    def __init__(self, fields: ModelFields, rows: dict[str, np.ndarray], targets: list[Any]):
         self._fields = fields
         self._rows = rows
         self.num_envs = fields.num_envs
@@ -115,12 +113,12 @@ class Batch:
 
     def _find_blocks(self) -> dict[str, slice]:
         """Return the place of each part of a state, such as ``"qpos"``, in what ``mj_getState`` gives."""
-        kinds, model = self._mujoco.mjtState, self._fields.model
+        kinds, model = mujoco.mjtState, self._fields.model
         names = {int(getattr(kinds, name)): name for name in dir(kinds) if name.startswith("mjSTATE_")}
         blocks, at, bit = {}, 0, 1
         while bit <= self._signature:
             if self._signature & bit:
-                size = self._mujoco.mj_stateSize(model, bit)
+                size = mujoco.mj_stateSize(model, bit)
                 blocks[names[bit].removeprefix("mjSTATE_").lower()] = slice(at, at + size)
                 at += size
             bit <<= 1
@@ -148,7 +146,7 @@ class Batch:
         What anyone wrote into an ``MjData`` must have been read by `refresh` before.
         """
         before = {name: self.block(name).copy() for name in self._starts}
-        self.states = np.zeros((self.num_envs, self._mujoco.mj_stateSize(self._fields.model, self._signature)))
+        self.states = np.zeros((self.num_envs, mujoco.mj_stateSize(self._fields.model, self._signature)))
         self._starts = self._find_blocks()
         for name, values in before.items():
             block = self.block(name)
@@ -205,23 +203,23 @@ class Batch:
     def data(self, env: int) -> Any:
         """Return the ``MjData`` of an environment, which it has for itself from now on."""
         if env not in self.own:
-            data = self._mujoco.MjData(self._fields.model)
-            self._mujoco.mj_setState(self._fields.model, data, self.states[env], self._signature)
+            data = mujoco.MjData(self._fields.model)
+            mujoco.mj_setState(self._fields.model, data, self.states[env], self._signature)
             self.own[env] = data
             self._own_addresses[env] = data._address
             self.forward([env])
         return self.own[env]
 
-    def borrow(self, env: int) -> tuple[Any, Any]:
+    def scratch_data(self, env: int) -> tuple[Any, Any]:
         """Return model and ``MjData`` with the state of an environment, to compute something and forget it."""
         model, data = self._worker_pairs(1)[0]
         self._fields.load(env, model)
         if env in self.own:
             return model, self.own[env]
-        self._mujoco.mj_setState(model, data, self.states[env], self._signature)
+        mujoco.mj_setState(model, data, self.states[env], self._signature)
         return model, data
 
-    def put(self, name: str, envs: Any, columns: Any, values: np.ndarray) -> None:
+    def write(self, name: str, envs: Any, columns: Any, values: np.ndarray) -> None:
         """Write into a part of the state.
 
         Args:
@@ -240,30 +238,30 @@ class Batch:
         """Return environments, given as a slice or indices, one by one."""
         return range(*envs.indices(self.num_envs)) if isinstance(envs, slice) else envs.tolist()
 
-    def take(self, envs: np.ndarray, states: np.ndarray) -> None:
+    def set_states(self, envs: np.ndarray, states: np.ndarray) -> None:
         """Put environments into a state, of shape (n, W), with all trees awake, and show it."""
         self.states[envs] = states
         for env in envs:
             if env in self.own:
                 if self._may_sleep:
-                    self._mujoco.mj_resetData(self._fields.model, self.own[env])
-                self._mujoco.mj_setState(self._fields.model, self.own[env], self.states[env], self._signature)
+                    mujoco.mj_resetData(self._fields.model, self.own[env])
+                mujoco.mj_setState(self._fields.model, self.own[env], self.states[env], self._signature)
         self.forward(envs)
-        self.show(envs)
+        self.update_arrays(envs)
 
     def forward(self, envs: Iterable[int]) -> None:
         """Bring what an ``MjData`` shows, and loads, up to date with positions and velocities that were written."""
         for env in envs:
             if env in self.own or self.loads is not None:
-                model, data = self.borrow(env)
-                self._mujoco.mj_forward(model, data)
+                model, data = self.scratch_data(env)
+                mujoco.mj_forward(model, data)
                 if self.loads is not None:
-                    self.loads[env] = external_loads(self._mujoco, data, self._is_free)
+                    self.loads[env] = external_loads(data, self._is_free)
 
     def tell_loads(self) -> np.ndarray:
         """Return what pushes on DOFs beside motors [N·m or N], shape (N, nv), an array that each step updates."""
         if self.loads is None:
-            self._is_free = is_free(self._mujoco, self._fields.model)
+            self._is_free = is_free(self._fields.model)
             self._layout = load_layout(self._is_free)
             self.loads = np.zeros((self.num_envs, self._fields.model.nv), np.float32)
             self._plan.loads, self._plan.layout = self.loads.ctypes.data, ctypes.addressof(self._layout)
@@ -279,14 +277,14 @@ class Batch:
             [N·m or N], by environment, each of shape (nv,).
         """
         shared = self._fields.model
-        if not shared.nu or shared.opt.disableflags & int(self._mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+        if not shared.nu or shared.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
             return {env: np.zeros(shared.nv) for env in envs}
         found = {}
         for env in envs:
             model, data = self._worker_pairs(1)[0]
             self._fields.load(env, model)
-            self._mujoco.mj_setState(model, data, self.states[env], self._signature)
-            for compute in (self._mujoco.mj_kinematics, self._mujoco.mj_comPos, self._mujoco.mj_passive):
+            mujoco.mj_setState(model, data, self.states[env], self._signature)
+            for compute in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_passive):
                 compute(model, data)
             found[env] = np.where(model.jnt_actgravcomp[model.dof_jntid], data.qfrc_gravcomp, 0.0)
         return found
@@ -299,7 +297,7 @@ class Batch:
                 self._count_notes()
             self._functions.refresh_all(self._plan_at)
 
-    def show(self, envs: Any = slice(None)) -> None:
+    def update_arrays(self, envs: Any = slice(None)) -> None:
         """Let actuators see state, efforts and targets of environments, and look at their state."""
         with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
             for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
@@ -333,7 +331,7 @@ class Batch:
                 self._workers.append((copy.copy(shared) if self._fields.rows else shared, data))
         while len(self._workers) < count:
             model = copy.copy(shared) if self._fields.rows else shared
-            self._workers.append((model, self._mujoco.MjData(model)))
+            self._workers.append((model, mujoco.MjData(model)))
         return self._workers
 
     def bind(
@@ -388,7 +386,7 @@ class Batch:
             told = self._run_compiled(plan.steps - first)
             error = error or told
         if error:
-            raise self._mujoco.FatalError(error)
+            raise mujoco.FatalError(error)
 
     def _run_compiled(self, steps: int) -> str:
         """Take steps of the plan. Returns MuJoCo's error in the first environment that had one, or nothing."""
@@ -420,7 +418,7 @@ class Batch:
         """Advance through MuJoCo's bindings, which alone can call callbacks in Python, and raise what these raise."""
         plan, worker = self._plan_at, None
         for env in range(self.num_envs):
-            model, data = self.borrow(env)
+            model, data = self.scratch_data(env)
             if self._fields.rows:
                 self._fill_fields(1)
                 worker = ctypes.addressof(self._worker_table)
@@ -432,7 +430,7 @@ class Batch:
                 taken, again = 0, 1
                 while again:
                     try:
-                        self._mujoco.mj_step(model, data)
+                        mujoco.mj_step(model, data)
                     except BaseException:
                         _free_stack(data)
                         raise
