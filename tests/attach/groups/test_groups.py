@@ -334,9 +334,10 @@ def test_randomising_is_all_or_nothing(monkeypatch):
         model = ActuatorGroups(Articulation("/link0"), {"arm": cfg})
         twin = cfg.class_type(cfg, model["arm"].joint_names, list(range(7)), 1, "cpu")
         before = model["arm"].armature.clone()
-        monkeypatch.setattr(simulation.engine.properties, "set", lambda *_, **values: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            model["arm"].randomize("armature", Uniform(0.5, 1.5))
+        with monkeypatch.context() as patch:
+            patch.setattr(simulation.engine.properties, "set", lambda *_, **values: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                model["arm"].randomize("armature", Uniform(0.5, 1.5))
         assert torch.equal(model["arm"].armature, before)
         model["arm"].randomize("stiffness", Uniform(0.5, 1.5))
         twin.randomize("stiffness", Uniform(0.5, 1.5))

@@ -65,7 +65,7 @@ class Robots:
 
     def command_nan(self, robot, column):
         """Command what no setter lets through."""
-        place = self.robots.flat_indices("joint_target_q")[robot, column]
+        place = self.robots.at.flat("joint_target_q")[robot, column]
         self.simulation.arrays.joint_target_q.numpy()[place] = np.nan
 
     def mend(self, robot):

@@ -84,7 +84,7 @@ def test_efforts_shown_after_a_step_are_those_that_moved_the_joints(num_envs, in
         model, data = simulation.models[0], mujoco.MjData(simulation.models[0])
         full, bias = np.zeros((2, 2)), np.zeros(2)
         for _ in range(40):
-            simulation.refresh()
+            simulation.engine.state.refresh()
             data.qpos[:], data.qvel[:] = simulation.data[0].qpos, simulation.data[0].qvel
             data.ctrl[:] = 0.0
             mujoco.mj_forward(model, data)
@@ -138,7 +138,6 @@ def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_slopes()
         limits, gains = robots.get_dof_max_efforts().numpy(), [g.numpy() for g in robots.get_dof_gains()]
         targets = robots.get_dof_position_targets().numpy()
         drive = Stiff(simulation, target=None)
-        ids = robots.robot_ids
         assert simulation.engine.drives.are_silent(robots.at).all()
         assert simulation.models[0].nu == 2 + 4
         assert list(simulation.engine.drives.joint_range(robots.at)[0][0]) == [-40.0, -np.inf]
@@ -267,7 +266,7 @@ def test_what_cannot_hold_slopes_is_refused_and_stays_as_it_was():
         with MujocoSimulation(spec.compile() if compiled else spec) as simulation:
             before = copy.copy(simulation.models[0])
             with pytest.raises(ValueError, match=match):
-                HandMade(simulation)
+                Stiff(simulation)
             assert simulation.integrator == "Euler"
             assert simulation.models[0].nu == before.nu
 
