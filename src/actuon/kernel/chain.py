@@ -221,8 +221,9 @@ class Stage:
         """Return the laws in order, by their name in a kernel where the stage is called ``label``."""
         if len(self.laws) == 1:
             return {f"{label}_law": self.laws[0]}
-        keys = (law.function.key for law in self.laws)  # a parameter may have the same name, but for the ending
-        names = (f"{label}_{key}" if key.endswith("_law") else f"{label}_{key}_law" for key in keys)
+        own = (*self.params, *self.tables, *self.states)
+        keys = (law.function.key for law in self.laws)
+        names = (f"{label}_{key}_law" if key in own else f"{label}_{key}" for key in keys)
         return dict(zip(names, self.laws, strict=True))
 
     def closing_stage(self) -> Stage | None:
