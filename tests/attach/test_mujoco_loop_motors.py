@@ -8,10 +8,13 @@ import contextlib
 import mujoco
 import numpy as np
 import pytest
+from mujoco import rollout
+from mujoco.batch import Batch
 
 import actuon
 import actuon.mujoco
-from tests.support import built_in
+from actuon import lab
+from tests.support import built_in, torch_networks
 from tests.support.paths import ASSETS
 
 QUADRUPED = ASSETS / "quadruped.xml"
@@ -124,16 +127,17 @@ def test_the_quadruped(both, integrator):
     assert moved.data.ncon
 
 
+PID = actuon.PIDControlConfig(40.0, 30.0, 1.0)
+GEAR = actuon.GearTransmissionConfig(6.0, 0.9, rotor_inertia=1e-4)
+NOISE = actuon.NoiseEffectConfig(0.3, 0.1, seed=4)
 CHAINS = {
     "delay": actuon.ActuatorConfig(PD, [LIMIT], actuon.DelayConfig(3)),
-    "PID": actuon.ActuatorConfig(actuon.PIDControlConfig(40.0, 30.0, 1.0), [LIMIT]),
-    "held": actuon.ActuatorConfig(actuon.PIDControlConfig(40.0, 9.0, 1.0), [LIMIT], actuon.DelayConfig(1), control_every=3),
-    "gear": actuon.ActuatorConfig(
-        PD, [actuon.DCMotorClampingConfig(2.0, 40.0, 1.5)], transmission=actuon.GearTransmissionConfig(6.0, 0.9, rotor_inertia=1e-4)
-    ),
-    "noise": actuon.ActuatorConfig(PD, [LIMIT], effects=[actuon.NoiseEffectConfig(0.3, 0.1, seed=4)]),
+    "PID": actuon.ActuatorConfig(PID, [LIMIT]),
+    "held": actuon.ActuatorConfig(PID, [LIMIT], actuon.DelayConfig(1), control_every=3),
+    "gear": actuon.ActuatorConfig(PD, [actuon.DCMotorClampingConfig(2.0, 40.0, 1.5)], transmission=GEAR),
+    "noise": actuon.ActuatorConfig(PD, [LIMIT], effects=[NOISE]),
     "jitter": actuon.ActuatorConfig(PD, [LIMIT], actuon.TimeDelayConfig(0.01, jitter=0.003)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("chain", CHAINS)
@@ -448,4 +452,285 @@ def test_a_group_of_actuators_that_is_switched_off(both):
     data.ctrl[:] = 0.5
     mujoco.mj_step(model, data, 5)
     np.testing.assert_array_equal(data.qfrc_actuator == 0.0, [True, False])
+    actuon.mujoco.unload(model)
+
+
+def shaken(model, steps=25):
+    """Positions after each step from the start, with controls that stay."""
+    data, seen = mujoco.MjData(model), []
+    for _ in range(steps):
+        mujoco.mj_step(model, data)
+        seen.append(data.qpos.copy())
+    return np.array(seen)
+
+
+@pytest.fixture
+def noisy():
+    model = actuon.mujoco.load(mjcf(TWO, SERVOS), CHAINS["noise"])
+    yield model
+    actuon.mujoco.unload(model)
+
+
+def test_noise_differs_between_trajectories_and_repeats_with_a_seed(noisy):
+    one, other = shaken(noisy), shaken(noisy)
+    assert not np.array_equal(one, other)
+    data = mujoco.MjData(noisy)
+    for expected, number in ((one, 0), (other, 1), (one, 0)):
+        mujoco.mj_resetData(noisy, data)
+        actuon.mujoco.seed(noisy, data, number)
+        for qpos in expected:
+            mujoco.mj_step(noisy, data)
+            np.testing.assert_array_equal(data.qpos, qpos)
+
+
+def test_a_look_before_the_first_step_draws_nothing(noisy):
+    looked = mujoco.MjData(noisy)
+    told = [actuon.mujoco.telemetry(noisy, looked).applied_effort for _ in range(2)]
+    np.testing.assert_array_equal(told[0], told[1])
+    seen = shaken(noisy)
+    actuon.mujoco.seed(noisy, looked)
+    for qpos in seen:
+        mujoco.mj_step(noisy, looked)
+        np.testing.assert_array_equal(looked.qpos, qpos)
+
+
+def test_a_trajectory_has_the_noise_of_the_environment_of_its_number(noisy):
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(mjcf(TWO, SERVOS)), 3) as simulation:
+        actuators = [(CHAINS["noise"], name) for name in "ab"]
+        kept = actuon.ArticulationActuators.from_actuators("arm", actuators, simulation=simulation)
+        datas = [mujoco.MjData(noisy) for _ in range(3)]
+        for number, data in enumerate(datas):
+            actuon.mujoco.seed(noisy, data, number)
+        for _ in range(20):
+            simulation.step()
+            for env, data in enumerate(datas):
+                mujoco.mj_step(noisy, data)
+                np.testing.assert_array_equal(data.qpos, simulation.data[env].qpos)
+        kept.close()
+
+
+def test_rollouts_with_seeds(noisy):
+    size = mujoco.mj_stateSize(noisy, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    starts = np.zeros((6, size))
+    control = np.zeros((1, 20, noisy.nu))
+    datas = [mujoco.MjData(noisy) for _ in range(2)]
+    with rollout.Rollout(nthread=2) as roller:
+        unseeded, _ = roller.rollout(noisy, datas, starts, control)
+        assert len({each.tobytes() for each in unseeded[:, -1, 1:3]}) == 6
+        actuon.mujoco.seed(noisy, starts, [5, 6, 7, 5, 6, 7])
+        first, _ = roller.rollout(noisy, datas, starts, control)
+        again, _ = roller.rollout(noisy, datas, starts, control)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first[:3], first[3:])
+    assert len({each.tobytes() for each in first[:, -1, 1:3]}) == 3
+    batch = Batch(noisy, 3, nthread=2)
+    actuon.mujoco.seed(noisy, batch.state, 6)
+    for _ in range(20):
+        batch.step()
+    np.testing.assert_array_equal(batch.qpos, np.tile(first[1, -1, 1:3], (3, 1)))
+
+
+def test_trajectories_without_random_numbers_are_alike():
+    """Also in what they remember."""
+    model = actuon.mujoco.load(mjcf(TWO, SERVOS), LATE)
+    size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    states, _ = rollout.rollout(model, [mujoco.MjData(model)], np.zeros((3, size)), np.ones((1, 9, 2)))
+    np.testing.assert_array_equal(states, np.tile(states[0], (3, 1, 1)))
+    actuon.mujoco.unload(model)
+
+
+@pytest.mark.parametrize("number", [-1, 0.5, "one", [1, 2]])
+def test_seeds_are_whole_numbers(noisy, number):
+    with pytest.raises(actuon.StructureError, match="number: got"):
+        actuon.mujoco.seed(noisy, mujoco.MjData(noisy), number)
+
+
+def test_states_that_are_seeded_are_those_of_the_model(noisy):
+    with pytest.raises(actuon.StructureError, match=r"data: got an array of the shape \(3, 4\)"):
+        actuon.mujoco.seed(noisy, np.zeros((3, 4)))
+
+
+def network(kind, path):
+    made = torch_networks.LSTM(hidden=4) if kind == "lstm" else torch_networks.mlp(inputs=6, width=8)
+    actuon.save_network(made, path, **({} if kind == "lstm" else {"input_idx": [0, 1, 2]}))
+    return actuon.NeuralControlConfig(str(path))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "mlp"])
+def test_networks(both, kind, tmp_path):
+    chain = actuon.ActuatorConfig(network(kind, tmp_path / f"{kind}.pt"), [LIMIT])
+    both(EULER, chain, allow_unsafe_torch_checkpoints=True).move(40)
+
+
+def test_chains_with_kernels_of_their_own_are_refused():
+    matrix = ((1.0, 1.0), (1.0, -1.0))
+    coupled = [
+        actuon.ActuatorConfig(PD, transmission=actuon.CoupledTransmissionConfig(matrix, row=row)) for row in range(2)
+    ]
+    with pytest.raises(actuon.StructureError, match=r"joint 'a': TransmissionCoupled has kernels .* use MujocoSim"):
+        actuon.mujoco.load(mjcf(TWO, SERVOS), dict(zip("ab", coupled, strict=True)))
+
+
+def test_inputs_that_mujoco_has_not_are_refused():
+    rough = actuon.FrictionEffectConfig(0.1, load_external=0.2)
+    with pytest.raises(
+        actuon.StructureError, match="joint 'a': takes the input 'joint_load', .*; use MujocoSimulation"
+    ):
+        actuon.mujoco.load(mjcf(TWO, SERVOS), actuon.ActuatorConfig(PD, effects=[rough]))
+
+
+def group(name, folder, **more):
+    """The config of a group of a kind, on all joints."""
+    common = {"joint_names_expr": [".*"], "stiffness": 40.0, "damping": 1.0, "effort_limit": 9.0, "velocity_limit": 8.0}
+    own = {
+        "DCMotorCfg": {"saturation_effort": 12.0, "armature": 0.02, "friction": 0.1, "viscous_friction": 0.05},
+        "DelayedPDActuatorCfg": {"min_delay": 3, "max_delay": 3, "stiffness": {"a": 20.0, "b": 30.0}},
+        "IdealPDActuatorCfg": {"stiffness": None, "damping": None, "effort_limit": None, "effort_limit_sim": 3.0},
+        "RemotizedPDActuatorCfg": {"joint_parameter_lookup": [[-2.0, 1.0, 8.0], [2.0, 2.0, 5.0]]},
+    }
+    kinds = {"ActuatorNetMLPCfg": "mlp", "ActuatorNetLSTMCfg": "lstm"}
+    if name in kinds:
+        path = folder / f"{kinds[name]}.pt"
+        network(kinds[name], path)
+        own[name] = {"saturation_effort": 12.0, "network_file": str(path)}
+    return getattr(lab, name)(**{**common, **own[name], **more})
+
+
+class GroupsToo(Both):
+    """A robot with groups."""
+
+    def __init__(self, text, groups):
+        self.model = actuon.mujoco.load(text, groups)
+        spec = mujoco.MjSpec.from_string(text)
+        self.simulation = actuon.MujocoSimulation(spec)
+        self.robots = [actuon.Articulation("arm", self.simulation)]
+        self.attached = [lab.ActuatorGroups(self.robots[0], groups)]
+        self.data, self.other = mujoco.MjData(self.model), self.simulation.data[0]
+        self.nu = spec.compile().nu
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "IdealPDActuatorCfg",
+        "DCMotorCfg",
+        "DelayedPDActuatorCfg",
+        "RemotizedPDActuatorCfg",
+        "ActuatorNetMLPCfg",
+        "ActuatorNetLSTMCfg",
+    ],
+)
+def test_groups(name, tmp_path):
+    servos = SERVOS.replace('kp="5"', 'kp="30" kv="1" forcerange="-4 5"')
+    moved = GroupsToo(mjcf(TWO, servos), {"all": group(name, tmp_path)})
+    with contextlib.closing(moved):
+        moved.move(50, spread=1.0)
+
+
+def test_lags_of_a_group_are_drawn_once():
+    """When it is loaded: all trajectories have the same."""
+    cfg = lab.DelayedPDActuatorCfg([".*"], stiffness=1.0, damping=0.0, effort_limit=9.0, max_delay=6)
+    seen = set()
+    for seed in range(6):
+        model = actuon.mujoco.load(mjcf(TWO), {"all": cfg.replace(seed=seed)})
+        size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+        control = np.zeros((1, 9, 2))
+        control[:, 1:] = 1.0
+        datas = [mujoco.MjData(model) for _ in range(2)]
+        with rollout.Rollout(nthread=2) as roller:
+            states, _ = roller.rollout(model, datas, np.zeros((8, size)), control)
+        np.testing.assert_array_equal(states, np.tile(states[0], (8, 1, 1)))
+        seen.add(states[0].tobytes())
+        actuon.mujoco.unload(model)
+    assert len(seen) > 2
+
+
+def test_several_groups_and_joints_in_none():
+    bodies = body("arm", [hinge("a"), hinge("b"), hinge("c")])
+    groups = {
+        "first": lab.DCMotorCfg(["a"], stiffness=30.0, damping=1.0, saturation_effort=9.0, velocity_limit=9.0),
+        "second": lab.IdealPDActuatorCfg(["b"], stiffness=20.0, damping=0.5, effort_limit=3.0),
+    }
+    moved = GroupsToo(mjcf(bodies, SERVOS + '<position joint="c" kp="5" kv="0.3"/>'), groups)
+    with contextlib.closing(moved):
+        moved.move(50, spread=1.0)
+        assert actuon.mujoco.telemetry(moved.model, moved.data).dof_names == ["a", "b"]
+
+
+def test_groups_that_cannot_be_loaded(tmp_path):
+    implicit = lab.ImplicitActuatorCfg([".*"], stiffness=1.0, damping=1.0)
+    with pytest.raises(actuon.StructureError, match="group 'legs': ImplicitActuatorCfg is the engine's own drive"):
+        actuon.mujoco.load(mjcf(TWO, SERVOS), {"legs": implicit})
+    explicit = group("IdealPDActuatorCfg", tmp_path)
+    with pytest.raises(actuon.StructureError, match=r"actuators\['b'\]: got ActuatorConfig beside groups"):
+        actuon.mujoco.load(mjcf(TWO, SERVOS), {"legs": explicit, "b": LATE})
+    two = TWO + body("other", [hinge("c")], "0 1 0")
+    with pytest.raises(actuon.StructureError, match="a model of one robot; here are /arm, /other"):
+        actuon.mujoco.load(mjcf(two, SERVOS), {"legs": explicit})
+    with pytest.raises(actuon.ParameterError, match="matches no joint"):
+        actuon.mujoco.load(mjcf(TWO, SERVOS), {"legs": explicit.replace(joint_names_expr=["x.*"])})
+
+
+FRICTION = {
+    "dry": actuon.FrictionEffectConfig(0.4),
+    "viscous": actuon.FrictionEffectConfig(viscous=0.15),
+    "Stribeck": actuon.FrictionEffectConfig(0.3, 0.05, static=0.9, stribeck_velocity=0.2),
+}
+
+
+def with_friction(name):
+    return actuon.ActuatorConfig(PD, [LIMIT], actuon.DelayConfig(1), effects=[FRICTION[name]])
+
+
+@pytest.mark.parametrize("island", ["enable", "disable"])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit"])
+@pytest.mark.parametrize("name", FRICTION)
+def test_friction_of_an_arm(both, name, integrator, island, caplog):
+    moved = both(ARM.format(integrator=integrator, island=island), with_friction(name))
+    moved.move(80, spread=0.6)
+    assert (moved.data.nisland > 0) == (island == "enable")
+    assert "the asset's own friction is replaced" in caplog.text
+
+
+@pytest.mark.parametrize("solver", ["PGS", "CG", "Newton"])
+def test_friction_with_each_solver(both, solver):
+    text = ARM.format(integrator="Euler", island="enable").replace("<option", f'<option solver="{solver}"')
+    both(text, with_friction("Stribeck")).move(40, spread=0.6)
+
+
+@pytest.mark.parametrize("island", [True, False])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast"])
+@pytest.mark.parametrize("name", ["dry", "Stribeck"])
+def test_friction_of_the_quadruped(both, name, integrator, island):
+    spec = mujoco.MjSpec.from_file(str(QUADRUPED))
+    spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
+    if not island:
+        spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(60.0, 1.5), effects=[FRICTION[name]])
+    moved = both(spec.to_xml(), chain)
+    moved.move(120, spread=0.2)
+    assert moved.data.ncon
+
+
+def test_friction_acts_in_the_step_that_it_is_of(both):
+    """A joint that is pushed as hard as it sticks stands still, and lets go when that is less."""
+    chain = actuon.ActuatorConfig(
+        actuon.PDControlConfig(0.0, 0.0), effects=[actuon.FrictionEffectConfig(0.5, static=1.0, stribeck_velocity=1e-3)]
+    )
+    text = mjcf(body("arm", [hinge("a")]), option='gravity="0 0 0"')
+    model = actuon.mujoco.load(text, chain)
+    data = mujoco.MjData(model)
+    data.qfrc_applied[0] = 0.9
+    for _ in range(20):
+        mujoco.mj_step(model, data)
+    assert abs(data.qvel[0]) < 1e-3
+    data.qfrc_applied[0] = 1.1
+    for _ in range(5):
+        mujoco.mj_step(model, data)
+    data.qfrc_applied[0] = 0.9  # which moves on
+    before = data.qvel[0]
+    for _ in range(5):
+        mujoco.mj_step(model, data)
+    assert data.qvel[0] > before
+    assert model.dof_frictionloss[0] == 1.0
     actuon.mujoco.unload(model)

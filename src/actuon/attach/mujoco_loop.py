@@ -22,11 +22,10 @@ import numpy as np
 import warp as wp
 
 from ..actuator.actuator import Actuator
-from ..actuator.builder import ActuatorBuilder
 from ..actuator.config import ActuatorConfig, Part
 from ..components.effects.noise import EffectNoise
 from ..components.limits.battery import ClampingBattery
-from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed, located
+from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
 from ..kernel.chain import HELD, TANGENT
 from ..kernel.launch import CCall
 from ..sim import Articulation, MujocoSimulation
@@ -38,7 +37,7 @@ from ..typing import ArrayLike
 from .articulation_actuators import ArticulationActuators
 from .attachment import Attachment, signal_attr
 from .effort_limits import effort_limiter
-from .fan_out import configs_of_component
+from .fan_out import repeated
 from .groups.cfg import ActuatorBaseCfg
 from .groups.groups import ActuatorGroups
 from .motor_supply import number_dofs
@@ -118,11 +117,11 @@ def load(
         else:
             found = configs_of_robot(actuators, names, controller, allow_unsafe_torch_checkpoints)
             attached = _attach(simulation, found)
-        driven = [joint for each in attached for joint in _driven(simulation, each)]
         drives = Drives(mujoco, plain)
-        has_velocity = "velocity" in inputs or any(drives.velocity[joint.dof] >= 0 for joint in driven)
+        dofs = [joint.dof for each in attached for joint in each.driven(simulation).values()]
+        has_velocity = "velocity" in inputs or bool((drives.velocity[dofs] >= 0).any())
         given = {"target_qd": has_velocity, "feedforward": "feedforward" in inputs}
-        loaded = LoadedMotors(driven, simulation, {name for name, is_there in given.items() if not is_there})
+        loaded = LoadedMotors(attached, simulation, {name for name, is_there in given.items() if not is_there})
         preparation = _Preparation(mujoco, spec, plain, drives, simulation.models[0], loaded, frozenset(inputs))
         made, rows, word_at = preparation.compile()
     loaded.bind(made, rows, word_at)
@@ -237,10 +236,8 @@ class _Driven:
     name: str
     dof: int
     """In the model."""
-    robot: int
     number: int
     """Of the DOF among those of all robots of the model."""
-    config: ActuatorConfig
     is_implicit: bool
     lower: float
     """Lowest effort that the joint takes [N·m or N]."""
@@ -251,23 +248,52 @@ class _Driven:
 class _Attached:
     """Actuators on a robot, which give the model their armature and friction until they are closed."""
 
-    actuators: Attachment
+    attachment: Attachment
     robot: int
     """Number of the robot."""
-    configs: Mapping[str, ActuatorConfig]
-    """By joint."""
     largest: Mapping[str, float] = field(default_factory=dict)
     """Largest effort of joints beside the model's own limits [N·m or N]."""
+
+    @property
+    def actuators(self) -> list[tuple[Actuator, np.ndarray]]:
+        """Actuators with the columns of their DOFs."""
+        width = self.attachment.articulation.num_dofs
+        return [(each, each.effort_indices.numpy().astype(np.int64) % width) for each in self.attachment.actuators]
+
+    def driven(self, simulation: MujocoSimulation) -> dict[int, _Driven]:
+        """Return the joints by column."""
+        articulation, model = self.attachment.articulation, simulation.models[0]
+        dofs, first = (
+            articulation.flat_indices("joint_qd")[0],
+            sum(len(r.dofs) for r in simulation.robots[: self.robot]),
+        )
+        lower, upper = np.full(len(dofs), -np.inf), np.full(len(dofs), np.inf)
+        if self.attachment.effort_range is not None:
+            by_engine = model.jnt_actgravcomp[model.dof_jntid[dofs]]  # which clips the sum with gravity compensation
+            given = zip((lower, upper), self.attachment.effort_range, strict=True)
+            lower, upper = (np.where(by_engine, none, bounds[0]) for none, bounds in given)
+        found = {}
+        for actuator, columns in self.actuators:
+            for i in columns.tolist():
+                name = articulation.dof_names[i]
+                most = self.largest.get(name, np.inf)
+                bounds = max(float(lower[i]), -most), min(float(upper[i]), most)
+                found[i] = _Driven(name, int(dofs[i]), first + i, _is_implicit(actuator), *bounds)
+        return dict(sorted(found.items()))
+
+
+def _is_implicit(actuator: Actuator) -> bool:
+    return not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)
 
 
 def _attach(simulation: MujocoSimulation, configs: Mapping[str, ActuatorConfig]) -> list[_Attached]:
     """Give robots their actuators, which changes the model of the simulation as long as these are kept."""
     made = []
     for number, robot in enumerate(simulation.robots):
-        own = [(configs[name].copy(), name) for name in robot.dof_names if name in configs]
+        own = [(configs[name], name) for name in robot.dof_names if name in configs]
         if own:
             actuators = ArticulationActuators.from_actuators(robot.path, own, simulation=simulation)
-            made.append(_Attached(actuators, number, actuators.configs))
+            made.append(_Attached(actuators, number))
     return made
 
 
@@ -289,44 +315,10 @@ def _attach_groups(simulation: MujocoSimulation, groups: Mapping[str, ActuatorBa
         paths = ", ".join(robot.path for robot in simulation.robots)
         raise StructureError(f"groups are for a model of one robot; here are {paths}: map joints to configs instead")
     attached = ActuatorGroups(Articulation(simulation.robots[0].path, simulation), groups)
-    configs: dict[str, ActuatorConfig] = {}
     largest: dict[str, float] = {}
     for model in attached.groups.values():
         largest |= dict(zip(model.joint_names, model.numbers("effort_limit_sim")[0].tolist(), strict=True))
-        stages = [configs_of_component(stage, model.num_joints) for stage in model.stages]
-        configs |= {
-            name: ActuatorConfig(stages=list(own)) for name, *own in zip(model.joint_names, *stages, strict=True)
-        }
-    return [_Attached(attached, 0, configs, largest)]
-
-
-def _driven(simulation: MujocoSimulation, attached: _Attached) -> list[_Driven]:
-    """Return the joints of a robot."""
-    articulation, actuators = attached.actuators.articulation, attached.actuators.actuators
-    model, width = simulation.models[0], articulation.num_dofs
-    implicit = [actuator for actuator in actuators if not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)]
-    columns = {int(at) % width for actuator in implicit for at in actuator.effort_indices.numpy()}
-    dofs = articulation.flat_indices("joint_qd")[0]
-    first = sum(len(robot.dofs) for robot in simulation.robots[: attached.robot])
-    lower, upper = np.full(width, -np.inf), np.full(width, np.inf)
-    if attached.actuators.effort_range is not None:
-        by_engine = model.jnt_actgravcomp[model.dof_jntid[dofs]]  # which clips the sum with gravity compensation
-        given = zip((lower, upper), attached.actuators.effort_range, strict=True)
-        lower, upper = (np.where(by_engine, none, bounds[0]) for none, bounds in given)
-    return [
-        _Driven(
-            name,
-            int(dofs[i]),
-            attached.robot,
-            first + i,
-            attached.configs[name],
-            i in columns,
-            max(float(lower[i]), -attached.largest.get(name, np.inf)),
-            min(float(upper[i]), attached.largest.get(name, np.inf)),
-        )
-        for i, name in enumerate(articulation.dof_names)
-        if name in attached.configs
-    ]
+    return [_Attached(attached, 0, largest)]
 
 
 @dataclass(frozen=True)
@@ -346,24 +338,32 @@ class LoadedMotors:
     """The motors of a model, on spare cells.
 
     Args:
-        driven: The joints, robot by robot.
-        simulation: Of the model, with the same motors.
+        attached: The same motors in a simulation of the model.
+        simulation: That one.
         zeros: Signals that no control gives, and which are zero.
     """
 
-    def __init__(self, driven: Sequence[_Driven], simulation: MujocoSimulation, zeros: Collection[str]):
+    def __init__(self, attached: Sequence[_Attached], simulation: MujocoSimulation, zeros: Collection[str]):
         self._zeros = zeros
         self.mark = f"{_MARK}{uuid.uuid4().hex[:16]}"
         """Name of the text element of its models."""
-        self.driven = driven
-        self.joints = [joint.name for joint in driven]
+        by_column = [each.driven(simulation) for each in attached]
+        self.driven = [joint for own in by_column for joint in own.values()]
+        self.joints = [joint.name for joint in self.driven]
         self.dt = simulation.dt
         self._num_dofs = sum(len(robot.dofs) for robot in simulation.robots)
-        self.actuators = self._build(simulation.solves_friction(np.array([driven[0].robot])))
+        self.actuators: list[Actuator] = []
+        self._robot_of: list[int] = []
+        for each, own in zip(attached, by_column, strict=True):
+            for actuator, columns in each.actuators:
+                at = np.array([self.joints.index(own[column].name) for column in columns.tolist()])
+                self.actuators.append(self._on_cells(actuator, at))
+                self._robot_of.append(each.robot)
         self._make_arrays()
-        columns = [a.effort_indices.numpy().astype(np.int64) % len(driven) for a in self.actuators]
-        numbers, robots = (np.array([getattr(j, key) for j in driven]) for key in ("number", "robot"))
-        number_dofs(self.actuators, [robots[at] for at in columns], [numbers[at] for at in columns])
+        places = [actuator.effort_indices.numpy().astype(np.int64) % len(self.joints) for actuator in self.actuators]
+        numbers = np.array([joint.number for joint in self.driven])
+        robots = [np.full(len(at), robot) for at, robot in zip(places, self._robot_of, strict=True)]
+        number_dofs(self.actuators, robots, [numbers[at] for at in places])
         self.states = [actuator.state() for actuator in self.actuators]
         self.calls = [self._call(i) for i in range(len(self.actuators))]
         self._limits, limit_calls = self._limit()
@@ -378,25 +378,20 @@ class LoadedMotors:
         self._place = -1
         self._kept: list[Any] = []
 
-    def _build(self, in_engine: bool) -> list[Actuator]:
-        made, width = [], len(self.driven)
-        for is_implicit in (False, True):
-            builder = ActuatorBuilder()
-            for column, joint in enumerate(self.driven):
-                if joint.is_implicit == is_implicit:
-                    with located(f"joint '{joint.name}'"):
-                        builder.add(joint.config, np.arange(CELLS) * width + column)
-            options: dict[str, Any] = {"control_tangent_attrs": TANGENT_ATTRS} if is_implicit else {}
-            made += builder.finalize(
-                "cpu",
-                robot_width=width,
-                accumulate=False,
-                in_engine=in_engine,
-                control_computed_output_attr=COMPUTED,
-                control_signal_attrs=signal_attr,
-                **options,
-            )
-        return made
+    def _on_cells(self, actuator: Actuator, columns: np.ndarray) -> Actuator:
+        """Return an actuator of a robot for all cells, at these of the joints."""
+        at = (np.arange(CELLS)[:, None] * len(self.joints) + columns).ravel()
+        return Actuator(
+            wp.array(at, dtype=wp.uint32, device="cpu"),
+            stages=[repeated(stage, CELLS) for stage in actuator.stages],
+            control_computed_output_attr=COMPUTED,
+            control_signal_attrs=signal_attr,
+            control_tangent_attrs=TANGENT_ATTRS if _is_implicit(actuator) else None,
+            accumulate=False,
+            control_every=actuator.control_every,
+            in_engine=any(stage.in_engine for stage in actuator.stages),
+            robot_dofs=len(columns),
+        )
 
     def _make_arrays(self) -> None:
         names = ["joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", COMPUTED]
@@ -483,20 +478,16 @@ class LoadedMotors:
     def draws(self) -> list[Any]:
         """Return the motors on the batteries of the robots, battery by battery."""
         found: dict[int, list[Any]] = {}
-        robots = np.array([joint.robot for joint in self.driven])
-        for actuator, state in zip(self.actuators, self.states, strict=True):
+        for actuator, state, robot in zip(self.actuators, self.states, self._robot_of, strict=True):
             for place, stage in enumerate(actuator.stages):
-                if not isinstance(stage, ClampingBattery) or state is None:
-                    continue
-                memory = state.memory
-                own, other = (
-                    memory.buffers["floats"].ptr + 4 * memory.places[place, name] for name in ("own_load", "other_load")
-                )
-                of = robots[actuator.effort_indices.numpy()[: memory.cells.dofs]]
-                for robot in np.unique(of).tolist():
-                    first, count = int(np.argmax(of == robot)), int(np.sum(of == robot))
-                    at = own + 4 * first, other + 4 * first, 4 * memory.sizes["floats"], count, False
-                    found.setdefault(robot, []).append(Draw(*at))
+                if isinstance(stage, ClampingBattery) and state is not None:
+                    memory = state.memory
+                    own, other = (
+                        memory.buffers["floats"].ptr + 4 * memory.places[place, name]
+                        for name in ("own_load", "other_load")
+                    )
+                    piece = Draw(own, other, 4 * memory.sizes["floats"], memory.cells.dofs, False)
+                    found.setdefault(robot, []).append(piece)
         for pieces in found.values():
             pieces[-1].is_last = True
         return [piece for pieces in found.values() for piece in pieces]

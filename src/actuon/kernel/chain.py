@@ -221,7 +221,9 @@ class Stage:
         """Return the laws in order, by their name in a kernel where the stage is called ``label``."""
         if len(self.laws) == 1:
             return {f"{label}_law": self.laws[0]}
-        return {f"{label}_{law.function.key}": law for law in self.laws}
+        keys = (law.function.key for law in self.laws)  # a parameter may have the same name, but for the ending
+        names = (f"{label}_{key}" if key.endswith("_law") else f"{label}_{key}_law" for key in keys)
+        return dict(zip(names, self.laws, strict=True))
 
     def closing_stage(self) -> Stage | None:
         """Return the closing law as a stage of its own."""

@@ -315,7 +315,6 @@ def test_the_motor_of_a_name():
         (ours("unitree-go2"), actuon.ParameterError, "stiffness .* and damping .* must be given"),
         (ours("none.yaml"), actuon.RobotFileError, "none.yaml"),
         (ours(actuon.ActuatorConfig(PD), stiffness=1.0), actuon.ParameterError, "stiffness: is for the name of a"),
-        (ours(actuon.ActuatorConfig(PD, effort_mode="implicit")), actuon.StructureError, "effort_mode: got 'implicit'"),
         (ours(3.0), actuon.ParameterError, "actuator: got 3.0; must be an ActuatorConfig, the path of a YAML file, or"),
         (
             ours(actuon.ActuatorConfig(PD), ("FR",), transmission_type=TransmissionType.SITE),
