@@ -179,6 +179,31 @@ def test_callbacks_may_stop_and_close_and_may_not_step():
                 use()
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("engine", ["mujoco", "newton"])
+def test_a_command_of_a_callback_counts_in_the_same_step(engine, is_late):
+    """Whether it subscribed before or after the actuators were attached."""
+    make = {
+        "mujoco": lambda: MujocoSimulation(ASSETS / "arm.xml", 2),
+        "newton": lambda: NewtonSimulation(ASSETS / "arm.usda", 2),
+    }
+    with make[engine]() as simulation:
+        robots = Articulation([each.path for each in simulation.robots])
+        start = robots.get_dof_positions().numpy()[:, 0]
+        simulation.start()
+
+        def command(_, dt):
+            robots.set_dof_position_targets(0.5)
+
+        if not is_late:
+            simulation.subscribe(Event.PRE_STEP, command)
+        actuators = ArticulationActuators.from_actuators(robots.paths, [(PD, robots.dof_names[0])])
+        if is_late:
+            simulation.subscribe(Event.PRE_STEP, command)
+        simulation.step()
+        np.testing.assert_allclose(actuators.telemetry().computed_effort[:, 0], 10.0 * (0.5 - start), rtol=1e-5)
+
+
 def test_a_failing_start_can_be_repeated():
     with MujocoSimulation(ASSETS / "arm.xml") as simulation:
         bad = simulation.subscribe(Event.PHYSICS_READY, lambda _: 1 / 0)

@@ -43,7 +43,7 @@ from tests.support.staged import staged, staged_group
 mujoco = pytest.importorskip("mujoco")
 from tests.support.states import model_bytes, states_of  # noqa: E402 - needs MuJoCo
 
-QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
+QUADRUPED = ASSETS / "quadruped.xml"
 FEW, SOME = 11, 71
 PD = PDControlConfig(60.0, 1.5)
 LIMIT = MaxEffortClampingConfig(20.0)
@@ -566,24 +566,6 @@ def test_what_is_heard_at_each_step(rng):
         subscription.cancel()
     pair.step(5)
     pair.check_alike()
-
-
-def test_a_command_of_a_callback_counts_in_the_same_step():
-    """Whether it subscribed before or after the motors were attached."""
-    for late in (False, True):
-        with MujocoSimulation(ARM) as simulation:
-            robots = Articulation("link0")
-
-            def command(_, dt, robots=robots):
-                robots.set_dof_position_targets(0.5)
-
-            if not late:
-                simulation.subscribe(actuon.Event.PRE_STEP, command)
-            actuators = ArticulationActuators.from_actuators("link0", [(ActuatorConfig(PD), "joint1")])
-            if late:
-                simulation.subscribe(actuon.Event.PRE_STEP, command)
-            simulation.step()
-            assert actuators.telemetry().computed_effort[0, 0] == np.float32(30.0)
 
 
 def test_another_thread_steps_the_same_actuator_on_arrays_of_its_own(rng):
