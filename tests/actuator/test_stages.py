@@ -517,6 +517,32 @@ def test_stages_whose_names_would_meet_in_the_kernel():
     assert sim["joint_f"].numpy().tolist() == [127.0] * 3
 
 
+@wp.func
+def add_all(effort: float, size: float, positions: float, every: float, place: float, width: float, clock: float):
+    return effort + size + positions + every + place + width, clock
+
+
+class WordsOfKernels(actuon.Parameters):
+    size: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    positions: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    every: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    place: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    width: actuon.Number = actuon.param("N·m", "Added to the effort.")
+
+
+@pytest.mark.parametrize("label", ["Tile", "Target", "Control", "In", "Row", "Floats", "Ints", "Longs", "Given"])
+@pytest.mark.parametrize("options", [{}, {"fused": False}, {"robot_dofs": 3}])
+def test_stages_whose_parameters_are_called_as_arguments_of_the_kernel(label, options):
+    """``tile_size``, ``target_positions``, ``control_every``, ``control_clock_at``, ``in_place``, ``row_width``."""
+    members = {"law": add_all, "STATES": ("clock",)}
+    effect = type(f"Effect{label}", (WordsOfKernels, actuon.Effect), members)(1.0, 2.0, 4.0, 8.0, 16.0)
+    controller = actuon.ControllerPD(1.0, 0.0)
+    actuator = actuon.Actuator(range(3), controller, effects=[effect], control_every=2, **options)
+    state, sim = actuator.state(), simulation({name: np.zeros(3, np.float32) for name in SIGNALS})
+    actuator.step(sim, sim, state, state, dt=DT)
+    assert sim["joint_f"].numpy().tolist() == [31.0] * 3
+
+
 def test_a_constant_effort_of_zero_costs_no_kernel_of_its_own():
     """From Python it is left out, from a config or file it is zero: all run one kernel until somebody looks at it."""
     config, builder = actuon.PDControlConfig(1.0, 0.0), actuon.ActuatorBuilder()

@@ -277,6 +277,16 @@ def test_files_with_changed_bytes_are_read_or_refused(tmp_path):
     [
         ("feedforward", first(np.nan), "feedforward: is nan at index 0, 0; must be finite"),
         ("group 'late'/lags", first(5), "group 'late'/lags: is 5 at index 0; must be from 0 to 4"),
+        (
+            "group 'late'/lags",
+            lambda lags: (lags + 1) % 5,
+            "'group 'late'/lags' and 'parameters/group 'late'/0.delay_steps' are one parameter, and differ",
+        ),
+        (
+            "parameters/group 'motor'/velocity_limit",
+            first(21.0),
+            "'parameters/group 'motor'/velocity_limit' and 'parameters/group 'motor'/1.velocity_limit' are one",
+        ),
         ("group 'late'/random", first(7), None),
         ("group 'motor'/random", lambda words: words * 2, "group 'motor'/random: is not the state of a generator"),
         ("group 'late'/0.pushes", first(9), "group 'late': 0.pushes: is 9 at index 0; must be from 0 to 4"),

@@ -83,6 +83,34 @@ def test_efforts_of_closed_actuators_do_not_come_back(simulation):
     assert (efforts[:, own] == 0.5).all()
 
 
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("engine", [MujocoSimulation, NewtonSimulation])
+def test_a_saved_state_goes_on_with_the_loads_that_friction_saw(engine, num_envs):
+    """Friction that depends on the load reads what pushed on joints in the step before."""
+    path = QUADRUPED if engine is MujocoSimulation else ASSETS / "quadruped.usda"
+    friction = actuon.FrictionEffectConfig(0.2, load_motor=0.05, load_external=0.2)
+    motor = actuon.ActuatorConfig(actuon.PDControlConfig(60.0, 1.5), effects=[friction])
+    with engine(path, num_envs) as simulation:
+        robots = robots_of(simulation)
+        pairs = [(motor, joint) for joint in robots.dof_names]
+        actuators = actuon.ArticulationActuators.from_actuators(robots.paths, pairs)
+        targets = robots.get_dof_positions().numpy()
+        robots.set_dof_position_targets(targets + 0.2)
+        simulation.step(30)
+        saved, ends = simulation.save_state(), []
+        for _ in range(2):
+            simulation.step(5)
+            ends.append((simulation.save_state().engine, actuators.telemetry().signals["dry_friction"]))
+            robots.set_dof_position_targets(targets - 0.2)
+            simulation.step(7)
+            simulation.load_state(saved)
+        first = simulation.save_state()
+    np.testing.assert_array_equal(first.loads, saved.loads)
+    assert np.abs(saved.loads).max() > 1.0
+    for one, other in zip(*ends, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_state_from_before_one_of_the_actuators_changes_nothing():
     motor = actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), delay=actuon.DelayConfig(3))
     with MujocoSimulation(QUADRUPED) as simulation:

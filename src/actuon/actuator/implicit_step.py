@@ -423,7 +423,6 @@ class DiagonalSolve(Solve):
         self._fixed |= {name: self._memory.view(0, name) for name in ("best", "error")}
 
     def start(self, equation: Equation) -> None:
-        """Start at the speeds before the step."""
         signals = {"qd": equation.velocities, "inverse_inertia": equation.inverse_inertia}
         signals |= {"acceleration": equation.acceleration, "reference": equation.reference}
         key = "start", self.in_blocks(signals.values())
@@ -434,11 +433,9 @@ class DiagonalSolve(Solve):
         self._launches[key].launch()
 
     def has_bad(self) -> bool:
-        """Return whether an inverse inertia is bad. On a CPU only."""
         return bool(self._seen["is_bad"].max())
 
     def improve(self, equation: Equation, is_first: bool) -> None:
-        """Take in the efforts at the speeds that were tried, and make better ones."""
         if equation.tolerance != self._tolerance_now:
             self._tolerance.fill_(equation.tolerance)
             self._tolerance_now = equation.tolerance
@@ -451,7 +448,6 @@ class DiagonalSolve(Solve):
         self._launches[key].launch()
 
     def is_solved(self) -> bool:
-        """Return whether all speeds are good enough. On a CPU only."""
         return not self._seen["is_unsolved"].max()
 
     def in_blocks(self, arrays: Iterable[wp.array | None]) -> bool:
@@ -485,14 +481,14 @@ class DiagonalSolve(Solve):
         return Launch(built.function, threads, self._device, values_by_name(built.arguments, values))
 
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
-        """Describe the first bad inverse inertia."""
         at = int(np.flatnonzero(~((inverse_inertia > 0.0) & np.isfinite(inverse_inertia)))[0])
         return f"got {inverse_inertia[at]:g} for DOF {at}; must be a finite number > 0 [1/(kg·m²) or 1/kg]"
 
     def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
-        """Hand back what a loss gains with the speeds."""
-        given = _given(equation) | {"dt": equation.dt} | _through(self._speeds) | _through(efforts, "effort_")
-        _launch_once(implicit_laws.adjoint, self._n, {**given, **values}, self._device)
+        given = _given(equation) | _through(self._speeds) | {"size": 1, "matrix": self._floats(self._n, 1, 1)}
+        given |= {"share": self._floats(self._n), **values}
+        given |= {name: _as_matrices(given[name]) for name in ("inverse_inertia", "inertia_adjoint")}
+        _launch_adjoint(self._n, equation.dt, efforts, given, self._device)
 
 
 class DenseSolve(Solve):
@@ -513,25 +509,20 @@ class DenseSolve(Solve):
         }
 
     def start(self, equation: Equation) -> None:
-        """Start at the speeds before the step."""
         self._launch("start", implicit_dense.start, (self._robots, 1), _given(equation) | {"dt": equation.dt})
 
     def has_bad(self) -> bool:
-        """Return whether an inverse inertia is bad. On a CPU only."""
         return int(self._seen.min()) == implicit_dense.BAD
 
     def improve(self, equation: Equation, is_first: bool) -> None:
-        """Take in the efforts at the speeds that were tried, and make better ones."""
         values = {"effort": self._buffers.effort, "slope": self._buffers.slope, "is_first": is_first}
         values |= {"tolerance": equation.tolerance, "dt": equation.dt, "inverse_inertia": equation.inverse_inertia}
         self._launch("first" if is_first else "improve", implicit_dense.improve, (self._robots, 1), values)
 
     def is_solved(self) -> bool:
-        """Return whether all speeds are good enough. On a CPU only."""
         return int(self._seen.min()) != implicit_dense.ACTIVE
 
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
-        """Describe the first bad inverse inertia."""
         robot = int(np.flatnonzero(self._seen == implicit_dense.BAD)[0])
         found = inverse_inertia[robot]
         scale = np.sqrt(np.abs(np.outer(found.diagonal(), found.diagonal())))
@@ -543,10 +534,8 @@ class DenseSolve(Solve):
         return f"the matrix of robot {robot} {why}; must be the inverse of a mass matrix, or a block of one"
 
     def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
-        """Hand back what a loss gains with the speeds."""
-        given = self._fixed | _given(equation) | {"dt": equation.dt} | _through(efforts, "effort_")
-        given |= {"share": self._fixed["step"]}
-        _launch_once(implicit_dense.adjoint, self._robots, {**given, **values}, self._device)
+        given = self._fixed | _given(equation) | {"share": self._fixed["step"], **values}
+        _launch_adjoint(self._robots, equation.dt, efforts, given, self._device)
 
 
 def _given(equation: Equation) -> dict[str, Any]:
@@ -558,8 +547,22 @@ def _through(access: IndexLayout, prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}indices": None if access.is_contiguous else access.indices, f"{prefix}offset": access.first}
 
 
-def _launch_once(kernel: wp.Kernel, threads: int, values: Mapping[str, object], device: wp.Device) -> None:
-    wp.launch(kernel, (threads, 1), [values[argument.label] for argument in kernel.adj.args], device=device)
+def _as_matrices(array: wp.array | None) -> wp.array | None:
+    """Return a number of each DOF as a matrix of one number, over the same memory."""
+    if array is None:
+        return None
+    shape, strides = (array.shape[0], 1, 1), (array.strides[0], 4, 4)
+    view = wp.array(ptr=array.ptr, dtype=wp.float32, shape=shape, strides=strides, device=array.device)
+    view._ref = array  # keeps the memory
+    return view
+
+
+def _launch_adjoint(
+    robots: int, dt: float, efforts: IndexLayout, values: Mapping[str, object], device: wp.Device
+) -> None:
+    kernel = implicit_dense.adjoint
+    given = {**values, "dt": dt, **_through(efforts, "effort_")}
+    wp.launch(kernel, (robots, 1), [given[argument.label] for argument in kernel.adj.args], device=device)
 
 
 def slope_obstacle(stages: Sequence[Component], requires_grad: bool) -> str:

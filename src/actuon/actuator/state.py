@@ -371,8 +371,10 @@ def _is_text(array: np.ndarray) -> bool:
     return not np.any((codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000)))
 
 
-def check_like(where: str, key: str, values: np.ndarray | None, like: np.ndarray) -> None:
-    """Refuse an array that is missing, or of another shape or type than ``like``."""
+def check_like(where: str, key: str, values: np.ndarray | None, like: np.ndarray | None) -> None:
+    """Refuse an array that is missing, or of another shape or type than ``like``; None: one that has no place."""
+    if like is None:
+        raise StateError(f"{where}: '{key}' has no place here")
     if values is None or values.shape != like.shape or values.dtype != like.dtype:
         raise StateError(f"{where}: '{key}' is missing, or of another shape or type than {like.shape}")
 

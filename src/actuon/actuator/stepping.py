@@ -598,12 +598,8 @@ class StagedStepper:
         targets = [arrays[slot] for slot in wiring.slots[len(sources) :]]
         for write, source, target in zip(wiring.writes, values, targets, strict=True):
             if target is not None:
-                adds = write.may_add and wiring.adds
-                kernel = _add if adds else _set
-                if target.dtype is wp.float64:
-                    kernel = _add_double if adds else _set_double
-                inputs = [source, wiring.layouts["effort"].indices]
-                wp.launch(kernel, n, inputs, [target], device=device)
+                inputs = [source, wiring.layouts["effort"].indices, write.may_add and wiring.adds]
+                wp.launch(_put_double if target.dtype is wp.float64 else _put, n, inputs, [target], device=device)
 
     def _run_held(
         self,
@@ -661,27 +657,21 @@ def _states_at(position: int, *states: MaybeState) -> tuple[Any, Any]:
 
 
 @wp.kernel
-def _add(source: Floats, indices: Indices, target: Floats):
+def _put(source: Floats, indices: Indices, adds: bool, target: Floats):
     i = wp.tid()
-    wp.atomic_add(target, int(indices[i]), source[i])
-
-
-@wp.kernel
-def _set(source: Floats, indices: Indices, target: Floats):
-    i = wp.tid()
-    target[int(indices[i])] = source[i]
+    if adds:
+        wp.atomic_add(target, int(indices[i]), source[i])
+    else:
+        target[int(indices[i])] = source[i]
 
 
 @wp.kernel(enable_backward=False)
-def _add_double(source: Floats, indices: Indices, target: Doubles):
+def _put_double(source: Floats, indices: Indices, adds: bool, target: Doubles):
     i = wp.tid()
-    wp.atomic_add(target, int(indices[i]), wp.float64(source[i]))
-
-
-@wp.kernel(enable_backward=False)
-def _set_double(source: Floats, indices: Indices, target: Doubles):
-    i = wp.tid()
-    target[int(indices[i])] = wp.float64(source[i])
+    if adds:
+        wp.atomic_add(target, int(indices[i]), wp.float64(source[i]))
+    else:
+        target[int(indices[i])] = wp.float64(source[i])
 
 
 @wp.kernel(enable_backward=False)

@@ -14,7 +14,8 @@ import numpy as np
 import warp as wp
 
 from ..actuator.actuator import Actuator
-from ..actuator.state import ActuatorState
+from ..actuator.config import EXPLICIT, IMPLICIT
+from ..actuator.state import ActuatorState, check_like
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.chain import TANGENT
 from ..kernel.launch import Launch
@@ -365,6 +366,11 @@ class Attachment(Remembering, Uncopyable):
         found = self.articulation.simulation.joint_effort_range(self.articulation.robot_ids)
         return None if found is None or not np.isfinite(found).any() else found
 
+    @property
+    def effort_range(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D). None: any."""
+        return None if self._bounds is None else (self._bounds[0].numpy(), self._bounds[1].numpy())
+
     def _renew_bounds(self) -> None:
         """Read the engine's limits again where they were changed."""
         version = self.articulation.simulation.limits_version
@@ -484,9 +490,46 @@ class Attachment(Remembering, Uncopyable):
         if self._trips is not None and not self._applied.device.is_cpu:  # where no step has looked
             self._trips.look(self.articulation.simulation.time)
         names = self.articulation.dof_names
-        bounds = None if self._bounds is None else (self._bounds[0].numpy(), self._bounds[1].numpy())
         velocity = np.asarray(self._velocity.numpy()[self.articulation.flat_indices("joint_qd")])
-        return make_telemetry(names, velocity, *efforts, signals, self.actuators, bounds)
+        return make_telemetry(names, velocity, *efforts, signals, self.actuators, self.effort_range)
+
+    def description(self) -> dict[str, str]:
+        """Return what must be the same for what was saved to fit. See `Motor`."""
+        found = {"class": type(self).__name__, "robots": ", ".join(map(str, self.articulation.robot_ids))}
+        for name, actuator in zip(self._actuator_names(), self._actuators, strict=True):
+            stages = " → ".join(f"{type(stage).__name__} {stage.fingerprint()}".strip() for stage in actuator.stages)
+            every = f", control every {actuator.control_every} steps" if actuator.control_every > 1 else ""
+            mode = EXPLICIT if {*TANGENT}.isdisjoint(actuator.control_signal_attrs) else IMPLICIT
+            found[name] = f"{stages}{every} with {mode} efforts on {self._joints_of(actuator)}"
+        return found
+
+    def saved(self) -> dict[str, np.ndarray]:
+        """Return what a file of the simulation holds: memory, parameters, and what was shown last. See `Motor`."""
+        found = self._saved() | {name: array.numpy() for name, array in self._last_step().items()}
+        return found if self._tangent is None else found | self._tangent.saved()
+
+    def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+        """Refuse what does not fit. Returns what takes the rest over. See `Motor`."""
+        take = self._checked(where, contents, version)
+        take_tangent = nothing if self._tangent is None else self._tangent.checked(where, contents, version)
+        for name, array in self._last_step().items():
+            check_like(where, name, contents.get(name), array.numpy())
+
+        def take_all() -> None:
+            take()
+            take_tangent()
+            for name, array in self._last_step().items():
+                array.assign(contents[name])
+            if self._trips is not None:
+                self._trips.forget()
+            self._show()
+
+        return take_all
+
+    def _last_step(self) -> dict[str, wp.array]:
+        """What shows the last step, by its name in a file."""
+        shown = {name: array for name, (array, _) in self._shown().items()}
+        return {f"last_step/{name}": array for name, array in (shown | {"velocity": self._velocity}).items()}
 
     def _take_parameters(self, own: Mapping[str, np.ndarray], changed: Changed) -> None:
         write_changed(changed)
@@ -509,7 +552,7 @@ class Attachment(Remembering, Uncopyable):
 
     def _forget(self, rows: np.ndarray) -> None:
         """Reset these robots, of which there is at least one, and each is named once."""
-        for array, value in self._shown():
+        for array, value in self._shown().values():
             with to_change(array) as numbers:
                 numbers[rows] = value
         if self._tangent is not None:
@@ -521,10 +564,11 @@ class Attachment(Remembering, Uncopyable):
                 state.reset(mask)
         self._batteries.lead(self._states)
 
-    def _shown(self) -> list[tuple[wp.array, float]]:
-        """Arrays of shape (N, D) that show the last step, and what they are without one."""
-        efforts = [self._effort, self._computed, self._applied]
-        return [*((array, 0.0) for array in efforts), *((array, math.nan) for array in self._signals.values())]
+    def _shown(self) -> dict[str, tuple[wp.array, float]]:
+        """Arrays of shape (N, D) that show the last step, and what they are without one, by name."""
+        efforts = {"effort": self._effort, "computed": self._computed, "applied": self._applied}
+        signals = {f"signals/{name}": (array, math.nan) for name, array in self._signals.items()}
+        return {name: (array, 0.0) for name, array in efforts.items()} | signals
 
     def close(self) -> None:
         """Take the efforts off, and give the engine back what it held. May be called again."""

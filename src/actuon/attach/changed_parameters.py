@@ -32,9 +32,10 @@ def check_changed(new: Changed, dt: float | None) -> None:
 
 
 def write_changed(new: Changed) -> None:
-    """Write values that were checked."""
+    """Write values that were checked, where they differ from what is there."""
     for stage, changed in _by_stage(new):
-        stage.write_together(changed)
+        before = stage.numbers()
+        stage.write_together({name: numbers for name, numbers in changed.items() if (before[name] != numbers).any()})
 
 
 def _by_stage(new: Changed) -> Iterator[tuple[Component, dict[str, np.ndarray]]]:

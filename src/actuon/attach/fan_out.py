@@ -94,6 +94,20 @@ def _stage(part: Part, count: int) -> Component:
     return made
 
 
+def repeated(part: Component, count: int) -> Component:
+    """Return a component with the values of another ``count`` times, or that one where it has none of its own."""
+    if not _is_declared(part):
+        return part
+    values = {}
+    for name, value in part.arguments().items():
+        if value is not None:
+            numbers = value.numpy().copy() if isinstance(value, wp.array) else value
+            is_repeated = not part.declared()[name].shared and np.ndim(numbers) > 0
+            values[name] = np.tile(numbers, count) if is_repeated else numbers
+    made: Component = type(part).with_values(values)
+    return made
+
+
 def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarray, ActuatorConfig]]:
     """The actuator for all robots together, or for each robot where a part has one value for each."""
     if all(isinstance(part, Config) for part in actuator.stages):

@@ -280,6 +280,11 @@ class TripLog:
         if np.count_nonzero(new):
             self._say(new, time, None if self._temperature is None else self._temperature.numpy())
 
+    def forget(self) -> None:
+        """Say nothing of motors that have tripped by now."""
+        self._said[...] = self._tripped.numpy() > 0.0
+        self._step[...] = -1
+
     def report(self, begin: float, dt: float) -> None:
         """Say what is new since a run of steps of ``dt`` [s] began, at ``begin`` [s]."""
         if self._step.max() < 0:

@@ -72,6 +72,7 @@ pendulum of 0.25 m that takes 30 % of it to hold out level."""
 _ANY_DT = 1e6
 """Longer than time steps are [s]."""
 _NOT_CHECKED = float("nan")
+_OWN_CONTROLLERS = "controller: is for a motor alone; the actuators of this source have their own"
 _COMPUTED = "computed"
 _PARAMETERS = "parameters/"
 """Prefix of names of parameters in a file."""
@@ -727,13 +728,15 @@ def configs_of_robot(
 ) -> dict[str, ActuatorConfig]:
     """Return the actuators of those joints of a robot that ``source`` has one for. See `Motors`."""
     if is_by_joint(source) and not isinstance(source, Mapping):
+        if controller is not None:
+            raise StructureError(_OWN_CONTROLLERS)
         known, patterns = _read(Path(source), names, allow_torch)
         if not known:
             raise RobotFileError(
                 f"{source}: has no actuator for a joint of the robot; {listed('', patterns, 'joints')}"
             )
-        names = [name for name in names if name in known]
-    elif isinstance(source, Mapping):
+        return {name: known[name] for name in names if name in known}
+    if isinstance(source, Mapping):
         for name in source:
             if name not in names:
                 raise StructureError(f"there is no joint '{name}'; {listed(str(name), names, 'joints')}")
@@ -750,7 +753,7 @@ def open_configs(source: Any, names: list[str], controller: Part | None, allow_t
             _log.warning("no controller= is given; using %s", config.controller)
         return [config] * len(names)
     if controller is not None:
-        raise StructureError("controller: is for a motor alone; the actuators of this source have their own")
+        raise StructureError(_OWN_CONTROLLERS)
     if isinstance(source, ActuatorConfig):
         return [source] * len(names)
     if isinstance(source, Mapping):

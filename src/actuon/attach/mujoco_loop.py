@@ -4,15 +4,17 @@
 From there on ``mj_step``, ``mujoco.viewer``, ``mujoco.rollout``, ``mujoco.batch`` and ``mujoco.sysid`` need no further
 code. ``ctrl`` of a joint's servo stays its target, its force is what the motor gives, and what the motors remember lies
 in ``act``.
+
+Armature, friction, integrator and limits are those that a `MujocoSimulation` of the model has with the same motors.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import logging
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +22,41 @@ import numpy as np
 import warp as wp
 
 from ..actuator.actuator import Actuator
-from ..actuator.builder import ActuatorBuilder
-from ..actuator.config import AUTO, EXPLICIT, IMPLICIT, ActuatorConfig, Part
+from ..actuator.config import ActuatorConfig, Part
 from ..components.effects.noise import EffectNoise
 from ..components.limits.battery import ClampingBattery
-from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed, located
+from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
 from ..kernel.chain import HELD, TANGENT
 from ..kernel.launch import CCall
+from ..sim import Articulation, MujocoSimulation
 from ..sim.mujoco.c_code import MOST_BYTES
-from ..sim.mujoco.callback import CELLS, Call, Draw, Joint, Robot, Words, door
+from ..sim.mujoco.callback import CELLS, Call, Control, Draw, Joint, Robot, Words, door, no_callback
 from ..sim.mujoco.drives import Drives
-from ..sim.mujoco.friction import SEARCHES, SOFTNESS
 from ..sim.mujoco.load import read_spec
-from ..sim.mujoco.slopes import INTEGRATOR_CHANGED, LONGEST_FAST
 from ..typing import ArrayLike
-from .attachment import signal_attr
-from .engine_inertia import inertia_at_joints
+from .articulation_actuators import ArticulationActuators
+from .attachment import Attachment, signal_attr
+from .effort_limits import effort_limiter
+from .fan_out import repeated
+from .groups.cfg import ActuatorBaseCfg
+from .groups.groups import ActuatorGroups
+from .motor_supply import number_dofs
 from .motors import configs_of_robot
-from .tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
+from .tangent_mode import COMPUTED, TANGENT_ATTRS
 from .telemetry import Telemetry, make_telemetry
 
 _MARK = "actuon_"
 """How names of text elements begin that mark a model."""
 _SAID = "Moves with motors of Actuon (actuon.mujoco.load). In a process that has not loaded them, joints are limp."
 _INPUTS = ("velocity", "feedforward")
-_UNIT_GEAR = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 _DRY, _VISCOUS = "dry_friction", "viscous_friction"
 _SLIGHTEST = 1e-6
 """Dry friction [N·m or N] that a joint has at least, so that MuJoCo makes a row for it."""
-
-_log = logging.getLogger("actuon.actuators")
+_BY_DOF = ("dof_armature", "dof_damping", "dof_dampingpoly", "dof_frictionloss", "dof_solref", "dof_solimp")
+_BY_ACTUATOR = ("actuator_armature", "actuator_damping", "actuator_dampingpoly")
+"""Fields of a model that motors change."""
+_ARMATURE = ("dof_armature", "actuator_armature")
+"""Those on which constants of the constraint solver depend."""
 
 
 def load(
@@ -63,15 +70,16 @@ def load(
 ) -> Any:
     """Return a ``mujoco.MjModel`` whose joints are driven by motors, in any loop around ``mj_step``.
 
-    ``ctrl`` of a joint's servo stays its target, clipped to its ``ctrlrange``. A joint without a servo gets an actuator
-    of its name, whose ``ctrl`` is its target [rad or m]; its motors in the model are switched off. Joints without an
+    ``ctrl`` of a joint's servo stays its target, clipped to its ``ctrlrange``. A joint without a position servo gets a
+    control named ``<joint>_position`` [rad or m], and its motors in the model are switched off. Joints without an
     actuator of ours keep what they have. The inertia of rotors becomes the armature of joints, friction of motors
     replaces that of the model.
 
     Args:
         model: Path of an ``.xml`` or ``.urdf`` file, MJCF as text, or an ``MjSpec``, which is copied.
-        actuators: As for `Motors`: an ``actuon.yaml``, the name of a motor, a config for all joints, or a mapping of
-            joints to configs. Default: the YAML beside the model's file.
+        actuators: As for `Motors`: an ``actuon.yaml``, a USD file with actuators, the name of a motor or its data
+            sheet, a config for all joints, or a mapping of joints to configs; or groups by name, as for
+            `actuon.lab.ActuatorGroups`. Default: the YAML beside the model's file.
         joints: Names of the joints that a config or motor drives. Default: all hinge and slide joints.
         inputs: Controls that joints get beside their target: ``"velocity"`` [rad/s or m/s], named
             ``<joint>_velocity``, where the model has no velocity servo, and ``"feedforward"`` [N·m or N], named
@@ -88,27 +96,35 @@ def load(
     if isinstance(inputs, str) or unknown:
         raise StructureError(f"inputs: got {inputs!r}; must be a list of {', '.join(map(repr, _INPUTS))}")
     spec, path = _spec_of(mujoco, model)
-    try:
-        plain = spec.compile()
-    except ValueError as error:
-        raise RobotFileError(f"the model cannot be compiled: {' '.join(str(error).split())}") from error
     if actuators is None:
         if path is None:
             raise StructureError("actuators: is needed for a model without a file")
         actuators = path
-    known = _joint_names(mujoco, plain)
-    names = known if joints is None else list(joints)
-    for name in names:
-        if name not in known:
-            raise StructureError(f"joints: there is no joint '{name}'; {listed(str(name), known, 'joints')}")
-    configs = configs_of_robot(actuators, names, controller, allow_unsafe_torch_checkpoints)
-    drives = Drives(mujoco, plain)
-    has_velocity = "velocity" in inputs or any(drives.velocity[plain.joint(name).dofadr[0]] >= 0 for name in configs)
-    zeros = {"target_qd": has_velocity, "feedforward": "feedforward" in inputs}
-    loaded = LoadedMotors(
-        configs, float(plain.opt.timestep), {name for name, is_there in zeros.items() if not is_there}
-    )
-    made = _Preparation(mujoco, spec, plain, drives, loaded, frozenset(inputs)).compile()
+    with no_callback(), contextlib.closing(MujocoSimulation(spec)) as simulation:
+        simulation.hide()
+        plain = spec.compile()
+        if plain.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+            raise StructureError(
+                "actuation is disabled in the model's <option>, so that MuJoCo asks no motor; enable it"
+            )
+        known = [name for robot in simulation.robots for name in robot.dof_names]
+        names = known if joints is None else list(joints)
+        for name in names:
+            if name not in known:
+                raise StructureError(f"joints: there is no joint '{name}'; {listed(str(name), known, 'joints')}")
+        if _are_groups(actuators):
+            attached = _attach_groups(simulation, actuators)
+        else:
+            found = configs_of_robot(actuators, names, controller, allow_unsafe_torch_checkpoints)
+            attached = _attach(simulation, found)
+        drives = Drives(mujoco, plain)
+        dofs = [joint.dof for each in attached for joint in each.driven(simulation).values()]
+        has_velocity = "velocity" in inputs or bool((drives.velocity[dofs] >= 0).any())
+        given = {"target_qd": has_velocity, "feedforward": "feedforward" in inputs}
+        loaded = LoadedMotors(attached, simulation, {name for name, is_there in given.items() if not is_there})
+        preparation = _Preparation(mujoco, spec, plain, drives, simulation.models[0], loaded, frozenset(inputs))
+        made, rows, word_at = preparation.compile()
+    loaded.bind(made, rows, word_at)
     _loaded[loaded.mark] = loaded
     return made
 
@@ -124,10 +140,12 @@ def telemetry(model: Any, data: Any) -> Telemetry:
     """Return what the motors give at the state and the controls that ``data`` has now, each of shape (1, joints).
 
     Nothing is changed. After ``mj_forward`` the efforts are those of ``data.actuator_force``.
+
+    Raises:
+        SimulationError: In MuJoCo's loop, where nothing could be raised, something went wrong since the last call: an
+            effort was not finite, the time step was changed, or another callback was set.
     """
-    loaded = _of(model)
-    loaded.check()
-    return loaded.telemetry(model, data)
+    return _of(model).telemetry(model, data)
 
 
 def seed(model: Any, data: Any, number: int | ArrayLike = 0) -> None:
@@ -137,23 +155,33 @@ def seed(model: Any, data: Any, number: int | ArrayLike = 0) -> None:
 
     Args:
         model: A model of `load`.
-        data: Its ``MjData``, or states of ``mjSTATE_FULLPHYSICS`` of shape (n, size), as ``mujoco.rollout`` takes them,
-            which are written.
-        number: A whole number ≥ 0; for states, one or n of them.
+        data: Its ``MjData``, or states of shape (..., size) as ``mujoco.rollout`` and ``mujoco.batch`` take them, which
+            are written.
+        number: A whole number ≥ 0; for states, one for all or one for each.
     """
     mujoco = _import_mujoco()
     loaded = _of(model)
     numbers = np.asarray(number)
     if numbers.dtype.kind not in "iu" or (numbers < 0).any():
         raise StructureError(f"number: got {number!r}; must be a whole number ≥ 0, or one for each state")
-    if isinstance(data, np.ndarray):
-        before = mujoco.mjtState.mjSTATE_TIME | mujoco.mjtState.mjSTATE_QPOS | mujoco.mjtState.mjSTATE_QVEL
-        start = mujoco.mj_stateSize(model, int(before))
-        act = data[..., start : start + model.na]
-    else:
-        act = data.act
+    act = _activations(mujoco, model, data) if isinstance(data, np.ndarray) else data.act
+    if numbers.shape not in ((), act.shape[:-1]):
+        raise StructureError(f"number: got the shape {numbers.shape}; must be one number, or {act.shape[:-1]} of them")
     act[..., loaded.word_at] = 0.0
     act[..., loaded.word_at[0]] = -(numbers.astype(np.float64) + 1.0)
+
+
+def _activations(mujoco: Any, model: Any, states: np.ndarray) -> np.ndarray:
+    """Return where states hold activations, shape (..., na)."""
+    kinds = mujoco.mjtState
+    sizes = [mujoco.mj_stateSize(model, int(kind)) for kind in (kinds.mjSTATE_FULLPHYSICS, kinds.mjSTATE_INTEGRATION)]
+    if states.ndim < 1 or states.shape[-1] not in sizes:
+        raise StructureError(
+            f"data: got an array of the shape {states.shape}; must be an MjData, or states of mjSTATE_FULLPHYSICS or "
+            f"mjSTATE_INTEGRATION, {sizes[0]} or {sizes[1]} numbers each"
+        )
+    start = 1 + model.nq + model.nv
+    return states[..., start : start + model.na]
 
 
 def _import_mujoco() -> Any:
@@ -188,11 +216,6 @@ def _spec_of(mujoco: Any, model: Any) -> tuple[Any, Path | None]:
         raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
 
 
-def _joint_names(mujoco: Any, model: Any) -> list[str]:
-    kinds = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
-    return [model.joint(i).name for i in range(model.njnt) if model.jnt_type[i] in kinds and model.joint(i).name]
-
-
 _loaded: dict[str, LoadedMotors] = {}
 """Motors of all models that are loaded, by their marks."""
 
@@ -204,6 +227,98 @@ def _of(model: Any) -> LoadedMotors:
         if found is not None:
             return found
     raise SimulationError("the model has no motors that this process has loaded; make it with actuon.mujoco.load()")
+
+
+@dataclass(frozen=True)
+class _Driven:
+    """A joint with a motor."""
+
+    name: str
+    dof: int
+    """In the model."""
+    number: int
+    """Of the DOF among those of all robots of the model."""
+    is_implicit: bool
+    lower: float
+    """Lowest effort that the joint takes [N·m or N]."""
+    upper: float
+
+
+@dataclass(frozen=True)
+class _Attached:
+    """Actuators on a robot, which give the model their armature and friction until they are closed."""
+
+    attachment: Attachment
+    robot: int
+    """Number of the robot."""
+    largest: Mapping[str, float] = field(default_factory=dict)
+    """Largest effort of joints beside the model's own limits [N·m or N]."""
+
+    @property
+    def actuators(self) -> list[tuple[Actuator, np.ndarray]]:
+        """Actuators with the columns of their DOFs."""
+        width = self.attachment.articulation.num_dofs
+        return [(each, each.effort_indices.numpy().astype(np.int64) % width) for each in self.attachment.actuators]
+
+    def driven(self, simulation: MujocoSimulation) -> dict[int, _Driven]:
+        """Return the joints by column."""
+        articulation, model = self.attachment.articulation, simulation.models[0]
+        dofs, first = (
+            articulation.flat_indices("joint_qd")[0],
+            sum(len(r.dofs) for r in simulation.robots[: self.robot]),
+        )
+        lower, upper = np.full(len(dofs), -np.inf), np.full(len(dofs), np.inf)
+        if self.attachment.effort_range is not None:
+            by_engine = model.jnt_actgravcomp[model.dof_jntid[dofs]]  # which clips the sum with gravity compensation
+            given = zip((lower, upper), self.attachment.effort_range, strict=True)
+            lower, upper = (np.where(by_engine, none, bounds[0]) for none, bounds in given)
+        found = {}
+        for actuator, columns in self.actuators:
+            for i in columns.tolist():
+                name = articulation.dof_names[i]
+                most = self.largest.get(name, np.inf)
+                bounds = max(float(lower[i]), -most), min(float(upper[i]), most)
+                found[i] = _Driven(name, int(dofs[i]), first + i, _is_implicit(actuator), *bounds)
+        return dict(sorted(found.items()))
+
+
+def _is_implicit(actuator: Actuator) -> bool:
+    return not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)
+
+
+def _attach(simulation: MujocoSimulation, configs: Mapping[str, ActuatorConfig]) -> list[_Attached]:
+    """Give robots their actuators, which changes the model of the simulation as long as these are kept."""
+    made = []
+    for number, robot in enumerate(simulation.robots):
+        own = [(configs[name], name) for name in robot.dof_names if name in configs]
+        if own:
+            actuators = ArticulationActuators.from_actuators(robot.path, own, simulation=simulation)
+            made.append(_Attached(actuators, number))
+    return made
+
+
+def _are_groups(actuators: Any) -> bool:
+    return isinstance(actuators, Mapping) and any(isinstance(cfg, ActuatorBaseCfg) for cfg in actuators.values())
+
+
+def _attach_groups(simulation: MujocoSimulation, groups: Mapping[str, ActuatorBaseCfg]) -> list[_Attached]:
+    """Give a robot its groups. See `_attach`."""
+    for name, cfg in groups.items():
+        if not isinstance(cfg, ActuatorBaseCfg):
+            raise StructureError(f"actuators['{name}']: got {type(cfg).__name__} beside groups; must be a group too")
+        if getattr(cfg.class_type, "is_implicit_model", False):
+            raise StructureError(
+                f"group '{name}': {type(cfg).__name__} is the engine's own drive, which needs no motor; leave its "
+                "joints out, which then keep the model's servos, or use IdealPDActuatorCfg(effort_mode='implicit')"
+            )
+    if len(simulation.robots) != 1:
+        paths = ", ".join(robot.path for robot in simulation.robots)
+        raise StructureError(f"groups are for a model of one robot; here are {paths}: map joints to configs instead")
+    attached = ActuatorGroups(Articulation(simulation.robots[0].path, simulation), groups)
+    largest: dict[str, float] = {}
+    for model in attached.groups.values():
+        largest |= dict(zip(model.joint_names, model.numbers("effort_limit_sim")[0].tolist(), strict=True))
+    return [_Attached(attached, 0, largest)]
 
 
 @dataclass(frozen=True)
@@ -223,23 +338,36 @@ class LoadedMotors:
     """The motors of a model, on spare cells.
 
     Args:
-        configs: The actuator of each joint.
-        dt: Time step [s].
+        attached: The same motors in a simulation of the model.
+        simulation: That one.
         zeros: Signals that no control gives, and which are zero.
     """
 
-    def __init__(self, configs: Mapping[str, ActuatorConfig], dt: float, zeros: Collection[str]):
+    def __init__(self, attached: Sequence[_Attached], simulation: MujocoSimulation, zeros: Collection[str]):
         self._zeros = zeros
         self.mark = f"{_MARK}{uuid.uuid4().hex[:16]}"
         """Name of the text element of its models."""
-        self.joints = list(configs)
-        self.dt = dt
-        self.is_implicit = [_is_implicit(name, config) for name, config in configs.items()]
-        """Whether the effort of each joint is implicit."""
-        self.actuators = self._build(configs)
+        by_column = [each.driven(simulation) for each in attached]
+        self.driven = [joint for own in by_column for joint in own.values()]
+        self.joints = [joint.name for joint in self.driven]
+        self.dt = simulation.dt
+        self._num_dofs = sum(len(robot.dofs) for robot in simulation.robots)
+        self.actuators: list[Actuator] = []
+        self._robot_of: list[int] = []
+        for each, own in zip(attached, by_column, strict=True):
+            for actuator, columns in each.actuators:
+                at = np.array([self.joints.index(own[column].name) for column in columns.tolist()])
+                self.actuators.append(self._on_cells(actuator, at))
+                self._robot_of.append(each.robot)
         self._make_arrays()
+        places = [actuator.effort_indices.numpy().astype(np.int64) % len(self.joints) for actuator in self.actuators]
+        numbers = np.array([joint.number for joint in self.driven])
+        robots = [np.full(len(at), robot) for at, robot in zip(places, self._robot_of, strict=True)]
+        number_dofs(self.actuators, robots, [numbers[at] for at in places])
         self.states = [actuator.state() for actuator in self.actuators]
         self.calls = [self._call(i) for i in range(len(self.actuators))]
+        self._limits, limit_calls = self._limit()
+        self.calls += limit_calls
         self.words = [word for i in range(len(self.actuators)) for word in self._words(i)]
         self.half = sum(word.count for word in self.words if word.is_twice)
         self.num_words = 2 + 2 * self.half + sum(word.count for word in self.words if not word.is_twice)
@@ -250,25 +378,20 @@ class LoadedMotors:
         self._place = -1
         self._kept: list[Any] = []
 
-    def _build(self, configs: Mapping[str, ActuatorConfig]) -> list[Actuator]:
-        made = []
-        for is_implicit in (False, True):
-            builder = ActuatorBuilder()
-            for column, (name, config) in enumerate(configs.items()):
-                if self.is_implicit[column] == is_implicit:
-                    with located(f"joint '{name}'"):
-                        builder.add(config, np.arange(CELLS) * len(configs) + column)
-            options: dict[str, Any] = {"control_tangent_attrs": TANGENT_ATTRS} if is_implicit else {}
-            made += builder.finalize(
-                "cpu",
-                robot_width=len(configs),
-                accumulate=False,
-                in_engine=True,
-                control_computed_output_attr=COMPUTED,
-                control_signal_attrs=signal_attr,
-                **options,
-            )
-        return made
+    def _on_cells(self, actuator: Actuator, columns: np.ndarray) -> Actuator:
+        """Return an actuator of a robot for all cells, at these of the joints."""
+        at = (np.arange(CELLS)[:, None] * len(self.joints) + columns).ravel()
+        return Actuator(
+            wp.array(at, dtype=wp.uint32, device="cpu"),
+            stages=[repeated(stage, CELLS) for stage in actuator.stages],
+            control_computed_output_attr=COMPUTED,
+            control_signal_attrs=signal_attr,
+            control_tangent_attrs=TANGENT_ATTRS if _is_implicit(actuator) else None,
+            accumulate=False,
+            control_every=actuator.control_every,
+            in_engine=any(stage.in_engine for stage in actuator.stages),
+            robot_dofs=len(columns),
+        )
 
     def _make_arrays(self) -> None:
         names = ["joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", COMPUTED]
@@ -292,8 +415,6 @@ class LoadedMotors:
 
     def _call(self, position: int) -> CCall:
         actuator, state = self.actuators[position], self.states[position]
-        for stage in actuator.stages:
-            stage.expose()  # so that what is written to parameters takes effect
         call = actuator.c_call(self.arrays, self.arrays, state, self.dt)
         if call is None:
             own = [type(stage).__name__ for stage in actuator.stages if not stage.is_fused()]
@@ -304,6 +425,28 @@ class LoadedMotors:
         if call.size > MOST_BYTES:
             raise StructureError(f"joint '{self._joint_of(actuator)}': the chain has too many stages")
         return call
+
+    def _limit(self) -> tuple[tuple[np.ndarray, np.ndarray] | None, list[CCall]]:
+        """Return what joints let through, each of shape (cells, joints), and what keeps efforts to it."""
+        shape = CELLS, len(self.driven)
+        lower, upper = (
+            np.tile(np.array([getattr(j, side) for j in self.driven], np.float32), (CELLS, 1))
+            for side in ("lower", "upper")
+        )
+        if not np.isfinite([lower, upper]).any():
+            return None, []
+        bounds = wp.array(lower, device="cpu"), wp.array(upper, device="cpu")
+        effort = self.arrays["joint_f"].reshape(shape)
+        calls = []
+        for is_implicit in (False, True):
+            columns = np.array([i for i, joint in enumerate(self.driven) if joint.is_implicit == is_implicit])
+            if columns.size:
+                names = TANGENT_ATTRS.values() if is_implicit else ()
+                tangent = [self.arrays[name].reshape(shape) for name in names]
+                _, call = effort_limiter(effort, columns, bounds, effort, tangent=tangent).one_robot()
+                assert call is not None
+                calls.append(call)
+        return (lower, upper), calls
 
     def _words(self, position: int) -> Iterator[_Word]:
         """Yield what an actuator remembers, but for tags of rings, which tell copies apart and are not needed."""
@@ -319,7 +462,7 @@ class LoadedMotors:
             is_ring = name == "ring"
             numbered = int(word.counts_resets)
             if place != HELD and name == "dof" and isinstance(actuator.stages[place], EffectNoise):
-                numbered = len(self.joints)
+                numbered = self._num_dofs
             count = memory.cells.tiles if word.per_tile else dofs
             lanes = memory.grid(place, name).strides[0] // 4
             ring = actuator.stages[place].stage().ring if is_ring else None
@@ -328,16 +471,14 @@ class LoadedMotors:
                     continue
                 at = start + row * lanes
                 initial = buffer.numpy()[at : at + count].astype(np.float64)
-                if numbered > 1:
-                    initial = actuator.effort_indices.numpy()[:count].astype(np.float64)
                 yield _Word(
                     buffer.ptr + 4 * at, 4 * stride, count, word.buffer == "ints", not is_ring, numbered, initial
                 )
 
     def draws(self) -> list[Any]:
-        """Return the motors on the robot's battery."""
-        found = []
-        for actuator, state in zip(self.actuators, self.states, strict=True):
+        """Return the motors on the batteries of the robots, battery by battery."""
+        found: dict[int, list[Any]] = {}
+        for actuator, state, robot in zip(self.actuators, self.states, self._robot_of, strict=True):
             for place, stage in enumerate(actuator.stages):
                 if isinstance(stage, ClampingBattery) and state is not None:
                     memory = state.memory
@@ -345,8 +486,11 @@ class LoadedMotors:
                         memory.buffers["floats"].ptr + 4 * memory.places[place, name]
                         for name in ("own_load", "other_load")
                     )
-                    found.append(Draw(own, other, 4 * memory.sizes["floats"], memory.cells.dofs))
-        return found
+                    piece = Draw(own, other, 4 * memory.sizes["floats"], memory.cells.dofs, False)
+                    found.setdefault(robot, []).append(piece)
+        for pieces in found.values():
+            pieces[-1].is_last = True
+        return [piece for pieces in found.values() for piece in pieces]
 
     def at_rest(self, signal: str) -> np.ndarray:
         """Return a signal of each joint at rest; NaN where none is offered, shape (joints,)."""
@@ -359,14 +503,6 @@ class LoadedMotors:
                 values[at] = self.arrays[self.signals[signal]].numpy()[at]
         return values
 
-    def inertia(self) -> np.ndarray:
-        """Return the inertia of rotors at each joint [kg·m² or kg], shape (joints,)."""
-        total = np.zeros(len(self.joints))
-        for actuator in self.actuators:
-            at = actuator.effort_indices.numpy()[: actuator.robot_dofs]
-            total[at] = inertia_at_joints(actuator)[: actuator.robot_dofs]
-        return total
-
     def bind(self, model: Any, joints: Sequence[Any], word_at: np.ndarray) -> None:
         """Let MuJoCo step the motors of a model.
 
@@ -375,10 +511,10 @@ class LoadedMotors:
             joints: `callback.Joint` of each joint.
             word_at: Where each number that is remembered lies in ``act``.
         """
-        import mujoco
-
         self.word_at = word_at.astype(np.int32)
         initial = np.concatenate([np.zeros(0), *(word.initial for word in self.words if word.is_twice)])
+        column_of = np.full(model.nv, -1, np.int32)
+        column_of[[joint.velocity for joint in joints]] = np.arange(len(joints))
         cells = np.arange(CELLS, dtype=np.int64)
         calls = [Call(c.function, c.bounds, c.arguments, c.size, c.first, cells.ctypes.data) for c in self.calls]
         words = [Words(w.base, w.stride, w.count, w.is_int, w.is_twice, w.numbered) for w in self.words]
@@ -387,7 +523,7 @@ class LoadedMotors:
         tables = [
             (kind * len(rows))(*rows) for kind, rows in ((Call, calls), (Words, words), (Joint, joints), (Draw, draws))
         ]
-        self._kept = [initial, cells, mark, tables, self.word_at]
+        self._kept = [initial, cells, mark, tables, self.word_at, column_of]
         robot = self.robot = Robot(
             mark=ctypes.addressof(mark),
             nq=model.nq,
@@ -399,9 +535,10 @@ class LoadedMotors:
             num_words=len(words),
             num_draws=len(draws),
             half=self.half,
-            is_rk4=int(model.opt.integrator) == int(mujoco.mjtIntegrator.mjINT_RK4),
+            is_random=any(word.numbered for word in self.words),
             dt=self.dt,
             word_at=self.word_at.ctypes.data,
+            column_of=column_of.ctypes.data,
             initial=initial.ctypes.data,
         )
         robot.calls, robot.words, robot.joints, robot.draws = map(ctypes.addressof, tables)
@@ -416,35 +553,41 @@ class LoadedMotors:
     def close(self) -> None:
         """Step the motors no more. What a call on another thread may still use is kept."""
         door().remove(self._place)
-        self.robot.mark = None
         _closed.append(self)
 
     def check(self) -> None:
         """Raise what went wrong in MuJoCo's loop since the last call, where nothing could be raised."""
         robot = self.robot
-        bad, robot.bad_joint = int(robot.bad_joint), 0
-        if bad:
-            raise SimulationError(
-                f"t = {robot.bad_time:.6g} s: the effort of joint '{self.joints[bad - 1]}' is not finite; check its "
-                "control, the state and its parameters"
-            )
-        wrong, robot.wrong_dt = int(robot.wrong_dt), 0
-        if wrong:
-            raise SimulationError(
-                f"opt.timestep was changed: the motors were loaded for steps of {self.dt:g} s; load() the model again"
-            )
-        wrong, robot.wrong_size = int(robot.wrong_size), 0
-        if wrong:
+        flags = {name: int(getattr(robot, name)) for name in ("wrong_size", "wrong_dt", "bad_joint")}
+        for name in flags:
+            setattr(robot, name, 0)
+        if flags["wrong_size"]:
             raise SimulationError("a copy of the model has other joints or actuators; load() it from its own MjSpec")
+        if flags["wrong_dt"]:
+            raise SimulationError(
+                f"opt.timestep was changed: the motors were loaded for steps of {self.dt:g} s; load() the model again, "
+                "with another timestep in its file or MjSpec"
+            )
+        if flags["bad_joint"]:
+            raise SimulationError(
+                f"t = {robot.bad_time:.6g} s: the effort of joint '{self.joints[flags['bad_joint'] - 1]}' is not "
+                "finite, and the motors were off; check its control, the state and its parameters"
+            )
+        if not door().is_installed:
+            raise SimulationError(
+                "the motors are not stepped: another mjcb_control was set after load(); set yours before, and it is "
+                "called too"
+            )
 
     def telemetry(self, model: Any, data: Any) -> Telemetry:
         """Return what the motors give now."""
         shape = CELLS, len(self.joints)
         with door().look(model, data, self.robot) as cell:
             arrays = {name: array.numpy().reshape(shape).copy() for name, array in self.arrays.items()}
+        self.check()
         signals = {signal: arrays[attr] for signal, attr in self.signals.items() if signal not in TANGENT}
         told = make_telemetry(
-            self.joints, arrays["joint_qd"], arrays[COMPUTED], arrays["joint_f"], signals, self.actuators, None
+            self.joints, arrays["joint_qd"], arrays[COMPUTED], arrays["joint_f"], signals, self.actuators, self._limits
         )
         one = slice(cell, cell + 1)
         return Telemetry(
@@ -461,14 +604,18 @@ class LoadedMotors:
 _closed: list[LoadedMotors] = []
 
 
-def _is_implicit(name: str, config: ActuatorConfig) -> bool:
-    if config.effort_mode == AUTO:
-        raise StructureError(
-            f"joint '{name}': effort_mode '{AUTO}' is decided by a simulation; set '{EXPLICIT}' or '{IMPLICIT}'"
-        )
-    if config.effort_mode == IMPLICIT:
-        check_slopes(f"joint '{name}'", config.stages)
-    return config.effort_mode == IMPLICIT
+@dataclass
+class _Place:
+    """Actuators of a joint in the spec, and the controls of its servos in the model; -1 for none."""
+
+    motor: Any
+    """Whose force is the effort, and which remembers."""
+    target: int = -1
+    velocity: int = -1
+    added_velocity: Any = None
+    feedforward: Any = None
+    by_velocity: Any = None
+    by_position: Any = None
 
 
 class _Preparation:
@@ -479,45 +626,53 @@ class _Preparation:
         spec: Changed, and compiled.
         plain: The model that it is without motors.
         drives: Its own drives.
+        driven: The model with the armature, friction and options that motors give it.
         loaded: The motors.
         inputs: Controls that joints get beside their target.
     """
 
     def __init__(
-        self, mujoco: Any, spec: Any, plain: Any, drives: Drives, loaded: LoadedMotors, inputs: frozenset[str]
+        self,
+        mujoco: Any,
+        spec: Any,
+        plain: Any,
+        drives: Drives,
+        driven: Any,
+        loaded: LoadedMotors,
+        inputs: frozenset[str],
     ):
         self._mujoco, self._spec, self._plain, self._drives = mujoco, spec, plain, drives
-        self._loaded, self._inputs = loaded, inputs
+        self._driven, self._loaded, self._inputs = driven, loaded, inputs
         self._actuators = {actuator.id: actuator for actuator in spec.actuators}
+        self._joints = {joint.id: joint for joint in spec.joints}
         self._names = {actuator.name for actuator in spec.actuators}
-        self._added: list[tuple[str, float]] = []
-        """Actuators that were added, and the keyframe's coordinate that each begins at, or NaN."""
+        self._added: list[float] = []
+        """For each actuator that was added, the coordinate at which its control begins in keyframes, or NaN."""
         self._depth = -(-loaded.num_words // len(loaded.joints))
         """Numbers that the actuator of a joint remembers."""
 
-    def compile(self) -> Any:
-        """Return the model, which MuJoCo drives from now on."""
-        loaded, spec = self._loaded, self._spec
-        joints = {joint.name: joint for joint in spec.joints}
-        self._choose_integrator()
-        self._hand_over_inertia(joints)
-        damping = self._hand_over_friction(joints)
-        places = [self._prepare(name, i) for i, name in enumerate(loaded.joints)]
+    def compile(self) -> tuple[Any, list[Any], np.ndarray]:
+        """Return the model, and its joints and the places of what is remembered, for `LoadedMotors.bind`."""
+        loaded, spec, plain = self._loaded, self._spec, self._plain
+        spec.option.integrator = int(self._driven.opt.integrator)
+        for i in self._drives.ids(np.array([joint.dof for joint in loaded.driven])):
+            self._silence(i)
+        places = [self._prepare(joint) for joint in loaded.driven]
         spec.add_text(name=loaded.mark, data=_SAID)
         for key in spec.keys:
             key.act = []
-            if len(key.ctrl):
-                key.ctrl = [*key.ctrl, *(self._first_control(key, at) for _, at in self._added)]
+            own = key.ctrl if len(key.ctrl) else np.zeros(plain.nu)
+            key.ctrl = [*own, *(self._first_control(key, at) for at in self._added)]
         model = spec.compile()
+        self._copy_activations(model)
+        damping = self._copy_properties(model)
         by_name = {model.actuator(i).name: i for i in range(model.nactuator)}
-        self._copy_activations(model, by_name)
         rows, starts = [], []
-        for name, place, own in zip(loaded.joints, places, damping, strict=True):
-            rows.append(self._joint(model, name, place, own, by_name))
+        for joint, place, own in zip(loaded.driven, places, damping, strict=True):
+            rows.append(self._joint(model, joint, place, own, by_name))
             starts.append(int(model.actuator_actadr[self._number(place.motor, by_name)]))
         words = np.arange(loaded.num_words)
-        loaded.bind(model, rows, np.array(starts)[words // self._depth] + words % self._depth)
-        return model
+        return model, rows, np.array(starts)[words // self._depth] + words % self._depth
 
     def _number(self, actuator: Any, by_name: Mapping[str, int]) -> int:
         return int(actuator.id) if actuator.id >= 0 else by_name[actuator.name]
@@ -530,12 +685,12 @@ class _Preparation:
 
     def _add(self, joint: str, name: str, begins_at: float = np.nan, **fields: Any) -> Any:
         """Add an actuator on a joint, whose control begins at a coordinate of keyframes, or at zero."""
-        mujoco = self._mujoco
+        mujoco, off = self._mujoco, int(self._plain.opt.disableactuator)
         made = self._spec.add_actuator(name=self._new_name(name), trntype=mujoco.mjtTrn.mjTRN_JOINT, target=joint)
-        _make_plain(mujoco, made)
-        for field, value in fields.items():
-            setattr(made, field, value)
-        self._added.append((made.name, begins_at))
+        group = next((group for group in range(31) if not off >> group & 1), 0)
+        for key, value in (_plain_actuator(mujoco) | {"group": group} | fields).items():
+            setattr(made, key, value)
+        self._added.append(begins_at)
         return made
 
     def _first_control(self, key: Any, coordinate: float) -> float:
@@ -544,7 +699,7 @@ class _Preparation:
         at = int(coordinate)
         return float(key.qpos[at]) if len(key.qpos) else float(self._plain.qpos0[at])
 
-    def _copy_activations(self, model: Any, by_name: Mapping[str, int]) -> None:
+    def _copy_activations(self, model: Any) -> None:
         """Give keyframes the activations of actuators that are not ours."""
         plain = self._plain
         for i in range(plain.nactuator):
@@ -553,139 +708,152 @@ class _Preparation:
                 at = int(model.actuator_actadr[i])
                 model.key_act[:, at : at + count] = plain.key_act[:, start : start + count]
 
-    def _choose_integrator(self) -> None:
-        """Let the integrator be one that takes in slopes, where efforts are implicit."""
-        kinds, option = self._mujoco.mjtIntegrator, self._spec.option
-        implicit = (kinds.mjINT_IMPLICIT, kinds.mjINT_IMPLICITFAST, kinds.mjINT_DISCRETE)
-        if not any(self._loaded.is_implicit) or int(option.integrator) in map(int, implicit):
-            return
-        before = kinds(int(option.integrator)).name.removeprefix("mjINT_")
-        chosen = kinds.mjINT_IMPLICITFAST if self._loaded.dt <= LONGEST_FAST else kinds.mjINT_DISCRETE
-        option.integrator = int(chosen)
-        _log.warning(INTEGRATOR_CHANGED, "the model", before, chosen.name.removeprefix("mjINT_").lower())
+    def _copy_properties(self, model: Any) -> list[float]:
+        """Give the model the armature, friction and limits that motors give it.
 
-    def _hand_over_inertia(self, joints: Mapping[str, Any]) -> None:
-        for name, inertia in zip(self._loaded.joints, self._loaded.inertia(), strict=True):
-            if inertia > 0.0:
-                if joints[name].armature != 0.0 and not np.isclose(joints[name].armature, inertia, rtol=1e-5):
-                    text = "joint '%s': the model's armature of %g kg·m² is replaced by %g kg·m², the rotor's"
-                    _log.warning(text, name, joints[name].armature, inertia)
-                joints[name].armature = float(inertia)
-
-    def _hand_over_friction(self, joints: Mapping[str, Any]) -> list[float]:
-        """Let the model have friction where motors do. Returns its damping of each joint [N·m·s/rad or N·s/m]."""
-        loaded, damping = self._loaded, []
+        Returns:
+            The damping of each joint [N·m·s/rad or N·s/m].
+        """
+        loaded, plain, driven = self._loaded, self._plain, self._driven
+        model.opt.ls_iterations = driven.opt.ls_iterations
+        count, before = plain.nactuator, [getattr(model, name).copy() for name in _ARMATURE]
+        for name in _BY_DOF:
+            getattr(model, name)[:] = getattr(driven, name)
+        for name in _BY_ACTUATOR:
+            getattr(model, name)[:count] = getattr(driven, name)[:count]
+        for i in np.flatnonzero(model.actuator_gear[:count, 0] != plain.actuator_gear[:count, 0]).tolist():
+            gear = abs(float(plain.actuator_gear[i, 0]))
+            model.actuator_armature[i] *= gear**2
+            model.actuator_damping[i] *= gear**2
+            model.actuator_dampingpoly[i] *= [gear**3, gear**4]
         dry, viscous = loaded.at_rest(_DRY), loaded.at_rest(_VISCOUS)
-        for i, name in enumerate(loaded.joints):
-            joint = joints[name]
+        for i, joint in enumerate(loaded.driven):
             if not np.isnan(dry[i]):
-                joint.frictionloss = max(float(dry[i]), _SLIGHTEST)
-                joint.solref_friction, joint.solimp_friction = (firm(loaded.dt) for firm in SOFTNESS.values())
-                self._spec.option.ls_iterations = max(self._spec.option.ls_iterations, SEARCHES)
+                model.dof_frictionloss[joint.dof] = max(float(dry[i]), _SLIGHTEST)
             if not np.isnan(viscous[i]):
-                joint.damping = [float(viscous[i]), *list(joint.damping)[1:]] if np.ndim(joint.damping) else viscous[i]
-            damping.append(0.0 if np.isnan(viscous[i]) else float(viscous[i]))
-        return damping
+                model.dof_damping[joint.dof] = viscous[i]
+            at = int(model.dof_jntid[joint.dof])
+            if not model.jnt_actgravcomp[at]:
+                model.jnt_actfrclimited[at] = False
+        if any((getattr(model, name) != own).any() for name, own in zip(_ARMATURE, before, strict=True)):
+            self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
+        return [float(model.dof_damping[joint.dof]) for joint in loaded.driven]
 
-    def _prepare(self, name: str, position: int) -> _Place:
+    def _silence(self, i: int) -> None:
+        """Let an actuator of the model push no more. Its controls stay."""
+        mujoco, plain, actuator = self._mujoco, self._plain, self._actuators[i]
+        kinds = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_PID)
+        if plain.actuator_gaintype[i] not in map(int, kinds):
+            actuator.gaintype = mujoco.mjtGain.mjGAIN_FIXED
+        if plain.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_DCMOTOR):
+            actuator.dyntype = mujoco.mjtDyn.mjDYN_NONE
+        actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE
+        actuator.gainprm, actuator.biasprm, actuator.inheritrange = (
+            np.zeros(mujoco.mjNGAIN),
+            np.zeros(mujoco.mjNBIAS),
+            0.0,
+        )
+        self._keep_range(i)
+
+    def _keep_range(self, i: int) -> None:
+        """Let an actuator with one control have the range that it has in the model, wherever that comes from."""
+        plain, actuator = self._plain, self._actuators[i]
+        place = int(plain.actuator_ctrladr[i])
+        if plain.actuator_ctrlnum[i] == 1:
+            actuator.ctrllimited = bool(plain.actuator_ctrllimited[place])
+            actuator.ctrlrange = plain.actuator_ctrlrange[place].copy()
+
+    def _prepare(self, joint: _Driven) -> _Place:
         """Let the effort of a joint be what an actuator remembers last."""
-        mujoco, plain, drives = self._mujoco, self._plain, self._drives
-        dof, coordinate = int(plain.joint(name).dofadr[0]), int(plain.joint(name).qposadr[0])
-        own = drives.on.get(dof, [])
-        others = [i for i in np.flatnonzero(drives.moves[:, dof]).tolist() if i not in own]
-        if others:
-            raise StructureError(f"joint '{name}': {drives.what_moves(plain, others[0])}; use MujocoSimulation")
-        servos = {int(plain.actuator_ctrladr[servo.actuator]): servo.actuator for servo in drives.servos.get(dof, [])}
-        target, velocity = (int(places[dof]) for places in (drives.position, drives.velocity))
-        for i in own:
-            _make_plain(mujoco, self._actuators[i], keeps_controls=target == int(plain.actuator_ctrladr[i]))
-        fields = {"dyntype": mujoco.mjtDyn.mjDYN_USER, "actdim": self._depth + 1, "gainprm": _first(mujoco.mjNGAIN, 0)}
-        if target in servos:
-            motor = self._actuators[servos[target]]
-            for field, value in fields.items():
-                setattr(motor, field, value)
-            at = servos[target]
-            if plain.actuator_ctrllimited[target]:
-                motor.ctrllimited, motor.ctrlrange = True, plain.actuator_ctrlrange[target].copy()
-            self._keep_inertia(motor, at)
+        mujoco, plain, drives, name = self._mujoco, self._plain, self._drives, joint.name
+        at = int(plain.dof_jntid[joint.dof])
+        self._joints[at].name = name  # one without a name has that by which it is called here
+        target, velocity = (int(places[joint.dof]) for places in (drives.position, drives.velocity))
+        servos = [servo.actuator for servo in drives.servos.get(joint.dof, []) if servo.position == target >= 0]
+        fields = {
+            "dyntype": mujoco.mjtDyn.mjDYN_USER,
+            "actdim": self._depth + 1,
+            "gainprm": _unit(mujoco.mjNGAIN, 0),
+        }
+        if servos and plain.actuator_ctrlnum[servos[0]] == 1:
+            motor = self._actuators[servos[0]]
+            for key, value in (_plain_actuator(mujoco) | fields).items():
+                setattr(motor, key, value)
+            self._keep_range(servos[0])
+        elif servos:
+            motor = self._add(name, f"{name}_motor", **fields)
         else:
-            motor = self._add(name, name, coordinate, **fields)
-        place = _Place(motor, target if target in servos else -1, velocity if velocity in servos else -1)
-        if "velocity" in self._inputs and place.velocity < 0:
+            motor = self._add(name, f"{name}_position", int(plain.jnt_qposadr[at]), **fields)
+        place = _Place(motor, target, velocity)
+        if "velocity" in self._inputs and velocity < 0:
             place.added_velocity = self._add(name, f"{name}_velocity")
         if "feedforward" in self._inputs:
             place.feedforward = self._add(name, f"{name}_feedforward")
-        if self._loaded.is_implicit[position]:
+        if joint.is_implicit:
             slope = {"dyntype": mujoco.mjtDyn.mjDYN_USER, "actdim": 1, "gaintype": mujoco.mjtGain.mjGAIN_AFFINE}
-            place.by_velocity = self._add(name, f"{name}_slope_qd", **slope, gainprm=_first(mujoco.mjNGAIN, 2))
-            if int(self._spec.option.integrator) == int(mujoco.mjtIntegrator.mjINT_DISCRETE):
-                place.by_position = self._add(name, f"{name}_slope_q", **slope, gainprm=_first(mujoco.mjNGAIN, 1))
+            place.by_velocity = self._add(name, f"{name}_slope_qd", **slope, gainprm=_unit(mujoco.mjNGAIN, 2))
+            if int(self._driven.opt.integrator) == int(mujoco.mjtIntegrator.mjINT_DISCRETE):
+                place.by_position = self._add(name, f"{name}_slope_q", **slope, gainprm=_unit(mujoco.mjNGAIN, 1))
         return place
 
-    def _keep_inertia(self, motor: Any, actuator: int) -> None:
-        """Let an actuator add the armature that it added with its gear, where motors bring none."""
-        gear = float(self._plain.actuator_gear[actuator, 0])
-        motor.armature = float(self._plain.actuator_armature[actuator]) * gear**2
-
-    def _joint(self, model: Any, name: str, place: _Place, damping: float, by_name: Mapping[str, int]) -> Any:
+    def _joint(self, model: Any, joint: _Driven, place: _Place, damping: float, by_name: Mapping[str, int]) -> Any:
         number = self._number(place.motor, by_name)
-        joint, drives = model.joint(name), self._drives
-        target = place.target if place.target >= 0 else int(model.actuator_ctrladr[number])
-        has_range = bool(model.actuator_ctrllimited[target]) and place.target >= 0
-        low, high = model.actuator_ctrlrange[target] if has_range else (-np.inf, np.inf)
-        controls = {
-            kind: -1 if actuator is None else int(model.actuator_ctrladr[by_name[actuator.name]])
-            for kind, actuator in (("velocity", place.added_velocity), ("feedforward", place.feedforward))
-        }
         slopes = [
             -1 if actuator is None else int(model.actuator_actadr[by_name[actuator.name]])
             for actuator in (place.by_velocity, place.by_position)
         ]
         return Joint(
-            int(joint.qposadr[0]),
-            int(joint.dofadr[0]),
-            target,
-            place.velocity if place.velocity >= 0 else controls["velocity"],
-            controls["feedforward"],
+            int(model.jnt_qposadr[model.dof_jntid[joint.dof]]),
+            joint.dof,
             int(model.actuator_actadr[number]) + self._depth,
             *slopes,
-            float(drives.scale[target]) if place.target >= 0 else 1.0,
-            float(drives.offset[target]) if place.target >= 0 else 0.0,
-            float(low),
-            float(high),
-            float(drives.scale[place.velocity]) if place.velocity >= 0 else 1.0,
+            self._control(model, place.target) if place.target >= 0 else self._own_control(model, place.motor, by_name),
+            self._control(model, place.velocity)
+            if place.velocity >= 0
+            else self._own_control(model, place.added_velocity, by_name),
+            self._own_control(model, place.feedforward, by_name),
             damping,
         )
 
+    def _control(self, model: Any, place: int) -> Any:
+        """Return how a control of the model's own servos is read."""
+        drives, off = self._drives, self._mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
+        is_clipped = model.actuator_ctrllimited[place] and not model.opt.disableflags & int(off)
+        low, high = model.actuator_ctrlrange[place] if is_clipped else (-np.inf, np.inf)
+        return Control(place, float(drives.scale[place]), float(drives.offset[place]), float(low), float(high))
 
-@dataclass
-class _Place:
-    """Actuators of a joint in the spec, and the controls of its servos in the model."""
-
-    motor: Any
-    target: int
-    velocity: int
-    added_velocity: Any = None
-    feedforward: Any = None
-    by_velocity: Any = None
-    by_position: Any = None
+    def _own_control(self, model: Any, actuator: Any, by_name: Mapping[str, int]) -> Any:
+        """Return how the control of an actuator that was added is read; None has none."""
+        place = -1 if actuator is None else int(model.actuator_ctrladr[by_name[actuator.name]])
+        return Control(place, 1.0, 0.0, -np.inf, np.inf)
 
 
-def _first(size: int, at: int) -> np.ndarray:
+def _unit(size: int, at: int) -> np.ndarray:
     values = np.zeros(size)
     values[at] = 1.0
     return values
 
 
-def _make_plain(mujoco: Any, actuator: Any, keeps_controls: bool = False) -> None:
-    """Let an actuator of a spec do nothing, whatever it was, and whatever its default class says."""
-    actuator.dyntype, actuator.gaintype = mujoco.mjtDyn.mjDYN_NONE, mujoco.mjtGain.mjGAIN_FIXED
-    actuator.biastype = mujoco.mjtBias.mjBIAS_NONE
-    actuator.gainprm, actuator.biasprm, actuator.dynprm = (
-        np.zeros(size) for size in (mujoco.mjNGAIN, mujoco.mjNBIAS, mujoco.mjNDYN)
-    )
-    actuator.gear, actuator.forcelimited, actuator.forcerange = _UNIT_GEAR, False, (0.0, 0.0)
-    actuator.actlimited, actuator.actrange, actuator.actearly = False, (0.0, 0.0), False
-    actuator.delay, actuator.nsample, actuator.armature, actuator.inheritrange = 0.0, 0, 0.0, 0.0
-    if not keeps_controls:
-        actuator.ctrllimited, actuator.ctrlrange = False, (0.0, 0.0)
+def _plain_actuator(mujoco: Any) -> dict[str, Any]:
+    """Return the fields of an actuator that does nothing, whatever it was, and whatever its default class says."""
+    return {
+        "dyntype": mujoco.mjtDyn.mjDYN_NONE,
+        "gaintype": mujoco.mjtGain.mjGAIN_FIXED,
+        "biastype": mujoco.mjtBias.mjBIAS_NONE,
+        "gainprm": np.zeros(mujoco.mjNGAIN),
+        "biasprm": np.zeros(mujoco.mjNBIAS),
+        "dynprm": np.zeros(mujoco.mjNDYN),
+        "gear": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        "forcelimited": False,
+        "forcerange": (0.0, 0.0),
+        "actlimited": False,
+        "actrange": (0.0, 0.0),
+        "actearly": False,
+        "delay": 0.0,
+        "nsample": 0,
+        "inheritrange": 0.0,
+        "armature": 0.0,
+        "damping": (0.0, 0.0, 0.0),
+        "ctrllimited": False,
+        "ctrlrange": (0.0, 0.0),
+    }

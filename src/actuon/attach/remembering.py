@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,12 +67,7 @@ class Remembering(abc.ABC):
             StateError: A joint diverged, and its actuator remembers NaN. Says which.
         """
         self._check_open()
-        contents = {STRUCTURE: np.array(self._structure()), **self._kept()}
-        contents |= {key: values for key, (_, values) in self._own_parameters().items()}
-        contents |= {key: stage.numbers()[name] for key, stage, name in self._stage_parameters()}
-        for name, state in self._named_states().items():
-            contents |= {f"{name}/{key}": array for key, array in state.saved(name).items()}
-        write_arrays(path, contents)
+        write_arrays(path, self._saved())
 
     def load_state(self, path: PathLike) -> None:
         """Take over what `save_state` wrote. A simulation that is not running is started, since a start forgets all.
@@ -86,7 +81,31 @@ class Remembering(abc.ABC):
                 Nothing is changed then.
         """
         self._check_open()
-        (contents, version), where = read_arrays(path, "the state of actuators on robots"), f"'{path}'"
+        contents, version = read_arrays(path, "the state of actuators on robots")
+        take = self._checked(f"'{path}'", contents, version)
+        self.articulation.simulation.start()
+        take()
+        self._batteries.lead(self._states)
+
+    def _saved(self) -> dict[str, np.ndarray]:
+        """What the actuators remember, and their parameters, for a file.
+
+        Raises:
+            StateError: An actuator remembers NaN. Says which.
+        """
+        contents = {STRUCTURE: np.array(self._structure()), **self._kept()}
+        contents |= {key: array.numpy() for key, (_, array) in self._own_parameters().items()}
+        contents |= {key: stage.numbers()[name] for key, stage, name in self._stage_parameters()}
+        for name, state in self._named_states().items():
+            contents |= {f"{name}/{key}": array for key, array in state.saved(name).items()}
+        return contents
+
+    def _checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+        """Refuse what `_saved` would not give. Returns what takes the rest over.
+
+        Raises:
+            StateError: It is that of other actuators or robots, or damaged; says how they differ.
+        """
         check_structure(where, contents, self._structure(), "the state of {}; here are {}")
         self._check_kept(where, contents)
         parts = {}
@@ -95,15 +114,17 @@ class Remembering(abc.ABC):
             own = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
             parts[name] = state.checked(f"{where}: {name}", own, version)
         own, changed = self._checked_parameters(where, contents)
-        self.articulation.simulation.start()
-        self._take_kept(where, contents)
-        self._take_parameters(own, changed)
-        for name, state in self._named_states().items():
-            state.take(parts[name])
-        self._batteries.lead(self._states)
 
-    def _own_parameters(self) -> dict[str, tuple[Field[Any], np.ndarray]]:
-        """Parameters beside those of stages, by their name in a file: how they are declared, and values."""
+        def take() -> None:
+            self._take_kept(where, contents)
+            self._take_parameters(own, changed)
+            for name, state in self._named_states().items():
+                state.take(parts[name])
+
+        return take
+
+    def _own_parameters(self) -> dict[str, tuple[Field[Any], wp.array]]:
+        """Parameters beside those of stages, by their name in a file: how they are declared, and their array."""
         return {}
 
     def _stage_parameters(self) -> Iterator[tuple[str, Component, str]]:
@@ -128,7 +149,7 @@ class Remembering(abc.ABC):
             return {}, {}
         own = self._own_parameters()
         places = {key: (stage, name) for key, stage, name in self._stage_parameters()}
-        like = {key: values for key, (_, values) in own.items()}
+        like = {key: array.numpy() for key, (_, array) in own.items()}
         like |= {key: stage.numbers()[name] for key, (stage, name) in places.items()}
         for key, values in like.items():
             check_like(where, key, contents.get(key), values)
@@ -139,9 +160,14 @@ class Remembering(abc.ABC):
             for key, (declared, _) in own.items():
                 declared.check(key.removeprefix(f"{PARAMETERS}/"), contents[key])
             check_changed(changed, self.articulation.simulation.dt)
+        arrays = {key: array for key, (_, array) in own.items()}
+        arrays |= {key: stage.arguments()[name] for key, (stage, name) in places.items()}
+        kept = self._kept()
+        addresses = [(key, values.ctypes.data) for key, values in kept.items() if values.size]
+        addresses += [(key, array.ptr) for key, array in arrays.items() if array is not None and array.size]
         in_memory: dict[int, str] = {}
-        for key, values in like.items():
-            same = in_memory.setdefault(values.ctypes.data, key) if values.size else key
+        for key, address in addresses:
+            same = in_memory.setdefault(address, key)
             if contents[same].tobytes() != contents[key].tobytes():
                 raise StateError(f"{where}: '{same}' and '{key}' are one parameter, and differ; the file is damaged")
         return {key: contents[key] for key in own}, changed
@@ -155,9 +181,13 @@ class Remembering(abc.ABC):
         robots = self.articulation
         lines = [f"{len(robots)} robots"]
         for name, actuator in zip(self._actuator_names(), self.actuators, strict=True):
-            columns = dict.fromkeys((actuator.effort_indices.numpy() % robots.num_dofs).tolist())
-            lines.append(f"{name} on {', '.join(robots.dof_names[column] for column in columns)}")
+            lines.append(f"{name} on {self._joints_of(actuator)}")
         return lines
+
+    def _joints_of(self, actuator: Actuator) -> str:
+        """Names of the joints of an actuator."""
+        columns = dict.fromkeys((actuator.effort_indices.numpy() % self.articulation.num_dofs).tolist())
+        return ", ".join(self.articulation.dof_names[column] for column in columns)
 
     def _actuator_names(self) -> Sequence[str]:
         """What to call each actuator in a file."""

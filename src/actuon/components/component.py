@@ -516,6 +516,10 @@ class Component(ParameterOwner):
         """Run the way back alone, as `run`: write the ``effort`` and `CLOSING_OUTPUTS`. Override it where `run` is."""
         run_stage(self, given, results, current_state, next_state, dt, self.stage().closing_stage())
 
+    def fingerprint(self) -> str:
+        """Return what tells it apart from others of its class beside parameters, such as a checksum of weights."""
+        return ""
+
     def engine_armature(self) -> np.ndarray | None:
         """Return the inertia that it adds at its joint [kg·m²], shape (N,), held by the engine. None: no inertia."""
         return None
@@ -528,12 +532,10 @@ class Component(ParameterOwner):
         values = ", ".join(f"{name}={_few_words(value)}" for name, value in self._values.items())
         return f"{type(self).__name__}({values})"
 
-    def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> wp.Device:
+    def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> None:
         """Make a component usable on its own, outside an actuator."""
-        device = wp.get_device(device)
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
-        return device
 
 
 def _few_words(value: Any) -> str:

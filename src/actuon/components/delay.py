@@ -145,8 +145,8 @@ class Delay(Lag, Component):
             current_state: Ring to read.
         """
         self._check_states(current_state)
-        command = (target_pos, target_vel, feedforward, pos_indices, vel_indices)
-        return self._pass_on(*command, current_state, current_state.empty_like())
+        indices = (pos_indices, vel_indices, vel_indices)
+        return self._pass_on((target_pos, target_vel, feedforward), indices, current_state, current_state.empty_like())
 
     def update_state(
         self,
@@ -170,28 +170,24 @@ class Delay(Lag, Component):
             next_state: Ring to write.
         """
         self._check_states(current_state, next_state)
-        self._pass_on(target_pos, target_vel, feedforward, pos_indices, vel_indices, current_state, next_state)
+        indices = (pos_indices, vel_indices, vel_indices)
+        self._pass_on((target_pos, target_vel, feedforward), indices, current_state, next_state)
 
     def _pass_on(
         self,
-        target_pos: wp.array,
-        target_vel: wp.array,
-        feedforward: wp.array | None,
-        pos_indices: wp.array,
-        vel_indices: wp.array,
+        commands: tuple[wp.array | None, ...],
+        indices: tuple[wp.array, ...],
         current_state: Delay.State,
         next_state: Delay.State,
     ) -> tuple[wp.array, wp.array, wp.array]:
         n, device = current_state.memory.cells.num_dofs, current_state.memory.device
-        commands = (target_pos, target_vel, feedforward)
-        indices = (pos_indices, vel_indices, vel_indices)
         given = {name: SignalArray(c, at) for name, c, at in zip(COMMANDS, commands, indices, strict=True)}
         late = {name: wp.zeros(n, device=device, requires_grad=self.requires_grad) for name in COMMANDS}
         run_stage(self, given, late, current_state, next_state, None)
         return late["target_q"], late["target_qd"], late["feedforward"]
 
-    def _check_states(self, *states: Delay.State) -> tuple[int, wp.Device]:
-        """Return the number of DOFs and the device of states that fit this delay."""
+    def _check_states(self, *states: Delay.State) -> None:
+        """Refuse states that do not fit this delay, and bring it onto their device."""
         memory = states[0].memory
         n, device = memory.cells.num_dofs, memory.device
         for state in states:
@@ -201,7 +197,7 @@ class Delay(Lag, Component):
                     f"Delay: got a ring of {got} (steps, DOFs) on '{state.memory.device}'; "
                     f"must be {(self.buf_depth, n)} on '{device}'"
                 )
-        return n, self._finalize_if_needed(device, n)
+        self._finalize_if_needed(device, n)
 
     class State(RingState):
         """A ring of past commands for each DOF."""

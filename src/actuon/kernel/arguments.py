@@ -9,6 +9,7 @@ from enum import Enum, auto
 from typing import Any
 
 from .chain import CLOCK, DIRECT, HELD, SIGNALS, Chain, Stage, Write, held
+from .state import ring_words
 
 
 class Role(Enum):
@@ -61,15 +62,7 @@ _ARRAYS = {
 BUFFERS = {"floats": "Floats", "ints": "Ints", "longs": "Longs"}
 """The buffers of a state, and their types in a kernel."""
 
-RING_STATES = {
-    "ring": "floats",
-    "pushes": "ints",
-    "newest": "ints",
-    "filled": "ints",
-    "tag": "longs",
-    "spare": "longs",
-    "origin": "longs",
-}
+RING_STATES = {word.name: word.buffer for word in ring_words(1, 1)}
 """States of a ring, and the buffers that they lie in."""
 
 

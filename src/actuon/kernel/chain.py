@@ -221,7 +221,9 @@ class Stage:
         """Return the laws in order, by their name in a kernel where the stage is called ``label``."""
         if len(self.laws) == 1:
             return {f"{label}_law": self.laws[0]}
-        return {f"{label}_{law.function.key}": law for law in self.laws}
+        keys = (law.function.key for law in self.laws)  # a parameter may have the same name, but for the ending
+        names = (f"{label}_{key}" if key.endswith("_law") else f"{label}_{key}_law" for key in keys)
+        return dict(zip(names, self.laws, strict=True))
 
     def closing_stage(self) -> Stage | None:
         """Return the closing law as a stage of its own."""
@@ -344,6 +346,11 @@ class Write:
     """Whether it is a position or velocity as sensors give it."""
 
 
+_RESERVED = {*SIGNALS.values(), "given", "target", "effort", "output", "computed", "kept", "control"}
+_RESERVED |= {"in", "row", "tile", "floats", "ints", "longs"}
+"""Labels that names of a kernel's own begin with, such as ``tile_size``."""
+
+
 @dataclass(frozen=True)
 class Chain:
     """Structure of an actuator's stages that selects its kernel."""
@@ -397,8 +404,7 @@ class Chain:
             other is not stage and (other.label == stage.label or other.label.startswith(f"{stage.label}_"))
             for stage, other in itertools.product(self.stages, repeat=2)
         )
-        reserved = {"given", *SIGNALS.values(), "effort", "output", "computed", "kept"}
-        clashes = clashes or any(stage.label in reserved for stage in self.stages)
+        clashes = clashes or any(stage.label in _RESERVED for stage in self.stages)
         for position, stage in enumerate(self.stages):
             yield position, stage, f"stage{position}_{stage.label}" if clashes else stage.label
 

@@ -405,12 +405,6 @@ class State:
         """Return how an array is declared; None for an array of a subclass, which lies elsewhere."""
         return self.memory.words.get((self.position, name)) if "memory" in vars(self) else None
 
-    def _grid(self, name: str, array: wp.array) -> wp.array:
-        """Return an array as one of shape (rows, cells, DOFs of a cell)."""
-        if self._word(name) is not None:
-            return self.memory.grid(self.position, name)
-        return array.reshape((-1, 1, array.shape[-1]))
-
     def assign(self, other: State, mask: np.ndarray | None = None) -> None:
         """Copy the state of ``other`` into this one, of all DOFs or of those where ``mask``, bool (N,), is true.
 
@@ -441,21 +435,22 @@ class State:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return copies of all that is remembered, by name, of shape (…, N): valid in any process, on any device."""
-        found = {}
-        for name, array in self._by_dof().items():
-            word = self._word(name)
-            found[name] = _by_dof(self._grid(name, array), array.ndim > 1 if word is None else word.rows is not None)
-        return found
+        return {name: _flat(grid, has_rows) for name, (grid, has_rows) in self._grids().items()}
 
-    def _by_dof(self) -> dict[str, wp.array]:
-        """Return the arrays with values of each DOF, by name."""
-        words = {name: self._word(name) for name in self.arrays()}
-        return {name: array for name, array in self.arrays().items() if (w := words[name]) is None or not w.per_tile}
+    def _grids(self) -> dict[str, tuple[wp.array, bool]]:
+        """Return what each DOF has, by name: shape (rows, cells, DOFs of a cell), and whether users see rows."""
+        found = {}
+        for name, array in self.arrays().items():
+            word = self._word(name)
+            if word is None:
+                found[name] = array.reshape((-1, 1, array.shape[-1])), array.ndim > 1
+            elif not word.per_tile:
+                found[name] = self.memory.grid(self.position, name), word.rows is not None
+        return found
 
     def from_arrays(self, values: Mapping[str, np.ndarray]) -> None:
         """Take over what `to_arrays` gave and `check_arrays` passed."""
-        for name, array in self._by_dof().items():
-            grid = self._grid(name, array)
+        for name, (grid, _) in self._grids().items():
             _write(grid, np.asarray(values[name]).reshape(grid.shape))
 
     def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
@@ -536,12 +531,7 @@ class RingState(State):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return copies of all that is remembered; ``past`` has the shape (columns, depth, N), the newest first."""
-        memory = self.memory
-        own = {
-            name: _by_dof(memory.grid(at, name), has_rows=False)
-            for (at, name), word in memory.words.items()
-            if at == self.position and not word.per_tile and name != "ring"
-        }
+        own = {name: _flat(grid, has_rows) for name, (grid, has_rows) in self._grids().items() if name != "ring"}
         return {"past": self._past(), **own}
 
     def from_arrays(self, values: Mapping[str, np.ndarray]) -> None:
@@ -628,7 +618,7 @@ def _shown_index(at: np.ndarray) -> str:
     return ", ".join(str(int(i)) for i in at)
 
 
-def _by_dof(grid: wp.array, has_rows: bool) -> np.ndarray:
+def _flat(grid: wp.array, has_rows: bool) -> np.ndarray:
     """Return a copy of a grid, shape (N,) or (rows, N)."""
     rows, cells, columns = grid.shape
     found = grid.numpy().reshape(rows, cells * columns)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -134,3 +134,18 @@ class Motor(Protocol):
 
     def ends_step_at(self, time: float) -> bool:
         """Whether they were stepped by hand for the step that begins at ``time`` [s]."""
+
+    def description(self) -> Mapping[str, str]:
+        """Return what must be the same for what was saved to fit: robots, joints and chains, as texts by label."""
+
+    def saved(self) -> Mapping[str, np.ndarray]:
+        """Return everything that their next steps depend on, for a file: arrays by name."""
+
+    def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+        """Refuse what does not fit. Returns what takes the rest over.
+
+        Args:
+            where: What to call its origin in an error.
+            contents: What `saved` gave.
+            version: Version of the file. See `actuator.state`.
+        """

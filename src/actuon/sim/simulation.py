@@ -7,7 +7,7 @@ import abc
 import contextlib
 import math
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,8 @@ import numpy as np
 import warp as wp
 
 from ..errors import RobotFileError, SimulationError
-from ..typing import DeviceLike, IdsLike
+from ..typing import DeviceLike, IdsLike, PathLike
+from . import saving
 from .claims import TARGETS, Claims
 from .divergence import StateWatch
 from .engine_bodies import EngineBodies
@@ -48,6 +49,8 @@ class SavedState:
     """What actuators on the robots remembered, by what they call themselves."""
     driven: dict[tuple[int, int], int] = field(default_factory=dict)
     """DOFs that had actuators, as indices into ``robots`` and columns of these, and whose they were."""
+    loads: np.ndarray | None = None
+    """External loads that stages read in the next step [N·m or N], shape (environments, DOFs); None where none does."""
 
     def __repr__(self) -> str:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
@@ -178,9 +181,13 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
                     if not self._running:
                         return
                     self.refresh_targets()
-                n -= self._advance(1 if is_heard else n)
+                begin = self._time
+                try:
+                    n -= self._advance(1 if is_heard else n)
+                finally:
+                    if is_heard and self._time != begin:  # some take a step in which one fails
+                        self._events.fire(Event.POST_STEP, self, self._dt)
                 if is_heard:
-                    self._events.fire(Event.POST_STEP, self, self._dt)
                     if not self._running:
                         return
                     self.refresh()
@@ -261,7 +268,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         That is the state of the engine, targets and efforts, and what actuators on the robots remember.
         """
         self.check_open()
-        saved = SavedState(self._time, self._engine_state(), driven=dict(self._claims))
+        saved = SavedState(self._time, self._engine_state(), driven=dict(self._claims), loads=self._told_loads())
         self._events.fire(Event.SAVE, self, saved.memories)
         return saved
 
@@ -297,7 +304,45 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         if env_ids is None:
             self._time = saved.time
         self._load_engine_state(ids, saved.engine[ids])
+        if saved.loads is not None:
+            self._tell_loads(ids, saved.loads[ids])
         self._take_efforts_off(ids, saved.driven.keys() - self._claims.keys())
+
+    def save(self, path: PathLike) -> None:
+        """Write everything that the next steps depend on to a file, for `load` in this or another process.
+
+        That is what `save_state` keeps, the properties that the engine holds, options such as the time step, and the
+        parameters of actuators, as they were written or drawn.
+
+        Args:
+            path: An ``.npz`` file. It is written whole, or not at all.
+
+        Raises:
+            StateError: An actuator remembers NaN, of a joint that diverged.
+            SimulationError: A position or velocity is not finite.
+        """
+        self.check_open()
+        self.refresh()
+        self._check_state()
+        saving.save(self, path)
+
+    def load(self, path: PathLike) -> None:
+        """Go back to what `save` wrote, from which steps go on bit for bit. Starts a simulation that is not running.
+
+        Args:
+            path: A file of a simulation that was made from the same robot file, with as many environments and the same
+                actuators attached in the same order. Nothing else need be the same.
+
+        Raises:
+            StateError: The file cannot be read, is damaged, or is that of another simulation or other actuators; says
+                how they differ. Nothing is changed then.
+        """
+        self.check_open()
+        take = saving.load(self, path)
+        self.start()
+        if self._watch is not None:
+            self._watch.forget()
+        take()
 
     def _take_efforts_off(self, env_ids: np.ndarray, driven: Iterable[tuple[int, int]]) -> None:
         """Apply no effort to DOFs whose actuators are closed: a saved state holds the last one that they gave."""
@@ -370,6 +415,30 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     @abc.abstractmethod
     def _load_engine_state(self, env_ids: np.ndarray, state: np.ndarray) -> None:
         """Put environments into such a state, of shape (n, ...)."""
+
+    @abc.abstractmethod
+    def _engine_description(self) -> dict[str, str]:
+        """What of the engine and its model must be the same for a file of `save` to fit: texts by label."""
+
+    @abc.abstractmethod
+    def _properties(self) -> dict[str, np.ndarray]:
+        """What the engine's model holds and may be changed, by name, not copied."""
+
+    @abc.abstractmethod
+    def _checked_properties(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        """Refuse properties of a file that do not fit. Returns what takes them over.
+
+        Args:
+            where: What to call the file in an error.
+            found: What `_properties` gave.
+        """
+
+    def _told_loads(self) -> np.ndarray | None:
+        """External loads that `load_reader` tells next [N·m or N], copied, shape (environments, DOFs); None: none."""
+        return None
+
+    def _tell_loads(self, env_ids: np.ndarray, loads: np.ndarray) -> None:
+        """Let `load_reader` tell such loads, of shape (n, DOFs), until the next step. The state is loaded before."""
 
     @abc.abstractmethod
     def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:

@@ -164,9 +164,10 @@ def test_telemetry_of_implicit_groups_is_what_the_engine_applied():
         )
         robots.set_dof_position_targets(0.4, indices=[1])
         groups.set_dof_feedforward_effort_targets(100.0, dof_indices=[0, 4])
+        data = list(simulation.data)  # before the steps, to see what acts in the last
         with actuon.Recorder(groups) as recorder:
             simulation.step(3)
-        applied = [data.qfrc_actuator + data.qfrc_applied for data in simulation.data]
+        applied = [own.qfrc_actuator + own.qfrc_applied for own in data]
         told = groups.telemetry()
         mine = np.array([0, 1, 2, 4, 5, 6])
         np.testing.assert_allclose(told.applied_effort[:, mine], np.array(applied)[:, mine], rtol=1e-4, atol=1e-3)

@@ -35,6 +35,7 @@ from actuon import (
 )
 from actuon.lab import ActuatorGroups, DCMotorCfg, DelayedPDActuatorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg
 from actuon.sim.mujoco import batch as batches
+from tests.support import built_in
 from tests.support.paths import ASSETS, ROBOTS, public_robot
 from tests.support.remembered import remembered
 from tests.support.staged import staged, staged_group
@@ -183,6 +184,23 @@ def test_chains(config, robots, rng):
         pair.command(rng)
         pair.step(n)
         pair.check_alike()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "SensorEncoder SensorDifferentiated DelayTime ControllerPD ClampingPositionBased ClampingTorqueSpeed "
+        "EffectCurrentLoop EffectRipple TransmissionLinkage EffectFriction",
+        "SensorLowPass Delay ControllerServoPWM ClampingRemotized ClampingHeat TransmissionBacklash EffectNoise",
+        "SensorDelay DelayInterpolated ControllerPD ClampingVoltage ClampingMaxEffort TransmissionSeriesElastic",
+    ],
+)
+def test_stages(names, rng):
+    """Most that there are, in chains of many."""
+    configs = [built_in.components()[name].config(**built_in.values(name)) for name in names.split()]
+    pair = Pair(FEW, motors(ActuatorConfig(stages=configs)), dt=0.001)
+    pair.each(lambda _, robots, __: robots.set_dof_armatures(0.2))
+    pair.move(rng)
 
 
 @pytest.mark.parametrize("kind", ["mlp", "lstm"])

@@ -8,7 +8,7 @@ import copy
 import logging
 import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import warp as wp
 
 from ...actuator.actuator import Actuator
 from ...actuator.config import AUTO, EXPLICIT, IMPLICIT, checked_effort_mode
+from ...actuator.state import check_like
 from ...declare.parameters import Field
 from ...errors import ParameterError, SimulationError, StructureError, listed, located
 from ...sim import Articulation
@@ -39,6 +40,9 @@ _log = logging.getLogger("actuon.lab")
 
 _LIMITED = "limited"
 """What the array is called to which models write what their own limits leave."""
+
+_LIMITS_CHANGED = "limits_changed"
+"""What a file calls it whether effort limits of groups were drawn."""
 
 _HELD = {
     "armature": "armature",
@@ -319,14 +323,33 @@ class ActuatorGroups(Attachment):
         """
         return super().telemetry()
 
-    def _shown(self) -> list[tuple[wp.array, float]]:
-        return [*super()._shown(), (self._limited, 0.0)]
+    def _shown(self) -> dict[str, tuple[wp.array, float]]:
+        return {**super()._shown(), "limited": (self._limited, 0.0)}
 
     def _forget(self, rows: np.ndarray) -> None:
         super()._forget(rows)
         for model in self.groups.values():
             model.reset(rows)
             model.efforts_changed()
+
+    def description(self) -> dict[str, str]:
+        models = {f"group '{name}': class": type(model).__name__ for name, model in self.groups.items()}
+        return super().description() | models
+
+    def saved(self) -> dict[str, np.ndarray]:
+        changed = [name in self._limits_changed for name in self.groups]
+        return {**super().saved(), _LIMITS_CHANGED: np.array(changed)}
+
+    def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
+        take = super().checked(where, contents, version)
+        check_like(where, _LIMITS_CHANGED, contents.get(_LIMITS_CHANGED), np.zeros(len(self.groups), dtype=bool))
+
+        def take_all() -> None:
+            take()
+            changed = zip(self.groups, contents[_LIMITS_CHANGED], strict=True)
+            self._limits_changed = {name for name, is_changed in changed if is_changed}
+
+        return take_all
 
     def _actuator_names(self) -> list[str]:
         return [f"group '{name}'" for name in self.groups]
@@ -351,11 +374,11 @@ class ActuatorGroups(Attachment):
         for name, model in self.groups.items():
             model.redraw({key: contents[f"group '{name}'/{key}"] for key in model.drawn()})
 
-    def _own_parameters(self) -> dict[str, tuple[Field[Any], np.ndarray]]:
+    def _own_parameters(self) -> dict[str, tuple[Field[Any], wp.array]]:
         return {
-            f"{PARAMETERS}/group '{name}'/{key}": (GROUP_PARAMETERS[key], values)
+            f"{PARAMETERS}/group '{name}'/{key}": (GROUP_PARAMETERS[key], array)
             for name, model in self.groups.items()
-            for key, values in model.all_numbers().items()
+            for key, array in model.all_parameters().items()
         }
 
     def _take_parameters(self, own: Mapping[str, np.ndarray], changed: Changed) -> None:

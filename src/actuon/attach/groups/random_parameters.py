@@ -192,9 +192,9 @@ class RandomParameters:
                 self._values[name].assign(numbers.ravel())
             raise
 
-    def all_numbers(self) -> dict[str, np.ndarray]:
-        """All parameters, by name, each of shape (environments, joints)."""
-        return {name: self._numbers_of(name) for name in self._values}
+    def all_parameters(self) -> dict[str, wp.array]:
+        """The memory of all parameters, by name, each of shape (environments, joints)."""
+        return {name: array.reshape(self.shape) for name, array in self._values.items()}
 
     def take(self, values: Mapping[str, np.ndarray]) -> None:
         """Take over parameters of a saved state, by name, and hand to the engine those of them that are its own."""

@@ -11,6 +11,7 @@ are folded into the weights when a file is read.
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -253,6 +254,11 @@ class ControllerNeural(Controller):
             self._weights = wp.array(self._packed, dtype=wp.float32, device=self._device)
         else:
             self._module.module.to(wp.device_to_torch(self._device))
+
+    def fingerprint(self) -> str:
+        """Return a checksum of the network: of its weights, or of the file that PyTorch runs."""
+        content = self._packed.tobytes() if self._module is None else self.model_path.read_bytes()
+        return f"{zlib.crc32(content):08x}"
 
     def is_fused(self) -> bool:
         """Return whether the network was recognised. Otherwise PyTorch runs it, stage by stage."""

@@ -42,10 +42,8 @@ from ...errors import StructureError, refuse_where
 from ...kernel.chain import Law, custom_signal
 from ...typing import DeviceLike
 from ..kinds import Effect
-from ..math import gaussian, limit, stribeck
+from ..math import SHORTEST, gaussian, limit, stribeck
 
-SHORTEST = wp.constant(1e-9)
-"""A time step [s] below this is taken as this."""
 SLOWEST = wp.constant(1e-9)
 """A Stribeck velocity [rad/s] below this is taken as this."""
 

@@ -23,7 +23,7 @@ from ..robot import Robot
 from .c_code import address_of, library
 from .fields import ModelFields, field
 from .friction import external_loads, is_free
-from .loop import DIVERGED, RUNS, Field, Line, Plan, Target, Worker, functions, load_layout
+from .loop import DIVERGED, FAILED, RUNS, Field, Line, Plan, Target, Worker, functions, load_layout
 from .motor_table import MotorTable
 from .places import grid
 
@@ -31,10 +31,10 @@ WORTH_SHARING = 2.0e-4
 """Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
 
 STEPS_PER_CALL = 64
-"""Most steps of a run: signals, such as that of Ctrl-C, are looked at between two."""
+"""Most steps of a call of compiled code: signals, such as that of Ctrl-C, are looked at between two."""
 
 MOST_THREADS = 64
-"""Most threads of a run: a word of bits says which of their models are free."""
+"""Most threads of a run."""
 
 STEEPEST = -1.0e9
 """Steepest slope that is handed over: MuJoCo takes no control beyond 1e10."""
@@ -75,7 +75,7 @@ class Batch:
         """External loads of the last step [N·m or N], shape (N, nv), once `tell_loads` was called."""
         self.notes = np.zeros((self.num_envs, 5), np.int64)
         """Status of each environment, steps of the last run, and where an effort was not finite. See `loop.Note`."""
-        self._free = np.zeros(1, np.uint64)
+        self._owners = np.zeros(MOST_THREADS, np.uint64)
         self._motors: MotorTable | None = None
         self._workers: list[tuple[Any, Any]] = []
         self._workers_version = -1
@@ -173,7 +173,7 @@ class Batch:
         kinds = ("joint_q", "joint_qd", "joint_f")
         plan.position, plan.velocity, plan.effort = (self._rows[kind].ctypes.data for kind in kinds)
         plan.states, plan.own = self.states.ctypes.data, self._own_addresses.ctypes.data
-        plan.notes, plan.free = self.notes.ctypes.data, self._free.ctypes.data
+        plan.notes, plan.owners = self.notes.ctypes.data, self._owners.ctypes.data
 
     def block(self, name: str) -> np.ndarray:
         """Return a part of the state of all environments, such as ``"qpos"``, as a view of shape (N, n)."""
@@ -315,6 +315,10 @@ class Batch:
         for target in self._targets:
             clipped = np.clip(controls[envs, target.control], target.low, target.high)
             by_address[target.rows][envs, target.dof] = (clipped - target.offset) / target.scale
+        self.look(envs)
+
+    def look(self, envs: Any) -> None:
+        """Find out whether positions and velocities of environments, which were written, are finite and not huge."""
         moving = self.states[envs, self._starts["qpos"].start : self._starts["qvel"].stop]
         self.notes[envs, 0] = np.where((np.abs(moving) <= HUGE).all(axis=-1), RUNS, DIVERGED)
         self._count_notes()
@@ -366,7 +370,6 @@ class Batch:
                 others took all steps.
         """
         plan = self._plan
-        plan.steps = steps
         self.forget_notes()
         if watch is not None:
             if watch is not self._watch:
@@ -379,18 +382,39 @@ class Batch:
         if self._calls_python:
             self._run_in_python(steps)
             return
+        error = ""
+        for first in range(0, steps, STEPS_PER_CALL):
+            plan.first_step, plan.steps = first, min(first + STEPS_PER_CALL, steps)
+            told = self._run_compiled(plan.steps - first)
+            error = error or told
+        if error:
+            raise self._mujoco.FatalError(error)
+
+    def _run_compiled(self, steps: int) -> str:
+        """Take steps of the plan. Returns MuJoCo's error in the first environment that had one, or nothing."""
         work = steps * self._work
         threads = 1 if work <= WORTH_SHARING else min(available_threads(), self.num_envs, MOST_THREADS)
+        if self._may_sleep and self._fields.rows:
+            threads = 1  # a thread is known by its MjData, of which each environment has one
         if self._filled != (self._fields.version, threads, len(self._fields.rows)):
             self._fill_fields(threads)
+        if self._plan.num_workers > 1:
+            self._owners.fill(0)
         handle = self._handle(threads)
         start = time.perf_counter()
         failed = self._apply(handle.address, None, 0, self._functions.advance, self._plan_at, 0)
         if threads == 1:  # one that was held up by others on the machine says nothing
             taken = (time.perf_counter() - start) / steps
             self._work, self._last = min(taken, self._last), taken
-        if failed:
-            handle.raise_error(self._mujoco)
+        if not failed:
+            return ""
+        errors = handle.errors()
+        self.notes[list(errors), 0] = FAILED
+        self._count_notes()
+        for env in errors.keys() & self.own.keys():
+            _free_stack(self.own[env])
+        env, text = min(errors.items())
+        return text if self.num_envs == 1 else f"environment {env}: {text}"
 
     def _run_in_python(self, steps: int) -> None:
         """Advance through MuJoCo's bindings, which alone can call callbacks in Python, and raise what these raise."""
@@ -407,7 +431,11 @@ class Batch:
                     break
                 taken, again = 0, 1
                 while again:
-                    self._mujoco.mj_step(model, data)
+                    try:
+                        self._mujoco.mj_step(model, data)
+                    except BaseException:
+                        _free_stack(data)
+                        raise
                     again = self._functions.end_step(plan, model._address, data._address, env, step, taken)
                     taken += 1
 
@@ -426,21 +454,20 @@ class Batch:
             workers.append(Worker(model._address, ctypes.addressof(into)))
         self._worker_table = (Worker * len(workers))(*workers)
         plan.num_workers, plan.workers = len(workers), ctypes.addressof(self._worker_table)
-        self._free[0] = (1 << len(workers)) - 1
         self._filled = self._fields.version, threads, len(rows)
 
     def _handle(self, threads: int) -> _Handle:
         known = self._handles.get(threads)
         if known is None or known.process != os.getpid():  # threads do not survive a fork
-            known = self._handles[threads] = _Handle(self._fields.model, self.num_envs, threads)
+            known = self._handles[threads] = _Handle(self._fields.model, self.num_envs, threads, self._may_sleep)
         return known
 
 
 class _Handle:
     """A batch of MuJoCo's, which runs the loop on threads and catches errors."""
 
-    def __init__(self, model: Any, num_envs: int, threads: int):
-        config = _Config(threads, 0)
+    def __init__(self, model: Any, num_envs: int, threads: int, may_sleep: bool):
+        config = _Config(threads, may_sleep)  # MuJoCo asks for it, though each environment has an MjData of its own
         error = ctypes.create_string_buffer(256)
         self._model, self._num_envs, self.process = model, num_envs, os.getpid()
         self.address = library().mjb_makeBatch(model._address, num_envs, ctypes.byref(config), error, len(error))
@@ -450,12 +477,15 @@ class _Handle:
         library().mjb_setModels(self.address, self._models)
         weakref.finalize(self, _delete, self.address, self.process)
 
-    def raise_error(self, mujoco: Any) -> None:
-        """Raise the error of the first environment that had one."""
+    def errors(self) -> dict[int, str]:
+        """Return MuJoCo's errors in the last run, by environment."""
         status = library().mjb_status(self.address)
-        env = next(i for i in range(self._num_envs) if status[i])
-        text = library().mjb_error(self.address, env).decode()
-        raise mujoco.FatalError(text if self._num_envs == 1 else f"environment {env}: {text}")
+        return {env: library().mjb_error(self.address, env).decode() for env in range(self._num_envs) if status[env]}
+
+
+def _free_stack(data: Any) -> None:
+    """Give back the memory of a step that an error left."""
+    data.pstack = data.pbase = 0
 
 
 def _delete(address: int, process: int) -> None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import copy
 import operator
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ...actuator.state import check_like
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,15 @@ PROPERTIES = {
 
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")
 """What ``mj_setConst`` makes of masses and armatures, and the constraint solver reads."""
+
+_STRUCTURE = ("id", "adr", "num", "_type", "trntype", "objtype")
+"""How fields of whole numbers end that say what and where things are."""
+
+_ASSETS = ("mesh_", "skin_", "tex_", "bvh_", "oct_", "text_", "plugin_attr")
+"""How fields begin that hold shapes and texts, which nobody changes."""
+
+_PARTS = ("opt", "stat")
+"""Parts of a model that hold numbers beside its fields."""
 
 
 class ModelFields:
@@ -154,6 +165,43 @@ class ModelFields:
                     setattr(self.options, name, new)
         return True
 
+    def values(self) -> dict[str, np.ndarray]:
+        """Return what can be changed in the shared model, and the rows, by name, not copied."""
+        model = self.model
+        found = {f"model/{name}": values for name, values in _fields(model) if not _is_structure(name, values)}
+        for part in _PARTS:
+            found |= {f"{part}/{name}": np.asarray(value) for name, value in _attributes(getattr(model, part))}
+        return found | {f"rows/{name}": rows for name, rows in self.rows.items() if rows.size}
+
+    def structure(self) -> dict[str, np.ndarray]:
+        """Return the fields of the shared model that say what and where things are, by name."""
+        return {name: values for name, values in _fields(self.model) if _is_structure(name, values)}
+
+    def check(self, where: str, found: Mapping[str, np.ndarray]) -> None:
+        """Refuse what `take` cannot take over."""
+        like = {name: values for name, values in self.values().items() if not name.startswith("rows/")}
+        rows = {name: values for name, values in found.items() if name.startswith("rows/")}
+        for name in rows:
+            shared = like.get(name.replace("rows/", "model/", 1), np.zeros(0))
+            like[name] = np.broadcast_to(shared, (self.num_envs, *shared.shape))
+        for name in sorted(like.keys() | found.keys()):
+            check_like(where, f"properties/{name}", found.get(name), like.get(name))
+
+    def take(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take over what `values` gave, of models with the same structure."""
+        rows = {name.removeprefix("rows/"): new for name, new in values.items() if name.startswith("rows/")}
+        self.make_rows(rows)
+        for name, own in _fields(self.model):
+            if not _is_structure(name, own):
+                own[...] = values[f"model/{name}"]
+        for part in _PARTS:
+            held = getattr(self.model, part)
+            for name, _ in _attributes(held):
+                setattr(held, name, values[f"{part}/{name}"].tolist())
+        for name, own in self.rows.items():
+            own[...] = rows.get(name, field(self.model, name))
+        self.version += 1
+
     def all_rows(self, name: str) -> np.ndarray:
         """A field of all environments, to write into at any time, shape (N, ...). It has rows, or N is one."""
         return self.rows[name] if name in self.rows else field(self.model, name)[None]
@@ -222,6 +270,25 @@ class _View:
     def __getattr__(self, name: str) -> Any:
         rows = self._fields.rows.get(name)
         return getattr(self._fields.model, name) if rows is None else rows[self._env]
+
+
+def _is_structure(name: str, values: np.ndarray) -> bool:
+    """Return whether a field of a model says what and where things are."""
+    return values.dtype.kind in "iu" and name.endswith(_STRUCTURE)
+
+
+def _fields(model: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """Return the fields of a model that are not empty, but for names and assets."""
+    for name, values in _attributes(model):
+        if isinstance(values, np.ndarray) and values.size and not name.startswith(("name", "path", *_ASSETS)):
+            yield name, values
+
+
+def _attributes(part: Any) -> Iterator[tuple[str, Any]]:
+    """Return the public attributes of a model, or of a part of it, without methods."""
+    for name in dir(part):
+        if not name.startswith("_") and not callable(value := getattr(part, name)):
+            yield name, value
 
 
 def field(model: Any, name: str) -> np.ndarray:

@@ -95,8 +95,8 @@ Draw = _struct("Draw", own="const float*", other="float*", **many("long long", "
 Note = _struct("Note", **many("long long", "status steps motor column robot"))
 """Status of an environment, one of the words below, and how many steps of the run it has taken."""
 
-_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED")
-RUNS, NOT_FINITE, DIVERGED = range(len(_STATUS))
+_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED", "FAILED")
+RUNS, NOT_FINITE, DIVERGED, FAILED = range(len(_STATUS))
 
 Layout = _struct("Layout", **many("long long", "bias constraint nefc efc_type efc_id efc_force friction"))
 """Offsets of fields in an ``MjData`` [bytes], and the type of a row that is dry friction of a DOF."""
@@ -108,7 +108,7 @@ Plan = _struct(
     step="void (*)(const void*, void*)",
     reset="void (*)(const void*, void*)",
     model="const void*",
-    **many("long long", "steps count width nq nv signature control_signature may_sleep corrections"),
+    **many("long long", "first_step steps count width nq nv signature control_signature may_sleep corrections"),
     **many("long long", "at_position at_velocity at_control at_effort"),
     **many("long long", "num_fields num_workers num_targets num_lines num_motors"),
     **many("long long", "history_first history_steps retaken num_noted"),
@@ -118,7 +118,7 @@ Plan = _struct(
     **many("float*", "position velocity effort loads history_velocity history_effort"),
     fields="const Field*",
     workers="const Worker*",
-    free="unsigned long long*",
+    owners="unsigned long long*",
     targets="const Target*",
     lines="const Line*",
     motors="const Motor*",
@@ -127,7 +127,7 @@ Plan = _struct(
     layout="const Layout*",
     notes="Note*",
 )
-"""A run of all environments."""
+"""A run of all environments, from ``first_step`` up to ``steps``."""
 
 _FUNCTIONS = """
 struct Own {
@@ -390,29 +390,34 @@ struct Own {
         }
     }
 
+    // The model of a thread, which has an MjData of its own. After an error, a thread never comes back to where it was.
+    static const Worker* worker_of(const Plan& p, const void* data) {
+        if (p.num_workers == 1) return p.workers;
+        const unsigned long long here = (unsigned long long)data;
+        for (long long k = 0; k < p.num_workers; ++k) {
+            unsigned long long owner = 0;
+            __atomic_compare_exchange_n(p.owners + k, &owner, here, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+            if (owner == 0 || owner == here) return p.workers + k;
+        }
+        return nullptr;
+    }
+
     static void advance(const void* model, void* data, int env, void* plan) {
         Plan& p = *(Plan*)plan;
         void* const own = p.own[env];
-        const Worker* w = nullptr;
-        unsigned long long bit = 0;
-        while (p.num_fields && !w) {  // there are as many workers as threads
-            const unsigned long long free = __atomic_load_n(p.free, __ATOMIC_RELAXED);
-            bit = free & -free;
-            if (bit && (__atomic_fetch_and(p.free, ~bit, __ATOMIC_ACQUIRE) & bit)) w = p.workers + __builtin_ctzll(bit);
-        }
+        const Worker* const w = p.num_fields ? worker_of(p, data) : nullptr;
         if (w) model = w->model;
         for (long long k = 0; k < p.num_fields; ++k)
             __builtin_memcpy(w->into[k], p.fields[k].rows + env * p.fields[k].size, p.fields[k].size);
-        p.notes[env].steps = 0;
+        if (!p.first_step) p.notes[env].steps = 0;
         if (own) data = own;
         else p.set_state(model, data, p.states + env * p.width, (int)p.signature);
-        for (long long step = 0; step < p.steps && p.notes[env].status == RUNS; ++step) {
+        for (long long step = p.first_step; step < p.steps && p.notes[env].status == RUNS; ++step) {
             if (!begin(p, w, model, data, env, step)) break;
             long long taken = 0;
             do p.step(model, data);
             while (end(p, model, data, env, step, taken++));
         }
-        if (w) __atomic_fetch_or(p.free, bit, __ATOMIC_RELEASE);
     }
 
     // Step the actuators of a motor in all environments, without physics.
@@ -422,8 +427,7 @@ struct Own {
         for (long long env = 0; env < p.count; ++env)
             for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) {
                 drive(p, m, env, m.robots[i]);
-                if (!hand_over(p, m, nullptr, 0, env, m.robots[i], 0)) return;
-                if (p.own[env])
+                if (hand_over(p, m, nullptr, 0, env, m.robots[i], 0) && p.own[env])
                     p.set_state(p.model, p.own[env], p.states + env * p.width + p.at_control, (int)p.control_signature);
             }
     }

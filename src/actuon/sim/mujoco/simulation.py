@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import operator
+import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from ..claims import TARGETS
 from ..motor import Motor, MotorProgram
 from ..robot import Robot
 from ..simulation import STATE
-from .batch import STEPS_PER_CALL, Batch
+from .batch import Batch
 from .drives import Drives
 from .fields import ModelFields
 from .limits import Limits
@@ -197,7 +198,7 @@ class MujocoSimulation(SlopeHolder):
             self._checked_flags = flags
 
     def _advance(self, steps: int) -> int:
-        dt, begin, compiled = self._dt, self._time, []
+        dt, begin, compiled = self.dt, self._time, []
         for motor in self.motors:
             program = motor.program(dt)
             if program is not None:
@@ -205,7 +206,7 @@ class MujocoSimulation(SlopeHolder):
             elif motor.is_stepped:
                 steps = 1
                 motor.step_in_python(dt)
-        steps = 1 if self._compensates else min(steps, STEPS_PER_CALL)  # whose bounds follow the pose
+        steps = 1 if self._compensates else steps  # where bounds of efforts follow the pose
         for (motor, _), place in zip(compiled, self._bind(compiled).motors, strict=True):
             is_stepped = motor.is_stepped
             place.is_driven = is_stepped
@@ -253,16 +254,17 @@ class MujocoSimulation(SlopeHolder):
         """Raise what ended the run of an environment, of the earliest step."""
         notes = self._batch.notes
         found = np.flatnonzero(notes[:, 0])
-        status, steps, motor, column, robot = notes[found[notes[found, 1].argmin()]].tolist()
+        env = int(found[notes[found, 1].argmin()])
+        status, steps, motor, column, robot = notes[env].tolist()
         time = _later(begin, steps, self._dt)
         if status == NOT_FINITE:
             raise SimulationError(f"t = {time:.6g} s: {motors[motor][0].not_finite(robot, column)}")
         if self._watch is not None:
             self._watch.extend(steps - 1, begin)
-            self._watch.check(time, self._dt, False)
+            self._watch.check(time, self._dt, False, env)
 
     def _check_state(self) -> None:
-        if not self._batch.is_sound:
+        if not self._batch.is_sound or (self._watch is not None and self._watch.time != self._time):
             super()._check_state()
 
     def _is_sound(self) -> bool:
@@ -323,6 +325,7 @@ class MujocoSimulation(SlopeHolder):
             for tendon in self._drives.coupling:
                 self._pull(tendon, envs, tendon.length(self._rows[kind][envs][:, tendon.dofs]))
         if kind in STATE:
+            self._batch.look(envs)
             self._batch.forward(np.arange(self.num_envs)[envs])
 
     def _tell(self, kind: str, envs: Any, columns: Any, targets: np.ndarray) -> None:
@@ -466,6 +469,35 @@ class MujocoSimulation(SlopeHolder):
         for i, kind in enumerate(("joint_target_q", "joint_target_qd")):
             self._rows[kind][env_ids] = state[:, width + i * nv : width + (i + 1) * nv]
         self._batch.take(env_ids, state[:, :width])
+
+    def _engine_description(self) -> dict[str, str]:
+        found = {"engine": f"MuJoCo {self._mujoco.__version__}"}
+        for name, values in self._fields.structure().items():
+            found[f"{name} of the model"] = f"{values.size} numbers, checksum {zlib.crc32(values.tobytes()):08x}"
+        return found
+
+    def _properties(self) -> dict[str, np.ndarray]:
+        assert self.dt  # which follows the options
+        return self._fields.values()
+
+    def _checked_properties(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        self._fields.check(where, found)
+
+        def take() -> None:
+            self._fields.gather_options()
+            self._fields.take(found)
+            self._dt = float(self._fields.options.timestep)
+            self._checked_flags = None
+            self.limits_version += 1
+
+        return take
+
+    def _told_loads(self) -> np.ndarray | None:
+        return None if self._batch.loads is None else self._batch.loads.copy()
+
+    def _tell_loads(self, env_ids: np.ndarray, loads: np.ndarray) -> None:
+        if self._batch.loads is not None:
+            self._batch.loads[env_ids] = loads
 
 
 class _Each(Sequence[Any]):

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from ...actuator.state import check_like
 from ...errors import MissingExtraError, SimulationError
 from ...typing import DeviceLike, PathLike
 from ..dof_properties import LIMIT_PROPERTIES
@@ -33,6 +34,19 @@ _PROPERTIES = {
     "effort_limit": "joint_effort_limit",
     "velocity_limit": "joint_velocity_limit",
 }
+_CHANGEABLE = {
+    "JOINT_DOF_PROPERTIES": (
+        *_PROPERTIES.values(),
+        *("joint_target_ke", "joint_target_kd", "joint_limit_lower", "joint_limit_upper"),
+        *("joint_limit_ke", "joint_limit_kd", "mujoco.solreffriction", "mujoco.solimpfriction"),
+    ),
+    "BODY_INERTIAL_PROPERTIES": ("body_mass", "body_inv_mass", "body_inertia", "body_inv_inertia", "body_com"),
+    "SHAPE_PROPERTIES": tuple(
+        f"shape_material_{name}" for name in ("ke", "kd", "kf", "ka", "mu", "restitution", "mu_torsional", "mu_rolling")
+    ),
+    "MODEL_PROPERTIES": ("gravity",),
+}
+"""Arrays of a model that may be changed while it runs, by what a solver is told then."""
 _ONLY_TOLD = "velocity_limit"  # which no solver enforces, but models of motors ask for
 
 
@@ -61,6 +75,10 @@ class NewtonSimulation(SlopeHolder):
     """
 
     no_limit = 1.0e6
+    _loads: wp.array | None = None
+    """External loads of the last step [N·m or N], flat as velocities; None where nobody reads them."""
+    _read_loads: Callable[[], None] | None = None
+    """Writes them."""
 
     def __init__(
         self,
@@ -142,6 +160,7 @@ class NewtonSimulation(SlopeHolder):
                 continue
             for env in env_ids:
                 wp.copy(target, first, dest_offset=int(env) * width, src_offset=int(env) * width, count=width)
+        self._are_loads_old = True
         if self._lines.are_held:
             self._lines.reset(env_ids, self._first["joint_f"])
         self.push(np.flatnonzero([robot.env in env_ids for robot in self.robots]), np.zeros((1, 3), np.float32))
@@ -181,7 +200,37 @@ class NewtonSimulation(SlopeHolder):
         return self._physics.sharpen_friction(self._dofs(robots, dofs), self.dt, self._tell_of_joints)
 
     def load_reader(self, robots: np.ndarray, loads: wp.array) -> Callable[[], None] | None:
-        return self._physics.load_reader(loads)
+        if self._loads is None:
+            told = wp.zeros_like(self.arrays.joint_qd)
+            self._read_loads = self._physics.load_reader(told)
+            self._loads = None if self._read_loads is None else told
+        told = self._loads
+        if told is None:
+            return None
+
+        def read() -> None:
+            self._renew_loads()
+            wp.copy(loads, told)
+
+        return read
+
+    def _renew_loads(self) -> None:
+        """Read the loads of the last step where that was not done since."""
+        if self._are_loads_old and self._read_loads is not None:
+            self._read_loads()
+            self._are_loads_old = False
+
+    def _told_loads(self) -> np.ndarray | None:
+        if self._loads is None:
+            return None
+        self._renew_loads()
+        return np.array(self._loads.numpy().reshape(self.num_envs, -1))
+
+    def _tell_loads(self, env_ids: np.ndarray, loads: np.ndarray) -> None:
+        told = self._told_loads()
+        if told is not None and self._loads is not None:
+            told[env_ids] = loads
+            self._loads.assign(told.ravel())
 
     def step_maps(self, robot: int, dt: float, viscous: np.ndarray | None = None) -> StepMaps:
         first = self.robots[robot % (len(self.robots) // self.num_envs)]
@@ -251,6 +300,46 @@ class NewtonSimulation(SlopeHolder):
             start += rows.shape[1]
             if not isinstance(array, np.ndarray) and not self.device.is_cpu:
                 array.assign(numbers)
+
+    def _engine_description(self) -> dict[str, str]:
+        return {
+            "engine": f"Newton {self._newton.__version__}, {type(self.solver).__name__}",
+            "time step": f"{self.dt} s",
+        }
+
+    def _property_arrays(self) -> Iterator[tuple[str, int, wp.array | np.ndarray]]:
+        """Arrays that may be changed while it runs, with their names, and what the solver is told of a change."""
+        flags, own = self._newton.ModelFlags, getattr(self.model, "mujoco", None)
+        for flag, names in _CHANGEABLE.items():
+            for name in names:
+                array = getattr(self.model, name, None) if "." not in name else getattr(own, name[7:], None)
+                if array is not None and array.size:
+                    yield name, int(getattr(flags, flag)), array
+        for name, values in self._physics.own_properties().items():
+            yield f"solver.{name}", 0, values
+
+    def _properties(self) -> dict[str, np.ndarray]:
+        return {name: _as_numpy(array) for name, _, array in self._property_arrays()}
+
+    def _checked_properties(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
+        like = self._properties()
+        for name in sorted(like.keys() | found.keys()):
+            check_like(where, f"properties/{name}", found.get(name), like.get(name))
+
+        def take() -> None:
+            changed = 0
+            for name, flag, array in self._property_arrays():
+                if not np.array_equal(_as_numpy(array), found[name]):
+                    changed |= flag
+                    if isinstance(array, np.ndarray):
+                        array[...] = found[name]
+                    else:
+                        array.assign(found[name])
+            if changed:
+                self.solver.notify_model_changed(changed)
+            self.limits_version += 1
+
+        return take
 
     def push(self, robots: np.ndarray, forces: np.ndarray) -> None:
         wrenches = self.state.body_f.numpy()

@@ -293,6 +293,8 @@ class SlopeHolder(Simulation):
     control: Any
     _physics: Physics
     _lines: Lines
+    _are_loads_old: bool = True
+    """Whether a step was taken since loads of joints were read."""
 
     def _dofs(self, robots: np.ndarray, dofs: np.ndarray | None = None) -> np.ndarray:
         """Where DOFs lie in the model's arrays, shape (n, d)."""
@@ -318,6 +320,7 @@ class SlopeHolder(Simulation):
             self._lines.step(self._dt)
         else:
             self._physics.step(self.state, self.control, self._dt)
+        self._are_loads_old = True
 
     def hold_slopes(
         self, robots: np.ndarray, dofs: np.ndarray, share: Callable[[], float] | None = None

@@ -123,6 +123,10 @@ class Physics:
         """Return what the solver's own actuators add to a property of joints, for each DOF of the model."""
         return np.zeros(self.model.joint_dof_count, np.float32)
 
+    def own_properties(self) -> dict[str, np.ndarray]:
+        """Return properties that the solver's own model holds beside Newton's, by name, to read and write."""
+        return {}
+
     def clear_of_actuators(self, name: str, dofs: np.ndarray) -> None:
         """Let actuators add nothing to a property of these DOFs of the model.
 
@@ -332,6 +336,11 @@ class MujocoPhysics(Physics):
             for i, dof in (self._driven | self._direct).items():
                 total[dof] += values[i] * held.actuator_gear[i, 0] ** 2
         return np.tile(total, self._worlds)
+
+    def own_properties(self) -> dict[str, np.ndarray]:
+        """MuJoCo Warp takes no others of its actuators than it was made with."""
+        names = {place.of_actuator for place in PROPERTIES.values() if place.of_actuator}
+        return {name: getattr(self.solver.mj_model, name) for name in sorted(names)}
 
     def clear_of_actuators(self, name: str, dofs: np.ndarray) -> None:
         added = self.of_actuators(name)[dofs]

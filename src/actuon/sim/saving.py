@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of simulations: all that the next steps depend on.
+
+An ``.npz`` file with these arrays, as `actuator.state` writes them with their version:
+
+- ``__simulation__``: what the simulation is made of, texts by label as JSON. They must be the same where the file is
+  loaded.
+- ``time`` [s], ``engine`` and ``loads``: as in `SavedState`.
+- ``properties/...``: what the engine's model holds.
+- ``motors/0/...``: what actuators remember, and their parameters, in the order in which they were attached.
+- ``__checksum__`` of all of these. Values of a model cannot be told from others that MuJoCo would run, or crash with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..actuator.state import VERSION, check_like, read_arrays, write_arrays
+from ..errors import StateError
+from ..typing import PathLike
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
+_DESCRIPTION = "__simulation__"
+_CHECKSUM = "__checksum__"
+_FIRST_VERSION = 3
+"""The first version of files with simulations in them."""
+_LONGEST = 400
+"""Characters of a description that an error shows."""
+
+
+def save(simulation: Simulation, path: PathLike) -> None:
+    """Write a simulation to a file, whole or not at all. See `Simulation.save`."""
+    text = json.dumps(dict(_description(simulation)))
+    contents = {_DESCRIPTION: np.frombuffer(text.encode(), np.uint8), **_contents(simulation)}
+    _checked(simulation, "the simulation cannot be saved", contents, VERSION)
+    write_arrays(path, contents | {_CHECKSUM: _checksum(contents)})
+
+
+def load(simulation: Simulation, path: PathLike) -> Callable[[], None]:
+    """Read what `save` wrote, and return what takes it over. See `Simulation.load`."""
+    contents, version = read_arrays(path, "a saved simulation")
+    where, checksum = f"'{path}'", contents.pop(_CHECKSUM, None)
+    if checksum is None or _DESCRIPTION not in contents:
+        raise StateError(f"{where} is not a file of Simulation.save()")
+    if version < _FIRST_VERSION or not np.array_equal(checksum, _checksum(contents)):
+        raise StateError(f"{where} is damaged: its contents do not fit its checksum")
+    _check_description(where, json.loads(contents[_DESCRIPTION].tobytes()), dict(_description(simulation)))
+    return _checked(simulation, where, contents, version)
+
+
+def _contents(simulation: Simulation) -> dict[str, np.ndarray]:
+    loads = simulation._told_loads()
+    return {
+        "time": np.array(simulation.time),
+        "engine": simulation._engine_state(),
+        **({} if loads is None else {"loads": loads}),
+        **{f"properties/{name}": values for name, values in simulation._properties().items()},
+        **{
+            f"motors/{i}/{name}": values
+            for i, motor in enumerate(simulation.motors)
+            for name, values in motor.saved().items()
+        },
+    }
+
+
+def _checked(
+    simulation: Simulation, where: str, contents: Mapping[str, np.ndarray], version: int
+) -> Callable[[], None]:
+    """Refuse what does not fit. Returns what takes the rest over."""
+    loads, engine = simulation._told_loads(), simulation._engine_state()
+    check_like(where, "time", contents.get("time"), np.array(0.0))
+    check_like(where, "engine", contents.get("engine"), engine)
+    if loads is not None:
+        check_like(where, "loads", contents.get("loads"), loads)
+    takers = [
+        motor.checked(f"{where}: attachment {i}", _part(contents, f"motors/{i}/"), version)
+        for i, motor in enumerate(simulation.motors)
+    ]
+    takers.append(simulation._checked_properties(where, _part(contents, "properties/")))
+    everyone = np.arange(simulation.num_envs)
+
+    def take() -> None:
+        for each in takers:  # the engine's properties last: it holds some of those of actuators
+            each()
+        simulation._time = float(contents["time"])
+        simulation._load_engine_state(everyone, contents["engine"])
+        if loads is not None:
+            simulation._tell_loads(everyone, contents["loads"])
+
+    return take
+
+
+def _part(contents: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): values for name, values in contents.items() if name.startswith(prefix)}
+
+
+def _description(simulation: Simulation) -> Iterator[tuple[str, str]]:
+    """What must be the same for a file to fit: labels and texts."""
+    yield "environments", str(simulation.num_envs)
+    for i, robot in enumerate(robot for robot in simulation.robots if robot.env == 0):
+        yield f"robot {i}", f"'{robot.path}' with the joints {', '.join(robot.dof_names)}"
+    yield from simulation._engine_description().items()
+    yield "attachments", str(len(simulation.motors))
+    for i, motor in enumerate(simulation.motors):
+        yield from ((f"attachment {i}: {label}", text) for label, text in motor.description().items())
+
+
+def _check_description(where: str, saved: Mapping[str, str], present: Mapping[str, str]) -> None:
+    for label in dict.fromkeys([*saved, *present]):
+        theirs, ours = (each.get(label, "none") for each in (saved, present))
+        if theirs != ours:
+            alike = len(os.path.commonprefix([theirs, ours]))
+            theirs, ours = (_around(text, alike) for text in (theirs, ours))
+            raise StateError(f"{where}: {label}: saved with {theirs}; here {ours}")
+
+
+def _around(text: str, place: int) -> str:
+    """Shorten a text to what is around a place."""
+    start = place - _LONGEST // 2 if len(text) > _LONGEST and place > _LONGEST // 2 else 0
+    end = start + _LONGEST
+    return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
+
+
+def _checksum(contents: Mapping[str, np.ndarray]) -> np.ndarray:
+    made = hashlib.blake2b(digest_size=16)
+    for name in sorted(contents):
+        values = contents[name]
+        made.update(f"{name} {values.dtype.str} {values.shape}".encode(errors="surrogatepass"))
+        made.update(values.tobytes())
+    return np.frombuffer(made.digest(), np.uint8)
