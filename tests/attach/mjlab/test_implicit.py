@@ -111,13 +111,14 @@ def test_a_stiff_pd_holds_where_an_explicit_one_diverges(kp, kd):
 
 
 def test_controls_are_constants_and_slopes():
-    """Which add up to what an explicit effort is, at the velocity before the step."""
+    """Which add up to what an explicit effort is, at the velocity before the step. Runners step in inference mode."""
     run = arm("implicit")
     moved(run, 5)
     q, qd = run.robot.data.joint_pos.clone(), run.robot.data.joint_vel.clone()
     assert qd.abs().min() > 1e-3
     (actuator,) = run.robot.actuators
-    effort, slope = run.step(0.1)[:, actuator.global_ctrl_ids].split(7, dim=1)
+    with torch.inference_mode():
+        effort, slope = run.step(0.1)[:, actuator.global_ctrl_ids].split(7, dim=1)
     assert torch.equal(slope, torch.full((2, 7), -40.0))
     torch.testing.assert_close(effort, 1000.0 * (0.1 - q), rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(effort + slope * qd, 1000.0 * (0.1 - q) - 40.0 * qd, rtol=1e-5, atol=1e-4)

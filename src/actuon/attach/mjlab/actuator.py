@@ -244,7 +244,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
             self._friction.hand_over()
         if not self._implicit:
             return effort
-        own = self._implicit
+        own = slice(None) if len(self._implicit) == len(self.target_names) else self._implicit
         slope = self.chains.signals[SLOPE][:, own].clamp(_STEEPEST, 0.0)
         effort[:, own] -= slope * cmd.vel[:, own]
         return torch.cat([effort, slope], dim=1)

@@ -83,7 +83,8 @@ class EnvironmentChains:
     on. mjlab asks for efforts after each reset too, of all environments, and physics does not move on then.
 
     Args:
-        configs: The chain of each joint, by name, in the order of the columns.
+        configs: The chain of each joint, by name, in the order of the columns. Those whose ``effort_mode`` is
+            ``"implicit"`` offer the slope of the effort as a signal too.
         in_engine: For each joint, whether the engine solves its friction.
         num_envs: Number of environments.
         device: Where to run.
@@ -260,7 +261,7 @@ class EnvironmentChains:
                 numbers, chosen = own.now(), given[:, own.columns]
                 old[id(own.stage), own.name] = own.stage, numbers.ravel()
                 is_broken = own.is_whole and not np.array_equal(chosen, np.rint(chosen))
-                numbers = numbers.astype(chosen.dtype if is_broken else numbers.dtype)
+                numbers = numbers.astype(chosen.dtype if is_broken else numbers.dtype)  # the check says what is wrong
                 numbers[ids] = chosen
                 new[id(own.stage), own.name] = own.stage, numbers.ravel()
             check_changed(new, self._dt)
