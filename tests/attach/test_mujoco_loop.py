@@ -56,14 +56,35 @@ CHAIN = actuon.ActuatorConfig(
 )  # fmt: skip
 """All kinds of memory: past commands, an integral, temperatures, and a controller that is held."""
 
+STIFF = actuon.ActuatorConfig(
+    actuon.PDControlConfig(kp=80.0, kd=2.0),
+    [actuon.DCMotorClampingConfig(8.0, 20.0, 6.0)],
+    actuon.DelayConfig(delay_steps=2),
+    effects=[actuon.FrictionEffectConfig(0.2, 0.05, static=0.5, stribeck_velocity=0.1)],
+    effort_mode="implicit",
+)
+"""Slopes of the effort, and friction that changes in each step."""
+
+KINDS = {
+    "Euler": ("Euler", CHAIN),
+    "implicitfast": ("implicitfast", CHAIN),
+    "RK4": ("RK4", CHAIN),
+    "slopes": ("implicitfast", STIFF),
+    "slopes, discrete": ("discrete", STIFF),
+}
+"""Integrators, with motors."""
+
 STEPS = 60
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 INTEGRATION = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 def targets(model, steps=STEPS):
+    """Controls of the two servos in each step. Those that hold slopes do nothing."""
     rng = np.random.default_rng(3)
-    return 0.4 + 0.8 * rng.standard_normal((steps, model.nu)).cumsum(axis=0) / np.sqrt(steps)
+    controls = np.ones((steps, model.nu))
+    controls[:, :2] = 0.4 + 0.8 * rng.standard_normal((steps, 2)).cumsum(axis=0) / np.sqrt(steps)
+    return controls
 
 
 def state_of(model, data, kind=FULL):
@@ -92,9 +113,10 @@ def plain(model, steps=STEPS):
     return np.array(states)
 
 
-@pytest.fixture(params=["Euler", "implicitfast", "RK4"])
+@pytest.fixture(params=KINDS)
 def model(request):
-    made = actuon.mujoco.load(ARM.format(integrator=request.param), CHAIN)
+    integrator, chain = KINDS[request.param]
+    made = actuon.mujoco.load(ARM.format(integrator=integrator), chain)
     yield made
     actuon.mujoco.unload(made)
 
@@ -328,14 +350,13 @@ def test_copies_of_a_model_move_alike(model, way, tmp_path):
     assert actuon.mujoco.telemetry(other, begun(other)).dof_names == ["shoulder", "elbow"]
 
 
-def test_the_memory_advances_once_per_step(model):
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "discrete", "RK4"])
+def test_the_memory_advances_once_per_step(integrator):
     """Efforts that are nothing but commands of three steps ago."""
     chain = actuon.ActuatorConfig(
         actuon.PDControlConfig(kp=1.0, kd=0.0), delay=actuon.DelayConfig(delay_steps=3), control_every=1
     )
-    integrator = mujoco.mjtIntegrator(model.opt.integrator).name.removeprefix("mjINT_")
-    name = {"EULER": "Euler", "IMPLICITFAST": "implicitfast"}.get(integrator, integrator)
-    late = actuon.mujoco.load(ARM.format(integrator=name), chain)
+    late = actuon.mujoco.load(ARM.format(integrator=integrator), chain)
     data = mujoco.MjData(late)
     for step in range(12):
         data.ctrl[:] = 0.01 * step, 0.02 * step
