@@ -57,8 +57,8 @@ CHAIN = actuon.ActuatorConfig(
 """All kinds of memory: past commands, an integral, temperatures, and a controller that is held."""
 
 STIFF = actuon.ActuatorConfig(
-    actuon.PDControlConfig(kp=80.0, kd=2.0),
-    [actuon.DCMotorClampingConfig(8.0, 20.0, 6.0)],
+    actuon.PDControlConfig(kp=30.0, kd=1.5),
+    [actuon.DCMotorClampingConfig(20.0, 40.0, 12.0)],
     actuon.DelayConfig(delay_steps=2),
     effects=[actuon.FrictionEffectConfig(0.2, 0.05, static=0.5, stribeck_velocity=0.1)],
     effort_mode="implicit",
@@ -220,6 +220,18 @@ def test_what_is_called_between_steps_changes_no_bit(model, between):
         np.testing.assert_array_equal(state_of(model, data), expected[step], err_msg=f"step {step}")
 
 
+def test_slopes_count():
+    """Most steps of the model with implicit efforts are within their limits."""
+    model = actuon.mujoco.load(ARM.format(integrator="implicitfast"), STIFF)
+    data, held = begun(model), []
+    for control in targets(model):
+        data.ctrl[:] = control
+        mujoco.mj_step(model, data)
+        held.append([data.act[model.actuator(f"{name}_slope_qd").actadr[0]] for name in ("shoulder", "elbow")])
+    assert (np.array(held) == -1.5).mean() > 0.7
+    actuon.mujoco.unload(model)
+
+
 def test_the_memory_counts(model):
     """Without it, the steps would be others."""
     data, other = begun(model, steps=20), begun(model, steps=20)
@@ -338,16 +350,75 @@ def pickled_model(model, path):
     return pickle.loads(pickle.dumps(model))
 
 
+def compiled_anew(model, path):
+    return actuon.mujoco.spec(model).copy().compile()
+
+
 def through_a_binary_file(model, path):
     mujoco.mj_saveModel(model, str(path / "model.mjb"), None)
     return mujoco.MjModel.from_binary_path(str(path / "model.mjb"))
 
 
-@pytest.mark.parametrize("way", [copied_model, pickled_model, through_a_binary_file], ids=lambda each: each.__name__)
+WAYS = [copied_model, pickled_model, compiled_anew, through_a_binary_file]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda each: each.__name__)
 def test_copies_of_a_model_move_alike(model, way, tmp_path):
     other = way(model, tmp_path)
     np.testing.assert_array_equal(plain(other), plain(model))
     assert actuon.mujoco.telemetry(other, begun(other)).dof_names == ["shoulder", "elbow"]
+
+
+def test_a_file_of_a_model_moves_with_its_motors(model, tmp_path):
+    """But for what MuJoCo rounds where it writes XML."""
+    (tmp_path / "model.xml").write_text(actuon.mujoco.spec(model).to_xml())
+    read = mujoco.MjModel.from_xml_path(str(tmp_path / "model.xml"))
+    moved = slice(1, 1 + model.nq)
+    np.testing.assert_allclose(plain(read)[:20, moved], plain(model)[:20, moved], atol=1e-3)
+    assert np.abs(begun(read, steps=20).qfrc_actuator).max() > 0.1
+
+
+def test_a_spec_is_a_copy(model):
+    """And what is compiled of it may have other values."""
+    spec = actuon.mujoco.spec(model)
+    spec.bodies[-1].add_geom(size=[0.01, 0, 0], mass=0.3)
+    heavier = spec.compile()
+    assert not np.array_equal(plain(heavier), plain(model))
+    np.testing.assert_array_equal(plain(actuon.mujoco.spec(model).compile()), plain(model))
+
+
+def test_system_identification():
+    """MuJoCo's own finds the mass of a link of a robot that moves with motors."""
+    sysid = pytest.importorskip("mujoco.sysid")
+    if not hasattr(sysid, "optimize"):
+        pytest.skip("mujoco[sysid] is not installed")
+    text = EULER.replace("<jointpos ", '<jointpos name="angle" ').replace(
+        "<actuatorfrc ", '<actuatorfrc name="effort" '
+    )
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 1.0), delay=actuon.DelayConfig(2))
+    model = actuon.mujoco.load(text, chain)
+
+    def set_mass(spec, parameter):
+        spec.geoms[1].mass = parameter.value[0]
+
+    def mass_of(value):
+        found = sysid.ParameterDict()
+        found.add(sysid.Parameter("mass", value, 0.2, 2.0, modifier=set_mass))
+        return found
+
+    spec = actuon.mujoco.spec(model)
+    true = sysid.apply_param_modifiers(mass_of(0.8), spec.copy())
+    times = 0.004 * np.arange(150)
+    controls = np.stack([0.4 * np.sin(5.0 * times), 0.6 * np.cos(7.0 * times)], axis=1)
+    control = sysid.TimeSeries.from_control_names(times, controls, true)
+    start = begun(true)
+    initial = sysid.create_initial_state(true, start.qpos, start.qvel)
+    (measured,) = sysid.sysid_rollout([true], [mujoco.MjData(true)], [control], [initial])
+    sequences = sysid.ModelSequences("arm", spec, "swing", initial, control, measured.sensordata)
+    residual = sysid.build_residual_fn(models_sequences=[sequences])
+    found, _ = sysid.optimize(mass_of(0.5), residual, verbose=False, eps=1e-3)  # beyond the rounding of 32 bits
+    assert found["mass"].value[0] == pytest.approx(0.8, abs=1e-3)
+    actuon.mujoco.unload(model)
 
 
 @pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "discrete", "RK4"])
