@@ -46,8 +46,9 @@ CHAIN = actuon.ActuatorConfig(
     actuon.PIDControlConfig(kp=30.0, ki=20.0, kd=0.6, integral_max=1.0),
     [
         actuon.HeatClampingConfig(
-            winding_thermal_resistance=2.0, housing_thermal_resistance=3.0, winding_time_constant=0.05,
-            housing_time_constant=5.0, motor_constant=0.3, max_effort=20.0, derating_start=30.0, derating_end=60.0,
+            winding_thermal_resistance=0.5, housing_thermal_resistance=3.0, winding_time_constant=0.2,
+            housing_time_constant=5.0, motor_constant=0.5, max_effort=20.0, derated_effort=2.0, derating_start=30.0,
+            derating_end=60.0,
         ),
         actuon.MaxEffortClampingConfig(6.0),
     ],
