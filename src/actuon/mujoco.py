@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
-from .attach.mujoco_loop import load as load, seed as seed, telemetry as telemetry, unload as unload
+from .attach.mujoco_loop import (
+    load as load,
+    seed as seed,
+    spec as spec,
+    telemetry as telemetry,
+    unload as unload,
+)
 
-__all__ = ["load", "seed", "telemetry", "unload"]
+__all__ = ["load", "seed", "spec", "telemetry", "unload"]

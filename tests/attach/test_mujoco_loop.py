@@ -46,8 +46,9 @@ CHAIN = actuon.ActuatorConfig(
     actuon.PIDControlConfig(kp=30.0, ki=20.0, kd=0.6, integral_max=1.0),
     [
         actuon.HeatClampingConfig(
-            winding_thermal_resistance=2.0, housing_thermal_resistance=3.0, winding_time_constant=0.05,
-            housing_time_constant=5.0, motor_constant=0.3, max_effort=20.0, derating_start=30.0, derating_end=60.0,
+            winding_thermal_resistance=0.5, housing_thermal_resistance=3.0, winding_time_constant=0.2,
+            housing_time_constant=5.0, motor_constant=0.5, max_effort=20.0, derated_effort=2.0, derating_start=30.0,
+            derating_end=60.0,
         ),
         actuon.MaxEffortClampingConfig(6.0),
     ],
@@ -56,14 +57,35 @@ CHAIN = actuon.ActuatorConfig(
 )  # fmt: skip
 """All kinds of memory: past commands, an integral, temperatures, and a controller that is held."""
 
+STIFF = actuon.ActuatorConfig(
+    actuon.PDControlConfig(kp=30.0, kd=1.5),
+    [actuon.DCMotorClampingConfig(20.0, 40.0, 12.0)],
+    actuon.DelayConfig(delay_steps=2),
+    effects=[actuon.FrictionEffectConfig(0.2, 0.05, static=0.5, stribeck_velocity=0.1)],
+    effort_mode="implicit",
+)
+"""Slopes of the effort, and friction that changes in each step."""
+
+KINDS = {
+    "Euler": ("Euler", CHAIN),
+    "implicitfast": ("implicitfast", CHAIN),
+    "RK4": ("RK4", CHAIN),
+    "slopes": ("implicitfast", STIFF),
+    "slopes, discrete": ("discrete", STIFF),
+}
+"""Integrators, with motors."""
+
 STEPS = 60
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 INTEGRATION = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 def targets(model, steps=STEPS):
+    """Controls of the two servos in each step. Those that hold slopes do nothing."""
     rng = np.random.default_rng(3)
-    return 0.4 + 0.8 * rng.standard_normal((steps, model.nu)).cumsum(axis=0) / np.sqrt(steps)
+    controls = np.ones((steps, model.nu))
+    controls[:, :2] = 0.4 + 0.8 * rng.standard_normal((steps, 2)).cumsum(axis=0) / np.sqrt(steps)
+    return controls
 
 
 def state_of(model, data, kind=FULL):
@@ -92,9 +114,10 @@ def plain(model, steps=STEPS):
     return np.array(states)
 
 
-@pytest.fixture(params=["Euler", "implicitfast", "RK4"])
+@pytest.fixture(params=KINDS)
 def model(request):
-    made = actuon.mujoco.load(ARM.format(integrator=request.param), CHAIN)
+    integrator, chain = KINDS[request.param]
+    made = actuon.mujoco.load(ARM.format(integrator=integrator), chain)
     yield made
     actuon.mujoco.unload(made)
 
@@ -196,6 +219,18 @@ def test_what_is_called_between_steps_changes_no_bit(model, between):
         data = between(model, data)
         mujoco.mj_step(model, data)
         np.testing.assert_array_equal(state_of(model, data), expected[step], err_msg=f"step {step}")
+
+
+def test_slopes_count():
+    """Most steps of the model with implicit efforts are within their limits."""
+    model = actuon.mujoco.load(ARM.format(integrator="implicitfast"), STIFF)
+    data, held = begun(model), []
+    for control in targets(model):
+        data.ctrl[:] = control
+        mujoco.mj_step(model, data)
+        held.append([data.act[model.actuator(f"{name}_slope_qd").actadr[0]] for name in ("shoulder", "elbow")])
+    assert (np.array(held) == -1.5).mean() > 0.7
+    actuon.mujoco.unload(model)
 
 
 def test_the_memory_counts(model):
@@ -316,26 +351,84 @@ def pickled_model(model, path):
     return pickle.loads(pickle.dumps(model))
 
 
+def compiled_anew(model, path):
+    return actuon.mujoco.spec(model).copy().compile()
+
+
 def through_a_binary_file(model, path):
     mujoco.mj_saveModel(model, str(path / "model.mjb"), None)
     return mujoco.MjModel.from_binary_path(str(path / "model.mjb"))
 
 
-@pytest.mark.parametrize("way", [copied_model, pickled_model, through_a_binary_file], ids=lambda each: each.__name__)
+WAYS = [copied_model, pickled_model, compiled_anew, through_a_binary_file]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda each: each.__name__)
 def test_copies_of_a_model_move_alike(model, way, tmp_path):
     other = way(model, tmp_path)
     np.testing.assert_array_equal(plain(other), plain(model))
     assert actuon.mujoco.telemetry(other, begun(other)).dof_names == ["shoulder", "elbow"]
 
 
-def test_the_memory_advances_once_per_step(model):
+def test_a_file_of_a_model_moves_with_its_motors(model, tmp_path):
+    """But for what MuJoCo rounds where it writes XML."""
+    (tmp_path / "model.xml").write_text(actuon.mujoco.spec(model).to_xml())
+    read = mujoco.MjModel.from_xml_path(str(tmp_path / "model.xml"))
+    moved = slice(1, 1 + model.nq)
+    np.testing.assert_allclose(plain(read)[:20, moved], plain(model)[:20, moved], atol=1e-3)
+    assert np.abs(begun(read, steps=20).qfrc_actuator).max() > 0.1
+
+
+def test_a_spec_is_a_copy(model):
+    """And what is compiled of it may have other values."""
+    spec = actuon.mujoco.spec(model)
+    spec.bodies[-1].add_geom(size=[0.01, 0, 0], mass=0.3)
+    heavier = spec.compile()
+    assert not np.array_equal(plain(heavier), plain(model))
+    np.testing.assert_array_equal(plain(actuon.mujoco.spec(model).compile()), plain(model))
+
+
+def test_system_identification():
+    """MuJoCo's own finds the mass of a link of a robot that moves with motors."""
+    sysid = pytest.importorskip("mujoco.sysid")
+    if not hasattr(sysid, "optimize"):
+        pytest.skip("mujoco[sysid] is not installed")
+    text = EULER.replace("<jointpos ", '<jointpos name="angle" ').replace(
+        "<actuatorfrc ", '<actuatorfrc name="effort" '
+    )
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 1.0), delay=actuon.DelayConfig(2))
+    model = actuon.mujoco.load(text, chain)
+
+    def set_mass(spec, parameter):
+        spec.geoms[1].mass = parameter.value[0]
+
+    def mass_of(value):
+        found = sysid.ParameterDict()
+        found.add(sysid.Parameter("mass", value, 0.2, 2.0, modifier=set_mass))
+        return found
+
+    spec = actuon.mujoco.spec(model)
+    true = sysid.apply_param_modifiers(mass_of(0.8), spec.copy())
+    times = 0.004 * np.arange(150)
+    controls = np.stack([0.4 * np.sin(5.0 * times), 0.6 * np.cos(7.0 * times)], axis=1)
+    control = sysid.TimeSeries.from_control_names(times, controls, true)
+    start = begun(true)
+    initial = sysid.create_initial_state(true, start.qpos, start.qvel)
+    (measured,) = sysid.sysid_rollout([true], [mujoco.MjData(true)], [control], [initial])
+    sequences = sysid.ModelSequences("arm", spec, "swing", initial, control, measured.sensordata)
+    residual = sysid.build_residual_fn(models_sequences=[sequences])
+    found, _ = sysid.optimize(mass_of(0.5), residual, verbose=False, eps=1e-3)  # beyond the rounding of 32 bits
+    assert found["mass"].value[0] == pytest.approx(0.8, abs=1e-3)
+    actuon.mujoco.unload(model)
+
+
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "discrete", "RK4"])
+def test_the_memory_advances_once_per_step(integrator):
     """Efforts that are nothing but commands of three steps ago."""
     chain = actuon.ActuatorConfig(
         actuon.PDControlConfig(kp=1.0, kd=0.0), delay=actuon.DelayConfig(delay_steps=3), control_every=1
     )
-    integrator = mujoco.mjtIntegrator(model.opt.integrator).name.removeprefix("mjINT_")
-    name = {"EULER": "Euler", "IMPLICITFAST": "implicitfast"}.get(integrator, integrator)
-    late = actuon.mujoco.load(ARM.format(integrator=name), chain)
+    late = actuon.mujoco.load(ARM.format(integrator=integrator), chain)
     data = mujoco.MjData(late)
     for step in range(12):
         data.ctrl[:] = 0.01 * step, 0.02 * step

@@ -15,7 +15,7 @@ import actuon
 import actuon.mujoco
 from actuon import lab
 from tests.support import built_in, torch_networks
-from tests.support.paths import ASSETS
+from tests.support.paths import ASSETS, ROBOTS, public_robot
 
 QUADRUPED = ASSETS / "quadruped.xml"
 ARM = """
@@ -67,8 +67,9 @@ class Both:
                 self.attached.append(made)
                 self.robots.append(made.articulation)
         self.data, self.other = mujoco.MjData(self.model), self.simulation.data[0]
-        if self.model.nkey:
-            mujoco.mj_resetDataKeyframe(self.model, self.data, 0)
+        keys = [self.model.key(i).name for i in range(self.model.nkey)]
+        if "home" in keys:
+            mujoco.mj_resetDataKeyframe(self.model, self.data, keys.index("home"))
         assert np.array_equal(self.data.qpos, self.other.qpos)
         self.nu = mujoco.MjSpec.from_string(text).compile().nu if isinstance(text, str) else spec.compile().nu
 
@@ -734,3 +735,180 @@ def test_friction_acts_in_the_step_that_it_is_of(both):
     assert data.qvel[0] > before
     assert model.dof_frictionloss[0] == 1.0
     actuon.mujoco.unload(model)
+
+
+def stiff(mode="implicit", **more):
+    return actuon.ActuatorConfig(actuon.PDControlConfig(400.0, 10.0), effort_mode=mode, **more)
+
+
+@pytest.mark.parametrize("delay", [None, actuon.DelayConfig(2)])
+@pytest.mark.parametrize("integrator", ["Euler", "implicitfast", "implicit", "discrete"])
+def test_implicit_efforts(both, integrator, delay):
+    """As in a simulation but for rounding: there a part of the effort is in `qfrc_applied`, the user's here."""
+    moved = both(ARM.format(integrator=integrator, island="enable"), stiff(delay=delay))
+    moved.move(80, spread=0.3, exact=False, rtol=0.0, atol=1e-12)
+    assert moved.model.opt.integrator == moved.simulation.models[0].opt.integrator
+    assert moved.model.nu == (6 if integrator == "discrete" else 4)
+    told = actuon.mujoco.telemetry(moved.model, moved.data)
+    mujoco.mj_forward(moved.model, moved.data)
+    np.testing.assert_allclose(moved.data.qfrc_actuator, told.applied_effort[0], rtol=1e-5)
+
+
+def test_implicit_efforts_of_the_quadruped(both):
+    spec = mujoco.MjSpec.from_file(str(QUADRUPED))
+    spec.option.timestep = 0.005
+    moved = both(spec.to_xml(), actuon.ActuatorConfig(actuon.PDControlConfig(80.0, 3.0), effort_mode="implicit"))
+    moved.move(40, spread=0.1, exact=False, rtol=0.0, atol=1e-9)
+
+
+def test_efforts_that_would_diverge_are_implicit_on_their_own(both):
+    """With `effort_mode` "auto", and so is the choice of the integrator."""
+    text = ARM.format(integrator="Euler", island="enable")
+    moved = both(text, {"shoulder": stiff("auto"), "elbow": actuon.ActuatorConfig(PD, effort_mode="auto")})
+    implicit = [moved.model.actuator(i).name.endswith("_slope_qd") for i in range(moved.model.nu)]
+    assert sum(implicit) == len(moved.simulation.models[0].actuator_ctrladr) - 2 > 0
+    moved.move(60, spread=0.3, exact=False, rtol=0.0, atol=1e-12)
+
+
+def test_implicit_groups_of_an_explicit_kind():
+    cfg = lab.IdealPDActuatorCfg([".*"], stiffness=300.0, damping=8.0, effort_limit=200.0, effort_mode="implicit")
+    moved = GroupsToo(mjcf(TWO, SERVOS), {"all": cfg})
+    with contextlib.closing(moved):
+        moved.move(60, spread=0.3, exact=False, rtol=0.0, atol=1e-12)
+
+
+def test_an_implicit_effort_begins_within_its_limit(both):
+    """And may end beyond it: what it is at the end of a step is not looked at."""
+    chain = actuon.ActuatorConfig(actuon.PDControlConfig(400.0, 10.0), [actuon.MaxEffortClampingConfig(5.0)])
+    chain.effort_mode = "implicit"
+    model = actuon.mujoco.load(mjcf(TWO, SERVOS), chain)
+    data = mujoco.MjData(model)
+    for step in range(50):
+        data.ctrl[:2] = np.sin(step / 3.0)
+        mujoco.mj_forward(model, data)
+        assert np.abs(data.qfrc_actuator).max() <= 5.0 + 1e-6
+        mujoco.mj_step(model, data)
+    actuon.mujoco.unload(model)
+
+
+def test_chains_without_slopes_are_refused():
+    matrix = ((1.0, 1.0), (1.0, -1.0))
+    coupled = [
+        actuon.ActuatorConfig(
+            PD, transmission=actuon.CoupledTransmissionConfig(matrix, row=row), effort_mode="implicit"
+        )
+        for row in range(2)
+    ]
+    with pytest.raises(actuon.StructureError, match="needs slopes of the effort"):
+        actuon.mujoco.load(mjcf(TWO, SERVOS), dict(zip("ab", coupled, strict=True)))
+
+
+def joints_with_actuators(path):
+    """Joints of a file that have an actuator of their own, and no tendon that moves them."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    on_joint = {int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT)}
+    own = {int(model.actuator_trnid[i, 0]) for i in range(model.nactuator) if model.actuator_trntype[i] in on_joint}
+    hinges = {int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)}
+    return [model.joint(i).name for i in sorted(own) if model.jnt_type[i] in hinges]
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_public_robots(both, robot):
+    path = public_robot(robot)
+    joints = joints_with_actuators(path) or None
+    chain = actuon.ActuatorConfig(
+        actuon.PDControlConfig(20.0, 1.0),
+        [actuon.DCMotorClampingConfig(30.0, 40.0, 20.0)],
+        actuon.DelayConfig(2),
+    )
+    moved = both(path, chain, joints)
+    rng, start = np.random.default_rng(2), moved.data.ctrl[: moved.nu].copy()
+    names = {moved.model.actuator(i).name for i in range(moved.nu, moved.model.nactuator)}
+    for _ in range(25):
+        for robots in moved.robots:
+            added = [i for i, name in enumerate(robots.dof_names) if f"{name}_position" in names]
+            targets = np.float32(rng.uniform(-0.1, 0.1, len(added)))
+            if added:
+                robots.set_dof_position_targets(targets, dof_indices=added)
+            for i, target in zip(added, targets, strict=True):
+                moved.data.actuator(f"{robots.dof_names[i]}_position").ctrl = target
+        moved.step((start + rng.uniform(-0.1, 0.1, moved.nu)).astype(np.float32))
+        moved.check()
+    assert np.abs(moved.data.qvel).max() > 1e-3
+    assert np.abs(actuon.mujoco.telemetry(moved.model, moved.data).applied_effort).max() > 0.01
+
+
+def standing(*given, **options):
+    """Positions of the quadruped after some steps of its keyframe."""
+    model = actuon.mujoco.load(*given, **options)
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    data.ctrl[:] += 0.1
+    mujoco.mj_step(model, data, 40)
+    actuon.mujoco.unload(model)
+    return data.qpos.copy()
+
+
+def test_actuators_come_from_files():
+    """The YAML beside a model, any other, and a USD file; the model as a path, text and a spec."""
+    pytest.importorskip("pxr")
+    beside = standing(QUADRUPED)
+    assert beside[2] > 0.2
+    text = QUADRUPED.read_text()
+    for given in (
+        (str(QUADRUPED),),
+        (QUADRUPED, ASSETS / "quadruped.actuon.yaml"),
+        (text, str(ASSETS / "quadruped.actuon.yaml")),
+        (mujoco.MjSpec.from_file(str(QUADRUPED)), ASSETS / "quadruped.usda"),
+    ):
+        np.testing.assert_array_equal(standing(*given), beside)
+
+
+def test_a_spec_that_is_given_stays_as_it_is():
+    spec = mujoco.MjSpec.from_file(str(QUADRUPED))
+    before = spec.to_xml()
+    standing(spec, ASSETS / "quadruped.actuon.yaml")
+    assert spec.to_xml() == before
+
+
+def test_a_motor_by_its_name_brings_its_inertia(both):
+    """As does its data sheet, and an actuator that is made of it."""
+    sheet = actuon.find_motor("ak80-9").datasheet
+    expected = both(EULER, sheet.actuator(PD))
+    expected.move(30)
+    np.testing.assert_array_equal(
+        np.float32(expected.model.dof_armature), expected.robots[0].get_dof_armatures().numpy()[0]
+    )
+    assert (expected.model.dof_armature == expected.model.dof_armature[1]).all()  # not the model's own
+    for motor in ("ak80-9", sheet, actuon.find_motor("ak80-9")):
+        model = actuon.mujoco.load(EULER, motor, controller=PD)
+        np.testing.assert_array_equal(model.dof_armature, expected.model.dof_armature)
+        np.testing.assert_array_equal(model.dof_invweight0, expected.model.dof_invweight0)
+        actuon.mujoco.unload(model)
+    with pytest.raises(actuon.StructureError, match="controller: is for a motor alone"):
+        actuon.mujoco.load(QUADRUPED, controller=PD)
+
+
+def test_urdf(tmp_path):
+    (tmp_path / "robot.urdf").write_text(
+        '<robot name="arm"><link name="base"/><link name="link"><inertial><mass value="1"/>'
+        '<origin xyz="0.1 0 0"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        '<joint name="hip" type="revolute"><parent link="base"/><child link="link"/><axis xyz="0 1 0"/>'
+        '<limit lower="-2" upper="2" effort="3" velocity="1"/></joint></robot>'
+    )
+    model = actuon.mujoco.load(tmp_path / "robot.urdf", LATE)
+    data = mujoco.MjData(model)
+    data.actuator("hip_position").ctrl = 1.0
+    mujoco.mj_step(model, data, 5)
+    told = actuon.mujoco.telemetry(model, data)
+    assert told.applied_effort[0, 0] == 3.0
+    assert told.limited_by[0, 0] == "engine"
+    actuon.mujoco.unload(model)
+
+
+def test_no_simulation_is_left():
+    with actuon.MujocoSimulation(QUADRUPED) as own:
+        standing(QUADRUPED)
+        assert actuon.current_simulation() is own
+    with pytest.raises(actuon.SimulationError):
+        actuon.current_simulation()

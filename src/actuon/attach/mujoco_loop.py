@@ -52,11 +52,6 @@ _INPUTS = ("velocity", "feedforward")
 _DRY, _VISCOUS = "dry_friction", "viscous_friction"
 _SLIGHTEST = 1e-6
 """Dry friction [N·m or N] that a joint has at least, so that MuJoCo makes a row for it."""
-_BY_DOF = ("dof_armature", "dof_damping", "dof_dampingpoly", "dof_frictionloss", "dof_solref", "dof_solimp")
-_BY_ACTUATOR = ("actuator_armature", "actuator_damping", "actuator_dampingpoly")
-"""Fields of a model that motors change."""
-_ARMATURE = ("dof_armature", "actuator_armature")
-"""Those on which constants of the constraint solver depend."""
 
 
 def load(
@@ -124,6 +119,7 @@ def load(
         loaded = LoadedMotors(attached, simulation, {name for name, is_there in given.items() if not is_there})
         preparation = _Preparation(mujoco, spec, plain, drives, simulation.models[0], loaded, frozenset(inputs))
         made, rows, word_at = preparation.compile()
+    loaded.spec = spec
     loaded.bind(made, rows, word_at)
     _loaded[loaded.mark] = loaded
     return made
@@ -134,6 +130,14 @@ def unload(model: Any) -> None:
     loaded = _of(model)
     del _loaded[loaded.mark]
     loaded.close()
+
+
+def spec(model: Any) -> Any:
+    """Return a copy of the ``MjSpec`` of a model, for who compiles models anew, such as ``mujoco.sysid``.
+
+    What is compiled of it moves with the same motors, as long as it has the same joints and actuators.
+    """
+    return _of(model).spec.copy()
 
 
 def telemetry(model: Any, data: Any) -> Telemetry:
@@ -374,6 +378,8 @@ class LoadedMotors:
         """Numbers that are remembered."""
         self.word_at: np.ndarray = np.zeros(0, np.int32)
         """Their places in ``act``."""
+        self.spec: Any = None
+        """The ``MjSpec`` of its models."""
         self.robot: Any = None
         self._place = -1
         self._kept: list[Any] = []
@@ -645,6 +651,8 @@ class _Preparation:
         self._driven, self._loaded, self._inputs = driven, loaded, inputs
         self._actuators = {actuator.id: actuator for actuator in spec.actuators}
         self._joints = {joint.id: joint for joint in spec.joints}
+        self._own = drives.ids(np.array([joint.dof for joint in loaded.driven]))
+        """Actuators of the model that drive the joints."""
         self._names = {actuator.name for actuator in spec.actuators}
         self._added: list[float] = []
         """For each actuator that was added, the coordinate at which its control begins in keyframes, or NaN."""
@@ -655,17 +663,19 @@ class _Preparation:
         """Return the model, and its joints and the places of what is remembered, for `LoadedMotors.bind`."""
         loaded, spec, plain = self._loaded, self._spec, self._plain
         spec.option.integrator = int(self._driven.opt.integrator)
-        for i in self._drives.ids(np.array([joint.dof for joint in loaded.driven])):
+        spec.option.ls_iterations = int(self._driven.opt.ls_iterations)
+        for i in self._own:
             self._silence(i)
         places = [self._prepare(joint) for joint in loaded.driven]
+        damping = self._hand_over()
         spec.add_text(name=loaded.mark, data=_SAID)
         for key in spec.keys:
             key.act = []
             own = key.ctrl if len(key.ctrl) else np.zeros(plain.nu)
             key.ctrl = [*own, *(self._first_control(key, at) for at in self._added)]
         model = spec.compile()
-        self._copy_activations(model)
-        damping = self._copy_properties(model)
+        if self._copy_activations(model):
+            model = spec.compile()
         by_name = {model.actuator(i).name: i for i in range(model.nactuator)}
         rows, starts = [], []
         for joint, place, own in zip(loaded.driven, places, damping, strict=True):
@@ -699,45 +709,46 @@ class _Preparation:
         at = int(coordinate)
         return float(key.qpos[at]) if len(key.qpos) else float(self._plain.qpos0[at])
 
-    def _copy_activations(self, model: Any) -> None:
-        """Give keyframes the activations of actuators that are not ours."""
-        plain = self._plain
-        for i in range(plain.nactuator):
-            start, count = int(plain.actuator_actadr[i]), int(plain.actuator_actnum[i])
-            if count > 0 and model.actuator_dyntype[i] == plain.actuator_dyntype[i]:
-                at = int(model.actuator_actadr[i])
-                model.key_act[:, at : at + count] = plain.key_act[:, start : start + count]
+    def _copy_activations(self, model: Any) -> bool:
+        """Give keyframes the activations of actuators that are not ours. Returns whether there are any."""
+        plain, has_any = self._plain, False
+        for row, key in enumerate(self._spec.keys):
+            act = np.zeros(model.na)
+            for i in range(plain.nactuator):
+                start, count = int(plain.actuator_actadr[i]), int(plain.actuator_actnum[i])
+                if count > 0 and model.actuator_dyntype[i] == plain.actuator_dyntype[i]:
+                    at = int(model.actuator_actadr[i])
+                    act[at : at + count] = plain.key_act[row, start : start + count]
+            if act.any():
+                key.act, has_any = act, True
+        return has_any
 
-    def _copy_properties(self, model: Any) -> list[float]:
-        """Give the model the armature, friction and limits that motors give it.
+    def _hand_over(self) -> list[float]:
+        """Give joints and actuators the armature, friction and limits that motors give them.
 
         Returns:
             The damping of each joint [N·m·s/rad or N·s/m].
         """
         loaded, plain, driven = self._loaded, self._plain, self._driven
-        model.opt.ls_iterations = driven.opt.ls_iterations
-        count, before = plain.nactuator, [getattr(model, name).copy() for name in _ARMATURE]
-        for name in _BY_DOF:
-            getattr(model, name)[:] = getattr(driven, name)
-        for name in _BY_ACTUATOR:
-            getattr(model, name)[:count] = getattr(driven, name)[:count]
-        for i in np.flatnonzero(model.actuator_gear[:count, 0] != plain.actuator_gear[:count, 0]).tolist():
-            gear = abs(float(plain.actuator_gear[i, 0]))
-            model.actuator_armature[i] *= gear**2
-            model.actuator_damping[i] *= gear**2
-            model.actuator_dampingpoly[i] *= [gear**3, gear**4]
         dry, viscous = loaded.at_rest(_DRY), loaded.at_rest(_VISCOUS)
+        damping = np.where(np.isnan(viscous), driven.dof_damping[[joint.dof for joint in loaded.driven]], viscous)
         for i, joint in enumerate(loaded.driven):
-            if not np.isnan(dry[i]):
-                model.dof_frictionloss[joint.dof] = max(float(dry[i]), _SLIGHTEST)
-            if not np.isnan(viscous[i]):
-                model.dof_damping[joint.dof] = viscous[i]
-            at = int(model.dof_jntid[joint.dof])
-            if not model.jnt_actgravcomp[at]:
-                model.jnt_actfrclimited[at] = False
-        if any((getattr(model, name) != own).any() for name, own in zip(_ARMATURE, before, strict=True)):
-            self._mujoco.mj_setConst(model, self._mujoco.MjData(model))
-        return [float(model.dof_damping[joint.dof]) for joint in loaded.driven]
+            dof, at = joint.dof, int(plain.dof_jntid[joint.dof])
+            own = self._joints[at]
+            own.name = joint.name  # one without a name has that by which it is called here
+            own.armature = float(driven.dof_armature[dof])
+            own.damping = [damping[i], *driven.dof_dampingpoly[dof]]
+            own.stiffness, own.springdamper = [plain.jnt_stiffness[at], *own.stiffness[1:]], (0.0, 0.0)
+            own.frictionloss = float(driven.dof_frictionloss[dof] if np.isnan(dry[i]) else max(dry[i], _SLIGHTEST))
+            own.solref_friction, own.solimp_friction = driven.dof_solref[dof], driven.dof_solimp[dof]
+            if not plain.jnt_actgravcomp[at]:
+                own.actfrclimited = False
+        for i in self._own:
+            gear = 1.0 if self._actuators[i].gear[0] == plain.actuator_gear[i, 0] else abs(plain.actuator_gear[i, 0])
+            self._actuators[i].armature = float(driven.actuator_armature[i]) * gear**2
+            poly = driven.actuator_damping[i], *driven.actuator_dampingpoly[i]
+            self._actuators[i].damping = [term * gear ** (2 + power) for power, term in enumerate(poly)]
+        return damping.tolist()
 
     def _silence(self, i: int) -> None:
         """Let an actuator of the model push no more. Its controls stay."""
@@ -767,7 +778,6 @@ class _Preparation:
         """Let the effort of a joint be what an actuator remembers last."""
         mujoco, plain, drives, name = self._mujoco, self._plain, self._drives, joint.name
         at = int(plain.dof_jntid[joint.dof])
-        self._joints[at].name = name  # one without a name has that by which it is called here
         target, velocity = (int(places[joint.dof]) for places in (drives.position, drives.velocity))
         servos = [servo.actuator for servo in drives.servos.get(joint.dof, []) if servo.position == target >= 0]
         fields = {
