@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -57,8 +58,6 @@ class Articulation:
         """Environment of each robot, shape (N,)."""
         self.dof_names = list(first.dof_names)
         """Names of the DOFs, in the order of the columns."""
-        self.dof_paths = [list(robot.dof_paths) for robot in self.robots]
-        """Paths of the joints, for each robot."""
         self.link_names = list(first.link_names)
         """Names of the links, the root first, in the order of the columns of `get_link_masses`."""
         self.at = DofSet(self.simulation.robots, self.robot_ids)
@@ -69,6 +68,11 @@ class Articulation:
 
     def __len__(self) -> int:
         return len(self.robot_ids)
+
+    @functools.cached_property
+    def dof_paths(self) -> list[list[str]]:
+        """Paths of the joints, for each robot."""
+        return [list(robot.dof_paths) for robot in self.robots]
 
     @property
     def num_dofs(self) -> int:
