@@ -291,7 +291,8 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         """Write everything that the next steps depend on to a file, for `load` in this or another process.
 
         That is what `save_state` keeps, the properties that the engine holds, options such as the time step, and the
-        parameters of actuators, as they were written or drawn.
+        parameters of actuators, as they were written or drawn. Starts a simulation that is not running, as its next
+        step would.
 
         Args:
             path: An ``.npz`` file. It is written whole, or not at all.
@@ -300,7 +301,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             StateError: An actuator remembers NaN, of a joint that diverged.
             SimulationError: A position or velocity is not finite.
         """
-        self.check_open()
+        self.start()
         self.refresh()
         self._check_state()
         saving.save(self, path)
