@@ -451,25 +451,30 @@ def test_implicit_actuators_that_are_stepped_by_hand_go_on(engine, tmp_path):
         actuon.PIDControlConfig(300.0, 2000.0, 6.0), [actuon.DCMotorClampingConfig(8.0, 4.0, 8.0)]
     )
     path = QUADRUPED if engine is MujocoSimulation else actuon.assets.quadruped_usd
-    ends = []
-    for call in ("save", "load"):
+
+    def make():
         simulation = engine(path, 2, dt=0.008)
-        with simulation:
-            own = attach(simulation, motor, auto_step_pre_physics=False, effort_mode="implicit")
-            start = own.articulation.get_dof_positions().numpy()
-            for sign in (1, -1):
-                own.articulation.set_dof_position_targets(start + sign * (0.3 if call == "save" else 0.5))
-                for _ in range(4):
-                    own.step_actuators(simulation.dt)
-                    simulation.step()
-            if call == "load":
-                own.step_actuators(simulation.dt)
-            getattr(simulation, call)(tmp_path / "run.npz")
-            for _ in range(4):
-                simulation.step()
-                own.step_actuators(simulation.dt)
-            ends.append(everything(simulation, tmp_path / "end.npz"))
-    assert_same_contents(*ends)
+        return simulation, attach(simulation, motor, auto_step_pre_physics=False, effort_mode="implicit")
+
+    expected = []
+    simulation, own = make()
+    with simulation:
+        start = own.articulation.get_dof_positions().numpy()
+        for i in range(8):
+            own.articulation.set_dof_position_targets(start + (-1) ** (i // 2) * 0.3)
+            own.step_actuators(simulation.dt)
+            simulation.step()
+            simulation.save(tmp_path / f"{i}.npz")
+            simulation.step()  # with the efforts of before
+            expected.append(everything(simulation, tmp_path / "end.npz"))
+    simulation, own = make()
+    with simulation:
+        for i, contents in enumerate(expected):
+            simulation.load(tmp_path / f"{i}.npz")
+            own.step_actuators(simulation.dt)
+            simulation.load(tmp_path / f"{i}.npz")
+            simulation.step()
+            assert_same_contents(everything(simulation, tmp_path / "end.npz"), contents)
 
 
 def test_a_motor_that_had_tripped_is_not_reported_again(tmp_path, caplog):
