@@ -181,7 +181,7 @@ class ActuonByRobot(ActuonInPlace):
 
     def __init__(self, problem: Problem):
         super().__init__(problem)
-        call = self.actuator.c_call(self.sim, self.sim, self.current, 0.005)
+        self.call = call = self.actuator.c_call(self.sim, self.sim, self.current, 0.005)
         assert call is not None
         given = [call.function, call.bounds, call.arguments, call.size, call.first, problem.n // JOINTS]
         self.launch = wp.launch(_step_robots, 1, given, device="cpu", record_cmd=True)

@@ -32,7 +32,7 @@ OPTIMISED = (
     "kernel/test_cuda.py",
     "outside/test_accuracy.py",
     "outside/test_fuzz_fits.py",
-    "sim/mujoco/test_driven_loop.py",
+    "sim/mujoco/test_motors_in_the_loop.py",
     "studio/",
 )
 """Tests that compile as users do, marked ``optimised``: controllers with every clamping on every path, those that step

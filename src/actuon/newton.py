@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drop-in ``newton.ModelBuilder`` that leaves Actuon's actuators in ``model.actuators``, and names of
-``newton.actuators`` for what is ours."""
+"""A drop-in ``newton.ModelBuilder`` that leaves Actuon's actuators in ``model.actuators``, a drive that runs a chain in
+Newton's own actuators, and names of ``newton.actuators`` for what is ours."""
 
 from .actuator.actuator import Actuator as Actuator
 from .actuator.newton_parts import (
@@ -13,6 +13,7 @@ from .actuator.newton_parts import (
     DrivePID as DrivePID,
 )
 from .attach.newton_builder import ModelBuilder as ModelBuilder
+from .attach.newton_drive import DriveActuon as DriveActuon
 from .components.controllers.neural import (
     ControllerNeuralLSTM as ControllerNeuralLSTM,
     ControllerNeuralMLP as ControllerNeuralMLP,
@@ -42,6 +43,7 @@ __all__ = [
     "ControllerPD",
     "ControllerPID",
     "Delay",
+    "DriveActuon",
     "DriveBase",
     "DriveNeuralGRU",
     "DriveNeuralLSTM",

@@ -18,6 +18,7 @@ from .actuator.response import Response
 from .actuator.state import ActuatorState
 from .arrays import read_optional
 from .errors import ArrayError, ArrayTypeError, MissingExtraError, ParameterError, StateError, StructureError, listed
+from .robot_files.paths import parameter_places
 
 try:
     import torch
@@ -64,7 +65,7 @@ def step(
         memory: Returned by the previous step. Default: the initial state. Gradients end at a state of
             `Actuator.state`.
         dt: Time step [s]. Needed where a stage works over time.
-        parameters: Tensors to use as parameters, by kind and name, such as ``{"controller.kp": kp}``, or by the
+        parameters: Tensors to use as parameters, by stage and name, such as ``{"controller.kp": kp}``, or by the
             position of their stage, ``{"1.kp": kp}``; shape (N,), or one number for all DOFs. In this step alone: the
             actuator keeps its own.
         response: Take the effort at the velocities that the step ends with: the ``inverse_inertia`` of
@@ -183,22 +184,23 @@ def _answers(actuator: Actuator, response: torch.Tensor | Mapping[str, torch.Ten
     for name, value in named.items():
         if name not in allowed:
             raise ParameterError(f"response: no '{name}'; {listed(str(name), allowed, 'names')}")
-        if not _check_tensor(actuator, f"response['{name}']", value).ndim:
+        if not check_tensor(actuator.device, f"response['{name}']", value).ndim:
             raise ArrayError(f"response['{name}']: got one number; must have one per DOF: tensor.expand(n)")
     if "inverse_inertia" not in named:
         raise ParameterError("response: has no 'inverse_inertia'")
     return {name: value if name == "inverse_inertia" else value.reshape(-1) for name, value in named.items()}
 
 
-def _check_tensor(actuator: Actuator, where: str, value: object) -> torch.Tensor:
+def check_tensor(device: wp.Device, where: str, value: object) -> torch.Tensor:
+    """Return ``value`` if it is a tensor that kernels on ``device`` can read."""
     if not isinstance(value, torch.Tensor):
         raise ArrayTypeError(f"{where}: got {type(value).__name__}; must be a PyTorch tensor")
     if value.dtype is not torch.float32:
         raise ArrayTypeError(f"{where}: got dtype {value.dtype}; must be torch.float32: pass tensor.float()")
     if value.layout is not torch.strided:
         raise ArrayTypeError(f"{where}: got a tensor of layout {value.layout}; must be dense: pass tensor.to_dense()")
-    if value.device.type not in ("cpu", "cuda") or wp.device_from_torch(value.device) != actuator.device:
-        raise ArrayError(f"{where}: got a tensor on '{value.device}'; the actuator runs on '{actuator.device}'")
+    if value.device.type not in ("cpu", "cuda") or wp.device_from_torch(value.device) != device:
+        raise ArrayError(f"{where}: got a tensor on '{value.device}'; the actuator runs on '{device}'")
     return value
 
 
@@ -232,7 +234,7 @@ def _signals(actuator: Actuator, sim_state: object, sim_control: object) -> dict
         role = "sim_state" if source is sim_state and name in list(named)[:2] else "sim_control"
         if value is None and role == "sim_control":
             continue  # the step says it where it is needed
-        found[name] = _check_tensor(actuator, f"{role}.{name}", value)
+        found[name] = check_tensor(actuator.device, f"{role}.{name}", value)
     return found
 
 
@@ -254,17 +256,15 @@ def _chosen(
 
 def _parameter(actuator: Actuator, name: str, value: torch.Tensor) -> tuple[wp.array, torch.Tensor]:
     """Return the actuator's own array of a parameter, and the tensor in its shape."""
-    offered: dict[str, wp.array] = {}
-    for position, stage in enumerate(actuator.stages):
-        for key, array in stage.parameters().items():
-            if array.requires_grad:
-                offered[f"{position}.{key}"] = array
-                if stage.kind is not None:
-                    offered.setdefault(f"{stage.kind.value}.{key}", array)
+    offered = {
+        path: array
+        for path, place in parameter_places(actuator.stages).items()
+        if (array := actuator.stages[place.stage].parameters().get(place.name)) is not None and array.requires_grad
+    }
     if name not in offered:
         raise ParameterError(f"parameters: no '{name}'; {listed(str(name), offered, 'parameters')}")
     array = offered[name]
-    _check_tensor(actuator, f"parameters['{name}']", value)
+    check_tensor(actuator.device, f"parameters['{name}']", value)
     try:
         return array, value.expand(array.shape)
     except RuntimeError as error:

@@ -242,9 +242,12 @@ def test_states(rng):
 )
 @pytest.mark.parametrize("name", ["pid-free-now", "pd-free-late"])
 def test_masks(mask, match, name, rng):
-    state = Values.random(name, N, rng).actuator().state()
+    actuator = Values.random(name, N, rng).actuator()
+    state = actuator.state()
     with refused(match):
         state.reset(mask)
+    with refused(match.replace("reset", "assign:")):
+        state.assign(actuator.state(), mask)
 
 
 @pytest.mark.parametrize("mask", [[True, False, True], np.array([True, False, True]), "torch"])

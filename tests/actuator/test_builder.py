@@ -51,6 +51,45 @@ def test_structure_splits_groups():
     assert actuators[2].delay.buf_depth == 1
 
 
+def test_robots_whose_joints_differ_in_structure_are_stepped_apart(rng):
+    """Told apart as robots, those with the same joints share actuators; efforts are those without."""
+    width, robots = 3, 4
+    tables = [
+        actuon.ActuatorConfig(
+            actuon.PDControlConfig(30.0, 1.0),
+            [actuon.PositionBasedClampingConfig((-1.0, 1.0), (most, 2.0 * most))],
+            actuon.DelayConfig(1),
+        )
+        for most in (3.0, 5.0)
+    ]
+    plain = actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 0.5), delay=actuon.DelayConfig(2))
+    chosen = [(plain, tables[0], plain), (plain, tables[1], tables[1]), (plain, tables[0], plain)]
+    chosen += [(tables[0], plain, plain)]
+    builder = ActuatorBuilder()
+    for joint in range(width):
+        for robot in range(robots):
+            builder.add(chosen[robot][joint], robot * width + joint)
+    together = builder.finalize(accumulate=False)
+    apart = builder.finalize(robot_width=width, accumulate=False)
+    assert [actuator.indices.numpy().tolist() for actuator in together] == [
+        [0, 2, 3, 6, 8, 10, 11], [1, 7, 9], [4, 5]
+    ]  # fmt: skip
+    places = [actuator.indices.numpy().reshape(-1, actuator.robot_dofs).tolist() for actuator in apart]
+    assert places == [[[0, 2], [6, 8]], [[3]], [[10, 11]], [[1], [7]], [[9]], [[4, 5]]]
+    sims = [simulation(random_signals(width * robots, rng)) for _ in range(2)]
+    states = [[actuator.state() for actuator in actuators] for actuators in (together, apart)]
+    for _ in range(4):
+        signals = random_signals(width * robots, rng)
+        for actuators, own, sim in zip((together, apart), states, sims, strict=True):
+            for name, values in signals.items():
+                getattr(sim, name).assign(values)
+            sim.joint_f.fill_(np.nan)
+            for actuator, state in zip(actuators, own, strict=True):
+                actuator.step(sim, sim, state, state, 0.01)
+        assert np.isfinite(sims[0].joint_f.numpy()).all()
+        np.testing.assert_array_equal(*(sim.joint_f.numpy() for sim in sims))
+
+
 def test_table_from_a_file_and_by_value_share_a_group(tmp_path):
     path = tmp_path / "table.txt"
     path.write_text("0 1\n1 2\n")

@@ -296,3 +296,20 @@ def test_a_captured_forward_and_backward_pass_may_be_replayed():
         wp.capture_launch(captured.graph)
         assert sim["joint_f"].numpy() == [3.0]
         assert sim["joint_target_q"].grad.numpy() == [3.0 * replay]
+
+
+@pytest.mark.parametrize("source", ["left out", "zero in another actuator"])
+def test_an_optional_parameter_may_be_given_later(source):
+    controller = actuon.ControllerPD(1.0, 0.0)
+    if source != "left out":
+        controller = actuon.Actuator([0], actuon.PDControlConfig(1.0, 0.0)).controller
+    actuator = actuon.Actuator([0], controller, requires_grad=True)
+    sim = simulation({name: np.zeros(1, np.float32) for name in SIGNALS}, requires_grad=True)
+    actuator.step(sim, sim)
+    actuator.controller.const_effort = 3.0
+    with wp.Tape() as tape:
+        actuator.step(sim, sim)
+    assert sim.joint_f.numpy().tolist() == [3.0]
+    sim.joint_f.grad.fill_(1.0)
+    tape.backward()
+    assert actuator.controller.const_effort.grad.numpy().tolist() == [1.0]

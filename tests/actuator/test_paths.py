@@ -9,11 +9,17 @@ import warp as wp
 
 import actuon
 from actuon.kernel import launch
+from actuon.kernel.build import kernel_for
 from actuon.kernel.types import LANES
 from tests.support.chains import NAMED, NAMES, Values, named, oracle_rollout, random_signals, rollout, simulation
 from tests.support.launches import record_launches
 
 STEPS = 12
+
+
+@wp.func
+def other_pd_law(q: float, qd: float, target_q: float, target_qd: float, feedforward: float, kp: float, kd: float):
+    return kd * (target_qd - qd) + kp * (target_q - q) + feedforward
 
 
 def make(name, n, rng):
@@ -354,3 +360,42 @@ def test_writing_over_the_output_instead_of_adding(staged, layout, rng):
 def test_an_output_that_is_written_over_has_one_writer():
     with pytest.raises(ValueError, match="some repeat"):
         actuon.Actuator([0, 1], actuon.ControllerPD(1.0, 0.0), effort_indices=[3, 3], accumulate=False)
+
+
+@pytest.mark.parametrize("options", [{}, {"requires_grad": True}])
+def test_one_kernel_adds_efforts_or_writes_them(options, rng):
+    values = Values.random("pd-max-now", 5, rng)
+    signals = random_signals(5, rng)
+    adding, writing = (values.actuator(accumulate=adds, **options) for adds in (True, False))
+    assert adding.kernel_source() == writing.kernel_source()
+    efforts = []
+    for actuator, before in ((adding, 0.0), (adding, 1000.0), (writing, np.nan)):
+        sim = simulation(signals, **options)
+        sim.joint_f.fill_(before)
+        actuator.step(sim, sim)
+        efforts.append(sim.joint_f.numpy())
+    np.testing.assert_array_equal(efforts[2], efforts[0])
+    np.testing.assert_array_equal(efforts[1], np.float32(1000.0) + efforts[0])
+
+
+class OtherPD(actuon.ControllerPD):
+    """With a kernel that no other test makes."""
+
+    law = other_pd_law
+
+
+def test_a_stage_alone_has_one_kernel_whatever_stands_before_it(rng):
+    signals = random_signals(3, rng)
+
+    def effort(controller, **others):
+        actuator = actuon.Actuator(range(3), controller(2.0, 1.0), fused=False, **others)
+        sim, state = simulation(signals), actuator.state()
+        actuator.step(sim, sim, state, state, dt=0.01)
+        return sim.joint_f.numpy()
+
+    before = ({}, {"delay": actuon.Delay(0, 1)}, {"sensors": [actuon.SensorLowPass(0.0)]})
+    expected = [effort(actuon.ControllerPD, **others) for others in before]
+    kernels = kernel_for.cache_info().currsize
+    for others, values in zip(before, expected, strict=True):
+        np.testing.assert_allclose(effort(OtherPD, **others), values, rtol=1e-5)
+    assert kernel_for.cache_info().currsize == kernels + 1

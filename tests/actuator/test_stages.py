@@ -457,6 +457,29 @@ def test_an_effect_with_a_kernel_of_its_own(rng, steps):
         assert (state.stages[1].calls.numpy() == t + 1).all()
 
 
+class EffectPlainState(EffectOwnKernel):
+    """Like it, with a state of a class of its own."""
+
+    class State:
+        def __init__(self, num_actuators):
+            self.calls = wp.zeros(num_actuators)
+
+    def state(self, num_actuators, device):
+        return self.State(num_actuators)
+
+
+@pytest.mark.parametrize("effect", [EffectOwnKernel, EffectPlainState])
+def test_arrays_of_a_state_are_copies(effect, steps):
+    actuator = actuon.Actuator(range(N), actuon.ControllerPD(10.0, 0.1), effects=[effect()])
+    state, sim = actuator.state(), simulation(steps[0])
+    actuator.step(sim, sim, state, state, dt=DT)
+    arrays = state.to_arrays()
+    actuator.step(sim, sim, state, state, dt=DT)
+    assert (arrays["1.calls"] == 1.0).all()
+    state.from_arrays(arrays)
+    assert (state.stages[1].calls.numpy() == 1.0).all()
+
+
 @dataclass(frozen=True)
 class OffsetConfig(actuon.Config):
     offset: float = actuon.param("N·m", "Added to the effort.")
@@ -494,10 +517,38 @@ def test_stages_whose_names_would_meet_in_the_kernel():
     assert sim["joint_f"].numpy().tolist() == [127.0] * 3
 
 
+@wp.func
+def add_all(effort: float, size: float, positions: float, every: float, place: float, width: float, clock: float):
+    return effort + size + positions + every + place + width, clock
+
+
+class WordsOfKernels(actuon.Parameters):
+    size: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    positions: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    every: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    place: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    width: actuon.Number = actuon.param("N·m", "Added to the effort.")
+
+
+@pytest.mark.parametrize("label", ["Tile", "Target", "Control", "In", "Row", "Floats", "Ints", "Longs", "Given"])
+@pytest.mark.parametrize("options", [{}, {"fused": False}, {"robot_dofs": 3}])
+def test_stages_whose_parameters_are_called_as_arguments_of_the_kernel(label, options):
+    """``tile_size``, ``target_positions``, ``control_every``, ``control_clock_at``, ``in_place``, ``row_width``."""
+    members = {"law": add_all, "STATES": ("clock",)}
+    effect = type(f"Effect{label}", (WordsOfKernels, actuon.Effect), members)(1.0, 2.0, 4.0, 8.0, 16.0)
+    controller = actuon.ControllerPD(1.0, 0.0)
+    actuator = actuon.Actuator(range(3), controller, effects=[effect], control_every=2, **options)
+    state, sim = actuator.state(), simulation({name: np.zeros(3, np.float32) for name in SIGNALS})
+    actuator.step(sim, sim, state, state, dt=DT)
+    assert sim["joint_f"].numpy().tolist() == [31.0] * 3
+
+
 def test_a_constant_effort_of_zero_costs_no_kernel_of_its_own():
-    """From Python it is left out, from a config it is zero: both run the same kernel until somebody looks at it."""
-    made = [actuon.Actuator([0], part) for part in (actuon.ControllerPD(1.0, 0.0), actuon.PDControlConfig(1.0, 0.0))]
-    assert made[0].kernel_source() == made[1].kernel_source()
+    """From Python it is left out, from a config or file it is zero: all run one kernel until somebody looks at it."""
+    config, builder = actuon.PDControlConfig(1.0, 0.0), actuon.ActuatorBuilder()
+    builder.add(actuon.ActuatorConfig(config), 0)
+    made = [*(actuon.Actuator([0], part) for part in (actuon.ControllerPD(1.0, 0.0), config)), *builder.finalize("cpu")]
+    assert made[0].kernel_source() == made[1].kernel_source() == made[2].kernel_source()
     sim = {name: np.zeros(1, np.float32) for name in ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd")}
 
     def effort(actuator):
@@ -505,10 +556,11 @@ def test_a_constant_effort_of_zero_costs_no_kernel_of_its_own():
         actuator.step(sim, sim | {"joint_f": output})
         return output[0]
 
-    assert [effort(actuator) for actuator in made] == [0.0, 0.0]
+    assert [effort(actuator) for actuator in made] == [0.0, 0.0, 0.0]
     made[0].controller.const_effort = 2.0
     made[1].controller.const_effort.fill_(3.0)  # in place
-    assert [effort(actuator) for actuator in made] == [2.0, 3.0]
+    made[2].controller.const_effort = 4.0
+    assert [effort(actuator) for actuator in made] == [2.0, 3.0, 4.0]
     other = actuon.Actuator([0], actuon.PDControlConfig(1.0, 0.0))
     assert other.controller.numbers()["const_effort"].tolist() == [0.0]
     assert other.kernel_source() != made[1].kernel_source()

@@ -181,6 +181,31 @@ def test_a_damaged_file_is_refused_and_changes_nothing(name, changes, said, tmp_
         np.testing.assert_array_equal(values, before[key])
 
 
+OTHERS = {
+    "float64": lambda array: array.astype(np.float64),
+    "text": lambda array: np.full(array.shape, "one"),
+    "dates": lambda array: array.astype("M8[s]"),
+    "complex": lambda array: array.astype(complex),
+    "records": lambda array: np.zeros(array.shape, [("a", int)]),
+    "two dimensions": lambda array: np.stack([array, array]),
+    "longer": lambda array: np.concatenate([array, array]),
+    "empty": lambda array: array[:0],
+    "a number": lambda array: array.reshape(-1)[0],
+}
+
+
+@pytest.mark.parametrize("name", ["late", "late_in_seconds"])
+@pytest.mark.parametrize("version", ["unversioned", "version_2"])
+@pytest.mark.parametrize("change", OTHERS)
+def test_rings_of_earlier_versions_of_another_shape_or_type_are_refused(name, version, change, tmp_path):
+    actuator, path = state_files.build(name), tmp_path / "state.npz"
+    for key in ("ring", "newest", "pushes"):
+        path.write_bytes((state_files.FOLDER / version / f"{name}.npz").read_bytes())
+        rewritten(path, **{f"0.{key}": OTHERS[change]})
+        with pytest.raises(actuon.StateError, match=rf"state.npz': 0\.{key}: is missing, or of another shape or type"):
+            actuator.load_state(path)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -188,7 +213,7 @@ def test_a_damaged_file_is_refused_and_changes_nothing(name, changes, said, tmp_
         ({"0.newest": first(-5)}, "0.newest: is -5 at index 0; must be from 0 to 4"),
         ({"0.pushes": first(-1)}, "0.pushes: is -1 at index 0; must be from 0 to 4"),
         ({"0.ring": first(np.nan)}, "0.past: is nan at index 0, .*; must be finite"),
-        ({"0.ring": lambda array: array[:-1]}, "'0.past' is missing, or of another"),
+        ({"0.ring": lambda array: array[:-1]}, "0.ring: is missing, or of another"),
     ],
 )
 def test_a_damaged_file_of_an_earlier_version_is_refused(changes, said, tmp_path):

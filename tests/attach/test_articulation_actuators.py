@@ -128,7 +128,7 @@ def test_a_reset_robot_has_forgotten_its_commands():
         simulation.step(5)
         robots.set_dof_position_targets(-0.5)
         actuators.reset([1])
-        simulation.refresh()
+        simulation.engine.state.refresh()
         actuators.step_actuators(simulation.dt)
         assert repr(actuators.telemetry()) == "<Telemetry of 2 × 7 efforts, 0 of them clipped>"
         wanted = actuators.telemetry().computed_effort[:, 0]
@@ -289,7 +289,7 @@ def test_one_owner_per_joint(engine):
         actuators = ArticulationActuators.from_actuators(path, [(pd(), name) for name in driven])
         at = robots.get_dof_indices(driven).numpy()
         assert actuators.actuated_dof_indices == sorted(at.tolist())
-        silent = simulation.silent_drives(robots.robot_ids)[0]
+        silent = simulation.engine.drives.are_silent(robots.at)[0]
         assert silent[at].all()
         assert silent.sum() == 2
         after = [gains.numpy() for gains in robots.get_dof_gains()]
@@ -331,7 +331,7 @@ def test_joints_without_an_actuator_move_as_in_plain_mujoco():
 
 def test_an_engine_that_keeps_its_drive_is_found_out(monkeypatch):
     with MujocoSimulation(ARM) as simulation:
-        monkeypatch.setattr(simulation, "silence_drives", lambda robots, dofs: lambda: None)
+        monkeypatch.setattr(simulation.engine.drives, "silence", lambda at: lambda: None)
         with pytest.raises(ValueError, match="drive of joint 'joint2' of '/link0' is still there"):
             ArticulationActuators.from_actuators("/link0", [(pd(), "joint2")])
 
@@ -525,6 +525,7 @@ def test_a_second_run_equals_the_first():
 
 
 def test_it_goes_away_with_its_last_reference():
+    """What it subscribed to is not called any more, and the engine is as it was."""
     called = []
 
     def subscribe(simulation, event, callback):
@@ -538,11 +539,13 @@ def test_it_goes_away_with_its_last_reference():
         simulation.subscribe = functools.partial(subscribe, simulation)
         before = simulation.models[0].actuator_gainprm.copy()
         actuators = ArticulationActuators("/link0")
+        assert simulation.motors == [actuators]
         assert not simulation.models[0].actuator_gainprm.any()
         simulation.step(3)
-        assert called.count(Event.PRE_STEP) == 3
+        assert called == [Event.PHYSICS_READY]
         del actuators
         gc.collect()
+        assert simulation.motors == []
         np.testing.assert_array_equal(simulation.models[0].actuator_gainprm, before)
         called.clear()
         simulation.step(3)
@@ -574,25 +577,19 @@ def test_nothing_is_allocated_after_the_first_step(kind, monkeypatch):
     assert min(np.diff(held)) < 2000, "what steps keep, they keep in each round; other threads allocate once"
 
 
-def test_many_robots_cost_one_launch(monkeypatch):
-    calls = []
-    original = actuon.Actuator.step
-
-    def counted(self, *arguments, **options):
-        calls.append(self)
-        original(self, *arguments, **options)
-
-    monkeypatch.setattr(actuon.Actuator, "step", counted)
-    for num_envs in (1, 16):
-        with MujocoSimulation(QUADRUPED, num_envs=num_envs) as simulation:
-            actuators = ArticulationActuators("base")
-            calls.clear()
-            for _ in range(10):
-                simulation.step()
-            assert calls == [actuators.actuators[0]] * 10
-            calls.clear()
-            simulation.step(10)
-            assert len(calls) == (10 if num_envs == 1 else 0), "many are stepped in the loop over environments"
+@pytest.mark.parametrize("num_envs", [1, 16])
+def test_steps_of_one_robot_or_many_call_no_step_of_actuators(num_envs, monkeypatch):
+    """They are stepped in MuJoCo's loop, one step at a time too."""
+    calls, step = [], actuon.Actuator.step
+    monkeypatch.setattr(actuon.Actuator, "step", lambda self, *given: calls.append(self) or step(self, *given))
+    with MujocoSimulation(QUADRUPED, num_envs=num_envs) as simulation:
+        actuators = ArticulationActuators("base")
+        assert len(actuators.actuators) == 1
+        calls.clear()
+        for steps in (1, 1, 10):
+            simulation.step(steps)
+        assert calls == []
+        assert actuators.telemetry().applied_effort.all(axis=None)
 
 
 def test_recordings(tmp_path):

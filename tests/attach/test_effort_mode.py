@@ -16,6 +16,7 @@ from actuon.lab import ActuatorGroups, DCMotorCfg, IdealPDActuatorCfg, ImplicitA
 from actuon.robot_files.yaml import ActuatorEntry, load_actuators, save_actuators
 from actuon.tools.yaml_report import inspect_yaml
 from tests.support.robot_files import robot
+from tests.support.servo_arm import bare_arm, servo_motion, wave
 
 PD = actuon.PDControlConfig(4000.0, 200.0)
 MOTOR = actuon.DCMotorClampingConfig(saturation_effort=300.0, velocity_limit=30.0, max_motor_effort=300.0)
@@ -77,6 +78,23 @@ def test_every_way_in_gives_the_same_motion_on_one_robot_and_on_many():
     np.testing.assert_array_equal(moved(grouped("implicit")), implicit)
     np.testing.assert_array_equal(moved(grouped(own="implicit"), 12), implicit)
     np.testing.assert_array_equal(moved(grouped("explicit", "implicit")), explicit)
+
+
+@pytest.mark.parametrize(("kp", "kd"), [(1000.0, 40.0), (4000.0, 200.0)])
+def test_an_implicit_pd_moves_as_mujocos_own_servo(kp, kd):
+    """So it does in mjlab: see ``mjlab/test_implicit.py``."""
+    dt, steps, found = 0.005, 200, []
+    with MujocoSimulation(bare_arm(), dt=dt) as simulation:
+        name = simulation.robots[0].name
+        robots = Articulation(name)
+        pairs = [(ActuatorConfig(actuon.PDControlConfig(kp, kd)), joint) for joint in robots.dof_names]
+        with ArticulationActuators.from_actuators(name, pairs, effort_mode="implicit"):
+            for step in range(steps):
+                robots.set_dof_position_targets(wave(step, dt))
+                simulation.step()
+                found.append((robots.get_dof_positions().numpy()[0], robots.get_dof_velocities().numpy()[0]))
+    for own, expected in zip(zip(*found, strict=True), servo_motion(kp, kd, dt, steps), strict=True):
+        np.testing.assert_allclose(np.array(own), expected, rtol=1e-6, atol=2e-6)
 
 
 def test_joints_of_both_modes_on_one_robot():
@@ -389,7 +407,7 @@ def test_what_cannot_be_is_refused_by_name():
         with pytest.raises(actuon.StructureError, match=match):
             ArticulationActuators.from_actuators("link0", pairs, effort_mode="implicit")
         assert simulation.integrator == "Euler"
-        assert simulation.silent_drives(np.array([0])).sum() == 0
+        assert simulation.engine.drives.are_silent(Articulation("link0").at).sum() == 0
         pytest.importorskip("torch")
         robots = Articulation("link0")
         implicit = ImplicitActuatorCfg(joint_names_expr=[".*"], effort_mode="implicit")

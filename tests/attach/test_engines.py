@@ -7,6 +7,8 @@ import copy
 import gc
 import math
 import pickle
+import subprocess
+import sys
 import weakref
 from pathlib import Path
 
@@ -151,7 +153,7 @@ def test_the_engines_gains_of_an_actuated_joint_are_not_to_be_set(engine):
         with pytest.raises(ValueError, match="'joint1'.*is driven by actuators"):
             actuators.articulation.set_dof_gains(50.0, 1.0)
         actuators.articulation.set_dof_gains(50.0, 1.0, dof_indices=[1])
-        assert simulation.silent_drives(actuators.articulation.robot_ids)[0, 0]
+        assert simulation.engine.drives.are_silent(actuators.articulation.at)[0, 0]
 
 
 def test_callbacks_may_stop_and_close_and_may_not_step():
@@ -175,6 +177,31 @@ def test_callbacks_may_stop_and_close_and_may_not_step():
         ):
             with pytest.raises(ValueError, match="closed"):
                 use()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("engine", ["mujoco", "newton"])
+def test_a_command_of_a_callback_counts_in_the_same_step(engine, is_late):
+    """Whether it subscribed before or after the actuators were attached."""
+    make = {
+        "mujoco": lambda: MujocoSimulation(ASSETS / "arm.xml", 2),
+        "newton": lambda: NewtonSimulation(ASSETS / "arm.usda", 2),
+    }
+    with make[engine]() as simulation:
+        robots = Articulation([each.path for each in simulation.robots])
+        start = robots.get_dof_positions().numpy()[:, 0]
+        simulation.start()
+
+        def command(_, dt):
+            robots.set_dof_position_targets(0.5)
+
+        if not is_late:
+            simulation.subscribe(Event.PRE_STEP, command)
+        actuators = ArticulationActuators.from_actuators(robots.paths, [(PD, robots.dof_names[0])])
+        if is_late:
+            simulation.subscribe(Event.PRE_STEP, command)
+        simulation.step()
+        np.testing.assert_allclose(actuators.telemetry().computed_effort[:, 0], 10.0 * (0.5 - start), rtol=1e-5)
 
 
 def test_a_failing_start_can_be_repeated():
@@ -307,6 +334,63 @@ def test_a_forgotten_simulation_is_freed():
     gc.collect()
     assert weak() is None
     assert live_simulations() == []
+
+
+CYCLE = """
+import gc, sys
+import actuon
+
+class Environment:
+    def __init__(self):
+        self.simulation = getattr(actuon, sys.argv[1])(actuon.assets.quadruped_mjcf)
+        self.actuators = actuon.ArticulationActuators("base", simulation=self.simulation)
+        self.simulation.owner = self.actuators.owner = self
+        self.simulation.step(3)
+
+for _ in range(3):
+    environment = Environment()
+    if sys.argv[2] == "collected":
+        del environment
+        gc.collect()
+        assert not actuon.sim.simulation.live_simulations()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("end", ["collected", "exit"])
+@pytest.mark.parametrize("engine", [MujocoSimulation, NewtonSimulation])
+def test_a_cycle_of_simulation_and_actuators_is_freed(engine, end):
+    """The simulation's arrays may be freed before the actuators: these must not give back anything then."""
+    command = [sys.executable, "-X", "faulthandler", "-c", CYCLE, engine.__name__, end]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()[-1:]) == (0, ["done"]), done.stderr
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["actuators", "groups"])
+@pytest.mark.parametrize("engine", [MujocoSimulation, NewtonSimulation])
+def test_actuators_in_a_cycle_give_joints_back(engine, kind):
+    with engine(ASSETS / "quadruped.xml") as simulation:
+        robots = Articulation("base")
+        robots.set_dof_gains(55.0, 2.0)
+        if kind == "groups":
+            attached = ActuatorGroups(robots, {"legs": IdealPDActuatorCfg([".*"], stiffness=60.0, damping=1.5)})
+        else:
+            attached = ArticulationActuators("base")
+        attached.owner = attached
+        robots.set_dof_position_targets(robots.get_dof_positions().numpy() + 0.1)
+        simulation.step(2)
+        assert simulation.arrays.joint_f.numpy().any()
+        assert not robots.get_dof_gains()[0].numpy().any()
+        del attached
+        gc.collect()
+        np.testing.assert_array_equal(robots.get_dof_gains()[0].numpy(), 55.0)
+        assert not simulation.arrays.joint_f.numpy().any()
+        simulation.step(2)
+        actuators = ArticulationActuators("base")
+        simulation.close()
+        actuators.close()
+        assert actuators.is_closed
 
 
 def test_paths_of_one_environment_and_of_odd_names():

@@ -165,7 +165,7 @@ def largest_excess(case, dt, share, corrections, monkeypatch):
 
     Joints jump to and fro, with motors of which a share is left.
     """
-    monkeypatch.setattr("actuon.sim.mujoco.slopes.CORRECTIONS", corrections)
+    monkeypatch.setattr("actuon.sim.mujoco.batch.CORRECTIONS", corrections)
     name, kp, kd, stall, speed, _ = CASES[case]
     stall, excess = share * stall, []
     with MujocoSimulation(spec_of(name, "euler"), 2, dt=dt) as simulation:

@@ -13,6 +13,7 @@ import pytest
 from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
 import actuon
+from actuon.sim.robots import DofSet
 from actuon.tools.own_drives import read_own_drives
 from actuon.tools.starting_yaml import patterns_for
 from tests.support.command_line import command
@@ -88,7 +89,7 @@ def positions_after(path, steps, with_yaml):
         lower, upper = (side.numpy() for side in robots.get_dof_limits())
         start = np.clip(robots.get_dof_positions().numpy(), lower, upper)
         if columns is None:
-            columns = np.flatnonzero(simulation.gains(robots.robot_ids)[0][0])
+            columns = np.flatnonzero(simulation.engine.properties.get("stiffness", robots.at)[0])
         robots.set_dof_position_targets(np.clip(start + 0.02, lower, upper)[:, columns], dof_indices=columns)
         simulation.step(steps)
         return robots.get_dof_positions().numpy()
@@ -116,7 +117,8 @@ def test_limits_of_a_public_robot_are_those_that_the_simulation_reads(name, tmp_
     _, entries = written(path)
     with actuon.MujocoSimulation(path) as simulation:
         names = simulation.robots[0].dof_names
-        limits = dict(zip(names, simulation.dof_property("effort_limit", np.array([0]))[0], strict=True))
+        held = simulation.engine.properties.get("effort_limit", DofSet(simulation.robots, np.array([0])))
+        limits = dict(zip(names, held[0], strict=True))
     for entry, joints in actuon.match_joints(entries.values(), names):
         (limit,) = entry.actuator.clamping or [actuon.MaxEffortClampingConfig(math.inf)]
         assert [limit.max_effort] * len(joints) == pytest.approx([limits[joint] for joint in joints])

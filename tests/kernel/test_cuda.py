@@ -11,7 +11,7 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.actuator import stepping as staged
+from actuon.actuator import implicit_dense, implicit_laws, implicit_step, shared_battery, stepping
 from actuon.kernel import state
 from actuon.kernel.build import kernel_for
 from actuon.kernel.chain import Chain, Law, Network, Stage, Write
@@ -37,7 +37,7 @@ def test_fused_kernel_compiles(flavour, tmp_path):
     actuator = Values.random("pid-table_dc_max-late", 3, np.random.default_rng(0)).actuator()
     stages = tuple(component.stage() for component in actuator.stages)
     assert len(stages) == 5
-    compile_for_cuda(kernel_for(Chain(stages, (Write("effort", adds=True),), flavour)).function.module, tmp_path)
+    compile_for_cuda(kernel_for(Chain(stages, (Write("effort", may_add=True),), flavour)).function.module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
@@ -58,12 +58,15 @@ def test_network_kernel_compiles(kind, flavour, tmp_path):
     network = Network(code, inputs=("{target_q} - {q}", "{qd}"), output="network_effort")
     stage = Stage("controller", (Law(law),), tables=("weights",), network=network)
     stage = dataclasses.replace(stage, wide_states=tuple(rows), wide_rows=tuple(rows.values()))
-    structure = Chain((actuon.Delay(1, 2).stage(), stage), (Write("effort", adds=True),), flavour)
+    structure = Chain((actuon.Delay(1, 2).stage(), stage), (Write("effort", may_add=True),), flavour)
     compile_for_cuda(kernel_for(structure).function.module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))
 
 
-@pytest.mark.parametrize("module", [state, staged], ids=["state", "staged"])
+MODULES = (state, stepping, shared_battery, implicit_step, implicit_laws, implicit_dense)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=[module.__name__.rpartition(".")[2] for module in MODULES])
 def test_other_kernels_compile(module, tmp_path):
     compile_for_cuda(module, tmp_path)
     assert list(tmp_path.glob("*.cubin")) or list(tmp_path.glob("*.ptx"))

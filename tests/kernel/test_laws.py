@@ -208,3 +208,35 @@ def test_laws_that_cannot_be_written_are_refused(laws, message):
 def test_a_law_that_is_no_function_of_warp_is_refused():
     with pytest.raises(actuon.StructureError, match="must be a function decorated with @wp.func"):
         Law(len)
+
+
+@wp.func
+def offset(effort: float, power: float):
+    return effort + power
+
+
+@wp.func
+def other(effort: float, offset: float):
+    return effort + offset
+
+
+class Offsets(actuon.Parameters):
+    power: actuon.Number = actuon.param("N·m", "Added to the effort.")
+    offset: actuon.Number = actuon.param("N·m", "Added to the effort.")
+
+
+class EffectOffsets(Offsets, actuon.Effect):
+    """With a parameter that is called as one of its laws."""
+
+    def laws(self):
+        return Law(offset), Law(other)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_parameter_may_be_called_as_a_law(fused):
+    effects = [EffectOffsets(1.0, 2.0)]
+    actuator = actuon.Actuator([0], actuon.ControllerPD(1.0, 0.0), effects=effects, fused=fused)
+    names = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_f")
+    sim = {name: np.zeros(1, np.float32) for name in names}
+    actuator.step(sim, sim)
+    assert sim["joint_f"].tolist() == [3.0]

@@ -29,8 +29,8 @@ ORDER = [
     "components",
     "actuator",
     "motors",
-    "torch",
     "robot_files",
+    "torch",
     "warp_messages",
     "sim",
     "stability.chain_response",
@@ -48,7 +48,8 @@ ORDER = [
 ]
 ORDER += ["__init__", "tools"]
 """Rooms in the order of imports. A module that stands apart from its room, as ``room.module``, comes where it is."""
-ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "commands": ("typer", "rich"), "tables": ("rich",)}
+ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "newton_drive": ("newton",)}
+ROOMS_OF |= {"commands": ("typer", "rich"), "tables": ("rich",)}
 ROOMS_OF |= {
     "fit_commands": ("typer", "rich"),
     "fit_tables": ("rich",),
@@ -57,7 +58,7 @@ ROOMS_OF |= {
 }
 ROOMS_OF |= {"bench_command": ("typer",), "options": ("typer",)}
 ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",), "gym": ("gymnasium",)}
-ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch")}
+ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch"), "mujoco": ("mujoco",)}
 ROOMS_OF |= {"run_command": ("typer", "rich"), "render_frames": ("mujoco",), "figures": ("mujoco",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")

@@ -388,10 +388,10 @@ def test_several_robots_in_one_model():
         assert simulation.data[0].ctrl[1] == 1.5
         with pytest.raises(ValueError, match="'hinge' of '/left' has no servo"):
             left.set_dof_gains(1.0)
-        assert not simulation.silent_drives(left.robot_ids).any()
-        give_back = simulation.silence_drives(left.robot_ids, np.arange(2))
-        assert simulation.silent_drives(left.robot_ids).all()
-        assert not simulation.silent_drives(Articulation("/right").robot_ids).any()
+        assert not simulation.engine.drives.are_silent(left.at).any()
+        give_back = simulation.engine.drives.silence(left.at)
+        assert simulation.engine.drives.are_silent(left.at).all()
+        assert not simulation.engine.drives.are_silent(Articulation("/right").at).any()
         give_back()
         assert simulation.models[0].actuator_gainprm[0, 0] == 1.0
 

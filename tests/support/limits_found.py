@@ -41,7 +41,8 @@ def gains_of(robots):
     """kp and kd by DOF: the model's own where it has servos, else such that the largest effort is for 0.3 rad."""
     kp, kd = (values.numpy()[0].astype(float) for values in robots.get_dof_gains())
     limits = robots.get_dof_max_efforts().numpy()[0]
-    inertia = robots.simulation.step_maps(0, robots.simulation.dt).at(robots.get_dof_positions().numpy()[0]).inertia
+    maps = robots.simulation.engine.step_maps(robots.simulation.robots[0], robots.simulation.dt)
+    inertia = maps.at(robots.get_dof_positions().numpy()[0]).inertia
     columns = np.flatnonzero((kp > 0.0) | np.isfinite(limits))
     kp = np.where(kp > 0.0, kp, np.where(np.isfinite(limits), limits / 0.3, 0.0))
     kd = np.where(kd > 0.0, kd, 2.0 * np.sqrt(kp * inertia))

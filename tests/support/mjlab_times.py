@@ -23,14 +23,16 @@ from tests.attach.mjlab.test_mjlab import ALL, of_mjlab, of_ours
 LAG, ROUNDS, SECONDS = 2, 15, 0.1
 
 
-def of_one_file(folder):
+def of_one_file(folder, mode=None):
     """The same chains in a YAML file, so that one config drives all joints."""
     entries = [
         actuon.ActuatorEntry(f"group{i}", cfg.target_names_expr, cfg.actuator) for i, cfg in enumerate(of_ours(LAG))
     ]
     actuon.save_actuators(folder / "go1.yaml", entries)
     armature = of_ours(LAG)[0].armature
-    return (ActuonActuatorCfg(target_names_expr=ALL, actuator=folder / "go1.yaml", armature=armature),)
+    return (
+        ActuonActuatorCfg(target_names_expr=ALL, actuator=folder / "go1.yaml", armature=armature, effort_mode=mode),
+    )
 
 
 def robot_in_scene(actuators, num_envs):
@@ -51,7 +53,8 @@ def efforts(scene, simulation):
         robot.set_joint_position_target(target)
         scene.write_data_to_sim()
         scene.update(0.002)
-    by_joint = {actuator.target.split("/")[-1]: actuator.id for actuator in scene.spec.actuators}
+    motors = [actuator for actuator in scene.spec.actuators if actuator.name == actuator.target]
+    by_joint = {motor.target.split("/")[-1]: motor.id for motor in motors}
     return simulation.data.ctrl[:, [by_joint[name] for name in robot.joint_names]].clone()
 
 
@@ -68,6 +71,7 @@ def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         kinds = {"mjlab": of_mjlab(LAG), "ours": of_ours(LAG), "ours, one config": of_one_file(Path(folder))}
+        kinds["ours, one config, implicit"] = of_one_file(Path(folder), "implicit")
         for num_envs in (64, 1024, 4096):
             made = {kind: robot_in_scene(actuators, num_envs) for kind, actuators in kinds.items()}
             told = {kind: efforts(*place) for kind, place in made.items()}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -42,7 +43,7 @@ from .implicit_step import ImplicitStepper, slope_obstacle
 from .newton_parts import NewtonPart
 from .response import Response
 from .state import ActuatorState
-from .stepping import COMPUTED, OUTPUT, FusedStepper, IndexLayout, Wiring, stepper_of
+from .stepping import COMPUTED, OUTPUT, FusedStepper, IndexLayout, Stepper, Wiring, stepper_of
 
 _Part = TypeVar("_Part", bound=Component)
 
@@ -467,8 +468,32 @@ class Actuator:
             *(self._read_signal(sim_control, signal) for signal in self.control_signal_attrs),
         )
 
+    def stepper(
+        self, layouts: Mapping[str, IndexLayout], telemetry: tuple[str, ...] = (), *, keeps_rings: bool = True
+    ) -> Stepper:
+        """Return another way to step this chain and its states.
+
+        Its ``step`` takes positions, velocities, both targets, feedforward, `custom_inputs`, the effort, the effort
+        before clamping, and ``telemetry``, each an array or None, in this order. Each stepper needs following states of
+        its own.
+
+        Args:
+            layouts: How it accesses arrays, by name: ``pos``, ``vel``, ``target_pos``, ``target_vel``, ``effort``.
+                Those that are left out are this actuator's.
+            telemetry: Signals of stages, and of the tangent, that it writes.
+            keeps_rings: Whether rings of past signals get what is new.
+        """
+        wiring = dataclasses.replace(
+            self._wiring,
+            layouts={**self._wiring.layouts, **layouts},
+            labels={**self._wiring.labels, **{name: name for name in telemetry}},
+            telemetry=telemetry,
+            keeps_rings=keeps_rings,
+        )
+        return stepper_of(wiring, self.requires_grad, self._fused)
+
     def c_call(
-        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float = 0.0
+        self, sim_state: object, sim_control: object, state: ActuatorState | None = None, dt: float | None = None
     ) -> CCall | None:
         """Return the step of one robot as compiled code calls it, in place; needs ``robot_dofs``.
 

@@ -210,21 +210,18 @@ def _build(entries: list[_Entry], device: wp.Device, **options: Any) -> Actuator
     order = np.argsort(indices["index"], kind="stable")
     sizes = [entry.indices["index"].size for entry in entries]
 
-    def per_dof(values: Sequence[object], dtype: type) -> wp.array:
-        return wp.array(np.repeat(np.array(values, dtype=dtype), sizes)[order], device=device)
-
     stages = []
-    arguments = [entry.arguments for entry in entries]
     for position, cls in enumerate(entries[0].classes):
         declared = cls.declared()
-        columns = {}
-        for name, value in arguments[0][position].items():
-            is_integer = name in declared and declared[name].integer
-            columns[name] = (
-                value
-                if name in cls.SHARED_PARAMS
-                else per_dof([own[position][name] for own in arguments], np.int32 if is_integer else np.float32)
-            )
+        columns: dict[str, Any] = {}
+        for name, value in entries[0].arguments[position].items():
+            columns[name] = value
+            if name not in cls.SHARED_PARAMS:
+                dtype = np.int32 if name in declared and declared[name].integer else np.float32
+                numbers = np.array([entry.arguments[position][name] for entry in entries], dtype)
+                columns[name] = np.repeat(numbers, sizes)[order]
+                if name not in declared:  # a class of Newton's kind, which takes arrays on its device
+                    columns[name] = wp.array(columns[name], device=device)
         stages.append(cls.with_values(columns))
     on_device = {name: wp.array(at[order].astype(np.uint32), device=device) for name, at in indices.items()}
     return Actuator(

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
+from ..kernel.memory_scalar import dof_at
 from ..kernel.types import Flavour, Floats, Indices, Ints, module_options
-from .implicit_laws import array_place, is_solved, velocity_error
+from .implicit_laws import is_solved, velocity_error
 
 if TYPE_CHECKING:
     Matrices = Any
@@ -165,18 +166,15 @@ def start(
     merit: Floats,
     known: Ints,
     matrix: Matrices,
-    bad: Ints,
 ):
     """Start at the speeds before the step."""
     robot, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     good = is_definite(inverse_inertia, robot, size, matrix)
     known[robot] = wp.where(good, ACTIVE, BAD)
-    if not good:
-        wp.atomic_add(bad, 0, 1)
     merit[robot] = wp.inf
     base = robot * size
     for i in range(size):
-        at = array_place(indices, offset, base + i)
+        at = dof_at(indices, offset, base + i)
         qd = velocities[at]
         c = qd
         if acceleration:
@@ -226,7 +224,6 @@ def improve(
     merit: Floats,
     known: Ints,
     matrix: Matrices,
-    remaining: Ints,
 ):
     """Find the speeds to try next, from the efforts at the last ones and their slopes."""
     robot, _unused = wp.tid()
@@ -236,7 +233,7 @@ def improve(
     total = float(0.0)
     solved = bool(not is_first)
     for i in range(size):
-        w = trial[array_place(indices, offset, base + i)]
+        w = trial[dof_at(indices, offset, base + i)]
         pushed = float(0.0)
         for j in range(size):
             pushed += inverse_inertia[robot, i, j] * effort[base + j]
@@ -248,15 +245,15 @@ def improve(
     if total < merit[robot] or solved:
         merit[robot] = total
         for i in range(size):
-            best[base + i] = trial[array_place(indices, offset, base + i)]
+            best[base + i] = trial[dof_at(indices, offset, base + i)]
             error[base + i] = velocity_error(residual[base + i], dt * inverse_inertia[robot, i, i], slope[base + i])
     if solved:
         known[robot] = SOLVED
         for i in range(size):
-            trial[array_place(indices, offset, base + i)] = best[base + i]
+            trial[dof_at(indices, offset, base + i)] = best[base + i]
         return
     for dof in range(base, base + size):
-        w = trial[array_place(indices, offset, dof)]
+        w = trial[dof_at(indices, offset, dof)]
         if w > last[dof]:
             left_effort[dof] = wp.where(right[dof] < w, right_effort[dof], last_effort[dof])
             left[dof] = wp.where(right[dof] < w, right[dof], last[dof])
@@ -287,12 +284,10 @@ def improve(
         if found > 0:
             find_step(robot, size, dt, chord, inverse_inertia, residual, forced, step, matrix)
     for dof in range(base, base + size):
-        trial[array_place(indices, offset, dof)] = last[dof] + step[dof]
+        trial[dof_at(indices, offset, dof)] = last[dof] + step[dof]
         again = aim[dof] == last_aim[dof] and aim[dof] != wp.inf and forced[dof] == 0.0
         stuck[dof] = wp.where(again, stuck[dof] + 1, 0)
         last_aim[dof] = aim[dof]
-    if remaining:
-        wp.atomic_add(remaining, 0, 1)
 
 
 @wp.kernel(enable_backward=False)
@@ -320,7 +315,7 @@ def adjoint(
     robot, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
     base = robot * size
     for i in range(size):
-        share[base + i] = speed_adjoint[array_place(indices, offset, base + i)]
+        share[base + i] = speed_adjoint[dof_at(indices, offset, base + i)]
         for j in range(size):
             matrix[robot, i, j] = wp.where(i == j, 1.0, 0.0) - dt * inverse_inertia[robot, j, i] * slope[base + i]
     solve(matrix, robot, size, share)
@@ -328,9 +323,9 @@ def adjoint(
         back = float(0.0)
         for j in range(size):
             back += dt * inverse_inertia[robot, j, i] * share[base + j]
-        effort_adjoint[array_place(effort_indices, effort_offset, base + i)] = back
+        effort_adjoint[dof_at(effort_indices, effort_offset, base + i)] = back
         if velocity_adjoint:
-            velocity_adjoint[array_place(indices, offset, base + i)] += share[base + i]
+            velocity_adjoint[dof_at(indices, offset, base + i)] += share[base + i]
         if acceleration_adjoint:
             acceleration_adjoint[base + i] += dt * share[base + i]
         if reference_adjoint:

@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import warp as wp
 
-from ..kernel.types import Indices
+from ..kernel.memory_scalar import dof_at
+from ..kernel.types import Flavour, Floats, Indices, Ints, module_options
+
+wp.set_module_options(module_options(Flavour.SCALAR))
 
 
 @wp.func
@@ -30,29 +33,27 @@ def velocity_error(residual: float, gain: float, slope: float):
     return wp.abs(residual) / wp.max(1.0 - gain * slope, 1.0)
 
 
-@wp.func
-def array_place(indices: Indices, offset: int, i: int):
-    """Return the index of a DOF in an array of the simulation."""
-    at = offset + i
-    if indices:
-        at = int(indices[i])
-    return at
+STARTED = ("free", "gain", "low", "high", "last", "last_width", "best", "error")
+"""States of a DOF that `start_law` gives."""
+IMPROVED = ("low", "high", "from_low", "from_high", "low_rise", "high_rise", "last", "last_width", "best", "error")
+"""States of a DOF that `improve_law` gives."""
 
 
 @wp.func
-def unforced_velocity(qd: float, dt: float, inverse_inertia: float, acceleration: float, reference: float):
-    """Return the speed without this effort, and the speed per effort; whether the inverse inertia is bad."""
-    is_bad = wp.where(inverse_inertia > 0.0, wp.where(inverse_inertia < wp.inf, 0, 1), 1)
+def start_law(qd: float, dt: float, inverse_inertia: float, acceleration: float, reference: float):
+    """Return the speed to try first, whether the inverse inertia is bad, and `STARTED`."""
+    is_bad = wp.where(inverse_inertia > 0.0, wp.where(inverse_inertia < wp.inf, 0.0, 1.0), 1.0)
     gain = dt * inverse_inertia
-    free = qd + dt * acceleration - gain * reference
-    return wp.where(is_bad == 1, wp.nan, free), wp.where(is_bad == 1, 0.0, gain), is_bad
+    free = wp.where(is_bad == 1.0, wp.nan, qd + dt * acceleration - gain * reference)
+    return qd, is_bad, free, wp.where(is_bad == 1.0, 0.0, gain), -wp.inf, wp.inf, wp.inf, wp.inf, qd, wp.inf
 
 
 @wp.func
-def bracketed_newton_step(
-    w: float,
-    effort: float,
-    slope: float,
+def improve_law(
+    trial: float,
+    trial_effort: float,
+    trial_slope: float,
+    tolerance: Floats,
     free: float,
     gain: float,
     low: float,
@@ -63,13 +64,19 @@ def bracketed_newton_step(
     high_rise: float,
     last: float,
     last_width: float,
+    best: float,
+    error: float,
 ):
-    """Return the speed to try next and the new bracket, with the steps from its ends and their rise."""
-    residual = w - free - gain * effort
-    rise = 1.0 - gain * slope
-    wanted = w - residual / wp.where(rise > 0.01, rise, 1.0)
-    lower = wp.where(residual < 0.0, w, low)
-    upper = wp.where(residual > 0.0, w, high)
+    """Return the speed to try next, or the best one where that is good enough; whether it is not; and `IMPROVED`.
+
+    These are the ends of the bracket, the steps from them and the rise of F there, the size of F, the width of the
+    bracket, the best speed and its error.
+    """
+    residual = trial - free - gain * trial_effort
+    rise = 1.0 - gain * trial_slope
+    wanted = trial - residual / wp.where(rise > 0.01, rise, 1.0)
+    lower = wp.where(residual < 0.0, trial, low)
+    upper = wp.where(residual > 0.0, trial, high)
     up = wp.where(residual < 0.0, wanted, from_low)
     down = wp.where(residual > 0.0, wanted, from_high)
     rise_below = wp.where(residual < 0.0, rise, low_rise)
@@ -77,8 +84,36 @@ def bracketed_newton_step(
     width = upper - lower
     middle = lower + 0.5 * width
     bend = wp.where(rise_above > rise_below, wp.min(up, down), wp.max(up, down))
-    between = wp.where(wp.abs(residual) < 0.1 * last, wanted, bend)
-    slow = wp.where(width > 0.5 * last_width, wp.where(wp.abs(residual) > 0.5 * last, middle, between), between)
+    size = wp.abs(residual)
+    between = wp.where(size < 0.1 * last, wanted, bend)
+    slow = wp.where(width > 0.5 * last_width, wp.where(size > 0.5 * last, middle, between), between)
     inside = wp.where(between > lower, wp.where(between < upper, slow, middle), middle)
     tried = wp.where(width < wp.inf, inside, wanted)
-    return tried, lower, upper, up, down, rise_below, rise_above, wp.abs(residual), width
+    off = velocity_error(residual, gain, trial_slope)
+    kept = wp.where(off < error, trial, best)
+    least = wp.where(off < error, off, error)
+    solved = is_solved(least, kept, tolerance[0])
+    next_trial = wp.where(solved, kept, tried)
+    unsolved = wp.where(solved, 0.0, 1.0)
+    return next_trial, unsolved, lower, upper, up, down, rise_below, rise_above, size, width, kept, least
+
+
+@wp.kernel(enable_backward=False)
+def finish(
+    tolerance: float,
+    indices: Indices,
+    offset: int,
+    best: Floats,
+    error: Floats,
+    trial: Floats,
+    velocity: Floats,
+    residual: Floats,
+    unconverged: Ints,
+):
+    """Take the best speeds, and count those that are not good enough."""
+    i, _unused = wp.tid()  # two dimensions: for one, Warp compiles the kernel twice
+    trial[dof_at(indices, offset, i)] = best[i]
+    velocity[i] = best[i]
+    residual[i] = error[i]
+    if not is_solved(error[i], best[i], tolerance):
+        wp.atomic_add(unconverged, 0, 1)

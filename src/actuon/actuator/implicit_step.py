@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,15 @@ import warp as wp
 from ..arrays import SharedInput
 from ..components.component import Component
 from ..errors import ArrayError, ParameterError, StateError, StructureError
+from ..kernel.arguments import Role, array_name
+from ..kernel.build import kernel_for
+from ..kernel.chain import DIRECT, Chain, Law, Stage, Write
 from ..kernel.launch import Launch, recording_tape, unrecorded
-from ..kernel.types import DENSE, Flavour, Floats, Indices, module_options
+from ..kernel.run_stage import memory_values, values_by_name
+from ..kernel.state import Cells, Memory, Word
+from ..kernel.types import Flavour, Floats, Indices, module_options
 from ..typing import Array
-from . import implicit_dense, implicit_lanes, implicit_scalar
+from . import implicit_dense, implicit_laws
 from .response import Response
 from .state import ActuatorState
 from .stepping import (
@@ -181,21 +186,16 @@ class ImplicitStepper:
         is_watched: bool,
     ) -> None:
         """Put the speeds that the step ends with where the chain takes them from."""
-        solve, buffers = self._solver(response), self._buffers
-        counts = buffers.counts.numpy() if is_watched else None
-        if counts is not None:
-            counts[:] = 0
+        solve = self._solver(response)
         with compile_lock:
             solve.start(equation)
-        if counts is not None and counts[0]:
+        if is_watched and solve.has_bad():
             raise ArrayError(f"response.inverse_inertia: {solve.name_bad(equation.inverse_inertia.numpy())}")
         for iteration in range(response.max_iterations):
             self._evaluate(given, current, equation.dt)
-            if counts is not None:
-                counts[1] = 0
             with compile_lock:
-                solve.improve(equation, iteration == 0, is_watched)
-            if counts is not None and not counts[1]:
+                solve.improve(equation, iteration == 0)
+            if is_watched and solve.is_solved():
                 break
         with compile_lock:
             solve.finish(equation, response.velocity, response.residual, response.unconverged)
@@ -326,9 +326,6 @@ class SolverBuffers:
         """Efforts there, of the DOFs in order."""
         self.slope = wp.zeros(num_dofs, dtype=wp.float32, device=device)
         """Their derivatives by velocity."""
-        self.counts = wp.zeros(2, dtype=wp.int32, device=device)
-        """Bad inverse inertias, and DOFs or robots that are not solved yet."""
-        self.bad, self.remaining = self.counts[0:1], self.counts[1:2]
 
 
 class Solve:
@@ -338,34 +335,39 @@ class Solve:
         num_dofs: N.
         speeds: How velocities are accessed.
         buffers: What the chain is evaluated into.
-        arrays: Names of what is kept of each DOF.
     """
 
-    def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers, arrays: tuple[str, ...]):
+    def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers):
         self._n, self._speeds, self._buffers = num_dofs, speeds, buffers
         self._device = buffers.trial.device
-        self._fixed: dict[str, Any] = {"n": num_dofs, "trial": buffers.trial, **_through(speeds)}
-        self._fixed |= {name: self._floats(num_dofs) for name in arrays}
-        self._launches: dict[str, Launch] = {}
+        self._fixed: dict[str, Any] = {"trial": buffers.trial, **_through(speeds)}
+        self._launches: dict[Hashable, Launch] = {}
 
     def start(self, equation: Equation) -> None:
         """Start at the speeds before the step."""
         raise NotImplementedError
 
-    def improve(self, equation: Equation, is_first: bool, count: bool) -> None:
+    def has_bad(self) -> bool:
+        """Return whether an inverse inertia is bad. On a CPU only."""
+        raise NotImplementedError
+
+    def improve(self, equation: Equation, is_first: bool) -> None:
         """Take in the efforts at the speeds that were tried, and make better ones.
 
         Args:
             equation: What is solved.
             is_first: Whether these are the speeds before the step, which are never good enough.
-            count: Add what is not solved to ``buffers.remaining``.
         """
+        raise NotImplementedError
+
+    def is_solved(self) -> bool:
+        """Return whether all speeds are good enough. On a CPU only."""
         raise NotImplementedError
 
     def finish(self, equation: Equation, velocity: wp.array, residual: wp.array, unconverged: wp.array) -> None:
         """Take the best speeds, and add the number of DOFs that are not solved to ``unconverged``."""
         given = {"velocity": velocity, "residual": residual, "unconverged": unconverged}
-        self.launch_by_dof("finish", "finish", True, given | {"tolerance": equation.tolerance})
+        self._launch("finish", implicit_laws.finish, (self._n, 1), given | {"tolerance": equation.tolerance})
 
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
         """Describe the first bad inverse inertia."""
@@ -381,22 +383,9 @@ class Solve:
         """
         raise NotImplementedError
 
-    def launch_by_dof(self, key: str, name: str, in_lanes: bool, values: Mapping[str, object]) -> None:
-        """Launch a kernel over the DOFs.
-
-        Args:
-            key: What the launch is called, to be bound once.
-            name: Name of the kernel.
-            in_lanes: Take blocks of DOFs, on the CPU. Otherwise each DOF is a thread.
-            values: Arguments that may change, by name.
-        """
-        in_lanes = in_lanes and self._device.is_cpu
-        kernel = getattr(implicit_lanes if in_lanes else implicit_scalar, name)
-        self._launch(key, kernel, -(-self._n // DENSE.size) if in_lanes else self._n, values)
-
-    def _launch(self, key: str, kernel: wp.Kernel, threads: int, values: Mapping[str, object]) -> None:
+    def _launch(self, key: Hashable, kernel: wp.Kernel, dim: tuple[int, int], values: Mapping[str, object]) -> None:
         if key not in self._launches:
-            self._launches[key] = Launch(kernel, (threads, 1), self._device, {**self._fixed, **values})
+            self._launches[key] = Launch(kernel, dim, self._device, {**self._fixed, **values})
         self._launches[key].update(values)
         self._launches[key].launch()
 
@@ -404,47 +393,115 @@ class Solve:
         return wp.zeros(shape, dtype=wp.float32, device=self._device)
 
 
+_STATES = tuple(dict.fromkeys((*implicit_laws.STARTED, *implicit_laws.IMPROVED)))
+_START = Stage(
+    "start",
+    (Law(implicit_laws.start_law, ("trial", "is_bad"), implicit_laws.STARTED),),
+    signals=("trial", "is_bad"),
+    states=_STATES,
+)
+_IMPROVE = Stage(
+    "improve",
+    (Law(implicit_laws.improve_law, ("trial", "is_unsolved"), implicit_laws.IMPROVED),),
+    signals=("trial", "is_unsolved"),
+    tables=("tolerance",),
+    states=_STATES,
+)
+
+
 class DiagonalSolve(Solve):
-    """Finds the speed of each DOF by itself. Arguments as `Solve`."""
+    """Finds the speed of each DOF by itself, by kernels from the generator. Arguments as `Solve`."""
 
     def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers):
-        bracket = ("low", "high", "from_low", "from_high", "low_rise", "high_rise", "last", "last_width")
-        super().__init__(num_dofs, speeds, buffers, ("free", "gain", *bracket, "best", "error"))
+        super().__init__(num_dofs, speeds, buffers)
+        self._cells = Cells.of(num_dofs, self._device)
+        self._memory = Memory(self._cells, {0: [Word(name) for name in _STATES]}, self._device)
+        self._flags = {name: self._floats(num_dofs) for name in ("is_bad", "is_unsolved")}
+        self._seen = {name: flag.numpy() for name, flag in self._flags.items()}  # on a CPU the same memory
+        self._tolerance, self._never = self._floats(1), wp.array([-1.0], dtype=wp.float32, device=self._device)
+        self._tolerance_now = 0.0
+        self._fixed |= {name: self._memory.view(0, name) for name in ("best", "error")}
 
     def start(self, equation: Equation) -> None:
-        """Start at the speeds before the step."""
-        given = _given(equation)
-        in_lanes = all(array is None or array.is_contiguous for array in given.values())
-        given |= {"dt": equation.dt, "bad": self._buffers.bad}
-        self.launch_by_dof("start" if in_lanes else "start by DOF", "start", in_lanes, given)
+        signals = {"qd": equation.velocities, "inverse_inertia": equation.inverse_inertia}
+        signals |= {"acceleration": equation.acceleration, "reference": equation.reference}
+        key = "start", self.in_blocks(signals.values())
+        if key not in self._launches:
+            self._launches[key] = self._bound(_START, "is_bad", signals, {}, key[1])
+        changed = {array_name(name): array for name, array in signals.items()}
+        self._launches[key].update({**changed, "dt": equation.dt})
+        self._launches[key].launch()
 
-    def improve(self, equation: Equation, is_first: bool, count: bool) -> None:
-        """Take in the efforts at the speeds that were tried, and make better ones."""
-        buffers = self._buffers
-        values = {"effort": buffers.effort, "slope": buffers.slope, "remaining": buffers.remaining if count else None}
-        values |= {"tolerance": equation.tolerance, "is_first": is_first}
-        self.launch_by_dof("first" if is_first else "improve", "improve", True, values)
+    def has_bad(self) -> bool:
+        return bool(self._seen["is_bad"].max())
+
+    def improve(self, equation: Equation, is_first: bool) -> None:
+        if equation.tolerance != self._tolerance_now:
+            self._tolerance.fill_(equation.tolerance)
+            self._tolerance_now = equation.tolerance
+        key = "improve", is_first
+        if key not in self._launches:
+            buffers = self._buffers
+            signals = {"trial": buffers.trial, "trial_effort": buffers.effort, "trial_slope": buffers.slope}
+            tables = {"tolerance": self._never if is_first else self._tolerance}
+            self._launches[key] = self._bound(_IMPROVE, "is_unsolved", signals, tables, self.in_blocks(()))
+        self._launches[key].launch()
+
+    def is_solved(self) -> bool:
+        return not self._seen["is_unsolved"].max()
+
+    def in_blocks(self, arrays: Iterable[wp.array | None]) -> bool:
+        """Return whether a kernel takes blocks of DOFs. Otherwise each DOF is a thread."""
+        return self._device.is_cpu and all(array is None or array.is_contiguous for array in arrays)
+
+    def _bound(
+        self,
+        stage: Stage,
+        flag: str,
+        signals: Mapping[str, wp.array | None],
+        tables: Mapping[str, wp.array],
+        in_blocks: bool,
+    ) -> Launch:
+        """Return a stage over all DOFs: signals and states in, the speeds to try, a flag of each DOF and states out."""
+        cells, memory = self._cells, self._memory
+        given = tuple((name, "vel" if name == "trial" else DIRECT) for name in signals if name != "qd")
+        writes = (Write("trial"), Write(flag, scattered=False))
+        built = kernel_for(Chain((stage,), writes, Flavour.BLOCK if in_blocks else Flavour.SCALAR, given))
+        through = _through(self._speeds)
+        values = memory_values(cells, memory, memory)
+        values[Role.SIZE]["dt"] = 0.0
+        values |= {
+            Role.SIGNAL: dict(signals),
+            Role.INDICES: dict.fromkeys(("vel", "effort"), through["indices"]),
+            Role.OFFSET: dict.fromkeys(("vel", "effort"), through["offset"]),
+            Role.PARAMETER: {(0, name): table for name, table in tables.items()},
+            Role.WRITE: {0: self._buffers.trial, 1: self._flags[flag]},
+        }
+        threads = (cells.tiles, 1) if in_blocks else self._n
+        return Launch(built.function, threads, self._device, values_by_name(built.arguments, values))
 
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
-        """Describe the first bad inverse inertia."""
         at = int(np.flatnonzero(~((inverse_inertia > 0.0) & np.isfinite(inverse_inertia)))[0])
         return f"got {inverse_inertia[at]:g} for DOF {at}; must be a finite number > 0 [1/(kg·m²) or 1/kg]"
 
     def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
-        """Hand back what a loss gains with the speeds."""
-        given = _given(equation) | {"dt": equation.dt} | _through(self._speeds) | _through(efforts, "effort_")
-        _launch_once(implicit_scalar.adjoint, self._n, {**given, **values}, self._device)
+        given = _given(equation) | _through(self._speeds) | {"size": 1, "matrix": self._floats(self._n, 1, 1)}
+        given |= {"share": self._floats(self._n), **values}
+        given |= {name: _as_matrices(given[name]) for name in ("inverse_inertia", "inertia_adjoint")}
+        _launch_adjoint(self._n, equation.dt, efforts, given, self._device)
 
 
 class DenseSolve(Solve):
     """Finds the speeds of the DOFs of each robot together. Arguments as `Solve`, and the DOFs of a robot, ``size``."""
 
     def __init__(self, num_dofs: int, speeds: IndexLayout, buffers: SolverBuffers, size: int):
+        super().__init__(num_dofs, speeds, buffers)
         samples = ("left", "right", "left_effort", "right_effort", "last", "last_effort")
         arrays = ("free", "best", "error", *samples, "residual", "chord", "aim", "last_aim", "forced", "step")
-        super().__init__(num_dofs, speeds, buffers, arrays)
+        self._fixed |= {name: self._floats(num_dofs) for name in arrays}
         self._robots = num_dofs // size
         self._known = wp.zeros(self._robots, dtype=wp.int32, device=self._device)
+        self._seen = self._known.numpy()  # on a CPU the same memory
         self._fixed |= {"size": size, "known": self._known, "matrix": self._floats(self._robots, size, size)}
         self._fixed |= {
             "merit": self._floats(self._robots),
@@ -452,21 +509,21 @@ class DenseSolve(Solve):
         }
 
     def start(self, equation: Equation) -> None:
-        """Start at the speeds before the step."""
-        given = _given(equation) | {"dt": equation.dt, "bad": self._buffers.bad}
-        self._launch("start", implicit_dense.start, self._robots, given)
+        self._launch("start", implicit_dense.start, (self._robots, 1), _given(equation) | {"dt": equation.dt})
 
-    def improve(self, equation: Equation, is_first: bool, count: bool) -> None:
-        """Take in the efforts at the speeds that were tried, and make better ones."""
-        buffers = self._buffers
-        values = {"effort": buffers.effort, "slope": buffers.slope, "remaining": buffers.remaining if count else None}
-        values |= {"tolerance": equation.tolerance, "is_first": is_first}
-        values |= {"dt": equation.dt, "inverse_inertia": equation.inverse_inertia}
-        self._launch("first" if is_first else "improve", implicit_dense.improve, self._robots, values)
+    def has_bad(self) -> bool:
+        return int(self._seen.min()) == implicit_dense.BAD
+
+    def improve(self, equation: Equation, is_first: bool) -> None:
+        values = {"effort": self._buffers.effort, "slope": self._buffers.slope, "is_first": is_first}
+        values |= {"tolerance": equation.tolerance, "dt": equation.dt, "inverse_inertia": equation.inverse_inertia}
+        self._launch("first" if is_first else "improve", implicit_dense.improve, (self._robots, 1), values)
+
+    def is_solved(self) -> bool:
+        return int(self._seen.min()) != implicit_dense.ACTIVE
 
     def name_bad(self, inverse_inertia: np.ndarray) -> str:
-        """Describe the first bad inverse inertia."""
-        robot = int(np.flatnonzero(self._known.numpy() == implicit_dense.BAD)[0])
+        robot = int(np.flatnonzero(self._seen == implicit_dense.BAD)[0])
         found = inverse_inertia[robot]
         scale = np.sqrt(np.abs(np.outer(found.diagonal(), found.diagonal())))
         why = "is not positive definite"
@@ -477,10 +534,8 @@ class DenseSolve(Solve):
         return f"the matrix of robot {robot} {why}; must be the inverse of a mass matrix, or a block of one"
 
     def adjoint(self, equation: Equation, efforts: IndexLayout, values: Mapping[str, object]) -> None:
-        """Hand back what a loss gains with the speeds."""
-        given = self._fixed | _given(equation) | {"dt": equation.dt} | _through(efforts, "effort_")
-        given |= {"share": self._fixed["step"]}
-        _launch_once(implicit_dense.adjoint, self._robots, {**given, **values}, self._device)
+        given = self._fixed | _given(equation) | {"share": self._fixed["step"], **values}
+        _launch_adjoint(self._robots, equation.dt, efforts, given, self._device)
 
 
 def _given(equation: Equation) -> dict[str, Any]:
@@ -492,8 +547,22 @@ def _through(access: IndexLayout, prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}indices": None if access.is_contiguous else access.indices, f"{prefix}offset": access.first}
 
 
-def _launch_once(kernel: wp.Kernel, threads: int, values: Mapping[str, object], device: wp.Device) -> None:
-    wp.launch(kernel, (threads, 1), [values[argument.label] for argument in kernel.adj.args], device=device)
+def _as_matrices(array: wp.array | None) -> wp.array | None:
+    """Return a number of each DOF as a matrix of one number, over the same memory."""
+    if array is None:
+        return None
+    shape, strides = (array.shape[0], 1, 1), (array.strides[0], 4, 4)
+    view = wp.array(ptr=array.ptr, dtype=wp.float32, shape=shape, strides=strides, device=array.device)
+    view._ref = array  # keeps the memory
+    return view
+
+
+def _launch_adjoint(
+    robots: int, dt: float, efforts: IndexLayout, values: Mapping[str, object], device: wp.Device
+) -> None:
+    kernel = implicit_dense.adjoint
+    given = {**values, "dt": dt, **_through(efforts, "effort_")}
+    wp.launch(kernel, (robots, 1), [given[argument.label] for argument in kernel.adj.args], device=device)
 
 
 def slope_obstacle(stages: Sequence[Component], requires_grad: bool) -> str:

@@ -22,7 +22,7 @@ from ..components.delay import Delay
 from ..components.kinds import Clamping, Controller
 from ..declare.registry import ComponentKind
 from ..errors import ArrayError, StateError, StructureError
-from ..kernel.chain import COMMANDS, SIGNALS, Stage, custom_signal
+from ..kernel.chain import COMMANDS, Stage
 from ..kernel.run_stage import SignalArray
 from ..kernel.state import as_mask
 from ..typing import ArrayLike, DeviceLike
@@ -226,23 +226,12 @@ class NewtonDrive(_NewtonStage, Controller):
             raise StateError(f"{type(self.part).__name__} of Newton works over time: step() needs dt")
         return dt
 
-    def run(
-        self,
-        given: Mapping[str, SignalArray],
-        results: Mapping[str, wp.array],
-        current_state: NewtonState | None,
-        next_state: NewtonState | None,
-        dt: float | None,
-    ) -> None:
-        arrays = (given[name].array for name in SIGNALS)
-        indices = (given[name].indices for name in ("q", "qd", "target_q", "target_qd"))
-        forces = results["effort"]
-        now = None if current_state is None else current_state.now
-        custom = {name: given[custom_signal(name)].array for name in self.custom_inputs}
-        named = {"custom_inputs": custom} if custom else {}
-        self.part.compute(*arrays, *indices, forces, now, dt, forces.device, **named)
-        if current_state is not None and next_state is not None:
-            current_state.advance(next_state, self.part.update_state)
+    def compute(self, *arguments: Any, **named: Any) -> None:
+        *signals, state, dt, device = arguments
+        self.part.compute(*signals, None if state is None else state.now, dt, device, **named)
+
+    def update_state(self, current_state: NewtonState, next_state: NewtonState) -> None:
+        current_state.advance(next_state, self.part.update_state)
 
 
 class NewtonClamping(_NewtonStage, Clamping):

@@ -87,20 +87,20 @@ class SharedBattery:
             raise StateError(
                 f"share: got {len(states)} states; must be one for each of {len(self._actuators)} actuators"
             )
-        batteries = []
+        loads = []  # of each actuator: its own, and those of others, of shape (1, robots, DOFs of a robot)
         for actuator, place, state in zip(self._actuators, self._places, states, strict=True):
             if state is None or state.owner is not actuator:
                 raise StateError("share: must be the states of the actuators, in their order")
-            batteries.append([state.memory.grid(place, name) for name in ("own_load", "other_load")])
-        if any(own.requires_grad for own, _ in batteries):
+            loads.append([state.memory.grid(place, name) for name in ("own_load", "other_load")])
+        if any(own.requires_grad for own, _ in loads):
             totals = wp.zeros(self._count, dtype=wp.float32, device=self._device, requires_grad=True)
         else:
             totals = self._totals
             totals.zero_()
-        for (own, _), (starts, dofs) in zip(batteries, self._members, strict=True):
+        for (own, _), (starts, dofs) in zip(loads, self._members, strict=True):
             wp.launch(_sum_up, self._count, [own, starts, dofs], [totals], device=self._device)
-        for (own, other), numbers in zip(batteries, self._of_dof, strict=True):
-            wp.launch(_hand_out, len(numbers), [totals, numbers, own], [other], device=self._device)
+        for (own, others), numbers in zip(loads, self._of_dof, strict=True):
+            wp.launch(_hand_out, own.shape, [totals, numbers, own], [others], device=self._device)
 
 
 def _place(actuator: Actuator) -> int:
@@ -114,11 +114,11 @@ def _place(actuator: Actuator) -> int:
 def _sum_up(loads: FloatGrid, starts: Ints, dofs: Ints, totals: Floats) -> None:
     battery = wp.tid()
     for i in range(starts[battery], starts[battery + 1]):
-        wp.atomic_add(totals, battery, loads[0, dofs[i] // loads.shape[2], dofs[i] % loads.shape[2]])
+        cell = dofs[i] / loads.shape[2]
+        wp.atomic_add(totals, battery, loads[0, cell, dofs[i] - cell * loads.shape[2]])
 
 
 @wp.kernel
 def _hand_out(totals: Floats, numbers: Ints, own: FloatGrid, others: FloatGrid) -> None:
-    dof = wp.tid()
-    cell, lane = dof // own.shape[2], dof % own.shape[2]
-    others[0, cell, lane] = totals[numbers[dof]] - own[0, cell, lane]
+    _, cell, lane = wp.tid()
+    others[0, cell, lane] = totals[numbers[cell * own.shape[2] + lane]] - own[0, cell, lane]

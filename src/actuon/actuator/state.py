@@ -56,11 +56,32 @@ class ActuatorState:
     @property
     def clock(self) -> int:
         """Steps since the controller last ran, where it does not run at every step. It runs at 0."""
-        return 0 if self.held is None else int(self.memory.view(HELD, CLOCK).numpy().flat[0])
+        clocks = self._clocks()
+        return int(clocks[0]) if clocks.size else 0
 
     @clock.setter
     def clock(self, steps: int) -> None:
         self.memory.view(HELD, CLOCK).fill_(steps)
+
+    def _clocks(self) -> np.ndarray:
+        """Return the clock of each DOF: robots that an engine steps by themselves have clocks of their own."""
+        return np.zeros(0, np.int32) if self.held is None else self.memory.of_tiles(HELD, CLOCK)
+
+    def _by_tile(self, where: str, clock: np.ndarray) -> np.ndarray:
+        """Return one clock, or that of each DOF, as those of the tiles, or refuse clocks that differ within a tile."""
+        cells = self.memory.cells
+        by_cell = np.broadcast_to(clock, cells.num_dofs).reshape(cells.count, cells.dofs)
+        by_tile = by_cell[:, :: cells.tile_size]
+        if (np.repeat(by_tile, cells.tile_size, axis=1)[:, : cells.dofs] != by_cell).any():
+            raise StateError(
+                f"{where}: '{CLOCK}' differs between DOFs that share one here; build the actuator with the robot_dofs "
+                "of the one that it is from"
+            )
+        return by_tile
+
+    def _set_clocks(self, by_tile: np.ndarray) -> None:
+        clocks = self.memory.view(HELD, CLOCK)
+        clocks.assign(by_tile.reshape(clocks.shape).astype(np.int32))
 
     @property
     def controller_state(self) -> Any:
@@ -97,15 +118,17 @@ class ActuatorState:
         for state in beside:
             state.reset(mask)
 
-    def _is_in_memory(self, state: Any) -> bool:
+    def _is_in_memory(self, state: object) -> bool:
         """Return whether all of a stage's state lies in the memory, and is reset as any other."""
-        return getattr(state, "memory", None) is self.memory and type(state).reset is State.reset
+        if not isinstance(state, State) or getattr(state, "memory", None) is not self.memory:
+            return False
+        return type(state).reset is State.reset
 
-    def assign(self, other: ActuatorState, mask: np.ndarray | None = None) -> None:
+    def assign(self, other: ActuatorState, mask: ArrayLike | None = None) -> None:
         """Copy ``other`` into this state, keeping this state's arrays: a captured graph goes on using them.
 
         Args:
-            other: A state of the same actuator.
+            other: A state of the same actuator, or of one with the same stages and number of DOFs.
             mask: Which DOFs to copy, bool of shape (N,). Default: all. With a mask the clock of a controller that does
                 not run at every step, which all DOFs share, stays.
         """
@@ -113,14 +136,19 @@ class ActuatorState:
             raise StateError(f"assign: got {type(other).__name__}; must be a state from actuator.state()")
         if len(self.stages) != len(other.stages):
             raise StateError(f"assign: got a state of {len(other.stages)} stages; must be one of {len(self.stages)}")
+        chosen = None
+        if mask is not None:
+            chosen = as_mask(mask, self.owner.num_actuators, self.memory.device, "assign: mask").numpy()
         in_one = mask is None and self.memory.places == other.memory.places and self.memory.cells == other.memory.cells
         if in_one:
             self.memory.assign(other.memory)
         for component, target, source in zip(self.owner.stages, self.stages, other.stages, strict=True):
             if not in_one or getattr(target, "memory", None) is not self.memory:
-                assign_state(type(component).__name__, target, source, mask)
+                assign_state(type(component).__name__, target, source, chosen)
         if not in_one:
-            assign_state("control_every", self.held, other.held, mask)
+            assign_state("control_every", self.held, other.held, chosen)
+            if mask is None and self.held is not None:
+                self._set_clocks(self._by_tile("assign", other._clocks()))
 
     def __deepcopy__(self, memo: dict[int, object]) -> ActuatorState:
         copied = self.owner.state()
@@ -162,7 +190,9 @@ class ActuatorState:
         arrays = {
             f"{prefix}{name}": array for prefix, state in self._parts() for name, array in _to_arrays(state).items()
         }
-        clock = {} if self.held is None else {CLOCK: np.array(self.clock)}
+        clocks = self._clocks()
+        are_alike = not clocks.size or (clocks == clocks[0]).all()
+        clock = {} if self.held is None else {CLOCK: np.array(self.clock) if are_alike else clocks.astype(np.int64)}
         return {STRUCTURE: np.array(self._structure()), **arrays, **clock}
 
     def saved(self, where: str) -> dict[str, np.ndarray]:
@@ -223,10 +253,13 @@ class ActuatorState:
                 check_like(where, f"{prefix}{name}", changed.get(f"{prefix}{name}"), array)
         self.check_finite(where, changed)
         if self.held is not None:
-            check_like(where, CLOCK, changed.get(CLOCK), np.array(self.clock))
-            clock, every = int(changed[CLOCK]), self.owner.control_every
-            if not 0 <= clock < every:
-                raise StateError(f"{where}: '{CLOCK}' is {clock}; must be from 0 to {every - 1}")
+            clock, every = changed.get(CLOCK), self.owner.control_every
+            of_each = np.zeros(self.owner.num_actuators, np.int64)
+            check_like(where, CLOCK, clock, of_each if clock is not None and clock.ndim else np.array(0))
+            bad = [int(steps) for steps in np.ravel(changed[CLOCK]) if not 0 <= steps < every]
+            if bad:
+                raise StateError(f"{where}: '{CLOCK}' is {bad[0]}; must be from 0 to {every - 1}")
+            self._by_tile(where, changed[CLOCK])
         return changed
 
     def _upgraded(self, where: str, arrays: Mapping[str, np.ndarray], version: int) -> dict[str, np.ndarray]:
@@ -255,7 +288,7 @@ class ActuatorState:
                 for name, array in values.items():
                     _arrays_in(state)[name].assign(array)
         if self.held is not None:
-            self.clock = int(arrays[CLOCK])
+            self._set_clocks(self._by_tile("", arrays[CLOCK]))
 
     def _structure(self) -> list[str]:
         described = [f"{self.owner.num_actuators} DOFs"]
@@ -357,7 +390,7 @@ def _to_arrays(state: object) -> dict[str, np.ndarray]:
     """Return copies of the arrays of a state of any class, by name."""
     if isinstance(state, State):
         return state.to_arrays()
-    return {name: array.numpy() for name, array in _arrays_in(state).items()}
+    return {name: np.array(array.numpy()) for name, array in _arrays_in(state).items()}
 
 
 def assign_state(name: str, target: Any, source: Any, mask: np.ndarray | None = None) -> None:

@@ -115,7 +115,7 @@ class Wiring:
     @functools.cached_property
     def writes(self) -> tuple[Write, ...]:
         """Outputs of a step, in the order of their arrays."""
-        efforts = (Write("effort", self.adds), Write("effort", self.adds, after=self.computed_after))
+        efforts = (Write("effort", may_add=True), Write("effort", may_add=True, after=self.computed_after))
         return (*efforts, *(Write(name) for name in self.telemetry))
 
     def is_written(self, slot: str) -> bool:
@@ -172,6 +172,10 @@ class Wiring:
             return ()
         return self.components[self.held].stage().signals
 
+    def revisions(self) -> list[int]:
+        """Return how often the parameters of each component were rebound: another kernel, or arrays, may be needed."""
+        return [component._revision for component in self.components]
+
     def held_words(self) -> tuple[Word, ...]:
         """Return what is remembered between two runs of the controller."""
         if self.held is None:
@@ -205,7 +209,7 @@ class Wiring:
         parameters = parameter_values(dict(enumerate(self.components)))
         before, after = (None if state is None else state.memory for state in (current, following))
         values = memory_values(self.cells, before, after)
-        values[Role.SIZE] |= {**self.time_steps(dt), "control_every": self.control_every}
+        values[Role.SIZE] |= {**self.time_steps(dt), "control_every": self.control_every, "adds": self.adds}
         values[Role.SIZE]["room"] = _room(parameters.values(), self.num_dofs)
         return values | {
             Role.SIGNAL: {key: array for (role, key), array in by_place.items() if role is Role.SIGNAL},
@@ -325,7 +329,10 @@ class FusedStepper:
 
     def __init__(self, wiring: Wiring, requires_grad: bool = False):
         self._wiring = wiring
-        self._with_adjoint = kernel_for(wiring.chain(Flavour.GRAD)) if requires_grad else None
+        self._with_adjoint: Kernel | None = None
+        self._revisions: list[int] = []
+        if requires_grad:
+            self._update_adjoint()
         self._stateless: _Bound | None = None
         self.lock = threading.Lock()
         renew_lock_after_fork(self)
@@ -337,7 +344,7 @@ class FusedStepper:
     ) -> None:
         """Step, from the simulation arrays in the order of `Wiring.slots`."""
         if self._with_adjoint is not None:
-            self._step_on_tape(self._with_adjoint, given, current, following, dt)
+            self._step_on_tape(self._update_adjoint(), given, current, following, dt)
             return
         with self.lock:
             if current is None or following is None:
@@ -350,6 +357,15 @@ class FusedStepper:
             if known is None or bound is not known[1]:
                 plans[key] = weakref.ref(following, lambda _: plans.pop(key, None)), bound
             bound.run()
+
+    def _update_adjoint(self) -> Kernel:
+        """Return the kernel with an adjoint: another one where an optional parameter was given since."""
+        revisions = self._wiring.revisions()
+        if self._with_adjoint is None or revisions != self._revisions:
+            with compile_lock:
+                self._with_adjoint = kernel_for(self._wiring.chain(Flavour.GRAD))
+            self._revisions = revisions
+        return self._with_adjoint
 
     def _step_on_tape(
         self,
@@ -421,7 +437,7 @@ class _Bound:
                 component.expose()
         self._wiring = wiring
         self._components = wiring.components
-        self._revisions = [component._revision for component in self._components]
+        self._revisions = wiring.revisions()
         doubles: set[str] = set()
         signals = {s: wiring.signal(s, value, doubles) for s, value in zip(wiring.slots, given, strict=True)}
         self._doubles = frozenset(doubles)
@@ -582,11 +598,8 @@ class StagedStepper:
         targets = [arrays[slot] for slot in wiring.slots[len(sources) :]]
         for write, source, target in zip(wiring.writes, values, targets, strict=True):
             if target is not None:
-                kernel = _add if write.adds else _set
-                if target.dtype is wp.float64:
-                    kernel = _add_double if write.adds else _set_double
-                inputs = [source, wiring.layouts["effort"].indices]
-                wp.launch(kernel, n, inputs, [target], device=device)
+                inputs = [source, wiring.layouts["effort"].indices, write.may_add and wiring.adds]
+                wp.launch(_put_double if target.dtype is wp.float64 else _put, n, inputs, [target], device=device)
 
     def _run_held(
         self,
@@ -617,11 +630,13 @@ class StagedStepper:
             component.run(seen, results, before, after, dt)
         else:
             for name, array in results.items():
-                wp.copy(array, current.memory.view(HELD, held(name)))
+                kept = current.memory.view(HELD, held(name))
+                wp.copy(array.reshape(kept.shape), kept)
             if after is not before and after is not None:
                 after.assign(before)
         for name, array in results.items():
-            wp.copy(following.memory.view(HELD, held(name)), array)
+            kept = following.memory.view(HELD, held(name))
+            wp.copy(kept, array.reshape(kept.shape))
         following.clock = (clock + 1) % wiring.control_every
 
     def _buffer(self, position: int, name: str) -> wp.array:
@@ -642,27 +657,21 @@ def _states_at(position: int, *states: MaybeState) -> tuple[Any, Any]:
 
 
 @wp.kernel
-def _add(source: Floats, indices: Indices, target: Floats):
+def _put(source: Floats, indices: Indices, adds: bool, target: Floats):
     i = wp.tid()
-    wp.atomic_add(target, int(indices[i]), source[i])
-
-
-@wp.kernel
-def _set(source: Floats, indices: Indices, target: Floats):
-    i = wp.tid()
-    target[int(indices[i])] = source[i]
+    if adds:
+        wp.atomic_add(target, int(indices[i]), source[i])
+    else:
+        target[int(indices[i])] = source[i]
 
 
 @wp.kernel(enable_backward=False)
-def _add_double(source: Floats, indices: Indices, target: Doubles):
+def _put_double(source: Floats, indices: Indices, adds: bool, target: Doubles):
     i = wp.tid()
-    wp.atomic_add(target, int(indices[i]), wp.float64(source[i]))
-
-
-@wp.kernel(enable_backward=False)
-def _set_double(source: Floats, indices: Indices, target: Doubles):
-    i = wp.tid()
-    target[int(indices[i])] = wp.float64(source[i])
+    if adds:
+        wp.atomic_add(target, int(indices[i]), wp.float64(source[i]))
+    else:
+        target[int(indices[i])] = wp.float64(source[i])
 
 
 @wp.kernel(enable_backward=False)

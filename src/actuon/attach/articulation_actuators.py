@@ -142,7 +142,7 @@ class ArticulationActuators(Attachment):
         """Build the actuators and attach them, with tangents of these DOFs."""
         articulation = self.articulation
         options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
-        options["in_engine"] = articulation.simulation.solves_friction(articulation.robot_ids)
+        options["in_engine"] = articulation.simulation.solves_friction(articulation.at)
         self._tangent_columns, actuators = tangent, []
         for columns, attrs in ((np.setdiff1d(self._columns, tangent), None), (tangent, TANGENT_ATTRS)):
             own = {int(column): found[column] for column in columns}

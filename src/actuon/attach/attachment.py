@@ -19,12 +19,11 @@ from ..actuator.state import ActuatorState, check_like
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.chain import TANGENT
 from ..kernel.launch import Launch
-from ..sim import Articulation, Event, Subscription
-from ..sim.engine_drives import Tangent
-from ..sim.events import subscribe_weakly
+from ..sim import Articulation, Event
+from ..sim.engine import Tangent
+from ..sim.events import Uncopyable, subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.motor import Block, ImplicitProgram, MotorProgram, RobotCall
-from ..sim.uncopyable import Uncopyable
 from ..typing import ArrayLike, IdsLike
 from .changed_parameters import Changed, write_changed
 from .effort_limits import Settler, effort_limiter
@@ -65,8 +64,10 @@ class Attachment(Remembering, Uncopyable):
     _write: Callable[[], None]
     _friction: EngineFriction
     _inertia: EngineInertia
-    _subscriptions: list[Subscription]
     _undo: contextlib.ExitStack
+    """Gives the engine back what it held."""
+    _give_back: Callable[[], object]
+    """Runs it, once; so does the end of the last reference."""
     _other_states: list[ActuatorState | None]
     """Where actuators write what they remember: in place, but for those whose efforts are tangents; after a step, what
     these remembered before it."""
@@ -153,11 +154,9 @@ class Attachment(Remembering, Uncopyable):
             columns: Which DOFs, shape (d,).
             followed: Those whose targets are followed here, and not by the engine. Default: all.
         """
-        robots, simulation = self.articulation.robot_ids, self.articulation.simulation
-        owner = object()  # not self, which would keep itself alive
-        simulation.claim(robots, columns, owner, followed)
+        simulation, at = self.articulation.simulation, self.articulation.at
         with contextlib.ExitStack() as undo:
-            undo.callback(simulation.release, owner)
+            undo.callback(simulation.owners.claim(at.of_dofs(columns), followed))
             self._hand_over(undo)
             self._inertia = EngineInertia(self.articulation, self.actuators, undo)
             given = self._signals, self._custom_inputs
@@ -165,28 +164,28 @@ class Attachment(Remembering, Uncopyable):
             self._hand_over_efforts(columns, undo)
             explicit = np.setdiff1d(columns if followed is None else followed, self._tangent_columns)
             if explicit.size:
-                undo.callback(simulation.lift_limits(robots, explicit))
+                undo.callback(simulation.engine.drives.lift_limits(at.of_dofs(explicit)))
             undo.callback(self._batteries.join(self._states))
-            self._subscriptions = subscribe_weakly(
-                simulation,
-                self,
-                {
-                    Event.PHYSICS_READY: "reset",
-                    Event.RESET: "_on_reset",
-                    Event.SAVE: "_on_save",
-                    Event.LOAD: "_on_load",
-                },
-            )
+            heard = {
+                Event.PHYSICS_READY: "reset",
+                Event.RESET: "_on_reset",
+                Event.SAVE: "_on_save",
+                Event.LOAD: "_on_load",
+            }
+            for subscription in subscribe_weakly(simulation, self, heard):
+                undo.callback(subscription.cancel)
             undo.callback(simulation.add_motor(self))
+            mine = at.of_dofs(columns)
+            undo.callback(simulation.engine.state.write, "joint_f", mine, np.zeros(mine.shape, np.float32))
             self._undo = undo.pop_all()
+        self._give_back = simulation.undo_with(self, self._undo)
         self._program_key = None
         self._set_bounds(self._effort_bounds())
-        self._bounds_version = simulation.limits_version
+        self._bounds_version = simulation.engine.properties.limits_version
         self._closed = False
 
     def _hand_over_efforts(self, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
         """Make ready to hand over efforts of these DOFs, of some as tangents."""
-        robots, simulation = self.articulation.robot_ids, self.articulation.simulation
         self._columns_of_engine = columns
         if self._tangent_columns.size:
             given = self._actuators, self._other_states, self._control, self._ending_effort()
@@ -194,7 +193,10 @@ class Attachment(Remembering, Uncopyable):
             own = self._effort, self._signals, chains
             self._tangent = TangentHandOver(self.articulation, self.actuators, self._tangent_columns, *own, undo)
         explicit = np.setdiff1d(columns, self._tangent_columns)
-        self._write = simulation.effort_writer(robots, explicit, self._effort) if explicit.size else nothing
+        self._write = nothing
+        if explicit.size:
+            at = self.articulation.at.of_dofs(explicit)
+            self._write = self.articulation.simulation.engine.state.effort_writer(at, self._effort)
 
     @abc.abstractmethod
     def _hand_over(self, undo: contextlib.ExitStack) -> None:
@@ -202,16 +204,15 @@ class Attachment(Remembering, Uncopyable):
 
     def _silence(self, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
         """Make the engine's own drives of these DOFs push no more, and read back that they do not."""
-        robots, simulation = self.articulation.robot_ids, self.articulation.simulation
-        undo.callback(simulation.silence_drives(robots, columns))
-        silent = simulation.silent_drives(robots)[:, columns]
+        drives, at = self.articulation.simulation.engine.drives, self.articulation.at.of_dofs(columns)
+        undo.callback(drives.silence(at))
+        silent = drives.are_silent(at)
         if not silent.all():
-            robot, column = np.argwhere(~silent)[0]
-            name = self.articulation.dof_names[columns[column]]
-            what = simulation.what_drives(int(robots[robot]), int(columns[column]))
+            row, column = np.argwhere(~silent)[0]
+            what = drives.describe(at.subset(np.array([row]), np.array([column])))
             raise SimulationError(
-                f"the engine's own drive of joint '{name}' of '{self.articulation.paths[robot]}' is still there after "
-                f"those of the joints to drive were silenced: {what}"
+                f"the engine's own drive of {at.joint(row, column)} is still there after those of the joints to drive "
+                f"were silenced: {what}"
             )
 
     @property
@@ -223,7 +224,7 @@ class Attachment(Remembering, Uncopyable):
         """Step at a moment of the user's choice."""
         self._check_open()
         self.articulation.simulation.check_open()
-        self.articulation.simulation.refresh()
+        self.articulation.simulation.engine.state.refresh()
         if not self.articulation.simulation.drive(self, dt):
             self.step_in_python(dt)
         else:
@@ -255,7 +256,7 @@ class Attachment(Remembering, Uncopyable):
         """Return what an engine's compiled code steps, at steps of ``dt`` [s]. See `Motor`."""
         self._renew_inertia()
         self._renew_bounds()
-        key = (dt, self._bounds, [stage._revision for stage in self._all_stages])
+        key = (dt, self._bounds, self._batteries.is_compiled, [stage._revision for stage in self._all_stages])
         if self._program_key != key:
             self._program, self._program_key = self._make_program(dt), key
         return self._program
@@ -299,7 +300,7 @@ class Attachment(Remembering, Uncopyable):
         trips, loads = self._trips, self._friction.loads
         return MotorProgram(
             robots.robot_ids,
-            robots.flat_indices("joint_qd")[0] - robots.robots[0].env * simulation.dofs_per_env,
+            robots.at.columns("joint_qd"),
             [*calls, *settling(self._settlers)],
             self._effort.numpy(),
             self._applied.numpy(),
@@ -338,6 +339,8 @@ class Attachment(Remembering, Uncopyable):
     def has_run(self, time: float) -> None:
         """Show what the engine's compiled code did since ``time`` [s]."""
         simulation = self.articulation.simulation
+        if self.is_stepped:
+            self._batteries.were_shared()
         if self._trips is not None:
             self._trips.report(time, simulation.dt)
         if self._tangent is not None:
@@ -361,12 +364,17 @@ class Attachment(Remembering, Uncopyable):
 
         What the engine clips of its own drives at a joint, it does not clip of efforts from outside. None: any.
         """
-        found = self.articulation.simulation.joint_effort_range(self.articulation.robot_ids)
+        found = self.articulation.simulation.engine.drives.joint_range(self.articulation.at)
         return None if found is None or not np.isfinite(found).any() else found
+
+    @property
+    def effort_range(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D). None: any."""
+        return None if self._bounds is None else (self._bounds[0].numpy(), self._bounds[1].numpy())
 
     def _renew_bounds(self) -> None:
         """Read the engine's limits again where they were changed."""
-        version = self.articulation.simulation.limits_version
+        version = self.articulation.simulation.engine.properties.limits_version
         if version != self._bounds_version:
             self._set_bounds(self._effort_bounds())
             self._bounds_version = version
@@ -468,11 +476,10 @@ class Attachment(Remembering, Uncopyable):
     def _set(self, argument: str, array: wp.array, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         """Write to an array that is flat as the simulation's velocities are."""
         self._check_open()
-        robots, dofs = self.articulation.places_to_write(indices, dof_indices)
-        numbers = self.articulation.numbers(argument, values, (len(robots), len(dofs)))
-        at = self.articulation.flat_indices("joint_qd")[np.ix_(robots, dofs)]
+        at = self.articulation.to_write(indices, dof_indices)
+        numbers = self.articulation.numbers(argument, values, at.shape)
         with to_change(array) as changed:
-            changed[at] = numbers
+            changed[at.flat("joint_qd")] = numbers
 
     def telemetry(self) -> Telemetry:
         """What the actuators did in the last step."""
@@ -483,9 +490,8 @@ class Attachment(Remembering, Uncopyable):
         if self._trips is not None and not self._applied.device.is_cpu:  # where no step has looked
             self._trips.look(self.articulation.simulation.time)
         names = self.articulation.dof_names
-        bounds = None if self._bounds is None else (self._bounds[0].numpy(), self._bounds[1].numpy())
-        velocity = np.asarray(self._velocity.numpy()[self.articulation.flat_indices("joint_qd")])
-        return make_telemetry(names, velocity, *efforts, signals, self.actuators, bounds)
+        velocity = np.asarray(self._velocity.numpy()[self.articulation.at.flat("joint_qd")])
+        return make_telemetry(names, velocity, *efforts, signals, self.actuators, self.effort_range)
 
     def description(self) -> dict[str, str]:
         """Return what must be the same for what was saved to fit. See `Motor`."""
@@ -571,16 +577,10 @@ class Attachment(Remembering, Uncopyable):
         if self._closed:
             return
         self._closed = True
-        for subscription in self._subscriptions:
-            subscription.cancel()
-        if self.articulation.simulation.is_closed:
-            return
-        self._effort.zero_()
-        self._tangent = None
-        robots, columns = self.articulation.robot_ids, self._columns_of_engine
-        zeros = np.zeros((len(robots), len(columns)), np.float32)
-        self.articulation.simulation.write("joint_f", robots, columns, zeros)
-        self._undo.close()
+        if not self.articulation.simulation.is_closed:
+            self._effort.zero_()
+            self._tangent = None
+        self._give_back()
 
     @property
     def mode_text(self) -> str:
@@ -601,10 +601,6 @@ class Attachment(Remembering, Uncopyable):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the end of a process anything may be gone already
-            self.close()
 
 
 def _in_turn(launches: Sequence[Launch]) -> Callable[[], None]:

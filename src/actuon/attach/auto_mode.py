@@ -11,7 +11,7 @@ import numpy as np
 
 from ..actuator.actuator import Actuator
 from ..sim import Articulation
-from ..sim.engine_drives import SlopesRefusedError
+from ..sim.engine import SlopesRefusedError
 from ..stability.limits import shares_of
 
 SHARE = 0.5

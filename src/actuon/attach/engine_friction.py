@@ -13,18 +13,16 @@ import warp as wp
 from ..actuator.actuator import Actuator
 from ..components.effects.friction import JOINT_LOAD
 from ..sim import Articulation
+from ..sim.engine import PROPERTIES
+from ..sim.robots import DofSet
 
 _log = logging.getLogger("actuon.actuators")
 
-_PROPERTIES = {"dry_friction": ("friction", "N·m"), "viscous_friction": ("viscous_friction", "N·m·s/rad")}
-"""By the signal of stages, what engines call the property, and its unit."""
+_SIGNALS = {"dry_friction": "friction", "viscous_friction": "viscous_friction"}
+"""What engines call the property, by the signal of stages."""
 
-_OF_ASSETS = (
-    *_PROPERTIES.values(),
-    ("quadratic_friction", "N·m·s²/rad²"),
-    ("cubic_friction", "N·m·s³/rad³"),
-)
-"""Friction that an asset may have, as engines call it, and its unit."""
+_OF_ASSETS = (*_SIGNALS.values(), "quadratic_friction", "cubic_friction")
+"""Friction that an asset may have, as engines call it."""
 
 
 class EngineFriction:
@@ -46,28 +44,29 @@ class EngineFriction:
         inputs: Mapping[str, wp.array],
         undo: contextlib.ExitStack,
     ):
-        simulation, robots = articulation.simulation, articulation.robot_ids
+        engine = articulation.simulation.engine
         self._writers: list[Callable[[], None]] = []
         self.handed_over: dict[str, tuple[wp.array, np.ndarray]] = {}
         """Properties of DOFs that the engine gets at each step, of shape (N, D), and which of the D, by name."""
         self._read: Callable[[], None] | None = None
         self.loads: wp.array | None = None
         """What stages see of the loads that the engine tells [N·m or N], flat; None where they see none."""
-        offering = [actuator for actuator in actuators if _PROPERTIES.keys() & set(actuator.signals)]
+        offering = [actuator for actuator in actuators if _SIGNALS.keys() & set(actuator.signals)]
         if not offering:
             return
         at = np.concatenate([actuator.effort_indices.numpy() for actuator in offering])
         columns = np.unique(at % articulation.num_dofs).astype(np.int64)
-        undo.callback(simulation.keep_properties(robots, columns))
-        _replace(articulation, columns)
-        if simulation.solves_friction(robots):
-            undo.callback(simulation.sharpen_friction(robots, columns))
-            for signal, (name, _) in _PROPERTIES.items():
+        dofs = articulation.at.of_dofs(columns)
+        undo.callback(engine.properties.keep(dofs))
+        _replace(articulation, dofs)
+        if articulation.simulation.solves_friction(articulation.at):
+            undo.callback(engine.properties.stiffen_friction(dofs))
+            for signal, name in _SIGNALS.items():
                 if signal in signals:
-                    self._writers.append(simulation.property_writer(name, robots, columns, signals[signal]))
+                    self._writers.append(engine.properties.writer(name, dofs, signals[signal]))
                     self.handed_over[name] = signals[signal], columns
         if JOINT_LOAD in inputs:
-            self._read = simulation.load_reader(robots, inputs[JOINT_LOAD])
+            self._read = engine.state.load_reader(articulation.at, inputs[JOINT_LOAD])
             self.loads = inputs[JOINT_LOAD] if self._read is not None else None
 
     def read_loads(self) -> None:
@@ -81,20 +80,20 @@ class EngineFriction:
             write()
 
 
-def _replace(articulation: Articulation, columns: np.ndarray) -> None:
+def _replace(articulation: Articulation, at: DofSet) -> None:
     """Take the asset's own friction off these DOFs, and say so."""
-    simulation, robots = articulation.simulation, articulation.robot_ids
+    properties = articulation.simulation.engine.properties
     said: dict[str, list[str]] = {}
-    for name, unit in _OF_ASSETS:
-        held = simulation.dof_property(name, robots)
+    for name in _OF_ASSETS:
+        held = properties.get(name, at)
         if held is None:
             continue
-        for column in columns:
-            most = float(held[np.abs(held[:, column]).argmax(), column])
+        for joint, values in zip(at.names, held.T, strict=True):
+            most = float(values[np.abs(values).argmax()])
             if most != 0.0:
-                said.setdefault(articulation.dof_names[column], []).append(f"{most:g} {unit}")
-        if held[:, columns].any():
-            simulation.set_dof_property(name, robots, columns, np.zeros((len(robots), len(columns)), np.float32))
+                said.setdefault(joint, []).append(f"{most:g} {PROPERTIES[name].unit}")
+        if held.any():
+            properties.set(at, **{name: np.zeros(at.shape, np.float32)})
     if said:
         own = ", ".join(f"{joint} ({' and '.join(values)})" for joint, values in said.items())
         _log.warning("the asset's own friction is replaced by that of the actuators, until close(): %s", own)

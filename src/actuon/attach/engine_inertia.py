@@ -39,8 +39,8 @@ class EngineInertia:
         for stage in dict.fromkeys(stage for actuator in actuators for stage in actuator.stages):
             if isinstance(stage, Transmission) or type(stage).engine_armature is not Component.engine_armature:
                 undo.callback(stage.on_write(self._on_write))
-        robots, simulation = articulation.robot_ids, articulation.simulation
-        held = simulation.dof_property("armature", robots)
+        properties = articulation.simulation.engine.properties
+        held = properties.get("armature", articulation.at)
         self._own = None if held is None else held.copy()
         columns = np.flatnonzero(self._wanted.any(axis=0))
         if not columns.size:
@@ -49,7 +49,7 @@ class EngineInertia:
             self._warn_of_none()
             return
         self._say(columns, self._own)
-        undo.callback(simulation.keep_properties(robots, columns))
+        undo.callback(properties.keep(articulation.at.of_dofs(columns)))
         _write(articulation, columns, self._values(columns, self._own))
 
     def _warn_of_none(self) -> None:
@@ -98,8 +98,8 @@ class EngineInertia:
 
     def _change(self, columns: np.ndarray, first: np.ndarray, undo: contextlib.ExitStack) -> None:
         """Write the armature of DOFs, of which stages of the ``first`` brought none before."""
-        robots, simulation = self._articulation.robot_ids, self._articulation.simulation
-        held = simulation.dof_property("armature", robots)
+        properties, at = self._articulation.simulation.engine.properties, self._articulation.at
+        held = properties.get("armature", at)
         if held is None or self._own is None:
             self._warn_of_none()
             return
@@ -108,7 +108,7 @@ class EngineInertia:
         if np.array_equal(held[:, columns], values):
             return
         if first.size:
-            undo.callback(simulation.keep_properties(robots, first))
+            undo.callback(properties.keep(at.of_dofs(first)))
         _write(self._articulation, columns, values)
 
 
@@ -121,10 +121,10 @@ def _inertia(articulation: Articulation, actuators: Sequence[Actuator]) -> np.nd
 
 
 def _write(articulation: Articulation, columns: np.ndarray, values: np.ndarray) -> None:
-    robots, simulation = articulation.robot_ids, articulation.simulation
-    simulation.set_dof_property("armature", robots, columns, values)
-    now = simulation.dof_property("armature", robots)
-    if now is None or not np.allclose(now[:, columns], values, rtol=1e-5):
+    properties, at = articulation.simulation.engine.properties, articulation.at.of_dofs(columns)
+    properties.set(at, armature=values)
+    now = properties.get("armature", at)
+    if now is None or not np.allclose(now, values, rtol=1e-5):
         raise SimulationError("the engine holds a different armature from what was written")
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..components.component import Component
 from ..declare.config import Config
 from ..errors import located
 from ..sim import Articulation
-from ..sim.robot import Robot
+from ..sim.robots import DofSet
 
 
 def actuators_of_all(
@@ -31,17 +31,17 @@ def actuators_of_all(
         options: Further arguments of `Actuator`.
     """
     builder = ActuatorBuilder()
-    device, robots, width = articulation.simulation.device, articulation.robots, articulation.num_dofs
-    robot_width = width if articulation.simulation.steps_single_robots else None
-    count = len(robots)
+    device, width = articulation.simulation.device, articulation.num_dofs
+    robot_width = width if articulation.simulation.engine.steps_single_robots else None
+    count = len(articulation)
     as_they_are = []
     for column, config in sorted(configs.items()):
         with located(f"DOF '{articulation.dof_names[column]}'"):
             if all(_is_described(part) for part in config.stages):
                 for rows, own in _fanned_out(config, count):
-                    builder.add(own, **_places(robots, rows, column, width))
+                    builder.add(own, **_places(articulation.at, rows, column))
             else:
-                places = _places(robots, np.arange(count), column, width)
+                places = _places(articulation.at, np.arange(count), column)
                 at = {name: wp.array(x, dtype=wp.uint32, device=device) for name, x in places.items()}
                 actuator = Actuator(
                     at["index"],
@@ -56,13 +56,13 @@ def actuators_of_all(
     return [*builder.finalize(device=device, robot_width=robot_width, **options), *as_they_are]
 
 
-def _places(robots: Sequence[Robot], rows: np.ndarray, column: int, width: int) -> dict[str, np.ndarray]:
-    """Where the DOF of some robots is in the simulation's arrays, each of shape (n,)."""
+def _places(at: DofSet, rows: np.ndarray, column: int) -> dict[str, np.ndarray]:
+    """Return where the DOF of some robots is in the simulation's arrays, each of shape (n,)."""
     return {
-        "index": np.array([robots[i].dofs[column] for i in rows]),
-        "pos_index": np.array([robots[i].coordinates[column] for i in rows]),
-        "target_pos_index": np.array([robots[i].targets[column] for i in rows]),
-        "effort_index": rows * width + column,
+        "index": at.flat("joint_qd")[rows, column],
+        "pos_index": at.flat("joint_q")[rows, column],
+        "target_pos_index": at.flat("joint_target_q")[rows, column],
+        "effort_index": rows * at.shape[1] + column,
     }
 
 
@@ -91,6 +91,20 @@ def _stage(part: Part, count: int) -> Component:
     made: Component = type(part).with_values(
         {name: value.numpy().copy() if isinstance(value, wp.array) else value for name, value in values.items()}
     )
+    return made
+
+
+def repeated(part: Component, count: int) -> Component:
+    """Return a component with the values of another ``count`` times, or that one where it has none of its own."""
+    if not _is_declared(part):
+        return part
+    values = {}
+    for name, value in part.arguments().items():
+        if value is not None:
+            numbers = value.numpy().copy() if isinstance(value, wp.array) else value
+            is_repeated = not part.declared()[name].shared and np.ndim(numbers) > 0
+            values[name] = np.tile(numbers, count) if is_repeated else numbers
+    made: Component = type(part).with_values(values)
     return made
 
 

@@ -107,7 +107,15 @@ class BatteryPool:
     @property
     def is_compiled(self) -> bool:
         """Whether compiled code can step all motors, robot by robot."""
-        return all(actuator.robot_dofs is not None for member in self._members for actuator in member.actuators)
+        return all(
+            actuator.is_fused() and actuator.robot_dofs is not None
+            for member in self._members
+            for actuator in member.actuators
+        )
+
+    def were_shared(self) -> None:
+        """Note that compiled code stepped motors and shared the loads."""
+        self._stepped.clear()
 
     def share(self) -> None:
         """Let each motor know what the others of its robot drew in their last step."""
@@ -154,13 +162,23 @@ class RobotBatteries:
         """Whether there is a battery."""
         return bool(self._places)
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled code can step all motors on the batteries."""
+        return not self.has_any or self._pool.is_compiled
+
+    def were_shared(self) -> None:
+        """Note that compiled code stepped the motors and shared the loads."""
+        if self.has_any:
+            self._pool.were_shared()
+
     def draws(self, cells: Sequence[np.ndarray]) -> list[Draws] | None:
         """Return the motors as compiled code sees them; None where it cannot step all motors on the batteries.
 
         Args:
             cells: For each actuator of the attachment, its number for each robot. See `RobotCall`.
         """
-        if self.has_any and not self._pool.is_compiled:
+        if not self.is_compiled:
             return None
         found = []
         for actuator, place, state in zip(self.actuators, self._places, self.states, strict=True):

@@ -72,6 +72,7 @@ pendulum of 0.25 m that takes 30 % of it to hold out level."""
 _ANY_DT = 1e6
 """Longer than time steps are [s]."""
 _NOT_CHECKED = float("nan")
+_OWN_CONTROLLERS = "controller: is for a motor alone; the actuators of this source have their own"
 _COMPUTED = "computed"
 _PARAMETERS = "parameters/"
 """Prefix of names of parameters in a file."""
@@ -134,7 +135,7 @@ class Motors:
         if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
             raise ParameterError(f"num_envs: got {shown(num_envs)}; must be a whole number ≥ 1")
         names = _joint_names(source, joints)
-        configs = _configs(source, names, controller, allow_unsafe_torch_checkpoints)
+        configs = open_configs(source, names, controller, allow_unsafe_torch_checkpoints)
         self.joint_names = tuple(names)
         """Names of the joints, in the order of the arrays."""
         self.num_envs = int(num_envs)
@@ -613,7 +614,7 @@ class Motors:
         Args:
             dt: Time step [s]. Default: one that all stages can take.
         """
-        dt = self._possible_dt() if dt is None else dt
+        dt = possible_dt(self.actuators, self._dt) if dt is None else dt
         kept = {name: array.numpy().copy() for name, array in self._arrays.items()}
         try:
             self._step([actuator.state() for actuator in self.actuators], dt)
@@ -622,18 +623,6 @@ class Motors:
             for name, values in kept.items():
                 self._arrays[name].assign(values)
 
-    def _possible_dt(self) -> float:
-        """The time step of the last step, or one that delays and networks can take [s]."""
-        shortest, trained_at = 0.0, 0.005
-        for actuator in self.actuators:
-            for stage in actuator.stages:
-                if isinstance(stage, DelayTime):
-                    shortest = max(shortest, stage.shortest_step)
-                sample_dt: float | None = getattr(stage, "sample_dt", None)
-                if sample_dt:
-                    trained_at = sample_dt / actuator.control_every
-        return max(shortest, trained_at if self._dt is None else self._dt)
-
     @property
     def custom_inputs(self) -> tuple[str, ...]:
         """Names of inputs that stages take beside targets and feedforward."""
@@ -641,18 +630,14 @@ class Motors:
 
     def _report_simulator_side(self) -> None:
         """Name the joints whose rotor inertia or friction the simulator should hold."""
-        found = []
         rotors = self.armature.reshape(self._shape).any(axis=0)
-        if rotors.any():
-            names = ", ".join(np.array(self.joint_names)[rotors])
-            found.append(f"rotor inertia of {names} (motors.armature)")
-        left = (
-            [name for name, config in self.configs.items() if _needs_inertia(config)] if any(self._in_simulator) else []
+        lacking = [name for name, config in self.configs.items() if any(self._in_simulator) and _needs_inertia(config)]
+        report_simulator_side(
+            "motors",
+            ", ".join(np.array(self.joint_names)[rotors]),
+            ", ".join(lacking),
+            "inertia= lets the motors apply it",
         )
-        if left:
-            found.append(f"friction of {', '.join(left)} (motors.friction; inertia= lets the motors apply it)")
-        if found:
-            _log.warning("the simulator should hold the %s", " and the ".join(found))
 
     def __repr__(self) -> str:
         chains = f"{len(self.actuators)} kernel{'s' * (len(self.actuators) != 1)}"
@@ -670,6 +655,39 @@ def actuator_with(motor: MotorDatasheet, controller: Part | None = None) -> Actu
         return motor.actuator(controller)
     most = at_rest(motor.actuator(PDControlConfig(0.0, 0.0)), Conditions()) or 1.0
     return motor.actuator(PDControlConfig(float(f"{most / _FULL_EFFORT:.2g}"), float(f"{most * _DAMPING:.2g}")))
+
+
+def possible_dt(actuators: Iterable[Actuator], last: float | None) -> float:
+    """Return a time step that delays and networks can take [s].
+
+    Args:
+        actuators: Those that take it.
+        last: Time step of the last step [s], which is returned where delays can take it; None before the first.
+    """
+    shortest, trained_at = 0.0, 0.005
+    for actuator in actuators:
+        for stage in actuator.stages:
+            if isinstance(stage, DelayTime):
+                shortest = max(shortest, stage.shortest_step)
+            sample_dt: float | None = getattr(stage, "sample_dt", None)
+            if sample_dt:
+                trained_at = sample_dt / actuator.control_every
+    return max(shortest, trained_at if last is None else last)
+
+
+def report_simulator_side(owner: str, rotors: str, friction: str, remedy: str) -> None:
+    """Log which rotor inertia and which friction the simulator should hold.
+
+    Args:
+        owner: Name of the object whose ``armature`` and ``friction`` they are.
+        rotors: Joints whose motors have rotor inertia; empty where none has.
+        friction: Joints whose friction the motors do not apply; empty where they apply all.
+        remedy: How the motors can apply it.
+    """
+    found = [f"rotor inertia of {rotors} ({owner}.armature)"] if rotors else []
+    found += [f"friction of {friction} ({owner}.friction; {remedy})"] if friction else []
+    if found:
+        _log.warning("the simulator should hold the %s", " and the ".join(found))
 
 
 def _copied(
@@ -700,8 +718,34 @@ def _joint_names(source: Any, joints: Iterable[str] | None) -> list[str]:
     return [str(name) for name in names]
 
 
-def _configs(source: Any, names: list[str], controller: Part | None, allow_torch: bool) -> list[ActuatorConfig]:
-    """The actuator of each joint."""
+def is_by_joint(source: Any) -> bool:
+    """Return whether a ``source`` of `Motors` is a file or a mapping, which have an actuator for each joint."""
+    return not isinstance(source, ActuatorConfig) and _motor(source) is None
+
+
+def configs_of_robot(
+    source: Any, names: list[str], controller: Part | None, allow_torch: bool
+) -> dict[str, ActuatorConfig]:
+    """Return the actuators of those joints of a robot that ``source`` has one for. See `Motors`."""
+    if is_by_joint(source) and not isinstance(source, Mapping):
+        if controller is not None:
+            raise StructureError(_OWN_CONTROLLERS)
+        known, patterns = _read(Path(source), names, allow_torch)
+        if not known:
+            raise RobotFileError(
+                f"{source}: has no actuator for a joint of the robot; {listed('', patterns, 'joints')}"
+            )
+        return {name: known[name] for name in names if name in known}
+    if isinstance(source, Mapping):
+        for name in source:
+            if name not in names:
+                raise StructureError(f"there is no joint '{name}'; {listed(str(name), names, 'joints')}")
+        names = list(source)
+    return dict(zip(names, open_configs(source, names, controller, allow_torch), strict=True))
+
+
+def open_configs(source: Any, names: list[str], controller: Part | None, allow_torch: bool) -> list[ActuatorConfig]:
+    """Return the actuator of each joint, from any ``source`` that `Motors` takes."""
     motor = _motor(source)
     if motor is not None:
         config = actuator_with(motor, controller)
@@ -709,7 +753,7 @@ def _configs(source: Any, names: list[str], controller: Part | None, allow_torch
             _log.warning("no controller= is given; using %s", config.controller)
         return [config] * len(names)
     if controller is not None:
-        raise StructureError("controller: is for a motor alone; the actuators of this source have their own")
+        raise StructureError(_OWN_CONTROLLERS)
     if isinstance(source, ActuatorConfig):
         return [source] * len(names)
     if isinstance(source, Mapping):

@@ -12,8 +12,7 @@ import numpy as np
 from ..errors import SimulationError, StructureError
 from ..files import replacing
 from ..sim import Event
-from ..sim.events import subscribe_weakly
-from ..sim.uncopyable import Uncopyable
+from ..sim.events import Uncopyable, subscribe_weakly
 from ..typing import PathLike
 from .attachment import Attachment
 

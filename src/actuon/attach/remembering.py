@@ -199,7 +199,7 @@ class Remembering(abc.ABC):
 
     def _kept(self) -> dict[str, np.ndarray]:
         """What is saved beside the states of actuators, by name: a row for each robot, but for what is `_common`."""
-        return {name: array.numpy()[self.articulation.flat_indices("joint_qd")] for name, array in self._inputs()}
+        return {name: array.numpy()[self.articulation.at.flat("joint_qd")] for name, array in self._inputs()}
 
     def _check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
         """Refuse what `_take_kept` cannot take over."""
@@ -215,7 +215,7 @@ class Remembering(abc.ABC):
         """Take over what `_kept` gave."""
         for name, array in self._inputs():
             with to_change(array) as changed:
-                changed[self.articulation.flat_indices("joint_qd")] = contents[name]
+                changed[self.articulation.at.flat("joint_qd")] = contents[name]
 
     def _inputs(self) -> Iterator[tuple[str, wp.array]]:
         """What stays set from step to step, by the name that it has in a file."""

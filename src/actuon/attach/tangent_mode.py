@@ -21,7 +21,7 @@ from ..actuator.state import ActuatorState
 from ..errors import ActuonError, StructureError
 from ..kernel.chain import BOUNDS, SLOPES
 from ..sim import Articulation
-from ..sim.engine_drives import Ending, Tangent
+from ..sim.engine import EndOfStep, Tangent
 from ..stability.limits import shares_of
 
 COMPUTED = "computed"
@@ -158,15 +158,15 @@ class TangentHandOver:
         chains: EndingChains,
         undo: contextlib.ExitStack,
     ):
-        robots, simulation = articulation.robot_ids, articulation.simulation
         self.columns = columns
         self.chains = chains
         self.tangent = Tangent(effort, *(signals[name] for name in (*SLOPES, *BOUNDS)))
         self.forgotten = np.zeros(len(articulation), dtype=bool)
         """Robots that were reset since the last step, whose efforts are shown as zero, shape (N,)."""
         share = functools.partial(_share, articulation, actuators, columns)
-        undo.callback(simulation.hold_slopes(robots, columns, share))
-        self._held = simulation.hold_tangent(robots, columns, self.tangent, Ending(chains.tangent, chains.evaluate))
+        ending = EndOfStep(chains.tangent, chains.evaluate)
+        at, tangents = articulation.at.of_dofs(columns), articulation.simulation.engine.tangents
+        self._held = tangents.hold(at, self.tangent, ending, share)
         undo.callback(self._held.release)
 
     def hand_over(self, dt: float) -> None:

@@ -19,7 +19,7 @@ from ..actuator.config import ActuatorConfig
 from ..attach.recorder import FORMATS, Recorder
 from ..errors import ActuonError, SimulationError
 from ..files import check_folder
-from ..sim.mujoco.warnings import without_prints_of_mujoco
+from ..sim.mujoco import mute_mujoco_warnings
 from ..typing import PathLike
 from .drive import SINE, Drive
 from .history import History
@@ -55,7 +55,7 @@ class Session:
     def __init__(self, source: Source):
         self.source = source
         with contextlib.ExitStack() as stack:
-            stack.enter_context(without_prints_of_mujoco())
+            stack.enter_context(mute_mujoco_warnings())
             self.real = BenchRobot(source)
             self._quiet = stack.pop_all()
         self.ideal: BenchRobot | None = None

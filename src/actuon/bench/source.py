@@ -17,7 +17,7 @@ from ..errors import ActuonError, MissingExtraError, RobotFileError, listed
 from ..files import check_readable
 from ..motors.catalogue import find_motor, motor_names
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from ..sim.mujoco.load import FORMATS as MUJOCO_FORMATS
+from ..sim.mujoco import FORMATS as MUJOCO_FORMATS
 from ..typing import PathLike
 
 USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")

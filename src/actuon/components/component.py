@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import warp as wp
@@ -29,6 +29,9 @@ from ..kernel.state import Cells, Memory, State, Word
 from ..typing import DeviceLike
 
 _LARGEST_DT = 3.0e38
+
+HeldValues: TypeAlias = Mapping[str, wp.array | np.ndarray | None]
+"""Parameters as a component holds them, by name: arrays, or numbers in arrays of NumPy until it is bound."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +249,7 @@ class Component(ParameterOwner):
 
         return end
 
-    def check_memory(self, values: Mapping[str, Any], dt: float | None) -> None:
+    def check_memory(self, values: HeldValues, dt: float | None) -> None:
         """Refuse parameters that there is no memory for at steps of ``dt`` [s]; None for the shortest it takes."""
 
     def _place(self, name: str, declared: Field[object], value: Any, device: wp.Device, num_actuators: int) -> Any:
@@ -262,10 +265,10 @@ class Component(ParameterOwner):
             placed.requires_grad = True
         return placed
 
-    def _check_together(self, values: Mapping[str, Any]) -> None:
+    def _check_together(self, values: HeldValues) -> None:
         numbers = {n: v.numpy() if isinstance(v, wp.array) else v for n, v in values.items()}
         declared = self.declared()
-        lengths = {n: len(v) for n, v in numbers.items() if np.ndim(v) == 1 and not declared[n].shared}
+        lengths = {n: len(v) for n, v in numbers.items() if v is not None and v.ndim == 1 and not declared[n].shared}
         if len(set(lengths.values())) > 1:
             got = ", ".join(f"{count} for {name}" for name, count in lengths.items())
             raise ArrayError(f"{type(self).__name__}: got {got}; must have the same length, one value per DOF")
@@ -329,6 +332,7 @@ class Component(ParameterOwner):
         if declared and not self._values:
             raise StructureError(f"{type(self).__name__}.__init__ must call super().__init__() with the parameters")
         values = self._values
+        self._hidden = frozenset()
         if not self.requires_grad and self._device.is_cpu:
             unset = {n for n, d in declared.items() if d.optional and d.default == 0.0}
             numbers = {n: values[n] for n in unset if isinstance(values[n], np.ndarray)}
@@ -528,12 +532,10 @@ class Component(ParameterOwner):
         values = ", ".join(f"{name}={_few_words(value)}" for name, value in self._values.items())
         return f"{type(self).__name__}({values})"
 
-    def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> wp.Device:
+    def _finalize_if_needed(self, device: DeviceLike, num_actuators: int) -> None:
         """Make a component usable on its own, outside an actuator."""
-        device = wp.get_device(device)
         if self._num_actuators != num_actuators:
             self.finalize(device, num_actuators)
-        return device
 
 
 def _few_words(value: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from ..arrays import numbers
 from ..declare.config import Config
 from ..declare.parameters import Parameters, Whole, param
 from ..declare.registry import ComponentKind
@@ -23,7 +24,7 @@ from ..kernel.chain import COMMANDS, Ring, Stage
 from ..kernel.run_stage import SignalArray, run_stage
 from ..kernel.state import RingState, Word, ring_words
 from ..typing import ArrayLike, DeviceLike
-from .component import Component
+from .component import Component, HeldValues
 
 _LONGEST = 10_000
 """Longest lag [steps]: a second at ten thousand steps per second. It keeps rings small, whatever a file says."""
@@ -66,19 +67,17 @@ class Delay(Lag, Component):
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, max_delay={self.buf_depth})"
 
-    def _check_together(self, values: Mapping[str, Any]) -> None:
-        steps = values["delay_steps"]
-        steps = steps.numpy() if isinstance(steps, wp.array) else steps
-        if np.size(steps) and np.max(steps) > self.buf_depth:
-            at = f" at index {int(np.argmax(steps))}" if np.ndim(steps) else ""
-            raise ParameterError(f"Delay.delay_steps: got {np.max(steps)}{at}; max_delay is {self.buf_depth}")
+    def _check_together(self, values: HeldValues) -> None:
+        steps = numbers(values["delay_steps"], "Delay.delay_steps")
+        if steps.size and steps.max() > self.buf_depth:
+            at = f" at index {int(np.argmax(steps))}" if steps.ndim else ""
+            raise ParameterError(f"Delay.delay_steps: got {steps.max()}{at}; max_delay is {self.buf_depth}")
 
     @classmethod
     def with_values(cls, values: Mapping[str, Any]) -> Delay:
         """Return a delay with these lags, its ring as deep as the longest of them."""
         steps = values["delay_steps"]
-        longest = np.max(steps.numpy() if isinstance(steps, wp.array) else steps, initial=1)
-        return cls(steps, int(longest))
+        return cls(steps, int(np.max(numbers(steps, "Delay.delay_steps"), initial=1)))
 
     @classmethod
     def resolve_arguments(cls, args: Mapping[str, object]) -> dict[str, Any]:
@@ -146,8 +145,8 @@ class Delay(Lag, Component):
             current_state: Ring to read.
         """
         self._check_states(current_state)
-        command = (target_pos, target_vel, feedforward, pos_indices, vel_indices)
-        return self._pass_on(*command, current_state, current_state.empty_like())
+        indices = (pos_indices, vel_indices, vel_indices)
+        return self._pass_on((target_pos, target_vel, feedforward), indices, current_state, current_state.empty_like())
 
     def update_state(
         self,
@@ -171,37 +170,34 @@ class Delay(Lag, Component):
             next_state: Ring to write.
         """
         self._check_states(current_state, next_state)
-        self._pass_on(target_pos, target_vel, feedforward, pos_indices, vel_indices, current_state, next_state)
+        indices = (pos_indices, vel_indices, vel_indices)
+        self._pass_on((target_pos, target_vel, feedforward), indices, current_state, next_state)
 
     def _pass_on(
         self,
-        target_pos: wp.array,
-        target_vel: wp.array,
-        feedforward: wp.array | None,
-        pos_indices: wp.array,
-        vel_indices: wp.array,
+        commands: tuple[wp.array | None, ...],
+        indices: tuple[wp.array, ...],
         current_state: Delay.State,
         next_state: Delay.State,
     ) -> tuple[wp.array, wp.array, wp.array]:
-        n, device = current_state.num_pushes.shape[0], current_state.num_pushes.device
-        commands = (target_pos, target_vel, feedforward)
-        indices = (pos_indices, vel_indices, vel_indices)
+        n, device = current_state.memory.cells.num_dofs, current_state.memory.device
         given = {name: SignalArray(c, at) for name, c, at in zip(COMMANDS, commands, indices, strict=True)}
         late = {name: wp.zeros(n, device=device, requires_grad=self.requires_grad) for name in COMMANDS}
         run_stage(self, given, late, current_state, next_state, None)
         return late["target_q"], late["target_qd"], late["feedforward"]
 
-    def _check_states(self, *states: Delay.State) -> tuple[int, wp.Device]:
-        """Return the number of DOFs and the device of states that fit this delay."""
-        n, device = states[0].num_pushes.shape[0], states[0].num_pushes.device
+    def _check_states(self, *states: Delay.State) -> None:
+        """Refuse states that do not fit this delay, and bring it onto their device."""
+        memory = states[0].memory
+        n, device = memory.cells.num_dofs, memory.device
         for state in states:
-            got = state.depth, state.num_pushes.shape[0]
-            if got != (self.buf_depth, n) or state.num_pushes.device != device:
+            got = state.depth, state.memory.cells.num_dofs
+            if got != (self.buf_depth, n) or state.memory.device != device:
                 raise StateError(
-                    f"Delay: got a ring of {got} (steps, DOFs) on '{state.num_pushes.device}'; "
+                    f"Delay: got a ring of {got} (steps, DOFs) on '{state.memory.device}'; "
                     f"must be {(self.buf_depth, n)} on '{device}'"
                 )
-        return n, self._finalize_if_needed(device, n)
+        self._finalize_if_needed(device, n)
 
     class State(RingState):
         """A ring of past commands for each DOF."""

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, SupportsFloat
+from typing import ClassVar, SupportsFloat
 
 import numpy as np
 import warp as wp
 
+from ..arrays import numbers
 from ..declare.config import Config
 from ..declare.parameters import Number, Parameters, Whole, param
 from ..declare.registry import ComponentKind
@@ -34,7 +35,7 @@ from ..kernel.chain import COMMANDS, FEEDBACK, Ring, Stage
 from ..kernel.state import NEXT, RingState, Word, check_range, ring_words
 from ..kernel.types import LANES
 from ..typing import DeviceLike
-from .component import Component
+from .component import Component, HeldValues
 from .kinds import Sensor
 
 _DEEPEST = 10_000
@@ -105,7 +106,8 @@ class _TimedRing(RingState):
         """Return arrays of version 1, which had no lengths of steps, and counts in float32, as those of version 2."""
         changed = dict(values)
         ring, rows = changed.get("ring"), self.depth + 1
-        if ring is not None and ring.size == rows * (self.columns - 1) * -(-self.episode.size // LANES) * LANES:
+        size = rows * (self.columns - 1) * -(-self.episode.size // LANES) * LANES
+        if ring is not None and ring.dtype == np.float32 and ring.size == size:
             shaped = ring.reshape(rows, -1, self.columns - 1, LANES)
             changed["ring"] = np.pad(shaped, ((0, 0), (0, 0), (0, 1), (0, 0))).ravel()
         for name in ("count", "lost", "episode"):
@@ -177,7 +179,7 @@ class DelayTime(TimeLag, Component):
             return max(shortest, longest / room * (1.0 - 1e-6))
         return shortest if room == 0 and longest == 0.0 else math.inf
 
-    def check_memory(self, values: Mapping[str, Any], dt: float | None) -> None:
+    def check_memory(self, values: HeldValues, dt: float | None) -> None:
         """Refuse delays that there is no memory for at steps of ``dt`` [s]; None for ``shortest_dt``."""
         if not self._depth:
             return
@@ -194,12 +196,12 @@ class DelayTime(TimeLag, Component):
             )
 
     @staticmethod
-    def _room_needed(values: Mapping[str, Any]) -> tuple[float, float, int]:
+    def _room_needed(values: HeldValues) -> tuple[float, float, int]:
         """Return the longest delay [s], the shortest time step [s], and how many messages may be lost in a row."""
-        numbers = {n: v.numpy() if isinstance(v, wp.array) else np.asarray(v) for n, v in values.items()}
-        longest = np.max(sum(numbers[name] for name in ("delay", "spread", "jitter")), initial=0.0)
-        shortest = np.min(numbers["shortest_dt"], initial=math.inf)
-        return float(longest), float(shortest), int(LOST_IN_A_ROW) if numbers["dropout"].any() else 0
+        held = {name: numbers(value, name) for name, value in values.items()}
+        longest = np.max(held["delay"] + held["spread"] + held["jitter"], initial=0.0)
+        shortest = np.min(held["shortest_dt"], initial=math.inf)
+        return float(longest), float(shortest), int(LOST_IN_A_ROW) if held["dropout"].any() else 0
 
     @property
     def shortest_step(self) -> float:

@@ -72,8 +72,7 @@ class Controller(Component):
         self._require_law("compute()")
         if self.is_stateful() and state is None:
             raise StateError(f"{type(self).__name__} is stateful: compute() needs its state")
-        num_actuators = forces.shape[0]
-        device = self._finalize_if_needed(device, num_actuators)
+        self._finalize_if_needed(device, forces.shape[0])
         arrays = (positions, velocities, target_pos, target_vel, feedforward)
         indices = (pos_indices, vel_indices, target_pos_indices, target_vel_indices, target_vel_indices)
         given = {n: SignalArray(array, at) for n, array, at in zip(SIGNALS, arrays, indices, strict=True)}

@@ -29,6 +29,7 @@ from typing import (
 )
 
 import numpy as np
+import numpy.typing as npt
 import warp as wp
 
 from ..errors import ParameterError, listed, shown
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from .config import Config
 
 V_co = TypeVar("V_co", covariant=True)
+ParameterValue: TypeAlias = npt.ArrayLike | None
+"""Value of a parameter: a number, a list or array of them, a word or a path; None where it is left out."""
 
 _LARGEST_INTEGER = 2**31 - 1
 _LONGEST_LIST = 4096
@@ -300,11 +303,11 @@ class ParameterOwner:
         return self._values[name]
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         """Check what one parameter alone cannot show. Gets scalars or arrays; override where needed."""
 
     @classmethod
-    def complete(cls, values: Mapping[str, Any], *, fallbacks: bool, where: str = "") -> dict[str, Any]:
+    def complete(cls, values: Mapping[str, object], *, fallbacks: bool, where: str = "") -> dict[str, Any]:
         """Return a value for each parameter: those that are left out, or None, are filled in.
 
         Args:
@@ -346,6 +349,33 @@ class Parameters(ParameterOwner):
 
     A type checker knows both from it: their arguments, and what reading a parameter gives.
     """
+
+
+_LISTS = ("a list of numbers", "a list of at least one number", "a list of at least two numbers")
+
+
+def table_columns(
+    where: str, declared: Mapping[str, Field[object]], values: Mapping[str, ParameterValue], fewest: int
+) -> list[np.ndarray]:
+    """Return the columns of a table as arrays, or refuse what is not lists of equal length.
+
+    Args:
+        where: What to call the table in an error.
+        declared: Its columns, by name.
+        values: Their values.
+        fewest: Smallest length, at most 2.
+    """
+    columns = []
+    for name, field in declared.items():
+        column = np.asarray(values[name])
+        if column.ndim != 1 or column.size < fewest:
+            raise ParameterError(f"{where}.{name}: got {shown(values[name])}; must be {_LISTS[fewest]}")
+        field.check(f"{where}.{name}", values[name])
+        columns.append(column)
+    if len({len(column) for column in columns}) > 1:
+        got = " and ".join(f"{len(column)} {name}" for name, column in zip(declared, columns, strict=True))
+        raise ParameterError(f"{where}: got {got}; must have the same length")
+    return columns
 
 
 def call_signature(declared: Mapping[str, Field[object]]) -> inspect.Signature:

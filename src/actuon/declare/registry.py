@@ -166,7 +166,7 @@ def temporary_registrations() -> Iterator[None]:
         _registry.update(before)
 
 
-def _is_defined_again(before: Any, after: Any) -> bool:
+def _is_defined_again(before: type | Callable[..., object], after: type | Callable[..., object]) -> bool:
     """Return whether both come from the same lines, run twice, like a notebook's cell."""
     return (before.__module__, before.__qualname__) == (after.__module__, after.__qualname__)
 

@@ -9,13 +9,14 @@ from enum import Enum, auto
 from typing import Any
 
 from .chain import CLOCK, DIRECT, HELD, SIGNALS, Chain, Stage, Write, held
+from .state import ring_words
 
 
 class Role(Enum):
     """Purpose of an argument. Its key tells apart those with the same role."""
 
     SIZE = auto()
-    """A number of this launch: ``"first"``, sizes of cells, time steps, ``"in_place"``."""
+    """A number of this launch: ``"first"``, sizes of cells, time steps, ``"in_place"``, ``"adds"``."""
     SIGNAL = auto()
     """An array that a signal is read from; key: its name."""
     INDICES = auto()
@@ -61,15 +62,7 @@ _ARRAYS = {
 BUFFERS = {"floats": "Floats", "ints": "Ints", "longs": "Longs"}
 """The buffers of a state, and their types in a kernel."""
 
-RING_STATES = {
-    "ring": "floats",
-    "pushes": "ints",
-    "newest": "ints",
-    "filled": "ints",
-    "tag": "longs",
-    "spare": "longs",
-    "origin": "longs",
-}
+RING_STATES = {word.name: word.buffer for word in ring_words(1, 1)}
 """States of a ring, and the buffers that they lie in."""
 
 
@@ -84,6 +77,8 @@ def _arguments(chain: Chain) -> Iterator[Argument]:
         yield Argument(name, "int", Role.SIZE, name)
     for name in chain.time_steps:
         yield Argument(name, "float", Role.SIZE, name)
+    if any(write.may_add for write in chain.writes):
+        yield Argument("adds", "bool", Role.SIZE, "adds")
     used = {buffer for stage in chain.stages for buffer in state_buffers(stage).values()}
     if chain.held is not None:
         used |= {"floats", "ints"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import linecache
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ import warp as wp
 from . import memory_block, memory_scalar, ring, types
 from .arguments import Argument, arguments
 from .chain import Chain
+from .text import define
 from .types import Flavour, module_options
 from .writer import kernel_source
 
@@ -34,12 +34,9 @@ def kernel_for(chain: Chain) -> Kernel:
     signature = arguments(chain)
     namespace = _namespace(chain)
     source, functions = kernel_source(chain, signature, namespace)
-    filename = f"<actuon {hashlib.sha256(source.encode()).hexdigest()[:16]}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    namespace |= functions
-    exec(compile(source, filename, "exec"), namespace)
+    made = define(source, hashlib.sha256(source.encode()).hexdigest()[:16], namespace | functions)
     function = wp.kernel(
-        namespace["actuator_step"],
+        made["actuator_step"],
         enable_backward=chain.flavour is Flavour.GRAD,
         module="unique",
         module_options=module_options(chain.flavour),

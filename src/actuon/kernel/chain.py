@@ -221,7 +221,10 @@ class Stage:
         """Return the laws in order, by their name in a kernel where the stage is called ``label``."""
         if len(self.laws) == 1:
             return {f"{label}_law": self.laws[0]}
-        return {f"{label}_{law.function.key}": law for law in self.laws}
+        own = (*self.params, *self.tables, *self.states)
+        keys = (law.function.key for law in self.laws)
+        names = (f"{label}_{key}_law" if key in own else f"{label}_{key}" for key in keys)
+        return dict(zip(names, self.laws, strict=True))
 
     def closing_stage(self) -> Stage | None:
         """Return the closing law as a stage of its own."""
@@ -332,8 +335,8 @@ class Write:
     """A signal that the kernel writes to an array, where that is not null."""
 
     signal: str
-    adds: bool = False
-    """Whether it is added to what is there."""
+    may_add: bool = False
+    """Whether it is added to what is there where the launch's argument ``adds`` is true, or always written over it."""
     is_double: bool = False
     """Whether the array holds float64."""
     scattered: bool = True
@@ -342,6 +345,11 @@ class Write:
     """Position of the stage after which it is taken. None: after the last."""
     sensed: bool = False
     """Whether it is a position or velocity as sensors give it."""
+
+
+_RESERVED = {*SIGNALS.values(), "given", "target", "effort", "output", "computed", "kept", "control"}
+_RESERVED |= {"in", "row", "tile", "floats", "ints", "longs"}
+"""Labels that names of a kernel's own begin with, such as ``tile_size``."""
 
 
 @dataclass(frozen=True)
@@ -397,8 +405,7 @@ class Chain:
             other is not stage and (other.label == stage.label or other.label.startswith(f"{stage.label}_"))
             for stage, other in itertools.product(self.stages, repeat=2)
         )
-        reserved = {"given", *SIGNALS.values(), "effort", "output", "computed", "kept"}
-        clashes = clashes or any(stage.label in reserved for stage in self.stages)
+        clashes = clashes or any(stage.label in _RESERVED for stage in self.stages)
         for position, stage in enumerate(self.stages):
             yield position, stage, f"stage{position}_{stage.label}" if clashes else stage.label
 

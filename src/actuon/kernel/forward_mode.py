@@ -12,8 +12,6 @@ import ast
 import functools
 import hashlib
 import inspect
-import itertools
-import linecache
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from typing import Any
 import warp as wp
 
 from .chain import returned_counts
+from .text import define, new_name
 
 VARIABLES = ("q", "qd")
 """Variables of the slopes: position and velocity of the joint."""
@@ -133,17 +132,12 @@ class _Forward:
         arguments += [f"{name}: float" for name in self._extra]
         key = f"{self._law.key}_slopes"
         source = "\n".join([f"def {key}({', '.join(arguments)}):", *self._lines]) + "\n"
-        filename = f"<actuon {key} {hashlib.sha256(source.encode()).hexdigest()[:16]}>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        namespace = self._namespace | types
-        exec(compile(source, filename, "exec", dont_inherit=True), namespace)
-        return Derivative(wp.func(namespace[key]), tuple(self._returned), self._asks_warp)
+        called = f"{key} {hashlib.sha256(source.encode()).hexdigest()[:16]}"
+        function = wp.func(define(source, called, self._namespace | types)[key])
+        return Derivative(function, tuple(self._returned), self._asks_warp)
 
     def _new(self, name: str) -> str:
-        names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
-        free = next(candidate for candidate in names if candidate not in self._taken)
-        self._taken.add(free)
-        return free
+        return new_name(name, self._taken)
 
     def _emit(self, line: str) -> None:
         self._lines.append("    " * self._depth + line)
@@ -413,10 +407,7 @@ def part_of_law(law: wp.Function, place: int) -> Any:
 {"".join(made)}    {", ".join(returned)} = law({", ".join(law.input_types)})
     return {returned[place]}
 """
-    filename = f"<actuon {key} of {law.module.name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {"wp": wp, "law": law, "__name__": __name__}
     kinds = (kind.dtype if isinstance(kind, wp.array) else kind for kind in law.input_types.values())
     namespace |= {f"type_{i}": kind for i, kind in enumerate(kinds)}
-    exec(compile(source, filename, "exec", dont_inherit=True), namespace)
-    return wp.func(namespace[key])
+    return wp.func(define(source, f"{key} of {law.module.name}", namespace)[key])

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
+
+from .text import new_name
 
 Slopes = tuple["Value | None", "Value | None"]
 """Derivatives of a number by position and velocity of the joint; None where that is zero, or not asked for."""
@@ -53,10 +54,7 @@ class Lanes:
 
     def new(self, name: str) -> str:
         """Return a name that is not in use."""
-        names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(2)))
-        free = next(candidate for candidate in names if candidate not in self._taken)
-        self._taken.add(free)
-        return free
+        return new_name(name, self._taken)
 
     def is_new(self, name: str) -> bool:
         """Reserve a name; return False where it is in use."""

@@ -14,7 +14,7 @@ import functools
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import warp as wp
@@ -52,7 +52,8 @@ def unrecorded() -> Iterator[None]:
 class CCall:
     """A launch as compiled code calls it: ``function(bounds, arguments)``, all of them addresses.
 
-    To step another cell, copy ``size`` bytes of arguments and write its number, an int32, at ``first``.
+    To step another cell, copy ``size`` bytes of arguments and write its number, an int32, at ``first``. The addresses
+    are valid as long as this object lives, and what the arguments point to.
     """
 
     function: int
@@ -61,8 +62,8 @@ class CCall:
     size: int
     first: int | None
     """Offset of the argument ``first`` [bytes], where the kernel has it."""
-    launch: Launch
-    """Keeps what the addresses are of."""
+    launch: Launch = field(repr=False, compare=False)
+    """Holds what the addresses point to."""
 
 
 class Launch:

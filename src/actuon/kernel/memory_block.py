@@ -14,12 +14,12 @@ need no kernel of their own.
 from __future__ import annotations
 
 import functools
-import linecache
 from typing import Any
 
 import warp as wp
 
 from .ring import NOW
+from .text import define
 from .types import Doubles, Floats, Indices, Ints
 
 _TAIL = '_Pragma("clang loop vectorize(disable) unroll(disable)") for (int j = 0; j < count; ++j)'
@@ -40,12 +40,9 @@ def functions(lanes: int) -> dict[str, Any]:
     space["__name__"] = __name__
     for signature, code in _code(lanes).items():
         name, rest = signature.split("(", 1)
-        source = f"@wp.func_native(code)\ndef {name}_{lanes}({rest}: ...\n"
-        filename = f"<actuon {name}_{lanes}>"
-        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-        made: dict[str, Any] = {}
-        exec(compile(source, filename, "exec", dont_inherit=True), space | {"code": code}, made)
-        names[name] = made[f"{name}_{lanes}"]
+        called = f"{name}_{lanes}"
+        source = f"@wp.func_native(code)\ndef {called}({rest}: ...\n"
+        names[name] = define(source, called, space | {"code": code})[called]
     return names
 
 
@@ -93,18 +90,20 @@ def _code(lanes: int) -> dict[str, str]:
             return value;
         """
 
-    def scatter(number: str, operator: str) -> str:
-        return f"""
-            if (!target.data) return;
-            if (indices.data) {{
-                const wp::uint32* at = indices.data + base;
-                {_TAIL} target.data[at[j]] {operator} value.c[j];
-            }} else {{
-                {number}* to = target.data + offset + base;
-                if (count == {lanes}) {each} to[j] {operator} value.c[j];
-                else {_TAIL} to[j] {operator} value.c[j];
-            }}
-        """
+    def scatter(number: str) -> str:
+        def write(operator: str) -> str:
+            return f"""
+                if (indices.data) {{
+                    const wp::uint32* at = indices.data + base;
+                    {_TAIL} target.data[at[j]] {operator} value.c[j];
+                }} else {{
+                    {number}* to = target.data + offset + base;
+                    if (count == {lanes}) {each} to[j] {operator} value.c[j];
+                    else {_TAIL} to[j] {operator} value.c[j];
+                }}
+            """
+
+        return f"if (!target.data) return; if (adds) {{ {write('+=')} }} else {{ {write('=')} }}"
 
     through = "indices: Indices, offset: int, base: int, count: int"
     place = f"(size_t)row * width * columns + (size_t)lane * columns + column * {lanes}"
@@ -139,10 +138,8 @@ def _code(lanes: int) -> dict[str, str]:
         """,
         "store_state(target: Floats, value: FloatBlock, at: int)": f"{each} target.data[at + j] = value.c[j];",
         "store_int_state(target: Ints, value: IntBlock, at: int)": f"{each} target.data[at + j] = value.c[j];",
-        f"scatter_add(target: Floats, value: FloatBlock, {through})": scatter("float", "+="),
-        f"scatter_set(target: Floats, value: FloatBlock, {through})": scatter("float", "="),
-        f"scatter_add_double(target: Doubles, value: FloatBlock, {through})": scatter("double", "+="),
-        f"scatter_set_double(target: Doubles, value: FloatBlock, {through})": scatter("double", "="),
+        f"scatter(target: Floats, value: FloatBlock, adds: bool, {through})": scatter("float"),
+        f"scatter_double(target: Doubles, value: FloatBlock, adds: bool, {through})": scatter("double"),
         "common_row(row: IntBlock) -> int": f"""
             int low = row.c[0], high = row.c[0];
             {each} {{ low = row.c[j] < low ? row.c[j] : low; high = row.c[j] > high ? row.c[j] : high; }}

@@ -39,7 +39,7 @@ def load_int_state(source: Ints, at: int):
 
 @wp.func
 def dof_at(indices: Indices, offset: int, base: int):
-    """Return the text of the DOF's index in an array of the simulation."""
+    """Return the index of a DOF in an array of the simulation."""
     at = offset + base
     if indices:
         at = int(indices[base])

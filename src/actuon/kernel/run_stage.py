@@ -80,6 +80,17 @@ def memory_values(cells: Cells, current: Memory | None, following: Memory | None
     }
 
 
+def _groups(stage: Stage, given: Mapping[str, SignalArray]) -> dict[str, str]:
+    """Return the signals that a kernel reads through indices, and the name of these.
+
+    Those of stages before, which need none, are read through a null array where all that share it are: whether there
+    are such stages then makes no difference to the kernel.
+    """
+    found = {name: group for name, group in sources([stage]).items() if name in given}
+    indexed = {group for name, group in found.items() if not given[name].is_direct}
+    return {name: group for name, group in found.items() if not given[name].is_direct or group not in indexed}
+
+
 def run_stage(
     component: Runnable,
     given: Mapping[str, SignalArray],
@@ -108,7 +119,7 @@ def run_stage(
         following.assign(between)
         return
     stage = dataclasses.replace(component.stage(), closing=None) if stage is None else stage
-    through = {name: group for name, group in sources([stage]).items() if name in given and not given[name].is_direct}
+    through = _groups(stage, given)
     direct = tuple((name, DIRECT) for name in given if name not in through)
     writes = tuple(Write(name, scattered=False, sensed=stage.sensed and name in FEEDBACK) for name in results)
     target = next(iter(results.values()))
@@ -121,7 +132,7 @@ def run_stage(
     position = 0 if current is None else current.position
     held = None if control is None else 0
     built = kernel_for(Chain((stage,), writes, flavour, direct, held=held, tile=cells.tile))
-    groups = {group: given[name].indices for name, group in through.items()}
+    groups = {group: None if given[name].is_direct else given[name].indices for name, group in through.items()}
     values: dict[Role, Mapping[Any, Any]] = dict(memory_values(cells, before, after))
     at = {position: 0, HELD: HELD}
     values[Role.PLACE] = {(at[p], name): place for (p, name), place in values[Role.PLACE].items() if p in at}

@@ -234,12 +234,17 @@ class Memory:
         word, cells = self.words[position, name], self.cells
         shape: tuple[int, ...] = (cells.tiles if word.per_tile else cells.dofs,)
         strides: tuple[int, ...] = (1,)
-        if cells.count > 1:
+        if cells.tile.is_robot:
             shape, strides = (cells.count, *shape), (self.sizes[word.buffer], *strides)
         if word.rows is not None:
             shape, strides = (word.rows, *shape), (self._stride(word), *strides)
         view = self._views[position, name, False] = self._view(position, name, shape, strides)
         return view
+
+    def of_tiles(self, position: int, name: str) -> np.ndarray:
+        """Return what is kept once per tile, of each DOF, shape (N,)."""
+        by_tile = self.grid(position, name).numpy()[0]
+        return np.repeat(by_tile, self.cells.tile_size, axis=1)[:, : self.cells.dofs].ravel()
 
     def _view(self, position: int, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> wp.array:
         source = self.buffers[self.words[position, name].buffer]
@@ -400,23 +405,26 @@ class State:
         """Return how an array is declared; None for an array of a subclass, which lies elsewhere."""
         return self.memory.words.get((self.position, name)) if "memory" in vars(self) else None
 
-    def _grid(self, name: str, array: wp.array) -> wp.array:
-        """Return an array as one of shape (rows, cells, DOFs of a cell)."""
-        if self._word(name) is not None:
-            return self.memory.grid(self.position, name)
-        return array.reshape((-1, 1, array.shape[-1]))
-
     def assign(self, other: State, mask: np.ndarray | None = None) -> None:
-        """Copy the state of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
+        """Copy the state of ``other`` into this one, of all DOFs or of those where ``mask``, bool (N,), is true.
+
+        What is kept once per tile is copied only with all DOFs, between states whose cells are alike.
+        """
         sources = other.arrays()
-        for name, array in self.arrays().items():
-            source = sources[name]
-            if source.shape != array.shape:
-                raise StateError(f"cannot assign {name} of shape {source.shape} to one of shape {array.shape}")
-            if mask is None:
-                wp.copy(array, source)
-            else:
-                copy_where(mask, self._grid(name, array), other._grid(name, source))
+        if mask is None and all(array.shape == sources[name].shape for name, array in self.arrays().items()):
+            for name, array in self.arrays().items():
+                wp.copy(array, sources[name])
+            return
+        self._assign_by_dof(other, mask)
+
+    def _assign_by_dof(self, other: State, mask: np.ndarray | None) -> None:
+        values, theirs = self.to_arrays(), other.to_arrays()
+        for name, array in values.items():
+            if theirs[name].shape != array.shape:
+                raise StateError(f"cannot assign {name} of shape {theirs[name].shape} to one of shape {array.shape}")
+            chosen = slice(None) if mask is None else mask
+            array[..., chosen] = theirs[name][..., chosen]
+        self.from_arrays(values)
 
     def arrays(self) -> dict[str, wp.array]:
         """Return the arrays by name."""
@@ -427,21 +435,22 @@ class State:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return copies of all that is remembered, by name, of shape (…, N): valid in any process, on any device."""
-        found = {}
-        for name, array in self._by_dof().items():
-            word = self._word(name)
-            found[name] = _by_dof(self._grid(name, array), array.ndim > 1 if word is None else word.rows is not None)
-        return found
+        return {name: _flat(grid, has_rows) for name, (grid, has_rows) in self._grids().items()}
 
-    def _by_dof(self) -> dict[str, wp.array]:
-        """Return the arrays with values of each DOF, by name."""
-        words = {name: self._word(name) for name in self.arrays()}
-        return {name: array for name, array in self.arrays().items() if (w := words[name]) is None or not w.per_tile}
+    def _grids(self) -> dict[str, tuple[wp.array, bool]]:
+        """Return what each DOF has, by name: shape (rows, cells, DOFs of a cell), and whether users see rows."""
+        found = {}
+        for name, array in self.arrays().items():
+            word = self._word(name)
+            if word is None:
+                found[name] = array.reshape((-1, 1, array.shape[-1])), array.ndim > 1
+            elif not word.per_tile:
+                found[name] = self.memory.grid(self.position, name), word.rows is not None
+        return found
 
     def from_arrays(self, values: Mapping[str, np.ndarray]) -> None:
         """Take over what `to_arrays` gave and `check_arrays` passed."""
-        for name, array in self._by_dof().items():
-            grid = self._grid(name, array)
+        for name, (grid, _) in self._grids().items():
             _write(grid, np.asarray(values[name]).reshape(grid.shape))
 
     def check_arrays(self, where: str, values: Mapping[str, np.ndarray]) -> None:
@@ -485,7 +494,7 @@ class RingState(State):
 
     def _past(self) -> np.ndarray:
         """Return the past of all signals, shape (columns, depth, N), the newest first; zero where there is none."""
-        rows, newest = self._rows(), self._newest()
+        rows, newest = self._rows(), self.memory.of_tiles(self.position, "newest")
         back = np.arange(self.depth)[:, None]
         at = (newest - back) % (self.depth + 1)
         found = np.take_along_axis(rows, at[None], axis=1)
@@ -505,12 +514,6 @@ class RingState(State):
         lanes = cells.tile.lanes
         return ring.reshape(cells.count, self.depth + 1, cells.width // lanes, self.columns, lanes)
 
-    def _newest(self) -> np.ndarray:
-        """Return the row written last, of each DOF."""
-        cells = self.memory.cells
-        by_tile = self.memory.grid(self.position, "newest").numpy()[0]
-        return np.repeat(by_tile, cells.tile_size, axis=1)[:, : cells.dofs].ravel()
-
     def _pushes(self) -> np.ndarray:
         return self.memory.grid(self.position, "pushes").numpy().ravel()
 
@@ -518,11 +521,8 @@ class RingState(State):
         """Copy the ring of ``other`` into this one, of all DOFs or of those where ``mask`` is true."""
         if not isinstance(other, RingState) or _shape(self) != _shape(other):
             raise StateError(f"cannot assign {_shape(other)} to {_shape(self)}")
-        if mask is not None:
-            values, theirs = self.to_arrays(), other.to_arrays()
-            for name, array in values.items():
-                array[..., mask] = theirs[name][..., mask]
-            self.from_arrays(values)
+        if mask is not None or self.memory.cells != other.memory.cells:
+            self._assign_by_dof(other, mask)
             return
         for name, array in self.arrays().items():
             if name not in ("tag", "spare", "origin"):
@@ -531,12 +531,7 @@ class RingState(State):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return copies of all that is remembered; ``past`` has the shape (columns, depth, N), the newest first."""
-        memory = self.memory
-        own = {
-            name: _by_dof(memory.grid(at, name), has_rows=False)
-            for (at, name), word in memory.words.items()
-            if at == self.position and not word.per_tile and name != "ring"
-        }
+        own = {name: _flat(grid, has_rows) for name, (grid, has_rows) in self._grids().items() if name != "ring"}
         return {"past": self._past(), **own}
 
     def from_arrays(self, values: Mapping[str, np.ndarray]) -> None:
@@ -552,7 +547,7 @@ class RingState(State):
         rows[:, : self.depth, :, : cells.dofs] = past[:, ::-1]  # so that the newest is in row depth - 1
         lanes = cells.tile.lanes
         shaped = rows.reshape(self.columns, self.depth + 1, cells.count, cells.width // lanes, lanes)
-        in_place = shaped.transpose(2, 1, 3, 0, 4).reshape(cells.count, rows.size // max(cells.count, 1))
+        in_place = shaped.transpose(2, 1, 3, 0, 4).reshape(cells.count, self.columns * (self.depth + 1) * cells.width)
         memory.write_ring(position, in_place)
         memory.view(position, "newest").fill_(self.depth - 1)
         pushes = memory.grid(position, "pushes").numpy()[0]
@@ -581,24 +576,27 @@ class RingState(State):
         """Return the arrays of a file of version 2, which had the ring as it lay in memory, as `to_arrays` does.
 
         Raises:
-            StateError: Rows that a ring does not have are named in it.
+            StateError: What places the ring is missing, of another shape or type, or names rows that it does not have.
         """
-        changed = {name: array for name, array in values.items() if name not in ("ring", "newest", "filled")}
-        ring, newest, pushes = (values.get(name) for name in ("ring", "newest", "pushes"))
         n, rows = self.memory.cells.num_dofs, self.depth + 1
-        if ring is None or newest is None or pushes is None or not newest.size:
-            return changed
-        blocks, cell = -(-n // DENSE.lanes), DENSE.size if newest.size == -(-n // DENSE.size) else 1
-        if ring.size != rows * blocks * self.columns * DENSE.lanes or pushes.shape != (n,):
-            return changed
-        for name, numbers in (("newest", newest), ("pushes", pushes)):
-            check_range(f"{where}{name}", numbers, 0, self.depth)
-        found = ring.reshape(rows, blocks, self.columns, DENSE.lanes).transpose(2, 0, 1, 3)
+        blocks, tiles = -(-n // DENSE.lanes), -(-n // DENSE.size)
+        shapes = {"ring": (rows * blocks * self.columns * DENSE.lanes,), "newest": (tiles,), "pushes": (n,)}
+        for name, shape in shapes.items():
+            array = values.get(name)
+            by_dof = name == "newest" and array is not None and array.shape == (n,)  # as on CUDA
+            dtype = np.float32 if name == "ring" else np.int32
+            if array is None or (array.shape != shape and not by_dof) or array.dtype != dtype:
+                raise StateError(f"{where}{name}: is missing, or of another shape or type than {shape}")
+            if name != "ring":
+                check_range(f"{where}{name}", array, 0, self.depth)
+        newest, pushes = values["newest"], values["pushes"]
+        found = values["ring"].reshape(rows, blocks, self.columns, DENSE.lanes).transpose(2, 0, 1, 3)
         found = found.reshape(self.columns, rows, -1)[..., :n]
         back = np.arange(self.depth)[:, None]
-        at = (np.repeat(newest, cell)[:n] - back) % rows
+        at = (np.repeat(newest, DENSE.size if newest.size == tiles else 1)[:n] - back) % rows
         past = np.take_along_axis(found, at[None], axis=1)
-        return {**changed, "past": np.where(back < pushes, past, np.float32(0.0))}
+        kept = {name: array for name, array in values.items() if name not in ("ring", "newest", "filled")}
+        return {**kept, "past": np.where(back < pushes, past, np.float32(0.0))}
 
 
 def check_finite(where: str, values: np.ndarray, remedy: str = "") -> None:
@@ -620,7 +618,7 @@ def _shown_index(at: np.ndarray) -> str:
     return ", ".join(str(int(i)) for i in at)
 
 
-def _by_dof(grid: wp.array, has_rows: bool) -> np.ndarray:
+def _flat(grid: wp.array, has_rows: bool) -> np.ndarray:
     """Return a copy of a grid, shape (N,) or (rows, N)."""
     rows, cells, columns = grid.shape
     found = grid.numpy().reshape(rows, cells * columns)
@@ -635,15 +633,6 @@ def _write(grid: wp.array, values: np.ndarray) -> None:
         wp.copy(grid, wp.array(np.ascontiguousarray(values), dtype=grid.dtype, device=grid.device))
 
 
-def copy_where(mask: np.ndarray, target: wp.array, source: wp.array) -> None:
-    """Copy those DOFs of grids of shape (rows, cells, DOFs of a cell) where ``mask``, bool of shape (N,), is true."""
-    chosen = np.asarray(mask).reshape(target.shape[1:])
-    values = target.numpy()
-    values[:, chosen] = source.numpy()[:, chosen]
-    if not target.device.is_cpu:
-        _write(target, values)
-
-
 def refuse_rebinding(state: object, name: str) -> None:
     """Refuse to replace an array of a state: kernels hold on to it, and would go on using it."""
     if getattr(state, "_sealed", False) and isinstance(getattr(state, name, None), wp.array):
@@ -656,19 +645,16 @@ def refuse_reset_on_tape(state_arrays: Iterable[wp.array]) -> None:
         raise StateError("reset() on a recording wp.Tape: reset before recording, or go on from a new actuator.state()")
 
 
-def as_mask(mask: ArrayLike, num_actuators: int, device: wp.Device) -> wp.array:
-    """Return ``mask`` as a bool array of shape (N,) on ``device``."""
+def as_mask(mask: ArrayLike, num_actuators: int, device: wp.Device, where: str = "reset mask") -> wp.array:
+    """Return ``mask`` as a bool array of shape (N,) on ``device``; ``where`` names it in errors."""
     if device.is_capturing and not isinstance(mask, wp.array):
-        raise StateError("reset mask: a captured graph reads it again at each replay; must be a Warp array that stays")
-    if isinstance(mask, (list, tuple)):
-        try:
-            mask = arrays.numbers(mask, "reset mask")
-        except ArrayError as error:
-            raise StateError(str(error)) from error
-    if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and device.is_cuda:
-        mask = wp.array(mask, dtype=wp.bool, device=device)
+        raise StateError(f"{where}: a captured graph reads it again at each replay; must be a Warp array that stays")
     try:
-        return arrays.flat(mask, "reset mask", device, dtype=wp.bool, length=num_actuators)
+        if isinstance(mask, (list, tuple)):
+            mask = arrays.numbers(mask, where)
+        if isinstance(mask, np.ndarray) and mask.dtype == np.bool_ and device.is_cuda:
+            mask = wp.array(mask, dtype=wp.bool, device=device)
+        return arrays.flat(mask, where, device, dtype=wp.bool, length=num_actuators)
     except ArrayError as error:
         raise StateError(str(error)) from error
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Longs = Any
     Indices = Any
     Bools = Any
+    FloatTable = Any
     FloatGrid = Any
     IntGrid = Any
     LongGrid = Any
@@ -36,6 +37,7 @@ else:
     Longs = wp.array(dtype=wp.int64)
     Indices = wp.array(dtype=wp.uint32)
     Bools = wp.array(dtype=wp.bool)
+    FloatTable = wp.array(dtype=wp.float32, ndim=2)
     FloatGrid = wp.array(dtype=wp.float32, ndim=3)
     IntGrid = wp.array(dtype=wp.int32, ndim=3)
     LongGrid = wp.array(dtype=wp.int64, ndim=3)

@@ -459,8 +459,8 @@ class _Writer:
         for place, write in enumerate(self._chain.writes):
             array, value = self._name_of[Role.WRITE, place], self._written[place].name
             if write.scattered:
-                scatter = f"scatter_{'add' if write.adds else 'set'}{'_double' if write.is_double else ''}"
-                lines.append(f"{scatter}({array}, {value}, effort_indices, effort_offset, base, count)")
+                scatter, adds = "scatter_double" if write.is_double else "scatter", "adds" if write.may_add else "False"
+                lines.append(f"{scatter}({array}, {value}, {adds}, effort_indices, effort_offset, base, count)")
             else:
                 lines.append(f"store({array}, {value}, base, count)")
         for at, state, is_whole in self._states:
@@ -487,8 +487,10 @@ class _Writer:
             array, value = self._name_of[Role.WRITE, place], self._written[place].name
             at = "at" if write.scattered else "base"
             value = f"wp.float64({value})" if write.is_double else value
-            line = f"wp.atomic_add({array}, {at}, {value})" if write.adds else f"{array}[{at}] = {value}"
-            lines += [f"if {array}:", f"    {line}"]
+            written = [f"{array}[{at}] = {value}"]
+            if write.may_add:
+                written = ["if adds:", f"    wp.atomic_add({array}, {at}, {value})", "else:", *indented(written)]
+            lines += [f"if {array}:", *indented(written)]
         for where, state, is_whole in self._states:
             lines.append(f"{'ints' if is_whole else 'floats'}_out[{where}] = {state.name}")
         for position, now, pushes in self._rings:

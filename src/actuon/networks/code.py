@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from ..kernel.text import define
 from ..kernel.types import LANES, Floats
 from .activations import GATE_MATH, SCALAR_MATH, VECTOR_MATH, FloatArray, slope_text, value_text
 from .network import GATES, DenseShape, Network, RecurrentShape, Structure
@@ -478,8 +478,6 @@ def {name}_scalar_slopes({signature("float")}) -> ScalarSlopes: ...
 def {name}_replay({signature("float")}):
     return {name}_value({arguments})
 """
-    filename = f"<actuon {name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {"wp": wp, "Floats": Floats, "__name__": __name__}
     namespace["FloatBlock"] = wp.types.vector(lanes, wp.float32)
     namespace |= {"block_text": writer.block(), "value_text": writer.scalar(saves=False)}
@@ -488,7 +486,7 @@ def {name}_replay({signature("float")}):
     parts = 1 + len(signals)
     namespace |= {"BlockSlopes": wp.types.vector(lanes * parts, wp.float32)}
     namespace |= {"ScalarSlopes": wp.types.vector(parts, wp.float32)}
-    exec(compile(source, filename, "exec", dont_inherit=True), namespace)
+    define(source, name, namespace)
     return {
         (False, False): namespace[f"{name}_scalar"],
         (False, True): namespace[f"{name}_scalar_slopes"],

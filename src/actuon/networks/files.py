@@ -3,25 +3,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ActuonError, ParameterError
+from ..errors import ActuonError, ParameterError, located
 from ..typing import PathLike
 from .formats import onnx as onnx_files, safetensors as safetensors_files, torch as torch_files
 from .inputs import InputSpec, check_entries, check_metadata
 from .network import Network, NotRecognised, check_network
-
-if TYPE_CHECKING:
-    import torch
 
 if TYPE_CHECKING:
     import torch
@@ -72,15 +68,6 @@ def as_path(path: PathLike) -> Path:
     raise ParameterError("network file: got ''; must be a path to a file")
 
 
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the path of the file before a `ParameterError`."""
-    try:
-        yield
-    except ParameterError as error:
-        raise ParameterError(f"'{path}': {error}") from error
-
-
 def load_metadata(path: PathLike) -> dict[str, Any]:
     """Read only the metadata of a network file, without its weights. Needs no PyTorch.
 
@@ -126,11 +113,11 @@ def _read_network(path: Path, digest: bytes) -> Loaded:
             return _read_torch(path, metadata)
         if path.suffix == ".onnx":
             network = onnx_files.read(onnx_files.load(path), path, metadata)
-            with _naming(path):
+            with located(f"'{path}'"):
                 check_network(network)
         else:
             network = safetensors_files.read(path, metadata)
-        with _naming(path):
+        with located(f"'{path}'"):
             _check_sizes(network, metadata)
         return Loaded(metadata, network)
     except NotRecognised as error:
@@ -145,9 +132,10 @@ def _read_torch(path: Path, metadata: Mapping[str, object]) -> Loaded:
     module, read = _load_torch(path)
     try:
         network = read()
-        with _naming(path):
+        with located(f"'{path}'"):
             check_network(network)
-            torch_files.verify(module, network)
+        torch_files.verify(module, network)
+        with located(f"'{path}'"):
             _check_sizes(network, metadata)
         return Loaded(metadata, network)
     except NotRecognised as error:

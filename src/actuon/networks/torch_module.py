@@ -86,7 +86,7 @@ class NeuralModule:
         for i, (name, now) in enumerate(zip(self._spec.histories(), columns, strict=True)):
             rows = now[None]
             if state is not None:
-                rows = torch.cat([rows, wp.to_torch(getattr(state, name))])
+                rows = torch.cat([rows, wp.to_torch(getattr(state, name)).reshape(-1, len(now))])
                 wp.to_torch(getattr(pending, name)).copy_(rows[:-1])
             inputs.append(self._scaled(i, rows[list(self._steps)].T))
         return torch.cat(inputs, dim=1)

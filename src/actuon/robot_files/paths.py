@@ -2,7 +2,7 @@
 """Short names of joints, and paths of the numbers in a chain.
 
 A number's path is the name of its stage and of the parameter: ``controller.kp``, ``friction.viscous``. The name of a
-stage is its kind, if no other stage has it, or its type in YAML.
+stage is its kind, if no other stage has it, or its type in YAML. See `parameter_places` for what else is understood.
 """
 
 from __future__ import annotations
@@ -67,23 +67,39 @@ def stage_names(stages: Sequence[Part]) -> list[tuple[str, ...]]:
     return names
 
 
+def parameter_places(stages: Sequence[Part]) -> dict[str, Place]:
+    """Return the places of all numbers in a chain of configs or components, by their paths.
+
+    A stage is also called by its position, as in ``1.kp``; and a kind that several stages have means the first of them
+    with such a parameter.
+    """
+    found: dict[str, Place] = {}
+    fallbacks: dict[str, Place] = {}
+    for position, (names, part) in enumerate(zip(stage_names(stages), stages, strict=True)):
+        owner, kind = declaring_class(part), part_kind(part)
+        for name, declared in owner.declared().items() if owner is not None else ():
+            place = Place(position, name, declared)
+            found |= {f"{own}.{name}": place for own in (*names, str(position))}
+            if kind is not None:
+                fallbacks.setdefault(f"{kind.value}.{name}", place)
+    return fallbacks | found
+
+
 def place_in(stages: Sequence[Part], path: str) -> Place:
     """Return the place that a path leads to in a chain of configs or components.
 
     Raises:
         ParameterError: The chain has no such stage or parameter; lists those that it has.
     """
+    places = parameter_places(stages)
+    if path in places:
+        return places[path]
     stage_name, _, name = path.partition(".")
-    names = stage_names(stages)
-    for position, own in enumerate(names):
-        owner = declaring_class(stages[position])
-        if stage_name in own and owner is not None:
-            declared = owner.declared()
-            if name not in declared:
-                known = listed(name, declared, f"parameters of {stage_name}")
-                raise ParameterError(f"{path}: there is no parameter '{name}'; {known}")
-            return Place(position, name, declared[name])
-    known = listed(stage_name, [own[-1] for own in names if own], "stages")
+    own = [known.name for other, known in places.items() if other.startswith(f"{stage_name}.")]
+    if own:
+        known = listed(name, own, f"parameters of {stage_name}")
+        raise ParameterError(f"{path}: there is no parameter '{name}'; {known}")
+    known = listed(stage_name, [own[-1] for own in stage_names(stages) if own], "stages")
     raise ParameterError(f"{path}: there is no stage '{stage_name}'; {known}")
 
 

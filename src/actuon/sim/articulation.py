@@ -3,22 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import warp as wp
 
-from ..errors import SimulationError, listed
+from ..errors import SimulationError, listed, shown
 from ..typing import ArrayLike, IdsLike
-from .claims import TARGETS, Unfollowed
-from .dof_properties import DofProperties
-from .robot import find_robots
-from .root_states import RootStates
+from .engine import PROPERTIES, TARGETS
+from .ids import ids_to_write, read_ids
+from .robots import DofSet, Robot, find_robots
 from .simulation import Simulation, current_simulation
-from .tendon_targets import TendonTargets
+
+_WXYZ = [6, 3, 4, 5]
+"""Columns of Isaac Sim's quaternions in a pose, whose own order is x, y, z, w."""
+
+_MOST_BUFFERS = 8
+"""Arrays of a shape that are kept for later."""
 
 
-class Articulation(DofProperties, RootStates, TendonTargets):
+class Articulation:
     """One robot, or many of the same kind.
 
     Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
@@ -34,11 +41,11 @@ class Articulation(DofProperties, RootStates, TendonTargets):
 
     def __init__(self, paths: str | Sequence[str], simulation: Simulation | None = None):
         self.simulation = simulation or current_simulation()
-        self._flat: dict[str, np.ndarray] = {}
-        self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
+        """Where they are."""
         self.robot_ids = np.array(find_robots(self.simulation.robots, paths))
         """Indices of the robots in ``simulation.robots``, shape (N,)."""
-        self._unfollowed = Unfollowed(self.simulation, self.robot_ids)
+        self.robots: list[Robot] = [self.simulation.robots[i] for i in self.robot_ids]
+        """What the simulation knows about each robot."""
         first = self.robots[0]
         for robot in self.robots:
             if robot.dof_names != first.dof_names:
@@ -47,52 +54,40 @@ class Articulation(DofProperties, RootStates, TendonTargets):
                 )
         self.paths = [robot.path for robot in self.robots]
         """Path of each robot."""
+        self.env_ids = np.array([robot.env for robot in self.robots])
+        """Environment of each robot, shape (N,)."""
         self.dof_names = list(first.dof_names)
         """Names of the DOFs, in the order of the columns."""
-        self.dof_paths = [list(robot.dof_paths) for robot in self.robots]
+        self.link_names = list(first.link_names)
+        """Names of the links, the root first, in the order of the columns of `get_link_masses`."""
+        self.at = DofSet(self.simulation.robots, self.robot_ids)
+        """All DOFs of all robots."""
+        self._views: dict[str, tuple[wp.array, np.ndarray]] = {}
+        self._unused: dict[str, tuple[tuple[int, int], np.ndarray | None]] = {}
+        self._buffers: dict[tuple[int, ...], list[tuple[wp.array, np.ndarray]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.robot_ids)
+
+    @functools.cached_property
+    def dof_paths(self) -> list[list[str]]:
         """Paths of the joints, for each robot."""
-        self._everything = np.arange(len(self)), np.arange(self.num_dofs)
+        return [list(robot.dof_paths) for robot in self.robots]
+
+    @property
+    def num_dofs(self) -> int:
+        """Number of DOFs, D."""
+        return len(self.dof_names)
 
     def get_dof_indices(self, names: str | Sequence[str]) -> wp.array:
         """Columns of the DOFs with these names, int32 of shape (n,)."""
         return wp.array(self.dof_columns(names), dtype=wp.int32, device=self.simulation.device)
 
     def dof_columns(self, names: str | Sequence[str]) -> np.ndarray:
-        """The same as NumPy."""
-        chosen = [names] if isinstance(names, str) else list(names)
-        for name in chosen:
-            if name not in self.dof_names:
-                raise SimulationError(
-                    f"'{self.paths[0]}' has no DOF '{name}'; {listed(str(name), self.dof_names, 'DOFs')}"
-                )
-            if self.dof_names.count(name) > 1:
-                raise SimulationError(f"'{self.paths[0]}' has {self.dof_names.count(name)} DOFs called '{name}'")
-        return np.array([self.dof_names.index(name) for name in chosen], dtype=np.int64)
+        """Return the same as NumPy."""
+        return self._find([names] if isinstance(names, str) else list(names), self.dof_names, "DOF")
 
-    def live(self, kind: str) -> wp.array | None:
-        """Values as the simulation itself holds them, shape (N, D): not copied, and overwritten by the next step.
-
-        For loops that count microseconds. Only to be read; what is written there need not reach the engine.
-
-        Args:
-            kind: ``"joint_q"``, ``"joint_qd"``, ``"joint_target_q"``, ``"joint_target_qd"`` or ``"joint_f"``.
-
-        Returns:
-            None where the DOFs of a robot do not lie side by side, as around a ball joint.
-        """
-        self.simulation.check_open()
-        array = getattr(self.simulation.arrays, kind)
-        at = _grid(self.flat_indices(kind))
-        if at is None:
-            return None
-        first, step = at
-        shape, size = (len(self), self.num_dofs), 4
-        strides = (step * size, size)
-        view = wp.array(
-            ptr=array.ptr + first * size, shape=shape, strides=strides, dtype=wp.float32, device=array.device
-        )
-        view._kept = array
-        return view
+    # State, targets and efforts
 
     def get_dof_positions(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
         """Positions [rad or m]."""
@@ -138,19 +133,296 @@ class Articulation(DofProperties, RootStates, TendonTargets):
         """Apply ``efforts`` [N·m or N] from the next step on. On actuated DOFs the actuators overwrite them."""
         self._set("joint_f", efforts, indices, dof_indices)
 
+    # Properties that the engine holds
+
+    def get_dof_limits(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Lowest and highest position [rad or m], at the stops of the joints; ±inf where there is none."""
+        return self._pair("lower_limit", "upper_limit", indices, dof_indices)
+
+    def set_dof_limits(
+        self, lower: ArrayLike, upper: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
+        """Move the stops of joints [rad or m]; ±inf removes one."""
+        at = self.to_write(indices, dof_indices)
+        low, high = (self.numbers(n, v, at.shape, finite=False) for n, v in (("lower", lower), ("upper", upper)))
+        if not (low <= high).all():
+            raise SimulationError("limits: got a lower one above the upper one, or NaN; must be lower ≤ upper")
+        if low.size:
+            self.simulation.engine.properties.set(at, lower_limit=low, upper_limit=high)
+
+    def get_dof_armatures(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Return the inertia that is added to joints [kg·m² or kg], such as that of rotors.
+
+        With what the engine's own actuators add. Zero where the engine makes no use of an armature.
+        """
+        return self._property("armature", indices, dof_indices)
+
+    def set_dof_armatures(self, armatures: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
+        """Set the armatures in the engine. Robots may differ. The engine's own actuators then add nothing."""
+        self._set_property("armature", armatures, indices, dof_indices)
+
+    def get_dof_friction(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Return dry [N·m or N] and viscous friction [N·m·s/rad or N·s/m] that the engine applies at joints.
+
+        With what its own actuators add. Zero where the engine makes no use of it. MuJoCo's terms of higher order in the
+        speed are not in it.
+        """
+        return self._pair("friction", "viscous_friction", indices, dof_indices)
+
+    def set_dof_friction(
+        self,
+        dry: ArrayLike | None = None,
+        viscous: ArrayLike | None = None,
+        indices: IdsLike = None,
+        dof_indices: IdsLike = None,
+    ) -> None:
+        """Set dry and viscous friction in the engine. None keeps what it is."""
+        for name, values in (("friction", dry), ("viscous_friction", viscous)):
+            if values is not None:
+                self._set_property(name, values, indices, dof_indices)
+
+    def get_dof_friction_properties(
+        self, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> tuple[wp.array, wp.array, wp.array]:
+        """Static and dynamic dry friction [N·m or N] and viscous friction, as Isaac Sim has them.
+
+        The engines here have one dry friction, which is both.
+        """
+        dry, viscous = self.get_dof_friction(indices, dof_indices)
+        return dry, wp.clone(dry), viscous
+
+    def set_dof_friction_properties(
+        self,
+        static_frictions: ArrayLike | None = None,
+        dynamic_frictions: ArrayLike | None = None,
+        viscous_frictions: ArrayLike | None = None,
+        indices: IdsLike = None,
+        dof_indices: IdsLike = None,
+    ) -> None:
+        """Set friction. Static and dynamic dry friction must be the same, or one of them left out."""
+        shape = self.to_write(indices, dof_indices).shape
+        given = {"static_frictions": static_frictions, "dynamic_frictions": dynamic_frictions}
+        dry = [self.numbers(name, values, shape) for name, values in given.items() if values is not None]
+        if len(dry) == 2 and (dry[0] != dry[1]).any():
+            raise SimulationError(
+                "static_frictions and dynamic_frictions: got different values; the engine has one dry friction, so "
+                "give one"
+            )
+        self.set_dof_friction(dry[0] if dry else None, viscous_frictions, indices, dof_indices)
+
+    def get_dof_max_efforts(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Largest effort of the engine's own drives [N·m or N]; inf where there is no limit."""
+        return self._property("effort_limit", indices, dof_indices)
+
+    def set_dof_max_efforts(self, max_efforts: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None) -> None:
+        """Set the largest effort; inf removes a limit."""
+        self._set_property("effort_limit", max_efforts, indices, dof_indices)
+
+    def get_dof_max_velocities(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> wp.array:
+        """Largest speed that the engine lets joints have [rad/s or m/s]; inf where there is no limit."""
+        return self._property("velocity_limit", indices, dof_indices)
+
+    def set_dof_max_velocities(
+        self, max_velocities: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
+    ) -> None:
+        """Set the largest speed. MuJoCo has no such limit, and says so."""
+        self._set_property("velocity_limit", max_velocities, indices, dof_indices)
+
+    def get_dof_gains(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Stiffness [N·m/rad or N/m] and damping [N·m·s/rad or N·s/m] of the engine's own drives."""
+        return self._pair("stiffness", "damping", indices, dof_indices)
+
+    def set_dof_gains(
+        self,
+        stiffnesses: ArrayLike | None = None,
+        dampings: ArrayLike | None = None,
+        indices: IdsLike = None,
+        dof_indices: IdsLike = None,
+    ) -> None:
+        """Set the gains of the engine's own drives. None keeps what they are."""
+        at = self.to_write(indices, dof_indices)
+        if not at.size:
+            return
+        self.simulation.owners.check_free(at)
+        stiffness = self._gain("stiffness", "stiffnesses", stiffnesses, at)
+        damping = self._gain("damping", "dampings", dampings, at)
+        lowest = min(stiffness.min(), damping.min())
+        if lowest < 0.0:
+            raise SimulationError(f"gains: got {lowest}; must be ≥ 0")
+        self.simulation.engine.properties.set(at, stiffness=stiffness, damping=damping)
+
+    def _gain(self, name: str, argument: str, values: ArrayLike | None, at: DofSet) -> np.ndarray:
+        """Return gains that a setter got, or those that are there."""
+        if values is not None:
+            return self.numbers(argument, values, at.shape)
+        held = self.simulation.engine.properties.get(name, at)
+        assert held is not None
+        return held
+
+    def get_link_masses(self, indices: IdsLike = None, link_indices: IdsLike = None) -> wp.array:
+        """Masses of links [kg], shape (n, l)."""
+        masses = self.simulation.engine.bodies.masses(self._to_read(indices))
+        return self._array(masses[:, read_ids("link_indices", link_indices, masses.shape[1])])
+
+    def set_link_masses(self, masses: ArrayLike, indices: IdsLike = None, link_indices: IdsLike = None) -> None:
+        """Set masses of links. Inertias stay as they are."""
+        at, links = self.to_write(indices), ids_to_write("link_indices", link_indices, len(self.link_names))
+        numbers = self.numbers("masses", masses, (len(at), len(links)))
+        if not (numbers >= 0.0).all():
+            raise SimulationError(f"masses: got {numbers.min()}; must be ≥ 0 [kg]")
+        if numbers.size:
+            self.simulation.engine.bodies.set_masses(at, links, numbers)
+
+    # Roots
+
+    def get_root_poses(self, indices: IdsLike = None) -> wp.array:
+        """Position [m] and orientation (quaternion x, y, z, w) of root bodies in the world, shape (n, 7)."""
+        return self._copied(self.simulation.engine.bodies.poses(self._to_read(indices)))
+
+    def set_root_poses(self, poses: ArrayLike, indices: IdsLike = None) -> None:
+        """Move robots with a free base, to poses as `get_root_poses` gives them."""
+        at = self.to_write(indices)
+        numbers = self.numbers("poses", poses, (len(at), 7))
+        if not np.linalg.norm(numbers[:, 3:], axis=1).all():
+            raise SimulationError("poses: got a quaternion of length 0")
+        if numbers.size:
+            self.simulation.engine.bodies.set_poses(at, numbers)
+
+    def get_root_velocities(self, indices: IdsLike = None) -> wp.array:
+        """Linear [m/s] and angular velocity [rad/s] of root bodies in the world, of their origin, shape (n, 6)."""
+        return self._copied(self.simulation.engine.bodies.velocities(self._to_read(indices)))
+
+    def set_root_velocities(self, velocities: ArrayLike, indices: IdsLike = None) -> None:
+        """Give robots with a free base velocities as `get_root_velocities` gives them."""
+        at = self.to_write(indices)
+        numbers = self.numbers("velocities", velocities, (len(at), 6))
+        if numbers.size:
+            self.simulation.engine.bodies.set_velocities(at, numbers)
+
+    def get_world_poses(self, indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Positions [m], shape (n, 3), and orientations (w, x, y, z), shape (n, 4), of root bodies, as in Isaac Sim."""
+        poses = self.simulation.engine.bodies.poses(self._to_read(indices))
+        return self._array(poses[:, :3].copy()), self._array(poses[:, _WXYZ])
+
+    def set_world_poses(
+        self, positions: ArrayLike | None = None, orientations: ArrayLike | None = None, indices: IdsLike = None
+    ) -> None:
+        """Move robots with a free base. None keeps what it is."""
+        poses = self.simulation.engine.bodies.poses(self.to_write(indices))
+        for name, values, columns in (("positions", positions, [0, 1, 2]), ("orientations", orientations, _WXYZ)):
+            if values is not None:
+                poses[:, columns] = self.numbers(name, values, (len(poses), len(columns)))
+        self.set_root_poses(poses, indices)
+
+    def get_velocities(self, indices: IdsLike = None) -> tuple[wp.array, wp.array]:
+        """Linear [m/s] and angular velocities [rad/s] of root bodies in the world, each of shape (n, 3)."""
+        velocities = self.simulation.engine.bodies.velocities(self._to_read(indices))
+        return self._array(velocities[:, :3].copy()), self._array(velocities[:, 3:].copy())
+
+    def set_velocities(
+        self,
+        linear_velocities: ArrayLike | None = None,
+        angular_velocities: ArrayLike | None = None,
+        indices: IdsLike = None,
+    ) -> None:
+        """Give robots with a free base velocities. None keeps what it is."""
+        velocities = self.simulation.engine.bodies.velocities(self.to_write(indices))
+        for name, values, start in (("linear", linear_velocities, 0), ("angular", angular_velocities, 3)):
+            if values is not None:
+                velocities[:, start : start + 3] = self.numbers(f"{name}_velocities", values, (len(velocities), 3))
+        self.set_root_velocities(velocities, indices)
+
+    def push(self, forces: ArrayLike, indices: IdsLike = None) -> None:
+        """Push root bodies with ``forces`` [N], in the world's frame, shape (3,) or (n, 3), until the next call."""
+        at = self.to_write(indices)
+        self.simulation.engine.bodies.push(at, self.numbers("forces", forces, (len(at), 3)))
+
+    # Tendons
+
+    def get_tendon_names(self) -> list[str]:
+        """Names of the tendons that have a position servo, in the order of the columns."""
+        return list(self.robots[0].tendon_names)
+
+    def get_tendon_targets(
+        self, indices: IdsLike = None, tendon_indices: str | Sequence[str] | IdsLike = None
+    ) -> wp.array:
+        """Lengths [m or rad] that drives of tendons are to hold, shape (n, t).
+
+        Args:
+            indices: Which robots. Default: all.
+            tendon_indices: Which tendons, by number or name. Default: all.
+        """
+        at = self._to_read(indices)
+        columns = read_ids("tendon_indices", self._tendons(tendon_indices), len(self.get_tendon_names()))
+        return self._array(self.simulation.engine.state.tendon_targets(at)[:, columns])
+
+    def set_tendon_targets(
+        self, lengths: ArrayLike, indices: IdsLike = None, tendon_indices: str | Sequence[str] | IdsLike = None
+    ) -> None:
+        """Command ``lengths`` [m or rad]. Targets of the joints on a fixed tendon follow, all by as much as they count.
+
+        Args:
+            lengths: As for `set_dof_position_targets`.
+            indices: Which robots. Default: all.
+            tendon_indices: Which tendons, by number or name. Default: all.
+        """
+        self.simulation.check_open()
+        if not self.get_tendon_names():
+            raise SimulationError(f"'{self.paths[0]}' has no tendon with a position servo that a target could be for")
+        at, moved = self.to_write(indices), self.robots[0].kind.tendon_dofs
+        columns = ids_to_write("tendon_indices", self._tendons(tendon_indices), len(moved))
+        numbers = self.numbers("lengths", lengths, (len(at), len(columns)))
+        if numbers.size:
+            self.simulation.owners.check_free(at.of_dofs(np.unique(np.concatenate([moved[i] for i in columns]))))
+            self.simulation.engine.state.set_tendon_targets(at, columns, numbers)
+
+    def _tendons(self, tendons: str | Sequence[str] | IdsLike) -> IdsLike:
+        """Return names as numbers."""
+        given = [tendons] if isinstance(tendons, str) else tendons
+        if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+            return given
+        return self._find(given, self.get_tendon_names(), "tendon", " with a drive")
+
+    # Values as they are
+
+    def live(self, kind: str) -> wp.array | None:
+        """Values as the simulation itself holds them, shape (N, D): not copied, and overwritten by the next step.
+
+        For loops that count microseconds. Only to be read; what is written there need not reach the engine.
+
+        Args:
+            kind: ``"joint_q"``, ``"joint_qd"``, ``"joint_target_q"``, ``"joint_target_qd"`` or ``"joint_f"``.
+
+        Returns:
+            None where the DOFs of a robot do not lie side by side, as around a ball joint.
+        """
+        self.simulation.check_open()
+        array = getattr(self.simulation.arrays, kind)
+        at = _grid(self.at.flat(kind))
+        if at is None:
+            return None
+        first, step = at
+        shape, size = (len(self), self.num_dofs), 4
+        strides = (step * size, size)
+        view = wp.array(
+            ptr=array.ptr + first * size, shape=shape, strides=strides, dtype=wp.float32, device=array.device
+        )
+        view._kept = array
+        return view
+
     def values(self, kind: str) -> np.ndarray:
-        """Values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
+        """Return values of ``kind``, such as ``"joint_q"``, as NumPy, shape (N, D). Does not refresh."""
         return self._view(kind).copy()
 
     def _view(self, kind: str) -> np.ndarray:
-        """The same without a copy, where the DOFs lie side by side."""
+        """Return the same without a copy, where the DOFs lie side by side."""
         array = getattr(self.simulation.arrays, kind)
         known, view = self._views.get(kind, (None, None))
         if known is array and view is not None:
             return view
-        flat, at = array.numpy(), _grid(self.flat_indices(kind))
+        flat, at = array.numpy(), _grid(self.at.flat(kind))
         if at is None:
-            return flat[self.flat_indices(kind)]
+            return flat[self.at.flat(kind)]
         first, step = at
         shape, strides = (len(self), self.num_dofs), (step * flat.itemsize, flat.itemsize)
         view = np.lib.stride_tricks.as_strided(flat[first:], shape, strides)
@@ -158,48 +430,148 @@ class Articulation(DofProperties, RootStates, TendonTargets):
             self._views[kind] = array, view
         return view
 
-    def flat_indices(self, kind: str) -> np.ndarray:
-        """Where the values of ``kind`` lie in the simulation's arrays, shape (N, D)."""
-        if kind not in self._flat:
-            self._flat[kind] = np.stack([robot.indices(kind) for robot in self.robots])
-        return self._flat[kind]
+    # Which robots and DOFs, and which numbers
 
     def _get(self, kind: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
-        self.simulation.check_open()
-        self.simulation.refresh()
+        simulation = self.simulation
+        simulation.check_open()
+        simulation.engine.state.refresh()
         values = self._view(kind)
         if indices is None and dof_indices is None:
             return self._copied(values)
-        return self._array(values[np.ix_(*self._subset(indices, dof_indices))])
+        return self._array(values[np.ix_(*self._chosen(read_ids, indices, dof_indices))])
 
     def _set(self, kind: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
-        self.simulation.check_open()
-        rows, dofs = self._everything
-        if indices is not None or dof_indices is not None:
-            rows, dofs = self.places_to_write(indices, dof_indices)
-        if not len(rows) or not len(dofs):
+        at = self.to_write(indices, dof_indices)
+        if not at.size:
             return
-        numbers = self.numbers(kind, values, (len(rows), len(dofs)))
+        numbers = self.numbers(kind, values, at.shape)
         if kind in TARGETS:
-            lost = self._unfollowed.among(kind, rows, dofs)
-            if lost is not None:
-                self._check_same(kind, rows, dofs, lost & (numbers != self.values(kind)[np.ix_(rows, dofs)]))
-        self.simulation.write(kind, self.robot_ids[rows], dofs, numbers)
+            self._check_used(kind, at, numbers, indices, dof_indices)
+        self.simulation.engine.state.write(kind, at, numbers)
 
-    def _check_same(self, kind: str, rows: np.ndarray, dofs: np.ndarray, is_other: np.ndarray) -> None:
+    def _check_used(self, kind: str, at: DofSet, targets: np.ndarray, indices: IdsLike, dof_indices: IdsLike) -> None:
         """Refuse targets that nothing follows, where they are other than before."""
-        told = np.argwhere(is_other)
-        if told.size:
-            path, names = self.paths[rows[told[0, 0]]], [self.dof_names[dofs[i]] for i in np.unique(told[:, 1])]
+        simulation = self.simulation
+        now = simulation.owners.version, simulation.engine.drives.version
+        version, unused = self._unused.get(kind, (None, None))
+        if version != now:
+            unused = simulation.unused_targets(kind, self.at)
+            self._unused[kind] = now, unused
+        if unused is None:
+            return
+        places = np.ix_(*self._chosen(ids_to_write, indices, dof_indices))
+        is_other = unused[places] & (targets != self._view(kind)[places])
+        if is_other.any():
+            names = np.array(at.names)[is_other.any(axis=0)]
+            path = at.robots[int(is_other.any(axis=1).argmax())].path
             raise SimulationError(
                 f"nothing follows a target {TARGETS[kind]} of {', '.join(names)} of '{path}': the model has no such "
                 "drive there, and no actuators are attached. Attach some first, or leave these joints out with "
                 "dof_indices="
             )
 
+    def _property(self, name: str, indices: IdsLike, dof_indices: IdsLike) -> wp.array:
+        at, is_limit = self._to_read(indices, dof_indices), PROPERTIES[name].is_limit
+        values = self.simulation.engine.properties.get(name, at) if at.size else None
+        if values is None:
+            values = np.full(at.shape, np.inf if is_limit else 0.0)
+        elif is_limit:
+            values = np.where(values >= self.simulation.engine.properties.no_limit, np.inf, values)
+        return self._array(values)
+
+    def _pair(self, first: str, second: str, indices: IdsLike, dof_indices: IdsLike) -> tuple[wp.array, wp.array]:
+        return self._property(first, indices, dof_indices), self._property(second, indices, dof_indices)
+
+    def _set_property(self, name: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
+        at, properties = self.to_write(indices, dof_indices), self.simulation.engine.properties
+        is_limit = PROPERTIES[name].is_limit
+        numbers = self.numbers(name, values, at.shape, finite=not is_limit)
+        if not (numbers >= 0.0).all():
+            raise SimulationError(f"{name}: got {numbers.min()}; must be ≥ 0")
+        if numbers.size:
+            properties.set(at, **{name: np.minimum(numbers, properties.no_limit) if is_limit else numbers})
+
+    def _to_read(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> DofSet:
+        """Return the DOFs of a getter."""
+        self.simulation.check_open()
+        if indices is None and dof_indices is None:
+            return self.at
+        return self.at.subset(*self._chosen(read_ids, indices, dof_indices))
+
+    def to_write(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> DofSet:
+        """Return the DOFs of a setter.
+
+        Raises:
+            SimulationError: A robot or DOF is not there, or named twice.
+        """
+        self.simulation.check_open()
+        if indices is None and dof_indices is None:
+            return self.at
+        return self.at.subset(*self._chosen(ids_to_write, indices, dof_indices))
+
+    def _chosen(
+        self, ids: Callable[[str, IdsLike, int], np.ndarray], indices: IdsLike, dof_indices: IdsLike
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows of robots and columns of DOFs."""
+        return ids("indices", indices, len(self)), ids("dof_indices", dof_indices, self.num_dofs)
+
+    def numbers(self, name: str, values: ArrayLike, shape: tuple[int, int], finite: bool = True) -> np.ndarray:
+        """Return values that a setter got as float32, broadcast to ``shape``.
+
+        Raises:
+            SimulationError: They do not fit, or are not finite in 32 bits.
+        """
+        if hasattr(values, "detach"):
+            values = values.detach().cpu()
+        numbers: Any = values.numpy() if hasattr(values, "numpy") else values
+        try:
+            if not (isinstance(numbers, np.ndarray) and numbers.dtype == np.float32):
+                with np.errstate(over="ignore"):
+                    numbers = np.asarray(numbers, dtype=np.float32)
+            if numbers.shape != shape:
+                numbers = np.broadcast_to(numbers, shape)
+        except (TypeError, ValueError) as error:
+            got = f"shape {numbers.shape}" if isinstance(numbers, np.ndarray) else shown(values)
+            raise SimulationError(f"{name}: got {got}; must fit the shape {shape}") from error
+        if finite and not np.isfinite(numbers).all():
+            raise SimulationError(f"{name}: got NaN or infinity; must be finite, in 32 bits too")
+        return np.ascontiguousarray(numbers)
+
+    def _array(self, values: np.ndarray) -> wp.array:
+        return wp.array(values.astype(np.float32, copy=False), device=self.simulation.device, copy=False)
+
+    def _copied(self, values: np.ndarray) -> wp.array:
+        """Copy a view into an array that nobody holds any more, or into a new one.
+
+        Making a Warp array takes 5 µs, twice as long as all the rest of a getter.
+        """
+        if not self.simulation.device.is_cpu:
+            return self._array(values.copy())
+        made = self._buffers.setdefault(values.shape, [])
+        for array, numbers in made:
+            if sys.getrefcount(array) <= 3:  # in the list, in this loop, and in the call that counts
+                numbers[...] = values
+                return array
+        numbers = values.astype(np.float32, order="C")
+        array = wp.array(numbers, device="cpu", copy=False)
+        if len(made) < _MOST_BUFFERS:
+            made.append((array, numbers))
+        return array
+
+    def _find(self, names: Sequence[Any], known: list[str], what: str, which: str = "") -> np.ndarray:
+        """Return the numbers of DOFs or tendons with these names."""
+        for name in names:
+            if name not in known:
+                told = listed(str(name), known, f"{what}s")
+                raise SimulationError(f"'{self.paths[0]}' has no {what} '{name}'{which}; {told}")
+            if known.count(name) > 1:
+                raise SimulationError(f"'{self.paths[0]}' has {known.count(name)} {what}s called '{name}'")
+        return np.array([known.index(name) for name in names], dtype=np.int64)
+
 
 def _grid(indices: np.ndarray) -> tuple[int, int] | None:
-    """First index, and distance of rows, where ``indices`` of shape (n, d) lie side by side in rows; None elsewhere."""
+    """Return first index and distance of rows, where ``indices`` of shape (n, d) lie side by side; None elsewhere."""
     first = int(indices[0, 0])
     step = int(indices[1, 0]) - first if len(indices) > 1 else indices.shape[1]
     rows, columns = (np.arange(length) for length in indices.shape)

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import SimulationError
 
 if TYPE_CHECKING:
-    from .robot import Robot
+    from .robots import Robot
 
 HUGE = 1.0e10
 """A position [rad or m] or velocity [rad/s or m/s] beyond it has diverged. MuJoCo draws the same line."""
@@ -52,58 +52,73 @@ class StateWatch:
         self._steps = int(np.clip(_NUMBERS // max(width, 1), *_STEPS))
         self._velocities = np.zeros((self._steps, width), np.float32)
         self._efforts = np.zeros((self._steps, width), np.float32)
+        self.time: float
+        """Time of the last step that is remembered [s]."""
         self.forget()
 
     def forget(self) -> None:
         """Forget all steps, as after a reset."""
         self._length = 0
-        self._time = -1.0
+        self.time = -1.0
 
     def is_sound(self) -> bool:
         """Whether no position or velocity is NaN, infinite or huge."""
         return _is_sound(self._position) and _is_sound(self._velocity)
 
-    def check(self, time: float, dt: float, sound: bool) -> None:
+    def check(self, time: float, dt: float, sound: bool, env: int | None = None) -> None:
         """Remember the state at ``time`` [s], after a step of ``dt`` [s].
+
+        Args:
+            time: Simulated time [s].
+            dt: Time step [s].
+            sound: Whether no position or velocity is NaN, infinite or huge.
+            env: Environment to name where one is. Default: the first in which one is.
 
         Raises:
             SimulationError: It is not sound; says which joint diverged.
         """
         if not sound:
-            what, joint = self._what_diverged(dt)
+            what, joint = self._what_diverged(dt, env)
             error = SimulationError(f"t = {time:.6g} s: {what}")
             error.joint = joint
             raise error
         self.remember(time, self._velocity, self._effort)
 
-    def ring(self) -> tuple[int, int, np.ndarray, np.ndarray]:
-        """Return where an engine writes what it remembers of steps itself, to be told to `extend`.
+    @property
+    def ring(self) -> tuple[int, np.ndarray, np.ndarray]:
+        """Rows to which an engine writes velocities and efforts of its steps itself, and how many there are.
 
-        Returns:
-            The first row, how many there are, after the last of which comes the first, and the rows of velocities and
-            of efforts, each of shape (rows, ...).
+        It begins with row `length`, modulo that number, and tells `extend`.
         """
-        return self._length % self._steps, self._steps, self._velocities, self._efforts
+        return self._steps, self._velocities, self._efforts
+
+    @property
+    def length(self) -> int:
+        """How many steps were remembered since the last `forget`."""
+        return self._length
 
     def extend(self, steps: int, time: float) -> None:
         """Take over steps that an engine has written to the `ring`, up to ``time`` [s]."""
         self._length += steps
-        self._time = time
+        self.time = time
 
     def remember(self, time: float, velocity: np.ndarray, effort: np.ndarray) -> None:
         """Remember what was sound at ``time`` [s]: velocities and efforts, flat as the simulation's are."""
-        if time != self._time:
+        if time != self.time:
             row = self._length % self._steps
             self._velocities[row] = velocity
             self._efforts[row] = effort
             self._length += 1
-            self._time = time
+            self.time = time
 
-    def _what_diverged(self, dt: float) -> tuple[str, str | None]:
+    def _what_diverged(self, dt: float, env: int | None) -> tuple[str, str | None]:
         """Say what diverged in a step of ``dt`` [s], and name the joint that did it; None for that of a base."""
-        kind = "joint_q" if not _is_sound(self._position) else "joint_qd"
-        values = self._position if kind == "joint_q" else self._velocity
-        first = int(np.flatnonzero(~(np.abs(values) <= HUGE))[0])
+        found = []
+        for kind, values in (("joint_q", self._position), ("joint_qd", self._velocity)):
+            places = np.flatnonzero(~(np.abs(values) <= HUGE))
+            envs = places * self._num_envs // len(values)
+            found += [(kind, values, int(i)) for i in places[slice(None) if env is None else envs == env][:1]]
+        kind, values, first = found[0]
         env = first * self._num_envs // len(values)
         joints = [(robot, i) for robot in self._robots if robot.env == env for i in range(len(robot.dofs))]
         dofs = np.array([robot.dofs[i] for robot, i in joints])

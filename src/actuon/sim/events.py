@@ -6,9 +6,9 @@ from __future__ import annotations
 import enum
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-from .uncopyable import Uncopyable
+from ..errors import StructureError
 
 
 class Event(enum.Enum):
@@ -28,6 +28,16 @@ class Event(enum.Enum):
     """Environments went back to a saved state. That dict, and their ids."""
     STOP = "stop"
     """The simulation stops. Nothing."""
+
+
+class Uncopyable:
+    """Refuses to be copied or pickled: a copy would close, or cancel, what the original still uses."""
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise StructureError(
+            f"{type(self).__name__} cannot be copied or pickled: what it holds in a simulation has one owner. Use the "
+            "object itself, or make another"
+        )
 
 
 class Subscription(Uncopyable):

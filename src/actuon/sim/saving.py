@@ -57,12 +57,12 @@ def load(simulation: Simulation, path: PathLike) -> Callable[[], None]:
 
 
 def _contents(simulation: Simulation) -> dict[str, np.ndarray]:
-    loads = simulation._told_loads()
+    loads = simulation.engine.state.loads()
     return {
         "time": np.array(simulation.time),
-        "engine": simulation._engine_state(),
+        "engine": simulation.engine.state.save(),
         **({} if loads is None else {"loads": loads}),
-        **{f"properties/{name}": values for name, values in simulation._properties().items()},
+        **{f"properties/{name}": values for name, values in simulation.engine.properties.contents().items()},
         **{
             f"motors/{i}/{name}": values
             for i, motor in enumerate(simulation.motors)
@@ -75,7 +75,7 @@ def _checked(
     simulation: Simulation, where: str, contents: Mapping[str, np.ndarray], version: int
 ) -> Callable[[], None]:
     """Refuse what does not fit. Returns what takes the rest over."""
-    loads, engine = simulation._told_loads(), simulation._engine_state()
+    loads, engine = simulation.engine.state.loads(), simulation.engine.state.save()
     check_like(where, "time", contents.get("time"), np.array(0.0))
     check_like(where, "engine", contents.get("engine"), engine)
     if loads is not None:
@@ -84,16 +84,16 @@ def _checked(
         motor.checked(f"{where}: attachment {i}", _part(contents, f"motors/{i}/"), version)
         for i, motor in enumerate(simulation.motors)
     ]
-    takers.append(simulation._checked_properties(where, _part(contents, "properties/")))
+    takers.append(simulation.engine.properties.checked(where, _part(contents, "properties/")))
     everyone = np.arange(simulation.num_envs)
 
     def take() -> None:
         for each in takers:  # the engine's properties last: it holds some of those of actuators
             each()
-        simulation._time = float(contents["time"])
-        simulation._load_engine_state(everyone, contents["engine"])
+        simulation.engine.time = float(contents["time"])
+        simulation.engine.state.load(everyone, contents["engine"])
         if loads is not None:
-            simulation._tell_loads(everyone, contents["loads"])
+            simulation.engine.state.set_loads(everyone, contents["loads"])
 
     return take
 
@@ -110,7 +110,7 @@ def _description(simulation: Simulation) -> Iterator[tuple[str, str]]:
     yield "attachments", str(len(simulation.motors))
     for i, motor in enumerate(simulation.motors):
         yield from ((f"attachment {i}: {label}", text) for label, text in motor.description().items())
-    yield from simulation._engine_description().items()  # last: attachments may add to the model
+    yield from simulation.engine.description().items()  # last: attachments may add to the model
 
 
 def _check_description(where: str, saved: Mapping[str, str], present: Mapping[str, str]) -> None:

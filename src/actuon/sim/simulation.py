@@ -3,35 +3,28 @@
 
 from __future__ import annotations
 
-import abc
+import contextlib
 import math
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import warp as wp
 
 from ..errors import RobotFileError, SimulationError
-from ..typing import DeviceLike, IdsLike, PathLike
+from ..typing import IdsLike, PathLike
 from . import saving
-from .claims import TARGETS, Claims
-from .divergence import StateWatch
-from .engine_bodies import EngineBodies
-from .engine_drives import EngineDrives
-from .events import Event, Events, Subscription
+from .engine import Engine, Undo
+from .events import Event, Events, Subscription, Uncopyable
 from .ids import ids_to_reset
 from .motor import Motor
-from .uncopyable import Uncopyable
+from .robots import DofSet, Robot
 
 if TYPE_CHECKING:
     from pxr import Usd
 
-STATE = ("joint_q", "joint_qd")
-CONTROL = (*TARGETS, "joint_f")
 _live: list[weakref.ref[Simulation]] = []
 
 
@@ -46,8 +39,8 @@ class SavedState:
     ``mjSTATE_INTEGRATION``."""
     memories: dict[Any, Any] = field(default_factory=dict)
     """What actuators on the robots remembered, by what they call themselves."""
-    driven: dict[tuple[int, int], int] = field(default_factory=dict)
-    """DOFs that had actuators, as indices into ``robots`` and columns of these, and whose they were."""
+    driven: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    """Who drove which DOF, as in `Owners.table`."""
     loads: np.ndarray | None = None
     """External loads that stages read in the next step [N·m or N], shape (environments, DOFs); None where none does."""
 
@@ -55,66 +48,123 @@ class SavedState:
         return f"<SavedState of {len(self.engine)} environments at {self.time:.6g} s>"
 
 
-class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
+class Owners:
+    """Which actuators drive which DOFs.
+
+    Args:
+        robots: All robots.
+    """
+
+    def __init__(self, robots: Sequence[Robot]):
+        self.table = np.zeros((len(robots), max(len(robot.dof_names) for robot in robots)), np.int64)
+        """Number of the owner of each DOF, shape (robots, most DOFs); 0 for the engine alone."""
+        self._follows = np.zeros(self.table.shape, dtype=bool)
+        self._last = 0
+        self.version = 0
+        """Another number whenever a DOF has got or lost an owner."""
+
+    def claim(self, at: DofSet, followed: np.ndarray | None = None) -> Undo:
+        """Let somebody alone drive these DOFs.
+
+        Args:
+            at: The DOFs.
+            followed: DOFs whose targets the owner follows itself, and does not leave to the engine. Default: all.
+
+        Returns:
+            What lets others drive them.
+
+        Raises:
+            SimulationError: Another one drives one of them.
+        """
+        self._refuse(at, "is driven by other actuators already; close() them first")
+        self._last += 1
+        owner = self._last
+        self.table[np.ix_(at.ids, at.dofs)] = owner
+        self._follows[np.ix_(at.ids, at.dofs if followed is None else followed)] = True
+        self.version += 1
+
+        def release() -> None:
+            mine = self.table == owner
+            self.table[mine], self._follows[mine] = 0, False
+            self.version += 1
+
+        return release
+
+    def check_free(self, at: DofSet) -> None:
+        """Refuse to touch the engine's drives of DOFs that have an owner."""
+        self._refuse(
+            at, "is driven by actuators, and the engine's own drive is off: set the actuators' gains, or close() them"
+        )
+
+    def _refuse(self, at: DofSet, why: str) -> None:
+        driven = self.table[np.ix_(at.ids, at.dofs)] != 0
+        if driven.any():
+            row, column = np.argwhere(driven)[0]
+            raise SimulationError(f"{at.joint(row, column)} {why}")
+
+    def follow(self, at: DofSet) -> np.ndarray:
+        """Return whether an owner follows the targets of a DOF, shape (n, d)."""
+        return self._follows[np.ix_(at.ids, at.dofs)]
+
+
+class Simulation:
     """A physics engine with one or many copies of what a file holds.
 
     The newest is the current one, which is used where none is passed; ``with simulation:`` makes it the current one,
     and closes it at the end.
+
+    Args:
+        engine: The engine.
+        source: The file that it was made from.
+        stage: The USD stage that it was made from.
     """
 
-    arrays: SimpleNamespace
-    """Positions, velocities, targets and efforts of all joints, flat Warp arrays, as actuators read them."""
-    no_limit: float = math.inf
-    """How the engine says that a joint has no limit of effort or speed."""
-    steps_single_robots: bool = False
-    """Whether the engine steps actuators robot by robot, in compiled code."""
-    source: Path | None = None
-    """The file that it was made from."""
-    stage: Usd.Stage | None = None
-    """The USD stage that it was made from."""
+    __reduce_ex__ = Uncopyable.__reduce_ex__
 
-    def __init__(self, num_envs: int, dt: float, device: DeviceLike):
-        self.num_envs = num_envs
-        self._dt = dt
-        self.device = wp.get_device(device)
+    def __init__(self, engine: Engine, source: Path | None = None, stage: Usd.Stage | None = None):
+        self.engine = engine
+        """The engine, with its parts."""
+        self.source, self.stage = source, stage
+        self.num_envs, self.device = engine.num_envs, engine.device
+        self.robots = engine.robots
+        """All robots, environment by environment."""
+        if not self.robots:
+            where = f"'{source}'" if source else "the model"
+            raise RobotFileError(f"{where} holds no robot: no articulation with a revolute or prismatic joint")
+        self.arrays = engine.state.arrays
+        """Positions, velocities, targets and efforts of all joints, flat Warp arrays, as actuators read them."""
+        self.owners = Owners(self.robots)
+        """Which actuators drive which DOFs."""
         self.common: dict[type, Any] = {}
         """Objects that actuators on its robots share, by class, such as batteries."""
         self._motors: list[weakref.ref[Motor]] = []
+        self._undos: dict[object, contextlib.ExitStack] = {}
         self._events = Events()
-        self._time = 0.0
         self._running = False
         self._stopped = False
-        self._reset_claims()
         self._closed = False
         self._stepping = False
-        self._watch: StateWatch | None = None
-
-    def _be_current(self) -> None:
-        """To be called when everything is there: one whose construction failed is never listed."""
-        if not self.robots:
-            where = f"'{self.source}'" if self.source else "the model"
-            raise RobotFileError(f"{where} holds no robot: no articulation with a revolute or prismatic joint")
-        if self.device.is_cpu:
-            self._watch = StateWatch(self.robots, self.num_envs, self.arrays)
         _live.append(weakref.ref(self))
-
-    @staticmethod
-    def _check_arguments(num_envs: Any, dt: Any) -> None:
-        if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
-            raise SimulationError(f"num_envs: got {num_envs!r}; must be a whole number ≥ 1")
-        is_number = isinstance(dt, (int, float, np.number)) and not isinstance(dt, bool)
-        if dt is not None and not (is_number and 0.0 < dt < math.inf):
-            raise SimulationError(f"dt: got {dt!r}; must be a finite number > 0 [s]")
 
     @property
     def dt(self) -> float:
         """Time step [s]."""
-        return self._dt
+        return self.engine.dt
 
     @property
     def time(self) -> float:
         """Simulated time since the start or the last reset of everything [s]."""
-        return self._time
+        return self.engine.time
+
+    @property
+    def integrator(self) -> str:
+        """How the engine integrates, such as ``"implicitfast"``; empty where it does not say."""
+        return self.engine.tangents.integrator
+
+    @property
+    def integrator_changed(self) -> str:
+        """The file's own integrator, where another one is used as long as implicit efforts are held; else empty."""
+        return self.engine.tangents.integrator_changed
 
     @property
     def is_closed(self) -> bool:
@@ -166,28 +216,39 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             raise SimulationError(f"n: got {n!r}; must be a whole number ≥ 0")
         if self._stepping:
             raise SimulationError("a callback of a step cannot step the simulation")
-        self._check_options()
+        engine, events = self.engine, self._events
+        engine.check_options()
         self.start()
         self._stepping = True
         try:
-            self.refresh()
+            engine.state.refresh()
             self._check_state()
             while n:
-                is_heard = self._events.has_any(Event.PRE_STEP, Event.POST_STEP)
+                is_heard = events.has_any(Event.PRE_STEP, Event.POST_STEP)
                 if is_heard:
-                    self._events.fire(Event.PRE_STEP, self, self.dt)
+                    events.fire(Event.PRE_STEP, self, self.dt)
                     if not self._running:
                         return
-                    self.refresh_targets()
-                n -= self._advance(1 if is_heard else n)
+                    engine.state.refresh()
+                begin = engine.time
+                try:
+                    n -= engine.step(1 if is_heard else n, self.motors)
+                finally:
+                    if is_heard and engine.time != begin:  # some take a step in which one fails
+                        events.fire(Event.POST_STEP, self, engine.dt)
                 if is_heard:
-                    self._events.fire(Event.POST_STEP, self, self._dt)
                     if not self._running:
                         return
-                    self.refresh()
+                    engine.state.refresh()
                 self._check_state()
         finally:
             self._stepping = False
+
+    def _check_state(self) -> None:
+        engine, watch = self.engine, self.engine.watch
+        is_sound = engine.is_sound()
+        if watch is not None and not (is_sound and watch.time == engine.time):
+            watch.check(engine.time, engine.dt, is_sound)
 
     @property
     def motors(self) -> list[Motor]:
@@ -204,23 +265,36 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
 
         return remove
 
-    @property
-    def dofs_per_env(self) -> int:
-        """DOFs of an environment, of free bases too."""
-        return len(self.arrays.joint_qd) // self.num_envs
+    def undo_with(self, owner: object, undo: contextlib.ExitStack) -> Callable[[], object]:
+        """Close ``undo``, which must not refer to ``owner``, when the last reference to that goes away.
+
+        Nothing is undone in a simulation that is closed, or that goes away in the same cycle of references: its arrays
+        may be freed by then.
+
+        Returns:
+            What does it before, and once.
+        """
+        key = object()
+        self._undos[key] = undo  # here, and not in the finalizer, which would keep the simulation alive
+        finalizer = weakref.finalize(owner, _undo, weakref.ref(self), key)
+        finalizer.atexit = False
+        return finalizer
 
     def drive(self, motor: Motor, dt: float) -> bool:
         """Step actuators at once, in compiled code. False where they have to be stepped from Python."""
-        return False
+        return self.engine.drive(motor, self.motors, dt)
 
-    def _step_motors(self) -> None:
-        """Step the actuators from Python."""
-        for motor in self.motors:
-            if motor.is_stepped:
-                motor.step_in_python(self._dt)
+    def solves_friction(self, at: DofSet) -> bool:
+        """Return whether the engine solves dry and viscous friction of joints."""
+        return all(self.engine.properties.get(name, at) is not None for name in ("friction", "viscous_friction"))
 
-    def _check_options(self) -> None:
-        """Refuse options of the engine with which it ignores what it was handed."""
+    def unused_targets(self, kind: str, at: DofSet) -> np.ndarray | None:
+        """Return whether nothing follows targets, neither the engine nor actuators, shape (n, d); None for nowhere."""
+        by_engine = self.engine.drives.follows(kind, at)
+        if by_engine is None or by_engine.all():
+            return None
+        unused = ~by_engine & ~self.owners.follow(at)
+        return unused if unused.any() else None
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Bring environments back to their first state. The others are not touched.
@@ -233,12 +307,12 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         ids = ids_to_reset("env_ids", env_ids, self.num_envs)
         if not ids.size:
             return
-        if self._watch is not None:
-            self._watch.forget()
+        if self.engine.watch is not None:
+            self.engine.watch.forget()
         if env_ids is None:
             self._rewind()
         else:
-            self._reset(ids)
+            self.engine.state.reset(ids)
         self._events.fire(Event.RESET, self, ids)
 
     def save_state(self) -> SavedState:
@@ -247,7 +321,9 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         That is the state of the engine, targets and efforts, and what actuators on the robots remember.
         """
         self.check_open()
-        saved = SavedState(self._time, self._engine_state(), driven=dict(self._claims), loads=self._told_loads())
+        saved = SavedState(
+            self.time, self.engine.state.save(), driven=self.owners.table.copy(), loads=self.engine.state.loads()
+        )
         self._events.fire(Event.SAVE, self, saved.memories)
         return saved
 
@@ -260,15 +336,15 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
                 are not touched.
         """
         self.check_open()
-        shape = self._engine_state().shape
-        if not isinstance(saved, SavedState) or saved.engine.shape != shape:
+        shapes = self.engine.state.save().shape, self.owners.table.shape
+        if not isinstance(saved, SavedState) or (saved.engine.shape, saved.driven.shape) != shapes:
             raise SimulationError(
                 f"saved: got {saved!r}; must be what save_state() of this simulation returned, with no drives added to "
                 "the model or taken away since"
             )
-        new = sorted(place for place, _ in self._claims.items() - saved.driven.items())
-        if new:
-            robot, dof = new[0]
+        new = np.argwhere((self.owners.table != 0) & (self.owners.table != saved.driven))
+        if len(new):
+            robot, dof = new[0].tolist()
             where = f"joint '{self.robots[robot].dof_names[dof]}' of '{self.robots[robot].path}'"
             raise SimulationError(
                 f"the state was saved before these actuators were attached, on {where}; attach first, then save"
@@ -277,15 +353,15 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         if not ids.size:
             return
         self.start()
-        if self._watch is not None:
-            self._watch.forget()
+        if self.engine.watch is not None:
+            self.engine.watch.forget()
         self._events.fire(Event.LOAD, self, saved.memories, ids)
         if env_ids is None:
-            self._time = saved.time
-        self._load_engine_state(ids, saved.engine[ids])
+            self.engine.time = saved.time
+        self.engine.state.load(ids, saved.engine[ids])
         if saved.loads is not None:
-            self._tell_loads(ids, saved.loads[ids])
-        self._take_efforts_off(ids, saved.driven.keys() - self._claims.keys())
+            self.engine.state.set_loads(ids, saved.loads[ids])
+        self._take_efforts_off(ids, (saved.driven != 0) & (self.owners.table == 0))
 
     def save(self, path: PathLike) -> None:
         """Write everything that the next steps depend on to a file, for `load` in this or another process.
@@ -302,7 +378,7 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
             SimulationError: A position or velocity is not finite.
         """
         self.start()
-        self.refresh()
+        self.engine.state.refresh()
         self._check_state()
         saving.save(self, path)
 
@@ -320,19 +396,22 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
         self.check_open()
         take = saving.load(self, path)
         self.start()
-        if self._watch is not None:
-            self._watch.forget()
+        if self.engine.watch is not None:
+            self.engine.watch.forget()
         take()
 
-    def _take_efforts_off(self, env_ids: np.ndarray, driven: Iterable[tuple[int, int]]) -> None:
+    def _take_efforts_off(self, env_ids: np.ndarray, driven: np.ndarray) -> None:
         """Apply no effort to DOFs whose actuators are closed: a saved state holds the last one that they gave."""
-        for robot, dof in driven:
-            if self.robots[robot].env in env_ids:
-                self.write("joint_f", np.array([robot]), np.array([dof]), np.zeros((1, 1), np.float32))
+        is_loaded = np.isin([robot.env for robot in self.robots], env_ids)
+        for dof in np.flatnonzero(driven.any(axis=0)):
+            ids = np.flatnonzero(is_loaded & driven[:, dof])
+            for _, rows in DofSet(self.robots, ids, np.array([dof])).kinds if ids.size else ():
+                at = DofSet(self.robots, ids[rows], np.array([dof]))
+                self.engine.state.write("joint_f", at, np.zeros(at.shape, np.float32))
 
     def _rewind(self) -> None:
-        self._time = 0.0
-        self._reset(np.arange(self.num_envs))
+        self.engine.time = 0.0
+        self.engine.state.reset(np.arange(self.num_envs))
 
     def close(self) -> None:
         """Stop, and let go of the engine. May be called again."""
@@ -360,136 +439,23 @@ class Simulation(Claims, EngineBodies, EngineDrives, Uncopyable, abc.ABC):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _check_state(self) -> None:
-        if self._watch is not None:
-            self._watch.check(self._time, self._dt, self._is_sound())
 
-    def _is_sound(self) -> bool:
-        """Whether no position or velocity is NaN, infinite or huge. To be overridden by an engine that knows."""
-        return self._watch is None or self._watch.is_sound()
+def check_arguments(num_envs: Any, dt: Any) -> None:
+    """Refuse a number of environments or a time step that cannot be."""
+    if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
+        raise SimulationError(f"num_envs: got {num_envs!r}; must be a whole number ≥ 1")
+    is_number = isinstance(dt, (int, float, np.number)) and not isinstance(dt, bool)
+    if dt is not None and not (is_number and 0.0 < dt < math.inf):
+        raise SimulationError(f"dt: got {dt!r}; must be a finite number > 0 [s]")
 
-    @abc.abstractmethod
-    def refresh(self) -> None:
-        """Bring ``arrays`` up to date with the engine."""
 
-    @abc.abstractmethod
-    def refresh_targets(self) -> None:
-        """Bring the targets in ``arrays`` up to date, as far as they may have changed since `refresh`."""
-
-    @abc.abstractmethod
-    def _advance(self, steps: int) -> int:
-        """Step motors and physics, at least once and at most so often, count the time, and refresh.
-
-        Returns:
-            How many steps were taken.
-        """
-
-    @abc.abstractmethod
-    def _reset(self, env_ids: np.ndarray) -> None:
-        """Bring environments back to their first state and targets. There is at least one, and each is named once."""
-
-    @abc.abstractmethod
-    def _engine_state(self) -> np.ndarray:
-        """State, targets and efforts of all environments, to be kept, shape (environments, ...)."""
-
-    @abc.abstractmethod
-    def _load_engine_state(self, env_ids: np.ndarray, state: np.ndarray) -> None:
-        """Put environments into such a state, of shape (n, ...)."""
-
-    @abc.abstractmethod
-    def _engine_description(self) -> dict[str, str]:
-        """What of the engine and its model must be the same for a file of `save` to fit: texts by label."""
-
-    @abc.abstractmethod
-    def _properties(self) -> dict[str, np.ndarray]:
-        """What the engine's model holds and may be changed, by name, not copied."""
-
-    @abc.abstractmethod
-    def _checked_properties(self, where: str, found: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Refuse properties of a file that do not fit. Returns what takes them over.
-
-        Args:
-            where: What to call the file in an error.
-            found: What `_properties` gave.
-        """
-
-    def _told_loads(self) -> np.ndarray | None:
-        """External loads that `load_reader` tells next [N·m or N], copied, shape (environments, DOFs); None: none."""
-        return None
-
-    def _tell_loads(self, env_ids: np.ndarray, loads: np.ndarray) -> None:
-        """Let `load_reader` tell such loads, of shape (n, DOFs), until the next step. The state is loaded before."""
-
-    @abc.abstractmethod
-    def write(self, kind: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
-        """Set values in the engine.
-
-        Args:
-            kind: One of `STATE` or `CONTROL`.
-            robots: Which robots, indices into ``robots``, shape (n,).
-            dofs: Which DOFs of each, shape (d,).
-            values: float32 of shape (n, d).
-        """
-
-    @abc.abstractmethod
-    def effort_writer(self, robots: np.ndarray, dofs: np.ndarray, efforts: wp.array) -> Callable[[], None]:
-        """Return what hands ``efforts``, float32 of shape (n, D), to the engine at each call, for these DOFs only."""
-
-    @abc.abstractmethod
-    def silence_drives(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
-        """Make the engine's own drives push no more on these DOFs.
-
-        Returns:
-            What gives them back as they were.
-        """
-
-    @abc.abstractmethod
-    def silent_drives(self, robots: np.ndarray) -> np.ndarray:
-        """Whether the engine holds no drive that pushes on a DOF, read back from it, shape (n, D)."""
-
-    @abc.abstractmethod
-    def dof_property(self, name: str, robots: np.ndarray) -> np.ndarray | None:
-        """Return a property of joints as the engine holds it, shape (n, D). None where it makes no use of it.
-
-        ``"armature"`` [kg·m²], ``"friction"`` [N·m], ``"viscous_friction"`` [N·m·s/rad], ``"quadratic_friction"``
-        [N·m·s²/rad²], ``"cubic_friction"`` [N·m·s³/rad³], ``"effort_limit"`` [N·m] or ``"velocity_limit"`` [rad/s],
-        with what the engine's own actuators add to inertia and friction.
-        """
-
-    def solves_friction(self, robots: np.ndarray) -> bool:
-        """Return True if the engine solves dry and viscous friction of joints."""
-        return all(self.dof_property(name, robots) is not None for name in ("friction", "viscous_friction"))
-
-    @abc.abstractmethod
-    def keep_properties(self, robots: np.ndarray, dofs: np.ndarray) -> Callable[[], None]:
-        """Return what gives these DOFs their properties back as they are now, to the last bit."""
-
-    @abc.abstractmethod
-    def set_dof_property(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: np.ndarray) -> None:
-        """Set such a property, for values of shape (n, d). The engine's own actuators then add nothing to it."""
-
-    def property_writer(self, name: str, robots: np.ndarray, dofs: np.ndarray, values: wp.array) -> Callable[[], None]:
-        """Return what hands ``values``, float32 of shape (n, D), to the engine at each call, for these DOFs only.
-
-        For properties that change at every step: ``"friction"`` and ``"viscous_friction"``.
-        """
-        return lambda: self.set_dof_property(name, robots, dofs, values.numpy()[:, dofs])
-
-    @abc.abstractmethod
-    def dof_limits(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest position of joints [rad or m], each of shape (n, D); ±inf where there is no stop."""
-
-    @abc.abstractmethod
-    def set_dof_limits(self, robots: np.ndarray, dofs: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
-        """Set these, each of shape (n, d)."""
-
-    @abc.abstractmethod
-    def gains(self, robots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Stiffness and damping of the drives that the engine holds, each of shape (n, D)."""
-
-    @abc.abstractmethod
-    def set_gains(self, robots: np.ndarray, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        """Set stiffness and damping of the engine's drives, each of shape (n, d)."""
+def _undo(reference: weakref.ref[Simulation], key: object) -> None:
+    simulation = reference()
+    if simulation is None:
+        return
+    undo = simulation._undos.pop(key)
+    if not simulation.is_closed:
+        undo.close()
 
 
 def current_simulation() -> Simulation:

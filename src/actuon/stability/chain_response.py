@@ -130,7 +130,7 @@ class ChainProbe:
         self.length = max(MEMORY, 2 * self.phases) if self._is_stateful else 1
         given = articulation.simulation.arrays
         self._start = given.joint_q.numpy().copy()
-        self._places = {kind: articulation.flat_indices(kind) for kind in ("joint_q", "joint_qd", "joint_target_q")}
+        self._places = {kind: articulation.at.flat(kind) for kind in ("joint_q", "joint_qd", "joint_target_q")}
         self._state = {kind: wp.zeros_like(getattr(given, kind)) for kind in ("joint_q", "joint_qd")}
         self._control = {"joint_target_q": wp.zeros_like(given.joint_target_q)}
         device, width = articulation.simulation.device, len(articulation) * articulation.num_dofs

@@ -215,9 +215,9 @@ class StabilityAnalysis:
 
     def _maps(self, dt: float, response: ChainResponse) -> StepMaps:
         """Return the engine's step maps, with the viscous friction that stages hand over at each step."""
-        robots, simulation = self._robots.robot_ids, self._robots.simulation
-        viscous = response.viscous if simulation.solves_friction(robots) else None
-        return simulation.step_maps(int(robots[0]), dt, viscous)
+        robots, simulation = self._robots, self._robots.simulation
+        viscous = response.viscous if simulation.solves_friction(robots.at) else None
+        return simulation.engine.step_maps(robots.robots[0], dt, viscous)
 
     def _slopes(self, response: ChainResponse) -> ImplicitSlopes:
         """Return which slopes the engine takes in. Chains with delay have none."""
@@ -260,7 +260,7 @@ class StabilityAnalysis:
     def _poses(self, free: np.ndarray, count: int) -> np.ndarray:
         """Return positions within the range of the joints, the same at every call, shape (count, D)."""
         lower, upper = (side.numpy()[0].astype(np.float64) for side in self._robots.get_dof_limits())
-        silent = self._robots.simulation.silent_drives(self._robots.robot_ids[:1])[0]
+        silent = self._robots.simulation.engine.drives.are_silent(self._robots.at)[0]
         reach = np.where(self._robots.robots[0].slides, 0.0, _TURN)
         lower, upper = (
             np.where(np.isfinite(side), side, self._start + sign * reach) for sign, side in ((-1, lower), (1, upper))
@@ -298,16 +298,17 @@ class StabilityAnalysis:
         loops = [found.delay_factor * mode.loop for mode in found.modes]
         inertia = np.min([step.inertia for step in found.maps], axis=0)[columns]
         kp, kd = response.kp[columns], response.kd[columns]
-        held = robots.simulation.dof_property("armature", robots.robot_ids[:1])
-        armature = np.zeros(len(columns)) if held is None else held[0, columns].astype(np.float64)
+        engine, at = robots.simulation.engine, robots.at.subset(np.array([0]), columns)
+        held = engine.properties.get("armature", at)
+        armature = np.zeros(len(columns)) if held is None else held[0].astype(np.float64)
         slopes = self._slopes(response)
         factors = largest_factors(loops)
         needed = armature + armature_to_add(loops, slopes.inertias(kp, kd, dt)[1])
         margins = delay_margins(response, columns, shares, slopes, inertia, dt)
-        bounds = robots.simulation.joint_effort_range(robots.robot_ids[:1])
+        bounds = engine.drives.joint_range(at)
         lowest, highest = response.lowest[columns], response.highest[columns]
         if bounds is not None:
-            lowest, highest = (np.clip(values, *(side[0, columns] for side in bounds)) for values in (lowest, highest))
+            lowest, highest = (np.clip(values, *(side[0] for side in bounds)) for values in (lowest, highest))
         holds = [step.hold[columns] for step in found.maps if step.hold is not None]
         largest = np.max(np.abs(holds), axis=0) if holds else None
         return [

@@ -25,8 +25,8 @@ from ..files import check_readable
 from ..kernel.chain import SLOPES
 from ..robot_files.yaml import yaml_beside
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from ..sim.mujoco.load import FORMATS as MUJOCO_FORMATS
-from ..sim.mujoco.slopes import INTEGRATOR_CHANGED
+from ..sim.mujoco import FORMATS as MUJOCO_FORMATS
+from ..sim.mujoco.tangents import INTEGRATOR_CHANGED
 from ..typing import PathLike
 from .limits import LONGEST_MARGIN, POSES, JointStability, RobotStability, stability_of
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from actuon.errors import ActuonError, RobotFileError
 from actuon.robot_files.usd.report import Report
 from actuon.robot_files.yaml import match_actuators
-from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
-from actuon.sim.mujoco.warnings import without_prints_of_mujoco
+from actuon.sim.mujoco import FORMATS as MUJOCO_FORMATS, mute_mujoco_warnings
 from actuon.sim.newton.adjoints import leave_out_adjoints
 from actuon.stability.report import CheckResult, check, robot_file
 
@@ -55,7 +54,7 @@ def look_at_stability(
     except RobotFileError as error:
         return Stability(None, [], [*notes, f"stability is not looked at: {error}"])
     try:
-        with without_prints_of_mujoco():
+        with mute_mujoco_warnings():
             if robot.suffix.lower() not in MUJOCO_FORMATS:
                 leave_out_adjoints()
             result = check(robot, dt, actuators=own, allow_unsafe_torch_checkpoints=allow_torch)

@@ -12,8 +12,8 @@ import numpy as np
 from actuon.components.delay_time import TimeDelayConfig
 from actuon.declare.parameters import rounded
 from actuon.sim import MujocoSimulation
-from actuon.sim.mujoco.servos import Lags, read_lags
-from actuon.sim.robot import Robot
+from actuon.sim.mujoco.actuators import Lags, read_lags
+from actuon.sim.robots import DofSet, Robot
 from actuon.warp_messages import quiet
 
 from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, gain, limit, no_gain, source_of
@@ -66,9 +66,12 @@ class _Model:
 
     def joints_of(self, number: int, robot: Robot) -> list[OwnJoint]:
         """The joints of a robot, with their drives."""
-        kp, kd = (values[0] for values in self._simulation.gains(np.array([number])))
-        efforts = self._simulation.dof_property("effort_limit", np.array([number]))
+        properties, at = self._simulation.engine.properties, DofSet(self._simulation.robots, np.array([number]))
+        stiffness, damping, efforts = (properties.get(name, at) for name in ("stiffness", "damping", "effort_limit"))
+        assert stiffness is not None
+        assert damping is not None
         assert efforts is not None
+        kp, kd = stiffness[0], damping[0]
         inertias = self._inertias()
         joints = []
         for i, (name, dof) in enumerate(zip(robot.dof_names, robot.dofs, strict=True)):
@@ -145,7 +148,7 @@ class _Model:
 
     def _late(self, joint: int, has_gains: bool) -> dict[str, Any]:
         """Return the lags of a joint's actuators as arguments of `OwnDrive`; those without a stage are `left_out`."""
-        found = {i: read_lags(self._mujoco, self._model, i) for i in self._on.get(joint, [])}
+        found = {i: read_lags(self._model, i) for i in self._on.get(joint, [])}
         filters = {(lags.time_constant, lags.is_euler) for lags in found.values()}
         is_same = len({(lags.delay, lags.interpolation) for lags in found.values()}) == 1
         shortest_dt = min(float(self._model.opt.timestep), TimeDelayConfig(0.0).shortest_dt)

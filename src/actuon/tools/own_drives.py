@@ -19,7 +19,7 @@ from actuon.components.limits.max_effort import MaxEffortClampingConfig
 from actuon.declare.parameters import rounded
 from actuon.errors import RobotFileError, located
 from actuon.files import check_readable
-from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
+from actuon.sim.mujoco import FORMATS as MUJOCO_FORMATS
 
 if TYPE_CHECKING:
     from pxr import Usd

@@ -22,8 +22,7 @@ from actuon.declare.registry import by_config
 from actuon.errors import ActuonError, RobotFileError, SimulationError
 from actuon.files import check_readable
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from actuon.sim.mujoco.load import FORMATS as MUJOCO_FORMATS
-from actuon.sim.mujoco.warnings import without_prints_of_mujoco
+from actuon.sim.mujoco import FORMATS as MUJOCO_FORMATS, mute_mujoco_warnings
 from actuon.sim.newton.adjoints import leave_out_adjoints
 from actuon.stability.limits import RobotStability
 from actuon.stability.report import stability_on, summary_line, why_diverged
@@ -116,7 +115,7 @@ def joints_of(actuators: ArticulationActuators) -> list[Joint]:
     robots = actuators.articulation
     lower, upper = (side.numpy()[0] for side in robots.get_dof_limits())
     stiffness = robots.get_dof_gains()[0].numpy()[0]
-    silent = robots.simulation.silent_drives(robots.robot_ids)[0]
+    silent = robots.simulation.engine.drives.are_silent(robots.at)[0]
     joints = []
     for i, name in enumerate(robots.dof_names):
         driven_by = "actuator" if name in actuators.configs else "nothing" if silent[i] else "engine drive"
@@ -149,9 +148,9 @@ def simulate(
         tell: Told, before it moves, how efforts reach the engine, how near it is to diverging, and what it has.
     """
     title = "ideal PD" if ideal else "real motor"
-    with without_prints_of_mujoco(), _usd_warnings_as_pythons(engine):
+    with mute_mujoco_warnings(), _usd_warnings_as_pythons(engine):
         simulation = make_simulation(engine, path, num_envs)
-    with without_prints_of_mujoco(), simulation:
+    with mute_mujoco_warnings(), simulation:
         first = simulation.robots[0].source_path
         paths = [robot.path for robot in simulation.robots if robot.source_path == first]
         robots = Articulation(paths, simulation)

@@ -23,6 +23,7 @@ from actuon.lab import (
     Uniform,
 )
 from actuon.sim import Articulation
+from actuon.sim.robots import DofSet
 from tests.support.paths import ROOT
 
 torch = pytest.importorskip("torch")
@@ -45,7 +46,7 @@ def test_implicit_and_explicit_groups_move_one_robot(engine):
     with make[engine]() as simulation:
         robots = Articulation([robot.path for robot in simulation.robots])
         held = {
-            name: simulation.dof_property(name, robots.robot_ids) for name in ("armature", "friction", "effort_limit")
+            name: simulation.engine.properties.get(name, robots.at) for name in ("armature", "friction", "effort_limit")
         }
         gains = [values.numpy() for values in robots.get_dof_gains()]
         groups = ActuatorGroups(robots, {"legs": LEGS, "calves": CALVES})
@@ -57,10 +58,10 @@ def test_implicit_and_explicit_groups_move_one_robot(engine):
         assert not stiffness[:, legs].any()
         np.testing.assert_allclose(stiffness[:, calves], 100.0, rtol=1e-5)
         np.testing.assert_allclose(damping[:, calves], 2.0, rtol=1e-5)
-        ids = robots.robot_ids
-        np.testing.assert_allclose(simulation.dof_property("armature", ids)[:, legs], 0.02, rtol=1e-5)
-        np.testing.assert_allclose(simulation.dof_property("friction", ids)[:, calves], 0.3, rtol=1e-5)
-        np.testing.assert_allclose(simulation.dof_property("effort_limit", ids)[:, calves], 30.0, rtol=1e-5)
+        properties = simulation.engine.properties
+        np.testing.assert_allclose(properties.get("armature", robots.at)[:, legs], 0.02, rtol=1e-5)
+        np.testing.assert_allclose(properties.get("friction", robots.at)[:, calves], 0.3, rtol=1e-5)
+        np.testing.assert_allclose(properties.get("effort_limit", robots.at)[:, calves], 30.0, rtol=1e-5)
         simulation.step(300)
         assert np.abs(robots.get_dof_positions().numpy() - np.tile([0.0, 0.9, -1.8], 4)).max() < 0.15
         efforts = robots.get_dof_efforts().numpy()
@@ -72,7 +73,9 @@ def test_implicit_and_explicit_groups_move_one_robot(engine):
         groups.close()
         groups.close()
         for name, values in held.items():
-            np.testing.assert_allclose(simulation.dof_property(name, ids), values, rtol=1e-6, err_msg=name)
+            np.testing.assert_allclose(
+                simulation.engine.properties.get(name, robots.at), values, rtol=1e-6, err_msg=name
+            )
         for before, after in zip(gains, robots.get_dof_gains(), strict=True):
             np.testing.assert_allclose(after.numpy(), before, rtol=1e-6)
 
@@ -164,9 +167,10 @@ def test_telemetry_of_implicit_groups_is_what_the_engine_applied():
         )
         robots.set_dof_position_targets(0.4, indices=[1])
         groups.set_dof_feedforward_effort_targets(100.0, dof_indices=[0, 4])
+        data = list(simulation.data)  # before the steps, to see what acts in the last
         with actuon.Recorder(groups) as recorder:
             simulation.step(3)
-        applied = [data.qfrc_actuator + data.qfrc_applied for data in simulation.data]
+        applied = [own.qfrc_actuator + own.qfrc_applied for own in data]
         told = groups.telemetry()
         mine = np.array([0, 1, 2, 4, 5, 6])
         np.testing.assert_allclose(told.applied_effort[:, mine], np.array(applied)[:, mine], rtol=1e-4, atol=1e-3)
@@ -205,7 +209,7 @@ def test_what_is_randomised_reaches_the_engine_per_robot():
         groups = ActuatorGroups(robots, {"arm": cfg})
         for name in ("armature", "stiffness", "friction"):
             groups["arm"].randomize(name, Uniform(0.5, 1.5), env_ids=[1])
-        armature = simulation.dof_property("armature", robots.robot_ids)
+        armature = simulation.engine.properties.get("armature", robots.at)
         np.testing.assert_allclose(armature, groups["arm"].armature, rtol=1e-6)
         assert (armature[0] == armature[2]).all()
         assert (armature[0] != armature[1]).all()
@@ -289,19 +293,19 @@ def test_implicit_limits_reach_the_engine_as_they_are():
     gears = '<position joint="a" kp="5" gear="3" forcerange="-2 2"/><position joint="b" kp="5"/>'
     with MujocoSimulation(served(gears)) as simulation:
         robots = Articulation("/r")
-        asset = simulation.dof_property("effort_limit", robots.robot_ids)
+        asset = simulation.engine.properties.get("effort_limit", robots.at)
         assert asset.tolist() == [[6.0, math.inf]]
         cfg = ImplicitActuatorCfg(
             joint_names_expr=[".*"], stiffness=50.0, damping=5.0, effort_limit_sim={"a": math.inf, "b": 9.0}
         )
         groups = ActuatorGroups(robots, {"all": cfg})
-        assert simulation.dof_property("effort_limit", robots.robot_ids).tolist() == [[math.inf, 9.0]]
+        assert simulation.engine.properties.get("effort_limit", robots.at).tolist() == [[math.inf, 9.0]]
         for name in ("effort_limit", "effort_limit_sim"):
             groups["all"].randomize(name, Uniform(2.0, 2.0), relative_to="current")
         assert groups["all"].effort_limit.tolist() == groups["all"].effort_limit_sim.tolist() == [[math.inf, 36.0]]
-        assert simulation.dof_property("effort_limit", robots.robot_ids).tolist() == [[math.inf, 36.0]]
+        assert simulation.engine.properties.get("effort_limit", robots.at).tolist() == [[math.inf, 36.0]]
         groups.close()
-        assert simulation.dof_property("effort_limit", robots.robot_ids).tolist() == asset.tolist()
+        assert simulation.engine.properties.get("effort_limit", robots.at).tolist() == asset.tolist()
         assert simulation.models[0].actuator_forcerange[0].tolist() == [-2.0, 2.0]
 
 
@@ -320,7 +324,7 @@ def test_effort_limit_sim_of_an_explicit_group_clips_what_the_engine_gets():
         assert told.computed_effort[0, 0] == pytest.approx(600.0)
         assert told.clipped[0].tolist() == [True] + [False] * 6
         del groups
-        simulation.check_free(range(len(simulation.robots)), range(7))
+        simulation.owners.check_free(DofSet(simulation.robots, np.arange(len(simulation.robots))))
         ActuatorGroups(Articulation("/link0"), {"a": cfg}).close()
 
 
@@ -330,9 +334,10 @@ def test_randomising_is_all_or_nothing(monkeypatch):
         model = ActuatorGroups(Articulation("/link0"), {"arm": cfg})
         twin = cfg.class_type(cfg, model["arm"].joint_names, list(range(7)), 1, "cpu")
         before = model["arm"].armature.clone()
-        monkeypatch.setattr(simulation, "set_dof_property", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            model["arm"].randomize("armature", Uniform(0.5, 1.5))
+        with monkeypatch.context() as patch:
+            patch.setattr(simulation.engine.properties, "set", lambda *_, **values: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                model["arm"].randomize("armature", Uniform(0.5, 1.5))
         assert torch.equal(model["arm"].armature, before)
         model["arm"].randomize("stiffness", Uniform(0.5, 1.5))
         twin.randomize("stiffness", Uniform(0.5, 1.5))
@@ -430,7 +435,7 @@ def test_actuators_keep_to_what_the_engine_would_clip_as_it_is_now():
         simulation.step()
         assert simulation.data[0].qfrc_applied[0] == actuators.telemetry().applied_effort[0, 0] == 9.0
         assert actuators.telemetry().clipped[0, 0]
-        simulation.set_dof_property("effort_limit", robots.robot_ids, np.array([0]), np.array([[5.0]]))
+        simulation.engine.properties.set(robots.at.of_dofs(np.array([0])), effort_limit=np.array([[5.0]]))
         simulation.step()
         assert simulation.data[0].qfrc_applied[0] == 5.0
 

@@ -199,6 +199,34 @@ def test_parameters_of_environments():
     assert made.parameter("effect.time_constant").isnan().tolist() == [[True, False, True]] * ENVS
 
 
+def test_parameters_are_called_by_kind_type_and_position_of_their_stage():
+    made = chains()
+    for path, joints in (("1.kp", 3), ("pd.kp", 3), ("clamping.max_effort", 3), ("max_effort.max_effort", 2)):
+        assert path in made.parameter_names
+        assert made.parameter(path).isfinite().sum() == joints * ENVS
+    made.set_parameter("1.kp", torch.tensor(7.0))
+    assert torch.equal(made.parameter("controller.kp"), made.parameter("pd.kp"))
+    assert torch.equal(made.parameter("pd.kp"), torch.full((ENVS, 3), 7.0))
+
+
+def test_implicit_efforts_come_with_their_slopes():
+    """The efforts are the same to the last bit."""
+    modes = {name: config.copy() for name, config in JOINTS.items()}
+    modes["hip"].effort_mode = modes["thigh"].effort_mode = "implicit"
+    made = chains(modes)
+    assert torch.equal(efforts(made, 12), efforts(chains(), 12))
+    still = {name: torch.zeros(ENVS, 3) for name in INPUTS}
+    made.set_parameter("controller.kd", torch.tensor([[2.0], [3.0]]), [1, 2])
+    made.signals["effort_slope_qd"][:, :2] = torch.nan
+    made.reset()
+    made.run(still)
+    slopes = made.signals["effort_slope_qd"]
+    assert slopes[:, 0].tolist() == [-1.0, -2.0, -3.0, -1.0]
+    assert (slopes[:, 1] < 0.0).all()
+    assert slopes[:, 2].isnan().all()
+    assert "effort_slope_qd" not in chains().signals
+
+
 @pytest.mark.parametrize(
     ("name", "value", "match"),
     [

@@ -263,7 +263,7 @@ def test_friction_that_changes_with_speed_and_load_is_solved_by_mujoco():
             for world in range(2):
                 data = mujoco.MjData(env.sim.mj_model)
                 mujoco_warp.get_data_into(data, env.sim.mj_model, env.sim.wp_data, world_id=world)
-                loads.append(torch.as_tensor(external_loads(mujoco, data)[dofs.numpy()], dtype=torch.float32))
+                loads.append(torch.as_tensor(external_loads(data)[dofs.numpy()], dtype=torch.float32))
             assert max(load.abs().max() for load in loads) > 0.5
             torch.testing.assert_close(actuator.chains.inputs["joint_load"], torch.stack(loads), atol=1e-4, rtol=1e-4)
             expected = 0.1 + (0.1 * torch.stack(loads) - 0.05 * effort).abs()
@@ -315,7 +315,6 @@ def test_the_motor_of_a_name():
         (ours("unitree-go2"), actuon.ParameterError, "stiffness .* and damping .* must be given"),
         (ours("none.yaml"), actuon.RobotFileError, "none.yaml"),
         (ours(actuon.ActuatorConfig(PD), stiffness=1.0), actuon.ParameterError, "stiffness: is for the name of a"),
-        (ours(actuon.ActuatorConfig(PD, effort_mode="implicit")), actuon.StructureError, "effort_mode: got 'implicit'"),
         (ours(3.0), actuon.ParameterError, "actuator: got 3.0; must be an ActuatorConfig, the path of a YAML file, or"),
         (
             ours(actuon.ActuatorConfig(PD), ("FR",), transmission_type=TransmissionType.SITE),

@@ -331,8 +331,9 @@ def test_a_servo_that_is_late_is_replaced_while_an_implicit_group_drives(arm, la
             assert "no drive in the model for a that follows gains alone; one is added" in caplog.text
             robots.set_dof_position_targets(0.5, dof_indices=[0])
             q, qd = (values.numpy()[0, 0] for values in (robots.get_dof_positions(), robots.get_dof_velocities()))
+            data = simulation.data[0]  # before the step, to see what acts in it
             simulation.step()
-            acted = simulation.data[0].qfrc_actuator[0]
+            acted = data.qfrc_actuator[0]
             np.testing.assert_allclose(groups.telemetry().applied_effort[0, 0], acted, rtol=1e-5)
             np.testing.assert_allclose(acted, 30.0 * (0.5 - q) - 3.0 * qd, rtol=1e-5)
         assert simulation.models[0].nu == 1

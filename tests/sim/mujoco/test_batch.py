@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import os
 import resource
 import subprocess
 import sys
@@ -17,14 +18,14 @@ import pytest
 import warp as wp
 
 from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
-from actuon.sim.mujoco import batch as batches, loop, workers
+from actuon.sim.mujoco import batch as batches, c_code
 from tests.support.paths import ASSETS, ROBOTS, public_robot
 
 mujoco = pytest.importorskip("mujoco")
 from tests.support.states import plain_data, state_of, states_of  # noqa: E402 - needs MuJoCo
 
 QUADRUPED, ARM = ASSETS / "quadruped.xml", ASSETS / "arm.xml"
-MANY = 2 * batches.FEW + 3
+MANY = 19
 
 
 @contextlib.contextmanager
@@ -84,24 +85,38 @@ def test_bits_of_plain_mj_step(name, rng):
         check_plain(simulation, plain, 25)
 
 
-@pytest.mark.parametrize("how", ["one thread", "guarded", "threads", "few", "few in threads"])
-def test_all_ways_give_the_same_bits(how, rng, monkeypatch):
-    if how == "guarded":
-        monkeypatch.setattr(batches, "mujoco_functions", lambda: None)
-    monkeypatch.setattr(workers, "WORTH_SHARING", 0.0 if "threads" in how else 1e9)
-    monkeypatch.setenv("ACTUON_NUM_THREADS", "3")
-    together, single = [], []
-    share, mj_step = workers.run_together, mujoco.mj_step
-    with MujocoSimulation(QUADRUPED, num_envs=batches.FEW if "few" in how else MANY) as simulation:
+@contextlib.contextmanager
+def python_callback():
+    """A callback in Python that changes nothing: MuJoCo's bindings, and not the compiled loop, call its steps."""
+    mujoco.set_mjcb_time(lambda: 0.0)
+    try:
+        yield
+    finally:
+        mujoco.set_mjcb_time(None)
+
+
+@pytest.mark.parametrize("differ", [False, True])
+@pytest.mark.parametrize("asked", [[], [4], [0, 3, 7], range(MANY)], ids=["none", "one", "some", "all"])
+@pytest.mark.parametrize("how", ["one thread", "threads", "callback"])
+def test_all_ways_give_the_same_bits(how, asked, differ, rng, monkeypatch):
+    """Threads, callbacks in Python, environments with an ``MjData`` of their own, and models that differ."""
+    monkeypatch.setattr(batches, "WORTH_SHARING", 0.0)
+    monkeypatch.setenv("ACTUON_NUM_THREADS", "3" if how == "threads" else "1")
+    single, mj_step = [], mujoco.mj_step
+    with MujocoSimulation(QUADRUPED, num_envs=MANY) as simulation:
+        if differ:
+            Articulation("base").set_dof_armatures(rng.uniform(0.01, 0.03, (MANY, 12)))
         plain = shaken(simulation, rng)
-        with monkeypatch.context() as patch:
-            patch.setattr(workers, "run_together", lambda tasks: together.append(len(tasks)) or share(tasks))
+        data = [simulation.data[env] for env in asked]
+        with monkeypatch.context() as patch, python_callback() if how == "callback" else contextlib.nullcontext():
             patch.setattr(mujoco, "mj_step", lambda *given: single.append(1) or mj_step(*given))
-            for steps in (4, 2, 4):
+            for steps in (4, 1, 5):
                 simulation.step(steps)
-        assert set(together) == ({3} if "threads" in how else set())
-        assert len(single) == simulation.num_envs * (10 if how == "guarded" else 1)  # but for the first step, in C
+        assert len(single) == (10 * MANY if how == "callback" else 0)
         check_plain(simulation, plain, 10)
+        for env, own in zip(asked, data, strict=True):
+            np.testing.assert_array_equal(own.sensordata, plain[env].sensordata)
+            np.testing.assert_array_equal(own.qacc, plain[env].qacc)
 
 
 def test_an_environment_that_is_asked_for_keeps_its_data(rng):
@@ -146,13 +161,13 @@ def test_environments_that_differ_are_those_of_models_of_their_own(robot, rng):
     with MujocoSimulation(path, num_envs=MANY) as simulation:
         shared = copy.copy(simulation.models[0])
         robots = Articulation([found.path for found in simulation.robots])
-        ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
-        before = simulation.dof_property("armature", ids)
+        engine, at = simulation.engine, robots.at
+        before = engine.properties.get("armature", at)
         factors = rng.uniform(0.5, 2.0, before.shape)
-        simulation.set_dof_property("armature", ids, dofs, before * factors)
-        simulation.set_dof_property("friction", ids, dofs, rng.uniform(0.0, 0.3, before.shape))
-        simulation.set_link_masses(ids[:3], np.array([0]), simulation.link_masses(ids[:3])[:, :1] * 1.5)
-        np.testing.assert_allclose(simulation.dof_property("armature", ids), before * factors, rtol=1e-6)
+        engine.properties.set(at, armature=before * factors)
+        engine.properties.set(at, friction=rng.uniform(0.0, 0.3, before.shape))
+        robots.set_link_masses(robots.get_link_masses([0, 1, 2], [0]).numpy() * 1.5, [0, 1, 2], [0])
+        np.testing.assert_allclose(engine.properties.get("armature", at), before * factors, rtol=1e-6)
         plain = shaken(simulation, rng)
         for env in (0, 1, MANY - 1):  # as if each had been compiled so
             model, own = simulation.models[env], copy.copy(shared)
@@ -173,11 +188,10 @@ def test_environments_that_differ_take_little_memory(robot):
     path = QUADRUPED if robot == "quadruped" else public_robot(robot)
     with MujocoSimulation(path, num_envs=64) as simulation:
         robots = Articulation([found.path for found in simulation.robots])
-        ids, dofs = robots.robot_ids, np.arange(robots.num_dofs)
         values = np.random.default_rng(0).uniform(0.01, 0.02, (64, robots.num_dofs))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with traced_memory() as grown_arrays:
-            simulation.set_dof_property("armature", ids, dofs, values)
+            simulation.engine.properties.set(robots.at, armature=values)
         simulation.step(2)
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
         assert 64 * robots.num_dofs * 8 < grown_arrays[0] < 64 * 20_000
@@ -321,6 +335,7 @@ def test_memory_that_runs_out_later_does_as_in_mj_step(capfd):
             with pytest.raises(mujoco.FatalError, match="out of memory"):
                 simulation.step(250)
             assert 0.3 < simulation.time < 0.5
+            np.testing.assert_allclose(states_of(simulation)[:, 0], simulation.time)
         else:
             simulation.step(250)
             for env in (0, MANY - 1):
@@ -328,6 +343,26 @@ def test_memory_that_runs_out_later_does_as_in_mj_step(capfd):
             assert "Insufficient arena memory" in capfd.readouterr().err
         simulation.reset()
         simulation.step(50)
+
+
+def test_callbacks_of_mujoco_may_raise_many_times():
+    """They leave no memory of the step taken, of environments with an ``MjData`` of their own or without."""
+
+    def refuse(model, data, first, second):
+        raise KeyError("mine")
+
+    with MujocoSimulation(QUADRUPED, num_envs=2) as simulation:
+        simulation.step(200)  # on its feet
+        for data in (None, simulation.data[0]):
+            mujoco.set_mjcb_contactfilter(refuse)
+            try:
+                for _ in range(20):
+                    with pytest.raises(KeyError, match="mine"):
+                        simulation.step(3)
+            finally:
+                mujoco.set_mjcb_contactfilter(None)
+            assert data is None or data.pstack == 0
+            simulation.step(2)
 
 
 def test_a_callback_of_mujoco_may_raise():
@@ -347,6 +382,33 @@ def test_a_callback_of_mujoco_may_raise():
         finally:
             mujoco.set_mjcb_control(None)
         simulation.step(2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_process_steps_a_simulation_that_was_made_before_the_fork(tmp_path):
+    """Threads do not survive a fork: they are made anew."""
+    code = f"""
+        import os
+        import numpy as np
+        from actuon import Articulation, ArticulationActuators, MujocoSimulation
+        from actuon.sim.mujoco import batch
+        batch.WORTH_SHARING = 0.0
+        simulation = MujocoSimulation({str(QUADRUPED)!r}, num_envs={MANY})
+        actuators = ArticulationActuators("base")
+        actuators.articulation.set_dof_armatures(np.linspace(0.01, 0.03, {MANY})[:, None])
+        simulation.step(5)
+        child = os.fork()
+        simulation.step(5)
+        np.save("child.npy" if child == 0 else "parent.npy", simulation.save_state().engine)
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        simulation.step(5)
+    """
+    environment = {**os.environ, "ACTUON_NUM_THREADS": "3"}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    subprocess.run(command, check=True, cwd=tmp_path, env=environment, timeout=300)
+    np.testing.assert_array_equal(np.load(tmp_path / "child.npy"), np.load(tmp_path / "parent.npy"))
 
 
 @pytest.mark.parametrize("num_envs", [3, MANY])
@@ -421,11 +483,11 @@ def test_environments_are_asked_for_by_whole_numbers():
                 simulation.data[wrong]
 
 
-def test_functions_are_found():
-    """Where they are not, everything works, one environment after the other: a release of MuJoCo may hide them."""
-    functions = loop.mujoco_functions()
-    assert functions is not None
-    assert all(functions.values())
+def test_a_missing_library_of_mujoco_is_said(tmp_path, monkeypatch):
+    """Where its package was taken apart."""
+    monkeypatch.setattr(mujoco, "__file__", str(tmp_path / "__init__.py"))
+    with pytest.raises(SimulationError, match=rf"MuJoCo's library is not in '{tmp_path}'; install the package"):
+        c_code.library.__wrapped__()
 
 
 def test_roots(rng):
@@ -467,7 +529,7 @@ def test_properties_that_change_at_every_step(num_envs, rng):
         robots = Articulation("link0")
         values = wp.zeros((num_envs, robots.num_dofs), dtype=wp.float32)
         dofs = np.array([1, 3])
-        write = simulation.property_writer("friction", robots.robot_ids, dofs, values)
+        write = simulation.engine.properties.writer("friction", robots.at.of_dofs(dofs), values)
         plain = shaken(simulation, rng)
         for _ in range(5):
             values.numpy()[:] = rng.uniform(0.0, 20.0, values.shape)

@@ -9,11 +9,12 @@ import mujoco
 import numpy as np
 import pytest
 
-from actuon.sim.mujoco.added_drives import copy_values, new_drive, with_actuators
-from actuon.sim.mujoco.drives import Drives
+from actuon.sim import MujocoSimulation
+from actuon.sim.mujoco.actuators import Actuators, Lags, read_lags
+from actuon.sim.mujoco.added import copy_values, new_drive, with_actuators
 from actuon.sim.mujoco.limits import Limits
-from actuon.sim.mujoco.names import find_keyframe, joint_name, why_no_robot
-from actuon.sim.mujoco.servos import Lags, read_lags
+from actuon.sim.mujoco.model import find_keyframe, joint_name, why_no_robot
+from actuon.sim.robots import DofSet
 
 ALL = np.array([0])
 
@@ -32,7 +33,7 @@ def xml(actuators="", joints=("j",), attributes="", extra=""):
 
 def read(actuators="", **where):
     model = mujoco.MjModel.from_xml_string(xml(actuators, **where))
-    return model, Drives(mujoco, model)
+    return model, Actuators(model)
 
 
 def effort(model, *, control=(), q=0.0, qd=0.0):
@@ -125,19 +126,16 @@ def test_gains_are_set_and_keep_the_meaning_of_ctrl(name):
 )
 def test_what_cannot_be_given_stiffness_says_why_and_is_silenced_all_the_same(text, why):
     model, drives = read(text)
-    assert why in drives.why_not(0, 5.0)
-    ids = drives.ids(ALL)
-    assert drives.silent(model, ALL)[0] == (not text)
-    kept = drives.keep(model, ids)
-    before = model.actuator_gainprm.copy(), model.actuator_biasprm.copy(), model.actuator_gaintype.copy()
-    drives.silence(model, ids)
-    assert drives.silent(model, ALL)[0]
-    assert effort(model, control=np.full(model.nu, 0.7), q=0.3, qd=0.5) == 0.0
-    drives.put_back(model, ids, kept)
-    for values, now in zip(
-        before, (model.actuator_gainprm, model.actuator_biasprm, model.actuator_gaintype), strict=True
-    ):
-        assert (values == now).all()
+    assert why in drives.gain_error(0, 5.0)
+    with MujocoSimulation(model) as simulation:
+        own, at = simulation.models[0], DofSet(simulation.robots, ALL)
+        assert simulation.engine.drives.are_silent(at)[0, 0] == (not text)
+        give_back = simulation.engine.drives.silence(at)
+        assert simulation.engine.drives.are_silent(at)[0, 0]
+        assert effort(own, control=np.full(own.nu, 0.7), q=0.3, qd=0.5) == 0.0
+        give_back()
+        for name in ("actuator_gainprm", "actuator_biasprm", "actuator_gaintype"):
+            assert (getattr(own, name) == getattr(model, name)).all()
 
 
 def test_what_makes_a_servo_late_is_read():
@@ -155,14 +153,14 @@ def test_what_makes_a_servo_late_is_read():
         model, drives = read(text)
         assert model.opt.timestep == 0.002
         assert drives.follows(0, "position")
-        assert read_lags(mujoco, model, 0) == expected
+        assert read_lags(model, 0) == expected
 
 
 def test_damping_ratio_and_inherited_range_are_read_as_they_are_compiled():
     model, drives = read('<position joint="j" kp="7" dampratio="1" inheritrange="1"/>', attributes='range="-30 60"')
     assert drives.gains(model, ALL)[1][0] == pytest.approx(-model.actuator_biasprm[0, 2])
     assert drives.gains(model, ALL)[1][0] > 0.1
-    lower, upper = Limits(mujoco, drives).target_range(model, "position", ALL)
+    lower, upper = Limits(drives).target_range(model, "position", ALL)
     assert (lower[0], upper[0]) == pytest.approx((-math.pi / 6, math.pi / 3))
 
 
@@ -209,7 +207,7 @@ LIMITS = {
 def test_limits_are_found_where_models_have_them(name):
     text, attributes, lower, upper, source = LIMITS[name]
     model, drives = read(text, attributes=attributes)
-    limits = Limits(mujoco, drives)
+    limits = Limits(drives)
     found = limits.effort_range(model, ALL)
     assert [found[0][0], found[1][0]] == [lower, upper]
     assert source in found[2][0]
@@ -225,7 +223,7 @@ def test_limits_are_found_where_models_have_them(name):
 def test_limits_are_set_wherever_the_model_has_them(name, limit):
     text, attributes, lower, upper, _ = LIMITS[name]
     model, drives = read(text, attributes=attributes)
-    limits = Limits(mujoco, drives)
+    limits = Limits(drives)
     limits.set_effort_limits(model, ALL, limits.effort_limits(model, ALL))
     assert [values[0] for values in limits.effort_range(model, ALL)[:2]] == [lower, upper]
     limits.set_effort_limits(model, ALL, np.array([limit]))
@@ -237,14 +235,14 @@ def test_limits_are_set_wherever_the_model_has_them(name, limit):
 
 def test_a_silenced_motor_still_has_its_limit():
     model, drives = read('<motor joint="j" gear="3" ctrlrange="-2 1"/>')
-    limits = Limits(mujoco, drives)
-    drives.silence(model, [0])
+    limits = Limits(drives)
+    model.actuator_gainprm[0] = 0.0
     assert [values[0] for values in limits.effort_range(model, ALL)[:2]] == [-6.0, 3.0]
 
 
 def test_what_the_joint_takes_from_outside_is_its_own_range_alone():
     model, drives = read('<motor joint="j" ctrlrange="-2 1"/>', attributes='actuatorfrcrange="-4 5"')
-    limits = Limits(mujoco, drives)
+    limits = Limits(drives)
     assert [values[0] for values in limits.joint_range(model, ALL)] == [-4.0, 5.0]
     assert [values[0] for values in limits.effort_range(model, ALL)[:2]] == [-2.0, 1.0]
 
@@ -267,7 +265,7 @@ def test_what_the_joint_takes_from_outside_is_its_own_range_alone():
 )
 def test_ctrlrange_of_a_servo_is_a_range_of_targets(text, kind, expected):
     model, drives = read(text)
-    limits = Limits(mujoco, drives)
+    limits = Limits(drives)
     found = limits.target_range(model, kind, ALL)
     assert (found[0][0], found[1][0]) == pytest.approx(expected)
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
@@ -297,7 +295,7 @@ def test_tendon_drives_are_named_and_know_the_joints_they_couple():
     data.qpos[:2] = 0.2, 0.1
     mujoco.mj_forward(model, data)
     assert split.length(data.qpos[:2]) == pytest.approx(data.ten_length[0])
-    lower, upper, source = Limits(mujoco, drives).effort_range(model, np.arange(4))
+    lower, upper, source = Limits(drives).effort_range(model, np.arange(4))
     assert upper.tolist() == [4.0, 16.0, math.inf, math.inf]
     assert (-lower).tolist() == upper.tolist()
     assert source[0].startswith("forcerange")
@@ -314,10 +312,15 @@ def test_a_tendon_is_silenced_with_all_of_its_joints_or_not():
     model, drives = read('<position tendon="split" kp="10"/>', joints=("a", "b", "c"), extra=GRIPPER)
     assert drives.ids(np.array([0])) == []
     assert drives.ids(np.array([0, 1, 2])) == [0]
-    assert drives.silent(model, np.arange(3)).tolist() == [False, False, True]
     assert "moves a, b together" in drives.why_active(model, 0)
-    drives.silence(model, [0])
-    assert drives.silent(model, np.arange(3)).all()
+    with MujocoSimulation(model) as simulation:
+        at = DofSet(simulation.robots, np.array([0]))
+        drives = simulation.engine.drives
+        assert drives.are_silent(at).tolist() == [[False, False, True]]
+        drives.silence(at.of_dofs(np.array([0])))
+        assert drives.are_silent(at).tolist() == [[False, False, True]]
+        drives.silence(at)
+        assert drives.are_silent(at).all()
 
 
 def test_a_push_at_a_site_is_no_drive_of_a_joint():
@@ -340,7 +343,7 @@ def grown(limit=math.inf):
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     model.dof_armature[:] = 0.3
     model.actuator_biasprm[1, 1] = model.actuator_gainprm[1, 0] = 0.0
-    more, drives = with_actuators(mujoco, spec, model, [new_drive(mujoco, 0, -limit, limit)])
+    more, drives = with_actuators(spec, model, [new_drive(0, -limit, limit)])
     return model, more, drives
 
 
@@ -381,24 +384,24 @@ def test_an_added_drive_follows_position_and_velocity_up_to_its_limit():
     assert effort(more, control=[0, 0, 5.0, 0.0]) == 20.0
     drives.set_gains(more, ALL, np.array([0.0]), np.array([4.0]))
     assert effort(more, control=[0, 0, 0.5, 1.5], q=0.1, qd=0.2) == pytest.approx(4 * 1.3)
-    assert Limits(mujoco, drives).effort_range(more, ALL)[2] == ["forcerange of actuator 'a_drive'"]
+    assert Limits(drives).effort_range(more, ALL)[2] == ["forcerange of actuator 'a_drive'"]
 
 
 def test_what_was_silenced_is_still_known_after_drives_were_added():
     _, _, drives = grown()
-    assert drives.why_not(1, 5.0) is None  # its gains are zero by now, and it is a servo still
+    assert drives.gain_error(1, 5.0) is None  # its gains are zero by now, and it is a servo still
     assert drives.motor_gain == {0: 1.0}
 
 
 def test_joints_without_names_and_specs_that_changed():
     nameless = xml(joints=("a",)).replace('name="a"', "")
     model, spec = mujoco.MjModel.from_xml_string(nameless), mujoco.MjSpec.from_string(nameless)
-    more, _ = with_actuators(mujoco, spec, model, [new_drive(mujoco, 0)])
+    more, _ = with_actuators(spec, model, [new_drive(0)])
     assert joint_name(more, 0) == joint_name(model, 0) == "joint0"
     spec.worldbody.add_body().add_joint(type=mujoco.mjtJoint.mjJNT_HINGE)
     spec.bodies[-1].add_geom(size=[0.1, 0, 0])
     with pytest.raises(ValueError, match="changed since"):
-        with_actuators(mujoco, spec, model, [new_drive(mujoco, 0)])
+        with_actuators(spec, model, [new_drive(0)])
 
 
 def test_keyframes_are_found_by_name_and_number():
@@ -417,7 +420,7 @@ def test_a_robot_without_joints_says_why():
     body = '<body><freejoint/><geom size="0.1"/><site name="s"/></body>'
     drone = f'<mujoco><worldbody>{body}</worldbody><actuator><motor site="s" gear="0 0 1 0 0 0"/></actuator></mujoco>'
     assert "joints are free, and none is a hinge or slide; its actuators push at sites" in why_no_robot(
-        mujoco, mujoco.MjModel.from_xml_string(drone)
+        mujoco.MjModel.from_xml_string(drone)
     )
     still = '<mujoco><worldbody><geom size="0.1"/></worldbody></mujoco>'
-    assert "no joints" in why_no_robot(mujoco, mujoco.MjModel.from_xml_string(still))
+    assert "no joints" in why_no_robot(mujoco.MjModel.from_xml_string(still))

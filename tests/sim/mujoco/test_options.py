@@ -9,7 +9,6 @@ import pytest
 import actuon
 from actuon.lab import ActuatorGroups, ImplicitActuatorCfg
 from actuon.sim import Articulation
-from actuon.sim.mujoco.batch import FEW
 
 mujoco = pytest.importorskip("mujoco")
 
@@ -18,6 +17,7 @@ PENDULUM = """<mujoco><option timestep="0.001" integrator="Euler"/><worldbody><b
 </worldbody></mujoco>"""
 PID = {"kp": 20.0, "ki": 8.0, "kd": 0.5}
 TARGET = 0.3
+MANY = 19
 SEGMENTS = ((0.001, 30), (0.004, 25), (0.002, 40))
 """Time steps [s], and how many steps are taken with each."""
 
@@ -47,9 +47,9 @@ def attached(simulation, *effects):
 
 
 @pytest.mark.parametrize("is_heard", [False, True])
-@pytest.mark.parametrize("num_envs", [1, 2, FEW + 3])
+@pytest.mark.parametrize("num_envs", [1, 2, MANY])
 def test_actuators_and_time_follow_the_time_step(num_envs, is_heard):
-    """In steps one by one, and in those of the compiled loop."""
+    """In steps one by one, which somebody hears, and in those of long runs."""
     expected, time = plain_run()
     seen, told = [], []
     with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM), num_envs) as simulation:
@@ -68,10 +68,24 @@ def test_actuators_and_time_follow_the_time_step(num_envs, is_heard):
     assert told == ([dt for dt, steps in SEGMENTS for _ in range(steps)] if is_heard else [])
 
 
+@pytest.mark.parametrize("num_envs", [1, MANY])
+def test_time_without_actuators_follows_the_time_step(num_envs):
+    model = mujoco.MjModel.from_xml_string(PENDULUM)
+    data = mujoco.MjData(model)
+    with actuon.MujocoSimulation(model, num_envs) as simulation:
+        for dt, steps in SEGMENTS:
+            simulation.models[0].opt.timestep = model.opt.timestep = dt
+            simulation.step(steps)
+            mujoco.mj_step(model, data, steps)
+        assert np.isclose(simulation.time, data.time)
+        assert np.isclose(simulation.data[num_envs - 1].time, data.time)
+        np.testing.assert_array_equal(simulation.data[num_envs - 1].qpos, data.qpos)
+
+
 @pytest.mark.parametrize("reached", ["before", "copy", "data"])
 def test_environments_that_differ_follow_options_too(reached):
     """Threads have copies of the model then, of which the user sees none; and `models` gives copies, too."""
-    armatures, segments = np.linspace(0.01, 0.05, FEW + 3), (SEGMENTS[0], *SEGMENTS[:2])
+    armatures, segments = np.linspace(0.01, 0.05, MANY), (SEGMENTS[0], *SEGMENTS[:2])
     expected = np.stack([plain_run(segments, armature, gravity=-3.0)[0] for armature in armatures], axis=1)
     with actuon.MujocoSimulation(mujoco.MjSpec.from_string(PENDULUM), len(armatures)) as simulation:
         held = simulation.models[0] if reached == "before" else None

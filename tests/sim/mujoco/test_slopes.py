@@ -9,66 +9,64 @@ import logging
 import mujoco
 import numpy as np
 import pytest
-import warp as wp
 
-from actuon import Articulation, MujocoSimulation
-from actuon.sim import Event
-from actuon.sim.engine_drives import Ending, Tangent
+from actuon import (
+    ActuatorConfig,
+    Articulation,
+    ArticulationActuators,
+    MaxEffortClampingConfig,
+    MujocoSimulation,
+    PDControlConfig,
+)
 
 ROBOT = """<mujoco>{default}<option gravity="0 0 0" timestep="{dt}" integrator="{integrator}"/><worldbody>
-<body name="r"><joint name="a" axis="0 1 0" actuatorfrcrange="-40 30"/>
+<body name="r"><joint name="a" axis="0 1 0" {limit}/>
 <inertial pos="0.1 0 0" mass="1" diaginertia="0.01 0.01 0.01"/><body pos="0.3 0 0"><joint name="b" axis="0 1 0"/>
 <inertial pos="0.1 0 0" mass="0.5" diaginertia="0.01 0.01 0.01"/></body></body></worldbody>
 <actuator><motor name="m" joint="a"/><position joint="b" kp="20" kv="2"/></actuator>
 <keyframe><key name="home" qpos="0.1 0.2" ctrl="0.5 0.2"/></keyframe></mujoco>"""
+LIMIT = 'actuatorfrcrange="-40 30"'
 
 
-def spec_of(dt=0.005, integrator="Euler", default=""):
-    return mujoco.MjSpec.from_string(ROBOT.format(dt=dt, integrator=integrator, default=default))
+def spec_of(dt=0.005, integrator="Euler", default="", limit=""):
+    return mujoco.MjSpec.from_string(ROBOT.format(dt=dt, integrator=integrator, default=default, limit=limit))
 
 
-class HandMade:
-    """PD with slopes that are written by hand, on all DOFs of all robots."""
+class Stiff:
+    """PD with implicit efforts on both joints of all robots.
+
+    Args:
+        simulation: Where they are.
+        kp: [N·m/rad].
+        kd: [N·m·s/rad].
+        most: Largest effort [N·m].
+        target: Of both joints [rad]. None: as it is.
+    """
 
     def __init__(self, simulation, kp=300.0, kd=30.0, most=np.inf, target=(0.6, -0.4)):
-        self.simulation, self.robots = simulation, Articulation("r", simulation)
-        self.kp, self.kd, self.most, self.target = kp, kd, most, np.float32(target)
-        shape = (len(self.robots), self.robots.num_dofs)
-        self.tangent, self.ending = (
-            Tangent(*(wp.zeros(shape, dtype=wp.float32, device="cpu") for _ in range(5))) for _ in range(2)
+        self.kp, self.kd, self.most = kp, kd, most
+        config = ActuatorConfig(PDControlConfig(kp, kd), [MaxEffortClampingConfig(most)], effort_mode="implicit")
+        self.actuators = ArticulationActuators.from_actuators(
+            "r", [(config, name) for name in "ab"], simulation=simulation
         )
-        rows, dofs = self.robots.robot_ids, np.arange(shape[1])
-        self.silent = simulation.silence_drives(rows, dofs)
-        self.give_back = simulation.hold_slopes(rows, dofs)
-        held = simulation.hold_tangent(rows, dofs, self.tangent, Ending(self.ending, self.evaluate))
-        self.write, self.release = held.write, held.release
-        self.subscription = simulation.subscribe(Event.PRE_STEP, self.step)
-        self.first = None
+        self.robots = self.actuators.articulation
+        if target is not None:
+            self.command(target)
 
-    def step(self, simulation, dt):
-        simulation.refresh()
-        self.first = self.fill(self.tangent)
-        self.write()
+    def command(self, target):
+        self.target = np.float32(target)
+        self.robots.set_dof_position_targets(self.target)
 
-    def evaluate(self):
-        self.fill(self.ending)
-        return True
-
-    def fill(self, tangent):
-        q, qd = (self.robots.values(kind) for kind in ("joint_q", "joint_qd"))
+    def line(self):
+        """Effort and slopes in the present state, and that state, each of shape (robots, 2)."""
+        q, qd = self.robots.get_dof_positions().numpy(), self.robots.get_dof_velocities().numpy()
         wanted = self.kp * (self.target - q) - self.kd * qd
-        effort, slope_q, slope_qd, lower, upper = (array.numpy() for array in tangent)
-        effort[:] = np.clip(wanted, -self.most, self.most)
+        effort = np.clip(wanted, -self.most, self.most)
         free = effort == wanted
-        slope_q[:], slope_qd[:] = np.where(free, -self.kp, 0.0), np.where(free, -self.kd, 0.0)
-        lower[:], upper[:] = -self.most, self.most
-        return effort.copy(), slope_q.copy(), slope_qd.copy(), q, qd
+        return effort, np.where(free, -self.kp, 0.0), np.where(free, -self.kd, 0.0), q, qd
 
     def close(self):
-        self.subscription.cancel()
-        self.release()
-        self.give_back()
-        self.silent()
+        self.actuators.close()
 
 
 def fields_of(model):
@@ -80,21 +78,21 @@ def fields_of(model):
 @pytest.mark.parametrize("integrator", ["implicitfast", "implicit", "discrete"])
 def test_efforts_shown_after_a_step_are_those_that_moved_the_joints(num_envs, integrator):
     with MujocoSimulation(spec_of(integrator=integrator), num_envs) as simulation:
-        drive = HandMade(simulation)
+        drive = Stiff(simulation)
         assert simulation.integrator == integrator
         assert not simulation.integrator_changed
         model, data = simulation.models[0], mujoco.MjData(simulation.models[0])
         full, bias = np.zeros((2, 2)), np.zeros(2)
         for _ in range(40):
-            simulation.refresh()
+            simulation.engine.state.refresh()
             data.qpos[:], data.qvel[:] = simulation.data[0].qpos, simulation.data[0].qvel
             data.ctrl[:] = 0.0
             mujoco.mj_forward(model, data)
             mujoco.mj_fullM(model, data, full)
             bias[:] = data.qfrc_bias
+            effort, slope_q, slope_qd, q, qd = drive.line()
             simulation.step()
             after = simulation.data[0]
-            effort, slope_q, slope_qd, q, qd = drive.first
             line = effort[0] + slope_qd[0] * (after.qvel - qd[0])
             if integrator == "discrete":
                 line += slope_q[0] * (after.qpos - q[0])
@@ -108,7 +106,7 @@ def test_efforts_shown_after_a_step_are_those_that_moved_the_joints(num_envs, in
 
 def test_a_stiff_drive_holds_where_an_explicit_one_diverges():
     with MujocoSimulation(spec_of(dt=0.01), 2) as simulation:
-        drive = HandMade(simulation, kp=2000.0, kd=200.0)
+        drive = Stiff(simulation, kp=2000.0, kd=200.0)
         simulation.step(200)
         np.testing.assert_allclose(drive.robots.get_dof_positions().numpy(), [drive.target] * 2, atol=1e-4)
         drive.close()
@@ -120,7 +118,7 @@ def test_an_integrator_that_ignores_slopes_is_changed_said_and_given_back(num_en
     with MujocoSimulation(spec_of(dt, own), num_envs) as simulation:
         before, state = fields_of(simulation.models[-1]), simulation.save_state().engine
         with caplog.at_level(logging.WARNING):
-            drive = HandMade(simulation)
+            drive = Stiff(simulation)
         said = f"the model: {own} ignores slopes of efforts; it is {chosen} until close()"
         assert [record.getMessage() for record in caplog.records] == [said]
         assert (simulation.integrator, simulation.integrator_changed) == (chosen, own)
@@ -135,18 +133,17 @@ def test_an_integrator_that_ignores_slopes_is_changed_said_and_given_back(num_en
 
 
 def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_slopes():
-    with MujocoSimulation(spec_of("0.02", "discrete"), 3) as simulation:
+    with MujocoSimulation(spec_of("0.02", "discrete", limit=LIMIT), 3) as simulation:
         robots = Articulation("r")
         limits, gains = robots.get_dof_max_efforts().numpy(), [g.numpy() for g in robots.get_dof_gains()]
         targets = robots.get_dof_position_targets().numpy()
-        drive = HandMade(simulation)
-        ids = robots.robot_ids
-        assert simulation.silent_drives(ids).all()
+        drive = Stiff(simulation, target=None)
+        assert simulation.engine.drives.are_silent(robots.at).all()
         assert simulation.models[0].nu == 2 + 4
-        assert list(simulation.joint_effort_range(ids)[0][0]) == [-40.0, -np.inf]
+        assert list(simulation.engine.drives.joint_range(robots.at)[0][0]) == [-40.0, -np.inf]
         np.testing.assert_array_equal(robots.get_dof_max_efforts().numpy(), limits)
         np.testing.assert_array_equal(robots.get_dof_position_targets().numpy(), targets)
-        assert simulation.follows("joint_target_q", simulation.robots[0]).tolist() == [False, True]
+        assert simulation.engine.drives.follows("joint_target_q", robots.at).tolist() == [False, True]
         assert simulation.data[1].ctrl[:2].tolist() == [0.5, 0.2]
         simulation.step(2)
         assert simulation.data[1].ctrl[:2].tolist() == [0.5, 0.2]
@@ -156,8 +153,8 @@ def test_who_reads_drives_targets_and_limits_sees_nothing_of_what_holds_slopes()
 
 
 def test_a_limit_of_a_joint_can_be_set_while_slopes_are_held():
-    with MujocoSimulation(spec_of(), 3) as simulation:
-        robots, drive = Articulation("r"), HandMade(simulation)
+    with MujocoSimulation(spec_of(limit=LIMIT), 3) as simulation:
+        robots, drive = Articulation("r"), Stiff(simulation)
         robots.set_dof_max_efforts(7.0, dof_indices=[0], indices=[1])
         assert robots.get_dof_max_efforts().numpy()[:, 0].tolist() == [40.0, 7.0, 40.0]
         assert not any(model.jnt_actfrclimited.any() for model in simulation.models)
@@ -170,9 +167,9 @@ def test_a_limit_of_a_joint_can_be_set_while_slopes_are_held():
 def states_of(num_envs, most=6.0, integrator="implicitfast"):
     found = []
     with MujocoSimulation(spec_of(0.01, integrator), num_envs) as simulation:
-        drive = HandMade(simulation, kp=300.0, kd=20.0, most=most)
+        drive = Stiff(simulation, kp=300.0, kd=20.0, most=most)
         for step in range(60):
-            drive.target = np.float32([0.6, -0.4] if step % 20 < 10 else [-0.2, 0.3])
+            drive.command([0.6, -0.4] if step % 20 < 10 else [-0.2, 0.3])
             simulation.step()
             found.append([simulation.data[0].qpos.copy(), simulation.data[0].qvel.copy()])
             found[-1] += [drive.robots.get_dof_efforts().numpy()[0]]
@@ -183,7 +180,7 @@ def states_of(num_envs, most=6.0, integrator="implicitfast"):
 
 
 @pytest.mark.parametrize("integrator", ["implicitfast", "discrete"])
-def test_limits_bind_in_one_robot_in_many_and_where_steps_are_guarded_to_the_same_bit(integrator, monkeypatch):
+def test_limits_bind_in_one_robot_in_many_and_with_a_callback_in_python_to_the_same_bit(integrator):
     one, many = (states_of(count, integrator=integrator) for count in (1, 12))
     assert np.abs(one[:, 2]).max() <= 6.0 * 1.011
     free = states_of(1, most=1e6, integrator=integrator)
@@ -194,12 +191,10 @@ def test_limits_bind_in_one_robot_in_many_and_where_steps_are_guarded_to_the_sam
         np.testing.assert_array_equal(states_of(12, integrator=integrator), many)
     finally:
         mujoco.set_mjcb_time(None)
-    monkeypatch.setattr("actuon.sim.mujoco.batch.mujoco_functions", lambda: None)
-    np.testing.assert_array_equal(states_of(1, integrator=integrator), one)
 
 
 def test_without_a_correction_efforts_end_beyond_their_limits(monkeypatch):
-    monkeypatch.setattr("actuon.sim.mujoco.slopes.CORRECTIONS", 0)
+    monkeypatch.setattr("actuon.sim.mujoco.batch.CORRECTIONS", 0)
     assert np.abs(states_of(1)[:, 2]).max() > 7.0
     assert np.abs(states_of(12)[:, 2]).max() > 7.0
 
@@ -207,7 +202,7 @@ def test_without_a_correction_efforts_end_beyond_their_limits(monkeypatch):
 @pytest.mark.parametrize("num_envs", [1, 12])
 def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(num_envs):
     with MujocoSimulation(spec_of(), num_envs) as simulation:
-        drive = HandMade(simulation)
+        drive = Stiff(simulation)
         simulation.step(5)
         saved = simulation.save_state()
         simulation.step(7)
@@ -222,11 +217,25 @@ def test_a_saved_state_holds_slopes_and_a_reset_forgets_them(num_envs):
         drive.close()
 
 
+def test_efforts_stay_as_lines_while_nobody_steps_the_motors():
+    """As the last step left them, so that they go on braking."""
+    with MujocoSimulation(spec_of(integrator="implicitfast")) as simulation:
+        drive = Stiff(simulation)
+        simulation.step(3)
+        drive.actuators.disable_auto_step_pre_physics()
+        before, speed = drive.robots.get_dof_efforts().numpy(), drive.robots.get_dof_velocities().numpy()
+        simulation.step()
+        change = drive.robots.get_dof_velocities().numpy() - speed
+        np.testing.assert_allclose(drive.robots.get_dof_efforts().numpy(), before - drive.kd * change, rtol=1e-4)
+        assert np.abs(change).min() > 0.02
+        drive.close()
+
+
 def test_an_effort_that_is_set_by_hand_is_a_constant():
     with MujocoSimulation(spec_of(integrator="implicitfast")) as simulation:
-        drive = HandMade(simulation)
+        drive = Stiff(simulation)
         simulation.step(3)
-        drive.subscription.cancel()
+        drive.actuators.disable_auto_step_pre_physics()
         drive.robots.set_dof_efforts(1.5)
         simulation.step(3)
         assert drive.robots.get_dof_efforts().numpy().tolist() == [[1.5, 1.5]]
@@ -237,8 +246,10 @@ def test_the_default_class_of_a_model_does_not_reach_what_holds_slopes():
     default = '<default><general gear="50" ctrlrange="-1 1" forcerange="-2 2" dyntype="filter" group="3"/></default>'
     runs = []
     for text in ("", default):
-        with MujocoSimulation(spec_of(integrator="implicitfast", default=text)) as simulation:
-            drive = HandMade(simulation)
+        xml = ROBOT.format(dt=0.005, integrator="implicitfast", default=text, limit="")
+        xml = xml.replace('<position joint="b" kp="20" kv="2"/>', '<motor joint="b"/>')
+        with MujocoSimulation(mujoco.MjSpec.from_string(xml)) as simulation:
+            drive = Stiff(simulation)
             simulation.step(20)
             runs.append(drive.robots.get_dof_positions().numpy())
             drive.close()
@@ -251,11 +262,11 @@ def test_what_cannot_hold_slopes_is_refused_and_stays_as_it_was():
         "only to a model from an .xml": ("", True),
     }
     for match, (option, compiled) in cases.items():
-        spec = mujoco.MjSpec.from_string(ROBOT.format(dt=0.002, integrator="Euler", default=option))
+        spec = mujoco.MjSpec.from_string(ROBOT.format(dt=0.002, integrator="Euler", default=option, limit=""))
         with MujocoSimulation(spec.compile() if compiled else spec) as simulation:
             before = copy.copy(simulation.models[0])
             with pytest.raises(ValueError, match=match):
-                simulation.hold_slopes(np.array([0]), np.array([0, 1]))
+                Stiff(simulation)
             assert simulation.integrator == "Euler"
             assert simulation.models[0].nu == before.nu
 
@@ -265,7 +276,7 @@ def test_groups_of_actuators_that_are_switched_off_do_not_switch_slopes_off():
     runs = []
     for text in ("", option):
         with MujocoSimulation(spec_of(integrator="implicitfast", default=text)) as simulation:
-            drive = HandMade(simulation)
+            drive = Stiff(simulation)
             simulation.step(20)
             runs.append(drive.robots.get_dof_positions().numpy())
             drive.close()
@@ -274,7 +285,7 @@ def test_groups_of_actuators_that_are_switched_off_do_not_switch_slopes_off():
 
 def test_an_integrator_that_is_changed_meanwhile_is_refused():
     with MujocoSimulation(spec_of(integrator="implicitfast")) as simulation:
-        drive = HandMade(simulation)
+        drive = Stiff(simulation)
         simulation.step()
         simulation.models[0].opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
         with pytest.raises(ValueError, match="changed to Euler, while actuators"):
@@ -284,13 +295,15 @@ def test_an_integrator_that_is_changed_meanwhile_is_refused():
 
 
 def test_limits_bind_where_trees_may_sleep():
-    text = ROBOT.format(dt=0.01, integrator="implicitfast", default="").replace("<worldbody>", "{}<worldbody>", 1)
+    text = ROBOT.format(dt=0.01, integrator="implicitfast", default="", limit="").replace(
+        "<worldbody>", "{}<worldbody>", 1
+    )
     found = []
     for flag in ("", '<option><flag sleep="enable"/></option>'):
         with MujocoSimulation(mujoco.MjSpec.from_string(text.format(flag)), 3) as simulation:
-            drive = HandMade(simulation, kp=300.0, kd=20.0, most=6.0)
+            drive = Stiff(simulation, kp=300.0, kd=20.0, most=6.0)
             for step in range(40):
-                drive.target = np.float32([0.6, -0.4] if step % 20 < 10 else [-0.2, 0.3])
+                drive.command([0.6, -0.4] if step % 20 < 10 else [-0.2, 0.3])
                 simulation.step()
                 found.append(drive.robots.get_dof_efforts().numpy())
             drive.close()

@@ -13,6 +13,7 @@ import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
 from actuon.lab import ActuatorGroups, IdealPDActuatorCfg
 from actuon.sim import Articulation
+from actuon.sim.robots import DofSet
 from tests.support.command_line import command
 from tests.support.robot_files import robot, solid
 
@@ -21,6 +22,8 @@ newton = pytest.importorskip("newton")
 ASSETS = actuon.assets.FOLDER
 NEWTON = Path(newton.__file__).parent / "examples" / "assets"
 ONE = np.array([0])
+
+
 PD = actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 1.0))
 MOTORS = """
 <mujoco model="two"><option timestep="0.004"/><worldbody>
@@ -40,6 +43,10 @@ MOTORS = """
 def motors(tmp_path):
     (tmp_path / "two.xml").write_text(MOTORS)
     return tmp_path / "two.xml"
+
+
+def dofs_of(simulation, robots=ONE, dofs=None):
+    return DofSet(simulation.robots, robots, dofs)
 
 
 def two_axes(free=("rotY", "transX", "rotX")):
@@ -71,8 +78,9 @@ def test_every_axis_of_a_joint_is_a_dof():
         legs = IdealPDActuatorCfg([".*_thigh:[012]"], stiffness=100.0, damping=5.0)
         with ActuatorGroups(humanoid, {"legs": legs}):
             at = humanoid.get_dof_indices(["left_thigh:1"])
-            assert simulation.silent_drives(ONE)[0, humanoid.get_dof_indices(["left_thigh:0", "right_thigh:2"])].all()
-            assert not simulation.silent_drives(ONE)[0, humanoid.get_dof_indices("left_foot:0")].any()
+            silent = simulation.engine.drives.are_silent(humanoid.at)[0]
+            assert silent[humanoid.get_dof_indices(["left_thigh:0", "right_thigh:2"])].all()
+            assert not silent[humanoid.get_dof_indices("left_foot:0")].any()
             humanoid.set_dof_position_targets(0.3, dof_indices=at)
             simulation.step(300)
             assert humanoid.get_dof_positions(dof_indices=at).numpy()[0, 0] > 0.15
@@ -131,7 +139,7 @@ def test_a_first_file_for_a_robot_with_several_axes(tmp_path):
     (prim,) = actuon.author_actuators("/Robot", [entry], stage=stage)
     assert prim.GetName() == "neck_2"
     with NewtonSimulation(tmp_path / "robot.usda") as simulation:
-        held = [values[0, 3] for values in simulation.gains(ONE)]
+        held = [simulation.engine.properties.get(name, dofs_of(simulation))[0, 3] for name in ("stiffness", "damping")]
         assert (entry.actuator.controller.kp, entry.actuator.controller.kd) == pytest.approx(held)
         assert list(ArticulationActuators("/Robot").configs) == ["neck:2"]
 
@@ -219,7 +227,7 @@ def test_joints_of_one_body_in_mjcf(motors):
         assert carts.paths == ["/World/envs/env_0/cart", "/World/envs/env_1/cart"]
         assert carts.dof_names == ["along", "turn", "swing"]
         assert simulation.robots[1].slides == (True, False, False)
-        assert simulation.link_names(1) == ["cart", "pole"]
+        assert list(simulation.robots[1].link_names) == ["cart", "pole"]
         assert simulation.dt == pytest.approx(0.004)
     with NewtonSimulation(NEWTON / "nv_humanoid.xml") as simulation:
         assert len(simulation.robots[0].dof_names) == 21
@@ -230,11 +238,13 @@ def test_joints_of_one_body_in_mjcf(motors):
 def test_motors_of_an_mjcf_file_are_silenced_too(motors, num_envs):
     with NewtonSimulation(motors, num_envs) as simulation:
         everyone = np.arange(num_envs)
-        assert not simulation.silent_drives(everyone).any()
-        give_back = simulation.silence_drives(everyone, np.array([1, 2]))
-        np.testing.assert_array_equal(simulation.silent_drives(everyone), [[False, True, True]] * num_envs)
+        assert not simulation.engine.drives.are_silent(dofs_of(simulation, everyone)).any()
+        give_back = simulation.engine.drives.silence(dofs_of(simulation, everyone, np.array([1, 2])))
+        np.testing.assert_array_equal(
+            simulation.engine.drives.are_silent(dofs_of(simulation, everyone)), [[False, True, True]] * num_envs
+        )
         give_back()
-        assert not simulation.silent_drives(everyone).any()
+        assert not simulation.engine.drives.are_silent(dofs_of(simulation, everyone)).any()
 
 
 def test_mjcf_files_that_cannot_be(tmp_path):
@@ -257,7 +267,8 @@ def test_meshes_of_an_mjcf_file(tmp_path):
     )
     with NewtonSimulation(tmp_path / "robot.xml") as simulation:
         simulation.step(2)
-        assert simulation.link_masses(ONE)[0, 0] == pytest.approx(1000 * 0.2**3 / 6, rel=1e-3)
+        masses = simulation.engine.bodies.masses(dofs_of(simulation))
+        assert masses[0, 0] == pytest.approx(1000 * 0.2**3 / 6, rel=1e-3)
 
 
 @pytest.mark.parametrize("shape", ["convexHull", "convexDecomposition", "boundingCube"])

@@ -13,6 +13,7 @@ from pxr import UsdPhysics
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
 from actuon.sim import Articulation
+from actuon.sim.robots import DofSet
 from tests.support.robot_files import robot, solid
 
 newton = pytest.importorskip("newton")
@@ -20,11 +21,26 @@ newton = pytest.importorskip("newton")
 ASSETS = actuon.assets.FOLDER
 NEWTON = Path(newton.__file__).parent / "examples" / "assets"
 ONE = np.array([0])
+
+
 PD = actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 1.0))
 
 
 class Unknown(newton.solvers.SolverBase):
     pass
+
+
+def dofs_of(simulation, robots=ONE, dofs=None):
+    return DofSet(simulation.robots, robots, dofs)
+
+
+def limits_of(simulation, robots):
+    at = dofs_of(simulation, robots)
+    return [simulation.engine.properties.get(name, at) for name in ("lower_limit", "upper_limit")]
+
+
+def set_limits(simulation, robots, dofs, lower, upper):
+    simulation.engine.properties.set(dofs_of(simulation, robots, dofs), lower_limit=lower, upper_limit=upper)
 
 
 def only_the_first(model):
@@ -83,10 +99,10 @@ def test_actuators_with_each_solver(solver):
     with NewtonSimulation(stage, dt=0.001, solver=solver) as simulation:
         robots = Articulation("/Robot")
         before = [values.numpy() for values in robots.get_dof_gains()]
-        assert not simulation.silent_drives(ONE).any()
+        assert not simulation.engine.drives.are_silent(dofs_of(simulation, ONE)).any()
         motor = actuon.ActuatorConfig(actuon.PDControlConfig(100.0, 12.0))
         with ArticulationActuators.from_actuators("/Robot", [(motor, "hip")]) as actuators:
-            assert simulation.silent_drives(ONE).all()
+            assert simulation.engine.drives.are_silent(dofs_of(simulation, ONE)).all()
             robots.set_dof_position_targets(0.5)
             simulation.step(400)
             position = robots.get_dof_positions().numpy()[0, 0]
@@ -114,12 +130,12 @@ def test_contacts_with_a_solver_that_does_not_find_its_own():
 
 def test_what_a_solver_makes_no_use_of():
     with NewtonSimulation(robot(), solver="xpbd") as simulation:
-        assert simulation.dof_property("armature", ONE) is None
+        assert simulation.engine.properties.get("armature", dofs_of(simulation, ONE)) is None
         with pytest.raises(actuon.SimulationError, match="SolverXPBD makes no use of the armature of joints"):
-            simulation.set_dof_property("armature", ONE, ONE, np.ones((1, 1)))
+            simulation.engine.properties.set(dofs_of(simulation, ONE, ONE), armature=np.ones((1, 1)))
     with NewtonSimulation(robot()) as simulation:
-        simulation.set_dof_property("armature", ONE, ONE, np.full((1, 1), 0.5))
-        assert simulation.dof_property("armature", ONE)[0, 0] == 0.5
+        simulation.engine.properties.set(dofs_of(simulation, ONE, ONE), armature=np.full((1, 1), 0.5))
+        assert simulation.engine.properties.get("armature", dofs_of(simulation, ONE))[0, 0] == 0.5
         assert simulation.solver.mj_model.dof_armature[0] == 0.5
 
 
@@ -168,24 +184,25 @@ def test_root_poses_and_velocities(num_envs):
         poses[:, :3] = np.array([1.0, -2.0, 5.0]) + everyone[:, None]
         poses[:, 3:] = np.array([1.0, 2.0, 0.5, 3.0])  # of any length
         velocities = np.tile(np.float32([0.5, -1.0, 2.0, 1.0, -0.5, 3.0]), (num_envs, 1)) + everyone[:, None]
-        simulation.set_root_velocities(everyone, velocities)
-        simulation.set_root_poses(everyone, poses)
+        bodies, at = simulation.engine.bodies, dofs_of(simulation, everyone)
+        bodies.set_velocities(at, velocities)
+        bodies.set_poses(at, poses)
         poses[:, 3:] /= np.linalg.norm(poses[:, 3:], axis=1, keepdims=True)
-        np.testing.assert_allclose(simulation.root_poses(everyone), poses, atol=1e-5)
-        np.testing.assert_allclose(simulation.root_velocities(everyone), velocities, atol=1e-4)
+        np.testing.assert_allclose(bodies.poses(at), poses, atol=1e-5)
+        np.testing.assert_allclose(bodies.velocities(at), velocities, atol=1e-4)
         if num_envs == 2:
-            simulation.set_root_poses(np.array([1]), poses[:1])
-            np.testing.assert_allclose(simulation.root_poses(everyone), poses[[0, 0]], atol=1e-5)
+            bodies.set_poses(dofs_of(simulation, np.array([1])), poses[:1])
+            np.testing.assert_allclose(bodies.poses(at), poses[[0, 0]], atol=1e-5)
             return
-        before, dt = simulation.root_poses(everyone).astype(np.float64), simulation.dt
+        before, dt = bodies.poses(at).astype(np.float64), simulation.dt
         simulation.step()
-        after, now = simulation.root_poses(everyone), simulation.root_velocities(everyone)
+        after, now = bodies.poses(at), bodies.velocities(at)
         np.testing.assert_allclose((after[:, :3] - before[:, :3]) / dt, (velocities[:, :3] + now[:, :3]) / 2, atol=0.05)
         np.testing.assert_allclose(now[:, 2], velocities[:, 2] - 9.81 * dt, atol=0.08)
         joints = Articulation([robot.path for robot in simulation.robots]).get_dof_positions().numpy()
         np.testing.assert_allclose(joints[:, :3], [[0.0, 0.9, -1.8]] * num_envs, atol=0.02)
         with pytest.raises(actuon.SimulationError, match="orientation of length zero"):
-            simulation.set_root_poses(everyone, np.zeros((num_envs, 7)))
+            bodies.set_poses(at, np.zeros((num_envs, 7)))
 
 
 def test_a_thrown_robot_flies_alike_in_both_engines():
@@ -206,26 +223,27 @@ def test_a_thrown_robot_flies_alike_in_both_engines():
 
 def test_a_fixed_base_is_not_moved():
     with NewtonSimulation(ASSETS / "arm.usda") as simulation:
-        assert not simulation.root_velocities(ONE).any()
-        for put, width in ((simulation.set_root_poses, 7), (simulation.set_root_velocities, 6)):
+        assert not simulation.engine.bodies.velocities(dofs_of(simulation, ONE)).any()
+        bodies = simulation.engine.bodies
+        for put, width in ((bodies.set_poses, 7), (bodies.set_velocities, 6)):
             with pytest.raises(actuon.SimulationError, match="'/Arm' has a fixed base: its root cannot be moved"):
-                put(ONE, np.ones((1, width)))
+                put(dofs_of(simulation), np.ones((1, width)))
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
 def test_masses_of_links(num_envs):
     with NewtonSimulation(ASSETS / "arm.usda", num_envs) as simulation:
-        names = simulation.link_names(0)
+        names = list(simulation.robots[0].link_names)
         assert names[0] == "link0"
         assert len(names) == 8
         everyone = np.arange(num_envs)
-        before = simulation.link_masses(everyone)
+        before = simulation.engine.bodies.masses(dofs_of(simulation, everyone))
         assert before.shape == (num_envs, 8)
         last = num_envs - 1
-        simulation.set_link_masses(np.array([last]), np.array([7]), np.array([[4.0]]))
+        simulation.engine.bodies.set_masses(dofs_of(simulation, np.array([last])), np.array([7]), np.array([[4.0]]))
         expected = before.copy()
         expected[last, 7] = 4.0
-        np.testing.assert_array_equal(simulation.link_masses(everyone), expected)
+        np.testing.assert_array_equal(simulation.engine.bodies.masses(dofs_of(simulation, everyone)), expected)
         held = (
             simulation.solver.mj_model.body_mass[None]
             if num_envs == 1
@@ -233,7 +251,7 @@ def test_masses_of_links(num_envs):
         )
         np.testing.assert_allclose(held[:, 1:], expected, rtol=1e-6)
         with pytest.raises(actuon.SimulationError, match=r"masses: got 0; must be > 0 \[kg\]"):
-            simulation.set_link_masses(ONE, ONE, np.zeros((1, 1)))
+            simulation.engine.bodies.set_masses(dofs_of(simulation, ONE), ONE, np.zeros((1, 1)))
 
 
 @pytest.mark.parametrize("num_envs", [1, 2])
@@ -241,26 +259,26 @@ def test_stops_of_joints_are_set_where_the_engine_holds_them(num_envs):
     with NewtonSimulation(ASSETS / "arm.usda", num_envs) as simulation:
         everyone, dofs = np.arange(num_envs), np.array([1])
         arms = Articulation([robot.path for robot in simulation.robots])
-        simulation.set_dof_limits(everyone, dofs, np.full((num_envs, 1), -0.1), np.full((num_envs, 1), 0.2))
-        lower, upper = simulation.dof_limits(everyone)
+        set_limits(simulation, everyone, dofs, np.full((num_envs, 1), -0.1), np.full((num_envs, 1), 0.2))
+        lower, upper = limits_of(simulation, everyone)
         np.testing.assert_allclose(lower[:, 1], -0.1)
         np.testing.assert_allclose(upper[:, 1], 0.2)
         arms.set_dof_position_targets(1.0, dof_indices=dofs)
         simulation.step(150)
         assert (arms.get_dof_positions(dof_indices=dofs).numpy() < 0.25).all()
-        simulation.set_dof_limits(everyone, dofs, np.full((num_envs, 1), -np.inf), np.full((num_envs, 1), np.inf))
-        assert np.isinf(simulation.dof_limits(everyone)[1][:, 1]).all()
+        set_limits(simulation, everyone, dofs, np.full((num_envs, 1), -np.inf), np.full((num_envs, 1), np.inf))
+        assert np.isinf(limits_of(simulation, everyone)[1][:, 1]).all()
         simulation.step(150)
         assert (arms.get_dof_positions(dof_indices=dofs).numpy() > 0.4).all()
         with pytest.raises(actuon.SimulationError, match="'joint2' of '.*Arm' gets a lower stop above its upper one"):
-            simulation.set_dof_limits(everyone, dofs, np.ones((num_envs, 1)), np.zeros((num_envs, 1)))
+            set_limits(simulation, everyone, dofs, np.ones((num_envs, 1)), np.zeros((num_envs, 1)))
 
 
 def test_stops_that_the_engine_cannot_add():
     with NewtonSimulation(robot()) as simulation:
         with pytest.raises(actuon.SimulationError, match="joint 'hip' of '/Robot' has no stops in its file"):
-            simulation.set_dof_limits(ONE, ONE, np.zeros((1, 1)), np.ones((1, 1)))
-        assert np.isinf(simulation.dof_limits(ONE)[0]).all()
+            set_limits(simulation, ONE, ONE, np.zeros((1, 1)), np.ones((1, 1)))
+        assert np.isinf(limits_of(simulation, ONE)[0]).all()
 
 
 @pytest.mark.parametrize(

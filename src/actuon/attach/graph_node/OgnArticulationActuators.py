@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import ActuonError, SimulationError
 from ...sim import Simulation, current_simulation
-from ...sim.uncopyable import Uncopyable
+from ...sim.events import Uncopyable
 from ..articulation_actuators import ArticulationActuators
 
 NAME = "ArticulationActuators"

@@ -93,5 +93,5 @@ def _columns(robots: Articulation, names: Iterable[str], indices: Any) -> np.nda
     """The joints that are commanded, shape (d,)."""
     chosen = [str(name) for name in names]
     if chosen:
-        return robots.places_to_write(None, robots.dof_columns(chosen))[1]
-    return robots.places_to_write(None, indices if len(indices) else None)[1]
+        return robots.to_write(None, robots.dof_columns(chosen)).dofs
+    return robots.to_write(None, indices if len(indices) else None).dofs

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import ActuonError, RobotFileError, SimulationError
 from ...sim import Event, Simulation, current_simulation
-from ...sim.uncopyable import Uncopyable
+from ...sim.events import Uncopyable
 from ...typing import PathLike
 from .node_types import NODE_TYPES, PHYSICS_STEP, TARGET, TICK
 from .reading import Node, find_graph, read_nodes

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import logging
 import math
 import weakref
@@ -20,8 +21,7 @@ from ...actuator.state import check_like
 from ...declare.parameters import Field
 from ...errors import ParameterError, SimulationError, StructureError, listed, located
 from ...sim import Articulation
-from ...sim.dof_properties import LIMIT_PROPERTIES
-from ...sim.engine_drives import Tangent
+from ...sim.engine import PROPERTIES, Tangent
 from ..attachment import Attachment, signal_attr
 from ..auto_mode import install_with_auto
 from ..changed_parameters import Changed
@@ -45,6 +45,8 @@ _LIMITS_CHANGED = "limits_changed"
 """What a file calls it whether effort limits of groups were drawn."""
 
 _HELD = {
+    "stiffness": "stiffness",
+    "damping": "damping",
     "armature": "armature",
     "friction": "friction",
     "viscous_friction": "viscous_friction",
@@ -120,22 +122,21 @@ class ActuatorGroups(Attachment):
     def _make(self, name: str, cfg: ActuatorBaseCfg, columns: np.ndarray) -> ActuatorBase:
         robots = self.articulation
         simulation = robots.simulation
-        stiffness, damping = simulation.gains(robots.robot_ids)
-        assets = {"stiffness": stiffness[:, columns], "damping": damping[:, columns]}
+        at = robots.at.of_dofs(columns)
+        assets = {}
         for ours, theirs in _HELD.items():
-            held = simulation.dof_property(theirs, robots.robot_ids)
+            held = simulation.engine.properties.get(theirs, at)
             if held is not None:
-                assets[ours.removesuffix("_sim")] = held[:, columns]
+                assets[ours.removesuffix("_sim")] = held
         names = [robots.dof_names[i] for i in columns]
         with located(f"group '{name}'"):
             model: ActuatorBase = cfg.class_type(
                 self._seeded(cfg), names, columns, len(robots), simulation.device, **assets
             )
         model.cfg.seed = cfg.seed
-        places = simulation.effort_sources(int(robots.robot_ids[0]))
+        places = simulation.engine.drives.effort_sources(at)
         if places:
-            chosen = [places[column] for column in columns]
-            model.asset_places |= {"effort_limit": chosen, "effort_limit_sim": chosen}
+            model.asset_places |= {"effort_limit": places, "effort_limit_sim": places}
         if type(model).compute not in (ActuatorBase.compute, ImplicitActuator.compute):
             raise StructureError(
                 f"group '{name}': {type(model).__name__} overrides compute(), which is not called on robots; override "
@@ -170,21 +171,21 @@ class ActuatorGroups(Attachment):
     def _actuator_of(self, name: str) -> Actuator:
         """The model's chain at its joints of all robots, over the arrays of the simulation."""
         model, robots, columns = self.groups[name], self.articulation, self._columns[name]
-        indices = {kind: robots.flat_indices(kind)[:, columns].ravel() for kind in ("joint_q", "joint_qd")}
+        at, engine = robots.at.of_dofs(columns), robots.simulation.engine
         with located(f"group '{name}'"):
             actuator = Actuator(
-                wp.array(indices["joint_qd"], dtype=wp.uint32, device=robots.simulation.device),
+                wp.array(at.flat("joint_qd").ravel(), dtype=wp.uint32, device=robots.simulation.device),
                 stages=model.stages,
-                pos_indices=indices["joint_q"],
-                target_pos_indices=robots.flat_indices("joint_target_q")[:, columns].ravel(),
+                pos_indices=at.flat("joint_q").ravel(),
+                target_pos_indices=at.flat("joint_target_q").ravel(),
                 effort_indices=(np.arange(len(robots))[:, None] * robots.num_dofs + columns).ravel(),
                 control_output_attr=_LIMITED,
                 control_computed_output_attr=COMPUTED,
                 control_signal_attrs=signal_attr,
                 control_tangent_attrs=TANGENT_ATTRS if self._modes[name] == IMPLICIT else None,
                 accumulate=False,
-                robot_dofs=len(columns) if robots.simulation.steps_single_robots else None,
-                in_engine=robots.simulation.solves_friction(robots.robot_ids),
+                robot_dofs=len(columns) if engine.steps_single_robots else None,
+                in_engine=robots.simulation.solves_friction(at),
             )
         model.stages = actuator.stages
         return actuator
@@ -195,7 +196,7 @@ class ActuatorGroups(Attachment):
             columns, largest = self._columns[name], model.parameter("effort_limit_sim")
             to = self._effort, largest, self._applied
             if model.is_implicit_model:
-                at = self.articulation.flat_indices("joint_qd")[:, columns]
+                at = self.articulation.at.of_dofs(columns).flat("joint_qd")
                 given = self._computed, self._feedforward, largest, self._drive_bounds[name], columns, at
                 made.append(drive_shower(*given, self._effort, self._applied))
             elif self._modes[name] != IMPLICIT:
@@ -229,7 +230,7 @@ class ActuatorGroups(Attachment):
         none beside an ``effort_limit_sim``. The engine's own drive keeps to its bounds by itself, and shows them."""
         robots = self.articulation
         ranges = [-np.full(self._effort.shape, np.inf, np.float32), np.full(self._effort.shape, np.inf, np.float32)]
-        joints, drives = super()._effort_bounds(), robots.simulation.drive_effort_range(robots.robot_ids)
+        joints, drives = super()._effort_bounds(), robots.simulation.engine.drives.effort_range(robots.at)
         if joints is None and drives is not None and (-drives[0] == drives[1]).all():
             drives = None  # the limit of the model says it all
         for name, model in self.groups.items():
@@ -251,16 +252,16 @@ class ActuatorGroups(Attachment):
 
     def _hand_over_group(self, name: str, model: ActuatorBase, columns: np.ndarray, undo: contextlib.ExitStack) -> None:
         """Write gains and properties of a group to the engine, and read them back."""
-        robots, simulation = self.articulation.robot_ids, self.articulation.simulation
+        engine, at = self.articulation.simulation.engine, self.articulation.at.of_dofs(columns)
         if model.is_implicit_model:
-            wanted = model.numbers("stiffness"), model.numbers("damping")
-            undo.callback(simulation.add_drives(robots, columns, *wanted))
-        undo.callback(simulation.keep_properties(robots, columns))
+            undo.callback(engine.drives.add(at, model.numbers("stiffness"), model.numbers("damping")))
+        undo.callback(engine.properties.keep(at))
         own: tuple[str, ...] = ()
         if model.is_implicit_model:
             own = ("stiffness", "damping", "effort_limit_sim", "velocity_limit_sim")
-            gains = [values[:, columns] for values in simulation.gains(robots)]
-            undo.callback(simulation.set_gains, robots, columns, *gains)
+            held = ((name, engine.properties.get(name, at)) for name in ("stiffness", "damping"))
+            gains = {name: values for name, values in held if values is not None}
+            undo.callback(functools.partial(engine.properties.set, at, **gains))
         else:
             self._silence(columns, undo)
         for parameter in ("armature", "friction", "viscous_friction", *own):
@@ -281,29 +282,28 @@ class ActuatorGroups(Attachment):
 
     def _push(self, name: str, parameter: str) -> None:
         """Write one parameter of a group to the engine, and read it back."""
-        model, columns = self.groups[name], self._columns[name]
-        robots, simulation = self.articulation.robot_ids, self.articulation.simulation
+        model, simulation = self.groups[name], self.articulation.simulation
+        properties, at = simulation.engine.properties, self.articulation.at.of_dofs(self._columns[name])
         if parameter in ("effort_limit", "velocity_limit"):
             parameter += "_sim"  # for an implicit model they are one
         values = model.numbers(parameter)
+        held_as = _HELD.get(parameter, "")
         if parameter in ("stiffness", "damping"):
             if not model.is_implicit_model:
                 return
-            simulation.set_gains(robots, columns, model.numbers("stiffness"), model.numbers("damping"))
-            held: np.ndarray | None = simulation.gains(robots)[parameter == "damping"]
-        elif parameter in _HELD and (model.is_implicit_model or not parameter.endswith("_sim")):
-            if simulation.dof_property(_HELD[parameter], robots) is None:
-                if _HELD[parameter] in LIMIT_PROPERTIES or np.any(values):
+            properties.set(at, stiffness=model.numbers("stiffness"), damping=model.numbers("damping"))
+        elif held_as and (model.is_implicit_model or not parameter.endswith("_sim")):
+            if properties.get(held_as, at) is None:
+                if PROPERTIES[held_as].is_limit or np.any(values):
                     text = "group '%s': %s makes no use of %s of joints here: it is left out"
-                    _log.warning(text, name, type(simulation).__name__, _HELD[parameter])
+                    _log.warning(text, name, type(simulation).__name__, held_as)
                 return
-            values = np.where(np.isinf(values), simulation.no_limit, values)
-            simulation.set_dof_property(_HELD[parameter], robots, columns, values)
-            held = simulation.dof_property(_HELD[parameter], robots)
+            values = np.where(np.isinf(values), properties.no_limit, values)
+            properties.set(at, **{held_as: values})
         else:
             return
-        assert held is not None
-        if not np.allclose(held[:, columns], values, rtol=1e-5):
+        held = properties.get(held_as, at)
+        if held is None or not np.allclose(held, values, rtol=1e-5):
             raise SimulationError(f"group '{name}': the engine holds a different {parameter} from what was written")
 
     def step(self) -> None:

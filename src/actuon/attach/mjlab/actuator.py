@@ -14,13 +14,14 @@ import warp as wp
 from mjlab.actuator.actuator import Actuator, ActuatorCfg, ActuatorCmd, TransmissionType
 from mjlab.utils.spec import create_motor_actuator
 
-from ...actuator.config import EXPLICIT, ActuatorConfig
+from ...actuator.config import AUTO, EXPLICIT, IMPLICIT, ActuatorConfig, checked_effort_mode
 from ...components.controllers.pd import PDControlConfig
 from ...errors import ParameterError, RobotFileError, StructureError, listed, located, shown
 from ...motors.catalogue import motor_of
 from ...robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
 from ..groups.tensors import warp_device
-from .chains import HELD_FIELDS, INPUTS, EnvironmentChains
+from ..tangent_mode import check_slopes
+from .chains import HELD_FIELDS, INPUTS, SLOPE, EnvironmentChains
 from .engine_side import EngineSide, engine_side
 from .friction import FrictionHandOver, sharpen
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _YAML = (".yaml", ".yml")
 _NO_LIMIT = float("inf")
+_STEEPEST = -1e9
+"""Steepest slope of an effort by velocity that MuJoCo gets [N·m·s/rad or N·s/m]."""
 
 
 @dataclass(kw_only=True)
@@ -52,6 +55,10 @@ class ActuonActuatorCfg(ActuatorCfg):
     damping: float | None = None
     """Velocity gain [N·m·s/rad], with the name of a motor only."""
 
+    effort_mode: str | None = None
+    """``"explicit"``: MuJoCo gets efforts. ``"implicit"``: it gets them with their slopes by velocity, which
+    ``implicitfast`` takes into its solve, so that stiff gains do not shake. Default: what each chain says."""
+
     allow_unsafe_torch_checkpoints: bool = False
     """Let a YAML file name ``.pt`` and ``.pt2`` networks. Loading one can run code that is in it."""
 
@@ -60,7 +67,7 @@ class ActuonActuatorCfg(ActuatorCfg):
         return ActuonActuator(self, entity, target_ids, target_names)
 
     def configs(self, target_names: list[str], entity_names: tuple[str, ...]) -> dict[str, ActuatorConfig]:
-        """The chain of each target, by name.
+        """The chain of each target, by name, with the ``effort_mode`` that it has here.
 
         Args:
             target_names: Those that this config drives.
@@ -89,12 +96,19 @@ class ActuonActuatorCfg(ActuatorCfg):
                 )
             motor = ActuatorConfig(stages=[PDControlConfig(self.stiffness, self.damping), *stages])
             found = dict.fromkeys(target_names, motor)
+        if self.effort_mode is not None:
+            mode = checked_effort_mode(self.effort_mode)
+            found = {name: config.copy() for name, config in found.items()}
+            for config in found.values():
+                config.effort_mode = mode
         for name, config in found.items():
-            if config.effort_mode != EXPLICIT:
+            if config.effort_mode == AUTO:
                 raise StructureError(
-                    f"joint '{name}': effort_mode: got '{config.effort_mode}'; mjlab takes efforts, so it must be "
-                    f"'{EXPLICIT}'"
+                    f"joint '{name}': effort_mode: got '{AUTO}', which a simulation of Actuon decides; must be "
+                    f"'{EXPLICIT}' or '{IMPLICIT}'"
                 )
+            if config.effort_mode == IMPLICIT:
+                check_slopes(f"joint '{name}'", config.stages)
         return found
 
     def _refuse_gains(self, what: str) -> None:
@@ -125,14 +139,22 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         self.configs = cfg.configs(target_names, everyone)
         """Sources of each target, by name."""
         self._sides = {name: _side(name, config, is_joint) for name, config in self.configs.items()}
+        self._implicit = [i for i, name in enumerate(target_names) if self.configs[name].effort_mode == IMPLICIT]
+        """Targets whose efforts are implicit."""
+        self._mjs_slopes: list[mujoco.MjsActuator] = []
         self._chains: EnvironmentChains | None = None
         self._friction: FrictionHandOver | None = None
 
     def edit_spec(self, spec: mujoco.MjSpec, target_names: list[str]) -> None:
-        """Add a motor without limits for each target, and author what the engine holds of its chain."""
+        """Add a motor without limits for each target, and author what the engine holds of its chain.
+
+        A target whose effort is implicit gets a second actuator, ``<target>_slope_qd``, which pushes with ``ctrl``
+        times the velocity.
+        """
+        cfg = self.cfg
+        motors = []
         for target_name in target_names:
             side = self._sides[target_name.split("/")[-1]]
-            cfg = self.cfg
             motor = create_motor_actuator(
                 spec,
                 target_name,
@@ -142,12 +164,27 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
                 viscous_damping=side.damping if cfg.viscous_damping is None else cfg.viscous_damping,
                 transmission_type=cfg.transmission_type,
             )
-            motor.forcelimited = motor.ctrllimited = False
-            motor.forcerange[:] = motor.ctrlrange[:] = 0.0
-            self._mjs_actuators.append(motor)
+            _let_push(motor, (1.0, 0.0, 0.0))
+            motors.append(motor)
+        self._mjs_actuators += motors
+        for target_name, motor in zip(target_names, motors, strict=True):
+            if self.configs[target_name.split("/")[-1]].effort_mode == IMPLICIT:
+                slope = spec.add_actuator(name=f"{target_name}_slope_qd", target=target_name, trntype=motor.trntype)
+                slope.gaintype, slope.biastype = mujoco.mjtGain.mjGAIN_AFFINE, mujoco.mjtBias.mjBIAS_NONE
+                slope.dyntype, slope.armature, slope.damping[:] = mujoco.mjtDyn.mjDYN_NONE, 0.0, 0.0
+                _let_push(slope, (0.0, 0.0, 1.0))
+                self._mjs_slopes.append(slope)
 
     def initialize(self, mj_model: mujoco.MjModel, model: mjwarp.Model, data: mjwarp.Data, device: str) -> None:
         """Build the chains. Called by the entity, after the model was compiled."""
+        kinds = mujoco.mjtIntegrator
+        if self._implicit and mj_model.opt.integrator not in (kinds.mjINT_IMPLICITFAST, kinds.mjINT_IMPLICIT):
+            raise StructureError(
+                f"joint '{self.target_names[self._implicit[0]]}': effort_mode '{IMPLICIT}' needs the integrator "
+                f"implicitfast, got {kinds(mj_model.opt.integrator).name.removeprefix('mjINT_').lower()}; set "
+                "cfg.sim.mujoco.integrator"
+            )
+        self._mjs_actuators += self._mjs_slopes
         super().initialize(mj_model, model, data, device)
         in_engine = [side.solves_friction for side in self._sides.values()]
         where = wp.get_device(warp_device(device))
@@ -189,7 +226,11 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
                 getattr(simulation.model, field)[env_ids[:, None], dofs[columns]] = values[env_ids][:, columns]
 
     def compute(self, cmd: ActuatorCmd) -> torch.Tensor:
-        """Efforts [N·m or N] that follow a command, shape (environments, targets). Remembers nothing until `update`."""
+        """Controls that follow a command, shape (environments, controls). Remembers nothing until `update`.
+
+        Of each target the effort [N·m or N]; where it is implicit, its slope by velocity [N·m·s/rad or N·s/m] comes
+        after those of all targets, and slope times velocity is taken off the effort, to be added by MuJoCo.
+        """
         varying = self._varying
         if varying and self._friction is None:
             raise StructureError(
@@ -201,7 +242,12 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         effort = self.chains.run({name: getattr(cmd, name) for name in INPUTS})
         if self._friction is not None:
             self._friction.hand_over()
-        return effort
+        if not self._implicit:
+            return effort
+        own = slice(None) if len(self._implicit) == len(self.target_names) else self._implicit
+        slope = self.chains.signals[SLOPE][:, own].clamp(_STEEPEST, 0.0)
+        effort[:, own] -= slope * cmd.vel[:, own]
+        return torch.cat([effort, slope], dim=1)
 
     @functools.cached_property
     def _varying(self) -> list[int]:
@@ -236,3 +282,11 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
 def _side(name: str, config: ActuatorConfig, is_joint: bool) -> EngineSide:
     with located(f"joint '{name}'"):
         return engine_side(config, takes_varying=is_joint)
+
+
+def _let_push(actuator: mujoco.MjsActuator, gains: tuple[float, float, float]) -> None:
+    """Let an actuator push with ``ctrl`` times the gains of 1, length and velocity, whatever the asset's defaults."""
+    actuator.gear[:], actuator.gear[0] = 0.0, 1.0
+    actuator.gainprm[:], actuator.gainprm[:3] = 0.0, gains
+    actuator.forcelimited = actuator.ctrllimited = False
+    actuator.forcerange[:] = actuator.ctrlrange[:] = 0.0

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,29 +15,35 @@ import warp as wp
 
 from ...actuator.actuator import Actuator
 from ...actuator.builder import ActuatorBuilder
-from ...actuator.config import ActuatorConfig
+from ...actuator.config import IMPLICIT, ActuatorConfig
 from ...arrays import require_detached
 from ...components.component import Component
 from ...components.effects.friction import EffectFriction
 from ...components.kinds import Transmission
-from ...errors import ArrayError, ArrayTypeError, ParameterError, StructureError, listed, located
+from ...errors import ArrayError, ParameterError, StructureError, listed, located
+from ...kernel.chain import SLOPES
+from ...robot_files.paths import parameter_places
 from ...sim.ids import ids_to_reset, ids_to_write
+from ...torch import check_tensor
 from ...typing import IdsLike, PathLike
 from ..attachment import signal_attr
+from ..changed_parameters import check_changed, write_changed
 from ..engine_inertia import inertia_at_joints
 from ..fitted_motors import DrawnMotors
 from ..motor_supply import BatteryPool, RobotBatteries, number_dofs
 from ..random_motors import randomize_from_fit
 from .engine_side import friction_at_joints
 
-_HELD = {
-    "inertia of the rotor": "randomise it with mjlab's dr.dof_armature",
-    "friction": "add the event term actuon.mjlab.solve_friction, or randomise it with mjlab's dr.dof_frictionloss",
+_FRICTION = (
+    "friction",
+    "add the event term actuon.mjlab.solve_friction, or randomise it with mjlab's dr.dof_frictionloss",
+)
+HELD_FIELDS = {
+    "dof_armature": ("inertia of the rotor", "randomise it with mjlab's dr.dof_armature"),
+    "dof_frictionloss": _FRICTION,
+    "dof_damping": _FRICTION,
 }
-"""What the model holds of chains, and what to do instead of changing a parameter."""
-
-HELD_FIELDS = ("dof_armature", "dof_frictionloss", "dof_damping")
-"""Fields of a model that hold something of a chain."""
+"""Fields of a model that hold something of a chain: what it is, and what to do instead of changing a parameter."""
 
 INPUTS = {
     "pos": "joint_q",
@@ -46,24 +54,26 @@ INPUTS = {
 }
 """What mjlab calls the tensors of a command, and what an actuator calls their arrays."""
 
+SLOPE = SLOPES[1]
+"""The signal of chains whose efforts are implicit: the slope of the effort by velocity [N·m·s/rad or N·s/m]."""
+
 
 @dataclass(frozen=True)
-class _Values:
+class _Parameter:
     """One parameter of one actuator."""
 
     stage: Component
     name: str
     columns: np.ndarray
     """The joints that have it."""
-    array: wp.array
-    """Flat: environments, and in each the ``columns``."""
-    defaults: np.ndarray
+    is_whole: bool
+    """Whether it takes whole numbers."""
+    default: np.ndarray
     """What it was at first, shape (environments, columns)."""
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it takes whole numbers."""
-        return self.array.dtype is wp.int32
+    def now(self) -> np.ndarray:
+        """Return a copy of what it is, shape (environments, columns)."""
+        return np.array(getattr(self.stage, self.name).numpy()).reshape(self.default.shape)
 
 
 class EnvironmentChains:
@@ -73,7 +83,8 @@ class EnvironmentChains:
     on. mjlab asks for efforts after each reset too, of all environments, and physics does not move on then.
 
     Args:
-        configs: The chain of each joint, by name, in the order of the columns.
+        configs: The chain of each joint, by name, in the order of the columns. Those whose ``effort_mode`` is
+            ``"implicit"`` offer the slope of the effort as a signal too.
         in_engine: For each joint, whether the engine solves its friction.
         num_envs: Number of environments.
         device: Where to run.
@@ -93,61 +104,63 @@ class EnvironmentChains:
         self.device = device
         self._torch_device = torch.device(wp.device_to_torch(device))
         self._dt = dt
+        self._solved: list[Actuator] = []
+        """Those whose friction the engine solves."""
         self.actuators = self._build(configs, in_engine)
         """As few as there are kinds of chains; each DOF is an environment's joint."""
-        width = self.shape[1]
         places = [actuator.effort_indices.numpy().astype(np.int64) for actuator in self.actuators]
-        number_dofs(self.actuators, [at // width for at in places], places)
-        self._columns = [np.unique(at % width) for at in places]
-        self._batteries = RobotBatteries(self.actuators, [at // width for at in places], BatteryPool())
-        self._before = [actuator.state() for actuator in self.actuators]
-        self._after = [actuator.state() for actuator in self.actuators]
+        self._env_of = [at // self.shape[1] for at in places]
+        number_dofs(self.actuators, self._env_of, places)
+        self._batteries = RobotBatteries(self.actuators, self._env_of, BatteryPool())
+        self._before, self._after = ([actuator.state() for actuator in self.actuators] for _ in range(2))
         self._batteries.join(self._before)
         self._has_run = False
-        self._signals = {
-            name: wp.full(self.shape, np.nan, dtype=wp.float32, device=device)
-            for name in dict.fromkeys(name for actuator in self.actuators for name in actuator.signals)
-        }
-        inputs = dict.fromkeys(name for actuator in self.actuators for name in actuator.custom_inputs)
-        self._inputs = {name: wp.zeros(self.shape, dtype=wp.float32, device=device) for name in inputs}
-        self._kept = {signal_attr(name): array.flatten() for name, array in self._signals.items()}
-        self._kept |= {name: array.flatten() for name, array in self._inputs.items()}
-        self._parameters = self._find_parameters()
+        attrs = {n: attr for actuator in self.actuators for n, attr in actuator.control_signal_attrs.items()}
+        offered = {*(name for actuator in self.actuators for name in actuator.signals), SLOPE}
+        signals = {name: self._new_array(np.nan) for name in attrs if name in offered}
+        inputs = {name: self._new_array(0.0) for actuator in self.actuators for name in actuator.custom_inputs}
+        self._kept = {attrs[name]: array.flatten() for name, array in signals.items()}
+        self._kept |= {name: array.flatten() for name, array in inputs.items()}
+        self._signals, self._inputs = ({name: wp.to_torch(a) for name, a in own.items()} for own in (signals, inputs))
+        self._parameters = self._find_parameters([np.unique(at % self.shape[1]) for at in places])
         self.friction_is_handed_over = False
         """Whether the model gets friction at each step, so that its parameters may change."""
         wp.synchronize_device(device)
 
+    def _new_array(self, value: float) -> wp.array:
+        return wp.full(self.shape, value, dtype=wp.float32, device=self.device)
+
     def _build(self, configs: Mapping[str, ActuatorConfig], in_engine: Sequence[bool]) -> list[Actuator]:
         built: list[Actuator] = []
-        self._solved: list[Actuator] = []
         rows = np.arange(self.shape[0]) * self.shape[1]
-        for solved in (True, False):
+        for solved, is_implicit in itertools.product((True, False), (False, True)):
             builder = ActuatorBuilder()
             for column, (name, config) in enumerate(configs.items()):
-                if in_engine[column] is solved:
+                if (in_engine[column], config.effort_mode == IMPLICIT) == (solved, is_implicit):
                     with located(f"joint '{name}'"):
                         builder.add(config, rows + column)
-            own = builder.finalize(self.device, accumulate=False, control_signal_attrs=signal_attr, in_engine=solved)
+            own = builder.finalize(
+                self.device,
+                accumulate=False,
+                control_signal_attrs=signal_attr,
+                control_tangent_attrs={SLOPE: signal_attr(SLOPE)} if is_implicit else None,
+                in_engine=solved,
+            )
             built += own
             self._solved += own if solved else []
         return built
 
-    def _find_parameters(self) -> dict[str, list[_Values]]:
-        """By kind of stage and name, as in ``"controller.kp"``, and by the position of the stage, as in ``"1.kp"``."""
-        found: dict[str, list[_Values]] = {}
-        for actuator, columns in zip(self.actuators, self._columns, strict=True):
-            own: dict[str, _Values] = {}
-            for position, stage in enumerate(actuator.stages):
-                for name, array in stage.parameters().items():
-                    if name in stage.SHARED_PARAMS or array.shape != (actuator.num_actuators,):
-                        continue
-                    start = array.numpy().reshape(self.shape[0], -1).copy()
-                    values = _Values(stage, name, columns, array, start)
-                    own[f"{position}.{name}"] = values
-                    if stage.kind is not None:
-                        own.setdefault(f"{stage.kind.value}.{name}", values)
-            for key, values in own.items():
-                found.setdefault(key, []).append(values)
+    def _find_parameters(self, columns: Sequence[np.ndarray]) -> dict[str, list[_Parameter]]:
+        """Return parameters by their paths, given the joints of each actuator."""
+        found: dict[str, list[_Parameter]] = {}
+        for actuator, own in zip(self.actuators, columns, strict=True):
+            numbers = [stage.numbers() for stage in actuator.stages]
+            for path, place in parameter_places(actuator.stages).items():
+                stage, values = actuator.stages[place.stage], numbers[place.stage].get(place.name)
+                if values is not None and place.name not in stage.SHARED_PARAMS:
+                    default = values.reshape(self.shape[0], -1)
+                    parameter = _Parameter(stage, place.name, own, place.declared.integer, default)
+                    found.setdefault(path, []).append(parameter)
         return found
 
     @property
@@ -159,14 +172,15 @@ class EnvironmentChains:
     def signals(self) -> dict[str, torch.Tensor]:
         """What stages offer beside the effort, such as a motor's temperature, each of shape (environments, joints).
 
-        The memory is shared with the kernel. A joint whose chain does not offer a signal has NaN there.
+        The memory is shared with the kernel. A joint whose chain does not offer a signal has NaN there. Chains whose
+        efforts are implicit offer ``effort_slope_qd``, the slope of the effort by velocity [N·m·s/rad or N·s/m].
         """
-        return {name: wp.to_torch(array) for name, array in self._signals.items()}
+        return dict(self._signals)
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
         """What stages read beside targets, each of shape (environments, joints), to be written to. Zero at first."""
-        return {name: wp.to_torch(array) for name, array in self._inputs.items()}
+        return dict(self._inputs)
 
     def run(self, command: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Give the efforts [N·m or N] that follow a command, shape (environments, joints).
@@ -199,30 +213,30 @@ class EnvironmentChains:
         ids = ids_to_reset("env_ids", env_ids, self.shape[0])
         if not ids.size:
             return
-        chosen = np.zeros(self.shape[0], dtype=bool)
-        chosen[ids] = True
         with self._on_stream_of_torch():
-            for states, columns in zip(zip(self._before, self._after, strict=True), self._columns, strict=True):
-                mask = wp.array(np.repeat(chosen, len(columns)), dtype=wp.bool, device=self.device)
-                for state in states if self._has_run else states[:1]:
+            for i, envs in enumerate(self._env_of):
+                mask = None if len(ids) == self.shape[0] else wp.array(np.isin(envs, ids), device=self.device)
+                for state in (self._before[i], self._after[i])[: 1 + self._has_run]:
                     if state is not None:
-                        state.reset(None if chosen.all() else mask)
+                        state.reset(mask)
 
     def parameter(self, name: str, default: bool = False) -> torch.Tensor:
         """A copy of a parameter, shape (environments, joints); NaN for joints whose chain does not have it.
 
         Args:
-            name: Kind of the stage and parameter, as in ``"controller.kp"``, or its position, as in ``"1.kp"``.
+            name: Stage and parameter, as in ``"controller.kp"``: the stage by its kind, by its type in YAML, or by its
+                position, as in ``"1.kp"``.
             default: What it was at first, instead of what it is.
         """
         whole = np.full(self.shape, np.nan, dtype=np.float32)
-        for values in self._values(name):
-            whole[:, values.columns] = values.defaults if default else self._now(values)
+        with self._on_stream_of_torch():
+            for own in self._having(name):
+                whole[:, own.columns] = own.default if default else own.now()
         return torch.as_tensor(whole, device=self._torch_device)
 
     def is_whole(self, name: str) -> bool:
         """Whether a parameter takes whole numbers, as a delay in steps does."""
-        return self._values(name)[0].is_whole
+        return self._having(name)[0].is_whole
 
     def set_parameter(self, name: str, values: torch.Tensor, env_ids: IdsLike = None) -> None:
         """Change a parameter of some environments. Nothing is changed where a value is not allowed.
@@ -233,7 +247,7 @@ class EnvironmentChains:
                 not have the parameter are not used.
             env_ids: Which environments, each once. None means all.
         """
-        found = self._values(name)
+        having = self._having(name)
         ids = ids_to_write("env_ids", env_ids, self.shape[0])
         shape = (len(ids), self.shape[1])
         given = torch.as_tensor(values).detach().cpu().numpy()
@@ -241,21 +255,25 @@ class EnvironmentChains:
             given = np.broadcast_to(given, shape)
         except ValueError as error:
             raise ParameterError(f"{name}: got values of shape {given.shape}; must fit {shape}") from error
-        changed = []
-        for own in found:
-            numbers = self._now(own)
-            new = given[:, own.columns]
-            where = f"{type(own.stage).__name__}.{own.name}"
-            if own.is_whole and np.array_equal(new, np.rint(new)):
-                new = new.astype(np.int64)
-            own.stage.declared()[own.name].check(where, new)
-            numbers[ids] = new
-            own.stage._check_together(own.stage.arguments() | {own.name: numbers.ravel()})
-            changed.append(numbers.ravel())
-        may_be_held = any(isinstance(own.stage, (Transmission, EffectFriction)) for own in found)
-        with self._on_stream_of_torch(), self._held_stays(name) if may_be_held else contextlib.nullcontext():
-            for own, numbers in zip(found, changed, strict=True):
-                own.stage.write_together({own.name: numbers})
+        old, new = {}, {}
+        with self._on_stream_of_torch():
+            for own in having:
+                numbers, chosen = own.now(), given[:, own.columns]
+                old[id(own.stage), own.name] = own.stage, numbers.ravel()
+                is_broken = own.is_whole and not np.array_equal(chosen, np.rint(chosen))
+                numbers = numbers.astype(chosen.dtype if is_broken else numbers.dtype)  # the check says what is wrong
+                numbers[ids] = chosen
+                new[id(own.stage), own.name] = own.stage, numbers.ravel()
+            check_changed(new, self._dt)
+            held = self._held() if any(isinstance(o.stage, (Transmission, EffectFriction)) for o in having) else {}
+            write_changed(new)
+            now = self._held() if held else {}
+            for field, (what, instead) in HELD_FIELDS.items() if held else ():
+                if not np.array_equal(held[field], now[field], equal_nan=True):
+                    write_changed(old)
+                    raise ParameterError(
+                        f"{name}: would change the {what} at the joint, which the model holds; {instead}"
+                    )
 
     def draw_motors(
         self, from_fit: PathLike, joints: Mapping[str, str] | None, env_ids: IdsLike, seed: int | None
@@ -279,7 +297,10 @@ class EnvironmentChains:
 
         Friction that is handed over at each step is not in it.
         """
-        found = {field: np.full(self.shape[0] * self.shape[1], np.nan, np.float32) for field in HELD_FIELDS}
+        return {field: torch.as_tensor(values, device=self._torch_device) for field, values in self._held().items()}
+
+    def _held(self) -> dict[str, np.ndarray]:
+        found = {field: np.full(math.prod(self.shape), np.nan, np.float32) for field in HELD_FIELDS}
         for actuator in self.actuators:
             at = actuator.effort_indices.numpy()
             inertia = inertia_at_joints(actuator)
@@ -287,50 +308,16 @@ class EnvironmentChains:
             offers = "dry_friction" in actuator.signals and actuator in self._solved
             if offers and not self.friction_is_handed_over:
                 found["dof_frictionloss"][at], found["dof_damping"][at] = friction_at_joints(actuator)
-        return {f: torch.as_tensor(v.reshape(self.shape), device=self._torch_device) for f, v in found.items()}
+        return {field: values.reshape(self.shape) for field, values in found.items()}
 
-    @contextlib.contextmanager
-    def _held_stays(self, name: str) -> Iterator[None]:
-        """Undo a change of parameters that would be one of the model, which holds inertia and friction."""
-        arrays = [array for a in self.actuators for stage in a.stages for array in stage.parameters().values()]
-        kept, before = [array.numpy().copy() for array in arrays], self._numbers_held()
-        try:
-            yield
-            for (what, instead), was, now in zip(_HELD.items(), before, self._numbers_held(), strict=True):
-                if not np.array_equal(was, now):
-                    raise ParameterError(
-                        f"{name}: would change the {what} at the joint, which the model holds; {instead}"
-                    )
-        except BaseException:
-            for array, numbers in zip(arrays, kept, strict=True):
-                array.assign(numbers)
-            raise
-
-    def _numbers_held(self) -> tuple[np.ndarray, np.ndarray]:
-        """What the model holds of all chains: inertia and friction, in the order of `_HELD`."""
-        inertia = [inertia_at_joints(actuator) for actuator in self.actuators]
-        solved = [] if self.friction_is_handed_over else self._solved
-        friction = [each for actuator in solved for each in friction_at_joints(actuator)]
-        return np.concatenate(inertia), np.concatenate([np.zeros(0), *friction])
-
-    def _now(self, values: _Values) -> np.ndarray:
-        """A copy of a parameter of one actuator, shape (environments, columns)."""
-        with self._on_stream_of_torch():
-            return values.array.numpy().reshape(values.defaults.shape).copy()
-
-    def _values(self, name: str) -> list[_Values]:
+    def _having(self, name: str) -> list[_Parameter]:
         if name not in self._parameters:
             raise ParameterError(f"no parameter '{name}'; {listed(name, self._parameters, 'parameters')}")
         return self._parameters[name]
 
     def _flat(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor of a command as a flat one, without a copy where its memory allows."""
-        if not isinstance(tensor, torch.Tensor):
-            raise ArrayTypeError(f"{name}: got {type(tensor).__name__}; must be a PyTorch tensor")
-        if tensor.device != self._torch_device:
-            raise ArrayError(f"{name}: got a tensor on '{tensor.device}'; the actuator runs on '{self._torch_device}'")
-        if tensor.dtype is not torch.float32:
-            raise ArrayTypeError(f"{name}: got dtype {tensor.dtype}; must be torch.float32: pass tensor.float()")
+        check_tensor(self.device, name, tensor)
         if tuple(tensor.shape) != self.shape:
             raise ArrayError(f"{name}: got shape {tuple(tensor.shape)}; must be {self.shape}, (environments, joints)")
         require_detached(tensor, name)

@@ -10,8 +10,7 @@ import numpy as np
 from ...actuator.actuator import Actuator
 from ...actuator.config import ActuatorConfig
 from ...components.effects.friction import LOAD_PARAMETERS, EffectFriction
-from ...components.kinds import Transmission
-from ..engine_inertia import inertia_at_joints
+from ..engine_inertia import inertia_at_joints, stages_with_ratios
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,7 @@ class _Friction:
 
 def _friction(actuator: Actuator) -> _Friction:
     found = _Friction(*np.zeros((2, actuator.num_actuators)))
-    ratio: np.ndarray | None = np.ones(actuator.num_actuators)
-    for stage in actuator.stages:
+    for stage, ratio, _ in stages_with_ratios(actuator):
         if isinstance(stage, EffectFriction) and not stage.behind_spring:
             given = stage.numbers()
             at_rest = np.maximum(given["dynamic"], given.get("static", 0.0))
@@ -78,7 +76,4 @@ def _friction(actuator: Actuator) -> _Friction:
             known = 1.0 if ratio is None else ratio
             found.dry += np.abs(known) * at_rest
             found.viscous += known**2 * given["viscous"]
-        if isinstance(stage, Transmission):
-            own = stage.constant_ratio()
-            ratio = ratio * own if ratio is not None and own is not None else None
     return found

@@ -43,8 +43,8 @@ def randomize(
     Args:
         env: The environment.
         env_ids: Which environments. None means all.
-        parameter: Kind of stage and name, as in ``"controller.kp"``, or its position, as in ``"1.kp"``. Joints whose
-            chain does not have it stay as they are.
+        parameter: Stage and name, as in ``"controller.kp"``: see `EnvironmentChains.parameter`. Joints whose chain does
+            not have it stay as they are.
         ranges: Lowest and highest number; mean and standard deviation with ``"gaussian"``. Of a parameter that takes
             whole numbers, such as ``"delay.delay_steps"``, both ends are drawn as often as any other.
         asset_cfg: Which entity, and which of its joints.

@@ -11,8 +11,7 @@ import torch
 import warp as wp
 
 from ...components.effects.friction import JOINT_LOAD
-from ...sim.mujoco.friction import SOFTNESS
-from ...sim.mujoco.warp_loads import warp_load_reader
+from ...sim.mujoco.friction import SOFTNESS, warp_load_reader
 from .chains import EnvironmentChains
 
 if TYPE_CHECKING:

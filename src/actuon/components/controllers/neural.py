@@ -21,7 +21,7 @@ import warp as wp
 
 from ...arrays import read_array
 from ...declare.config import Config
-from ...declare.parameters import param
+from ...declare.parameters import ParameterValue, param
 from ...declare.registry import ComponentKind, register_actuator_component
 from ...errors import ParameterError, StateError, StructureError
 from ...kernel.chain import Law, Network, Stage, custom_signal
@@ -73,12 +73,12 @@ class NeuralControlConfig(Config):
     )
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         for name in ("pos_scale", "vel_scale", "effort_scale"):
             if values[name] is not None:
                 check_entry(f"{where}.{name}", name, values[name])
         steps = values["input_idx"]
-        if steps is not None and (np.ndim(steps) != 1 or not len(steps)):
+        if steps is not None and (np.ndim(steps) != 1 or not np.size(steps)):
             raise ParameterError(f"{where}.input_idx: got {steps!r}; must be a list of history steps, 0 = now")
 
     def component_class(self) -> type[ControllerNeural]:

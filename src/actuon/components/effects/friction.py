@@ -37,15 +37,13 @@ import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Number, OptionalNumber, Parameters, param
+from ...declare.parameters import Number, OptionalNumber, Parameters, ParameterValue, param
 from ...errors import StructureError, refuse_where
 from ...kernel.chain import Law, custom_signal
 from ...typing import DeviceLike
 from ..kinds import Effect
-from ..math import gaussian, limit, stribeck
+from ..math import SHORTEST, gaussian, limit, stribeck
 
-SHORTEST = wp.constant(1e-9)
-"""A time step [s] below this is taken as this."""
 SLOWEST = wp.constant(1e-9)
 """A Stribeck velocity [rad/s] below this is taken as this."""
 
@@ -97,17 +95,17 @@ class Friction(Parameters):
     )
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         static, dynamic, velocity = (values.get(name) for name in ("static", "dynamic", "stribeck_velocity"))
         if static is not None:
             refuse_where(
-                np.float32(static) < np.float32(dynamic),
+                np.asarray(static, np.float32) < np.asarray(dynamic, np.float32),
                 f"{where}: static is below dynamic{{at}}; a joint at rest holds at least as much as one that moves; "
                 "leave static out, or raise it",
             )
         at_rest = [values[name] for name in _STRIBECK if values.get(name) is not None]
         if static is not None:
-            at_rest.append(np.float32(static) - np.float32(dynamic))
+            at_rest.append(np.asarray(static, np.float32) - np.asarray(dynamic, np.float32))
         for value in at_rest:
             refuse_where(
                 (np.asarray(value) > 0.0) & (np.asarray(velocity) == 0.0),

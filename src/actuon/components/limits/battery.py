@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Number, Parameters, param
+from ...declare.parameters import Number, Parameters, ParameterValue, param
 from ...errors import refuse_where
 from ..kinds import Clamping
 from ..math import limit
@@ -46,9 +46,9 @@ class Battery(Parameters):
     empty_voltage: Number = param("V", "Voltage without load, just before it is empty.", default=0.0, minimum=0.0)
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         refuse_where(
-            np.float32(values["empty_voltage"]) > np.float32(values["full_voltage"]),
+            np.asarray(values["empty_voltage"], np.float32) > np.asarray(values["full_voltage"], np.float32),
             f"{where}: empty_voltage is above full_voltage{{at}}; a battery falls as it runs down",
         )
 

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Number, Parameters, param
+from ...declare.parameters import Number, Parameters, ParameterValue, param
 from ...errors import refuse_where
 from ..kinds import Clamping
 from ..math import limit
@@ -49,9 +48,10 @@ class DCMotor(Parameters):
     )
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
+        stall, no_load = (np.asarray(values[name], np.float32) for name in ("saturation_effort", "velocity_limit"))
         refuse_where(
-            np.isinf(np.float32(values["saturation_effort"])) & np.isfinite(np.float32(values["velocity_limit"])),
+            np.isinf(stall) & np.isfinite(no_load),
             f"{where}: saturation_effort is inf with a finite velocity_limit{{at}}, which leaves no falling line; make "
             "saturation_effort finite, or velocity_limit inf",
         )

@@ -19,13 +19,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Number, Parameters, param
+from ...declare.parameters import Number, Parameters, ParameterValue, param
 from ...errors import refuse_where
 from ..kinds import Clamping
 from ..math import exponential_less_one, limit
@@ -56,15 +55,15 @@ class Heat(Parameters):
     )
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         order = ("ambient", "derating_start", "derating_end", "trip_temperature")
         for low, high in itertools.pairwise(order):
             _check_order(where, values, low, high)
         _check_order(where, values, "derated_effort", "max_effort")
 
 
-def _check_order(where: str, values: Mapping[str, Any], low: str, high: str) -> None:
-    lows, highs = np.float32(values[low]), np.float32(values[high])
+def _check_order(where: str, values: Mapping[str, ParameterValue], low: str, high: str) -> None:
+    lows, highs = np.asarray(values[low], np.float32), np.asarray(values[high], np.float32)
     message = f"{where}: {low} is {{low:g}} and {high} {{high:g}}{{at}}; {low} must not be above {high}"
     refuse_where(lows > highs, message, low=lows, high=highs)
 

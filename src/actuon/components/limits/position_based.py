@@ -16,8 +16,8 @@ import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Parameters, Table, param
-from ...errors import ParameterError, shown
+from ...declare.parameters import Parameters, ParameterValue, Table, param, table_columns
+from ...errors import ParameterError
 from ...kernel.types import Floats
 from ...typing import ArrayLike, PathLike
 from ..kinds import Clamping
@@ -32,21 +32,8 @@ class PositionBased(Parameters):
     lookup_efforts: Table = param("N·m", "Largest effort at each entry, either way.", shared=True, minimum=0.0)
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        columns = {}
-        for name, declared in cls.declared().items():
-            if np.ndim(values[name]) != 1 or np.size(values[name]) == 0:
-                raise ParameterError(
-                    f"{where}.{name}: got {shown(values[name])}; must be a list of at least one number"
-                )
-            declared.check(f"{where}.{name}", values[name])
-            columns[name] = np.asarray(values[name], dtype=np.float32)
-        positions, efforts = columns.values()
-        if len(positions) != len(efforts):
-            raise ParameterError(
-                f"{where}: got {len(positions)} lookup_positions and {len(efforts)} lookup_efforts; must have the same "
-                "length"
-            )
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
+        positions = table_columns(where, cls.declared(), values, fewest=1)[0].astype(np.float32)
         falling = positions[1:] < positions[:-1]
         if falling.any():
             at = int(np.argmax(falling))

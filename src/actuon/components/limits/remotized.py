@@ -10,13 +10,12 @@ ends, and :math:`\tau_m` the motor's own limit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Number, Parameters, Table, param
+from ...declare.parameters import Number, Parameters, ParameterValue, Table, param
 from ...errors import ParameterError
 from ...kernel.types import Floats
 from ..kinds import Clamping
@@ -36,9 +35,9 @@ class Remotized(Parameters):
     )
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         PositionBased.check_together(where, {name: values[name] for name in ("lookup_positions", "lookup_efforts")})
-        if np.ndim(values["lookup_ratios"]) != 1 or len(values["lookup_ratios"]) != len(values["lookup_positions"]):
+        if np.shape(np.asarray(values["lookup_ratios"])) != np.shape(np.asarray(values["lookup_positions"])):
             raise ParameterError(
                 f"{where}.lookup_ratios: got {values['lookup_ratios']!r}; must be one for each position"
             )

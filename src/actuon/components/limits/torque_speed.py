@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Parameters, Table, param
+from ...declare.parameters import Parameters, ParameterValue, Table, param, table_columns
 from ...errors import ParameterError, shown
 from ...kernel.types import Floats
 from ...typing import ArrayLike
@@ -38,18 +38,9 @@ class TorqueSpeed(Parameters):
     efforts: Table = param("N·m", "Efforts of the corners, in the same order.", shared=True)
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        columns = []
-        for name, declared in cls.declared().items():
-            if np.ndim(values[name]) != 1:
-                raise ParameterError(f"{where}.{name}: got {shown(values[name])}; must be a list of numbers")
-            declared.check(f"{where}.{name}", values[name])
-            columns.append(np.asarray(values[name], dtype=np.float64))
-        if len(columns[0]) != len(columns[1]):
-            raise ParameterError(
-                f"{where}: got {len(columns[0])} speeds and {len(columns[1])} efforts; must have the same length"
-            )
-        _check_polygon(where, *columns)
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
+        speeds, efforts = table_columns(where, cls.declared(), values, fewest=0)
+        _check_polygon(where, speeds.astype(np.float64), efforts.astype(np.float64))
 
 
 def _columns(where: str, points: object) -> tuple[tuple[float, ...], tuple[float, ...]]:

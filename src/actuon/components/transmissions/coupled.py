@@ -18,13 +18,15 @@ from typing import Any, Self
 import numpy as np
 import warp as wp
 
+from ...arrays import numbers
 from ...declare.config import Config
-from ...declare.parameters import Field, Parameters, Table, Whole, param
+from ...declare.parameters import Field, Parameters, ParameterValue, Table, Whole, param
 from ...errors import ParameterError, RobotFileError, shown
 from ...kernel.run_stage import SignalArray
 from ...kernel.state import State
 from ...kernel.types import Flavour, Floats, Indices, Ints, module_options
 from ...typing import ArrayLike, DeviceLike
+from ..component import HeldValues
 from ..kinds import Transmission
 
 wp.set_module_options(module_options(Flavour.GRAD))
@@ -68,15 +70,15 @@ class Coupled(Parameters):
     )
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        numbers = np.asarray(values["matrix"], dtype=np.float64)
-        size = round(numbers.size**0.5)
-        if numbers.ndim != 1 or numbers.size == 0 or size * size != numbers.size:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
+        matrix = np.asarray(values["matrix"], dtype=np.float64)
+        size = round(matrix.size**0.5)
+        if matrix.ndim != 1 or matrix.size == 0 or size * size != matrix.size:
             raise ParameterError(
                 f"{where}.matrix: got {shown(values['matrix'])}; must be k rows of k numbers, or k·k in one list"
             )
         cls.declared()["matrix"].check(f"{where}.matrix", values["matrix"])
-        condition = np.linalg.cond(numbers.reshape(size, size))
+        condition = np.linalg.cond(matrix.reshape(size, size))
         if not condition < MOST_SINGULAR:
             raise ParameterError(
                 f"{where}.matrix: is singular (its condition number is {condition:.3g}; must be below "
@@ -245,7 +247,7 @@ class TransmissionCoupled(Coupled, Transmission):
         self._inverse = wp.empty_like(self.matrix, requires_grad=False)
         self._refined = wp.empty_like(self.matrix)
 
-    def _check_together(self, values: Mapping[str, Any]) -> None:
+    def _check_together(self, values: HeldValues) -> None:
         super()._check_together(values)
         if self._num_actuators is not None:
             self._find_members(values, self._num_actuators)
@@ -257,11 +259,10 @@ class TransmissionCoupled(Coupled, Transmission):
             self._first_member.assign(first)
             self._members.assign(members)
 
-    def _find_members(self, values: Mapping[str, Any], num_actuators: int) -> tuple[np.ndarray, np.ndarray]:
+    def _find_members(self, values: HeldValues, num_actuators: int) -> tuple[np.ndarray, np.ndarray]:
         """Return where the coupling of each DOF begins in the list of members, and that list: k DOFs each, by row."""
-        given = (values[name] for name in ("row", "coupling"))
-        numbers = (array.numpy() if isinstance(array, wp.array) else array for array in given)
-        rows, couplings = (np.broadcast_to(value, num_actuators) for value in numbers)
+        given = (numbers(values[name], name) for name in ("row", "coupling"))
+        rows, couplings = (np.broadcast_to(array, num_actuators) for array in given)
         size = self.size
         first = np.zeros(num_actuators, np.int32)
         members: list[int] = []

@@ -21,13 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Number, OptionalNumber, Parameters, param
+from ...declare.parameters import Number, OptionalNumber, Parameters, ParameterValue, param
 from ...errors import ParameterError, refuse_where
 from ..kinds import SMALLEST_RATIO, Transmission
 
@@ -60,12 +59,12 @@ class Gear(Parameters):
     )  # fmt: skip
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
         refuse_where(
             np.abs(np.asarray(values["ratio"], np.float32)) < SMALLEST_RATIO,
             f"{where}.ratio: got {{got:g}}{{at}}; must not be 0, or within ±{SMALLEST_RATIO:g} of it [1]: such a gear "
             "passes on nothing",
-            got=values["ratio"],
+            got=np.asarray(values["ratio"]),
         )
         both = np.asarray(values["rotor_inertia"] != 0.0) & np.asarray(values["reflected_inertia"] != 0.0)
         if np.any(both):

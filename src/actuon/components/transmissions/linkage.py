@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import warp as wp
 
 from ...declare.config import Config
-from ...declare.parameters import Parameters, Table, param
-from ...errors import ParameterError, shown
+from ...declare.parameters import Parameters, ParameterValue, Table, param, table_columns
+from ...errors import ParameterError
 from ...kernel.types import Floats
 from ..kinds import SMALLEST_RATIO, Transmission
 from ..limits.position_based import entry_before
@@ -36,20 +35,9 @@ class Linkage(Parameters):
     )
 
     @classmethod
-    def check_together(cls, where: str, values: Mapping[str, Any]) -> None:
-        columns = []
-        for name, declared in cls.declared().items():
-            if np.ndim(values[name]) != 1 or np.size(values[name]) < 2:
-                raise ParameterError(
-                    f"{where}.{name}: got {shown(values[name])}; must be a list of at least two numbers"
-                )
-            declared.check(f"{where}.{name}", values[name])
-            columns.append(np.asarray(values[name], dtype=np.float32).astype(np.float64))
-        joint, motor = columns
-        if len(joint) != len(motor):
-            raise ParameterError(
-                f"{where}: got {len(joint)} joint_positions and {len(motor)} motor_positions; must have the same length"
-            )
+    def check_together(cls, where: str, values: Mapping[str, ParameterValue]) -> None:
+        columns = table_columns(where, cls.declared(), values, fewest=2)
+        joint, motor = (column.astype(np.float32).astype(np.float64) for column in columns)
         held = np.diff(joint) <= 0.0
         if held.any():
             at = int(np.argmax(held))

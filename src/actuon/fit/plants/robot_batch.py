@@ -18,7 +18,7 @@ from ...components.delay_time import InterpolatedDelayConfig
 from ...components.sensors.encoder import SensorEncoder
 from ...declare.registry import ComponentKind
 from ...sim import Articulation
-from ...sim.mujoco.warnings import without_prints_of_mujoco
+from ...sim.mujoco import mute_mujoco_warnings
 from ..link import is_of_link
 from ..models import Model
 from ..parameters import place_of
@@ -176,7 +176,7 @@ class RobotBatch:
             found[:, run] = np.where(is_dead[:, None], np.inf, errors[slot])
             errors[slot] = 0.0
 
-        with contextlib.suppress(_AllDivergedError), without_prints_of_mujoco():
+        with contextlib.suppress(_AllDivergedError), mute_mujoco_warnings():
             self._play(candidates, zeros, look, end)
         return found
 
@@ -204,7 +204,7 @@ class RobotBatch:
             since[slot] = 0
             ended.add(run)
 
-        with contextlib.suppress(_AllDivergedError), without_prints_of_mujoco():
+        with contextlib.suppress(_AllDivergedError), mute_mujoco_warnings():
             self._play(candidates, zeros, look, end)
         return [path if r in ended else np.full_like(path, np.nan) for r, path in enumerate(paths)]
 
@@ -307,15 +307,15 @@ class RobotBatch:
             wanted.ravel()[actuator.effort_indices.numpy()] = inertia_at_joints(actuator)
         columns = np.flatnonzero(wanted.any(axis=0))
         if columns.size:
-            robots = self._articulation.robot_ids
-            self._simulation.set_dof_property("armature", robots, columns, wanted[:, columns])
+            at = self._articulation.at.of_dofs(columns)
+            self._simulation.engine.properties.set(at, armature=wanted[:, columns])
 
     def _write_links(self) -> None:
         """Put in what trials say of the links that joints move."""
         for link, own in zip(self._robot.links, self._table, strict=True):
             named = {path.partition(".")[2]: numbers for path, numbers in own.items() if is_of_link(path)}
             if named:
-                self._simulation.set_link_inertials(self._articulation.robot_ids, link, named)
+                self._simulation.engine.bodies.set_inertials(self._articulation.at, link, named)
 
     def _biases(self) -> np.ndarray:
         """Bias of the encoders [rad], shape (S, C, J)."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from ...errors import ActuonError, LogError, MissingExtraError, RobotFileError, listed
 from ...files import check_readable
-from ...sim.mujoco.friction import is_free
-from ...sim.mujoco.load import links_of, read_spec
 from ..logs import Log
 from ..logs.units import default, held_in
 from ..search_inputs import digest
@@ -65,7 +63,9 @@ class RobotModel:
         _check_units(path, self.model, logs)
         self._coordinates = self.model.jnt_qposadr[self.model.dof_jntid[self.columns]]
         self._open_stops(logs)
-        if is_free(mujoco, self.model):  # then the fastest solver finds dry friction, which is all that is left
+        from ...sim.mujoco.friction import is_free
+
+        if is_free(self.model):  # then the fastest solver finds dry friction, which is all that is left
             self.model.opt.solver = int(mujoco.mjtSolver.mjSOL_PGS)
             self.model.opt.iterations, self.model.opt.tolerance = 50, 1e-10
 
@@ -77,6 +77,8 @@ class RobotModel:
     @property
     def links(self) -> list[int]:
         """The link that each joint moves, among those of the robot."""
+        from ...sim.mujoco.model import links_of
+
         bodies = self.model.jnt_bodyid[self.model.dof_jntid[self.columns]]
         return [int(np.searchsorted(links_of(self.model, int(self.model.body_rootid[b])), b)) for b in bodies]
 
@@ -168,7 +170,9 @@ class RobotModel:
 
 
 def _read(mujoco: Any, path: Path) -> Any:
-    return spec_of_usd(mujoco, path) if path.suffix.lower() in USD_FORMATS else read_spec(mujoco, path)
+    from ...sim.mujoco.model import read_spec
+
+    return spec_of_usd(mujoco, path) if path.suffix.lower() in USD_FORMATS else read_spec(path)
 
 
 def _keep_joints(mujoco: Any, spec: Any, path: Path, where: str, names: Sequence[str]) -> list[str]:

@@ -9,43 +9,32 @@ import operator
 import os
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import mujoco
 import numpy as np
 
 from ...errors import SimulationError
 from ...threads import available_threads
 from ..divergence import HUGE, StateWatch
-from ..engine_drives import AGREED, CORRECTIONS, NEAR, TOLERANCE
+from ..engine import AGREED, CORRECTIONS, NEAR, TOLERANCE
 from ..motor import MotorProgram
-from ..robot import Robot
-from .fields import ModelFields, field
+from ..robots import Robot, grid
+from .c_code import address_of, library
 from .friction import external_loads, is_free
-from .loop import (
-    DIVERGED,
-    RUNS,
-    Field,
-    Line,
-    Plan,
-    Target,
-    Worker,
-    address_of,
-    data_layout,
-    functions,
-    library,
-)
+from .loop import DIVERGED, FAILED, RUNS, Field, Line, Plan, Target, Worker, functions, load_layout
+from .model import ModelFields, field
 from .motor_table import MotorTable
-from .places import grid
 
 WORTH_SHARING = 2.0e-4
 """Shortest run [s] that is shared with other threads: waking one takes some 50 µs."""
 
 STEPS_PER_CALL = 64
-"""Most steps of a run: signals, such as that of Ctrl-C, are looked at between two."""
+"""Most steps of a call of compiled code: signals, such as that of Ctrl-C, are looked at between two."""
 
 MOST_THREADS = 64
-"""Most threads of a run: a word of bits says which of their models are free."""
+"""Most threads of a run."""
 
 STEEPEST = -1.0e9
 """Steepest slope that is handed over: MuJoCo takes no control beyond 1e10."""
@@ -61,15 +50,13 @@ class Batch:
     MuJoCo's state, each environment has its own.
 
     Args:
-        mujoco: The module.
         fields: The models.
         rows: What actuators see, float32: ``joint_q`` of shape (N, nq), and ``joint_qd``, ``joint_target_q``,
             ``joint_target_qd`` and ``joint_f`` of shape (N, nv).
         targets: Targets that are controls of servos.
     """
 
-    def __init__(self, mujoco: Any, fields: ModelFields, rows: dict[str, np.ndarray], targets: list[Any]):
-        self._mujoco = mujoco
+    def __init__(self, fields: ModelFields, rows: dict[str, np.ndarray], targets: list[Any]):
         self._fields = fields
         self._rows = rows
         self.num_envs = fields.num_envs
@@ -85,17 +72,22 @@ class Batch:
         self.loads: np.ndarray | None = None
         """External loads of the last step [N·m or N], shape (N, nv), once `tell_loads` was called."""
         self.notes = np.zeros((self.num_envs, 5), np.int64)
-        """Status of each environment, with step, motor, column and row of the robot. See `loop.Note`."""
-        self._free = np.zeros(1, np.uint64)
+        """Status of each environment, steps of the last run, and where an effort was not finite. See `loop.Note`."""
+        self._owners = np.zeros(MOST_THREADS, np.uint64)
         self._motors: MotorTable | None = None
         self._workers: list[tuple[Any, Any]] = []
         self._workers_version = -1
         self._handles: dict[int, _Handle] = {}
+        self._watch: StateWatch | None = None
         self._filled: tuple[int, int, int] | None = None
         self._work = self._last = 0.0
         self._callbacks = [getattr(mujoco, f"get_mjcb_{name}", None) for name in _CALLBACKS]
+        slots = [ctypes.addressof(ctypes.c_void_p.in_dll(library(), f"mjcb_{name}")) for name in _CALLBACKS]
+        self._slots, self._set = ((ctypes.c_void_p * len(slots))(*given) for given in (slots, [1] * len(slots)))
+        self._slots_at, self._set_at = ctypes.addressof(self._slots), ctypes.addressof(self._set)
+        self._calls_python = False
         self._may_sleep = bool(model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_SLEEP))
-        self._functions = functions()
+        self._functions, self._apply = functions(), library().mjb_apply
         self._plan = Plan(
             set_state=address_of("mj_setState"),
             get_state=address_of("mj_getState"),
@@ -112,6 +104,7 @@ class Batch:
             tolerance=TOLERANCE,
             agreed=AGREED,
         )
+        self._plan_at = ctypes.addressof(self._plan)
         self._take_lines([])
         self._take_targets(targets)
         self._fill()
@@ -120,12 +113,12 @@ class Batch:
 
     def _find_blocks(self) -> dict[str, slice]:
         """Return the place of each part of a state, such as ``"qpos"``, in what ``mj_getState`` gives."""
-        kinds, model = self._mujoco.mjtState, self._fields.model
+        kinds, model = mujoco.mjtState, self._fields.model
         names = {int(getattr(kinds, name)): name for name in dir(kinds) if name.startswith("mjSTATE_")}
         blocks, at, bit = {}, 0, 1
         while bit <= self._signature:
             if self._signature & bit:
-                size = self._mujoco.mj_stateSize(model, bit)
+                size = mujoco.mj_stateSize(model, bit)
                 blocks[names[bit].removeprefix("mjSTATE_").lower()] = slice(at, at + size)
                 at += size
             bit <<= 1
@@ -153,7 +146,7 @@ class Batch:
         What anyone wrote into an ``MjData`` must have been read by `refresh` before.
         """
         before = {name: self.block(name).copy() for name in self._starts}
-        self.states = np.zeros((self.num_envs, self._mujoco.mj_stateSize(self._fields.model, self._signature)))
+        self.states = np.zeros((self.num_envs, mujoco.mj_stateSize(self._fields.model, self._signature)))
         self._starts = self._find_blocks()
         for name, values in before.items():
             block = self.block(name)
@@ -178,7 +171,7 @@ class Batch:
         kinds = ("joint_q", "joint_qd", "joint_f")
         plan.position, plan.velocity, plan.effort = (self._rows[kind].ctypes.data for kind in kinds)
         plan.states, plan.own = self.states.ctypes.data, self._own_addresses.ctypes.data
-        plan.notes, plan.free = self.notes.ctypes.data, self._free.ctypes.data
+        plan.notes, plan.owners = self.notes.ctypes.data, self._owners.ctypes.data
 
     def block(self, name: str) -> np.ndarray:
         """Return a part of the state of all environments, such as ``"qpos"``, as a view of shape (N, n)."""
@@ -189,30 +182,44 @@ class Batch:
         return states[..., self._starts[name]]
 
     @property
-    def failures(self) -> int:
-        """Number of environments whose state was not finite, or huge, when last looked at."""
-        return int(np.count_nonzero(self.notes[:, 0] == DIVERGED))
+    def is_noted(self) -> bool:
+        """Whether the status of an environment is not `RUNS`."""
+        return bool(self._plan.num_noted)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether no state was not finite, or huge, when last looked at."""
+        return not self._plan.num_noted or not (self.notes[:, 0] == DIVERGED).any()
+
+    def forget_notes(self) -> None:
+        """Let environments run again whose efforts were not finite."""
+        if self._plan.num_noted:
+            self.notes[self.notes[:, 0] != DIVERGED, 0] = RUNS
+            self._count_notes()
+
+    def _count_notes(self) -> None:
+        self._plan.num_noted = int(np.count_nonzero(self.notes[:, 0]))
 
     def data(self, env: int) -> Any:
         """Return the ``MjData`` of an environment, which it has for itself from now on."""
         if env not in self.own:
-            data = self._mujoco.MjData(self._fields.model)
-            self._mujoco.mj_setState(self._fields.model, data, self.states[env], self._signature)
+            data = mujoco.MjData(self._fields.model)
+            mujoco.mj_setState(self._fields.model, data, self.states[env], self._signature)
             self.own[env] = data
             self._own_addresses[env] = data._address
             self.forward([env])
         return self.own[env]
 
-    def borrow(self, env: int) -> tuple[Any, Any]:
+    def scratch_data(self, env: int) -> tuple[Any, Any]:
         """Return model and ``MjData`` with the state of an environment, to compute something and forget it."""
         model, data = self._worker_pairs(1)[0]
         self._fields.load(env, model)
         if env in self.own:
             return model, self.own[env]
-        self._mujoco.mj_setState(model, data, self.states[env], self._signature)
+        mujoco.mj_setState(model, data, self.states[env], self._signature)
         return model, data
 
-    def put(self, name: str, envs: Any, columns: Any, values: np.ndarray) -> None:
+    def write(self, name: str, envs: Any, columns: Any, values: np.ndarray) -> None:
         """Write into a part of the state.
 
         Args:
@@ -231,31 +238,31 @@ class Batch:
         """Return environments, given as a slice or indices, one by one."""
         return range(*envs.indices(self.num_envs)) if isinstance(envs, slice) else envs.tolist()
 
-    def take(self, envs: np.ndarray, states: np.ndarray) -> None:
+    def set_states(self, envs: np.ndarray, states: np.ndarray) -> None:
         """Put environments into a state, of shape (n, W), with all trees awake, and show it."""
         self.states[envs] = states
         for env in envs:
             if env in self.own:
                 if self._may_sleep:
-                    self._mujoco.mj_resetData(self._fields.model, self.own[env])
-                self._mujoco.mj_setState(self._fields.model, self.own[env], self.states[env], self._signature)
+                    mujoco.mj_resetData(self._fields.model, self.own[env])
+                mujoco.mj_setState(self._fields.model, self.own[env], self.states[env], self._signature)
         self.forward(envs)
-        self.show(envs)
+        self.update_arrays(envs)
 
     def forward(self, envs: Iterable[int]) -> None:
         """Bring what an ``MjData`` shows, and loads, up to date with positions and velocities that were written."""
         for env in envs:
             if env in self.own or self.loads is not None:
-                model, data = self.borrow(env)
-                self._mujoco.mj_forward(model, data)
+                model, data = self.scratch_data(env)
+                mujoco.mj_forward(model, data)
                 if self.loads is not None:
-                    self.loads[env] = external_loads(self._mujoco, data, self._is_free)
+                    self.loads[env] = external_loads(data, self._is_free)
 
     def tell_loads(self) -> np.ndarray:
         """Return what pushes on DOFs beside motors [N·m or N], shape (N, nv), an array that each step updates."""
         if self.loads is None:
-            self._is_free = is_free(self._mujoco, self._fields.model)
-            self._layout = data_layout(self._is_free)
+            self._is_free = is_free(self._fields.model)
+            self._layout = load_layout(self._is_free)
             self.loads = np.zeros((self.num_envs, self._fields.model.nv), np.float32)
             self._plan.loads, self._plan.layout = self.loads.ctypes.data, ctypes.addressof(self._layout)
             self.forward(range(self.num_envs))
@@ -270,14 +277,14 @@ class Batch:
             [N·m or N], by environment, each of shape (nv,).
         """
         shared = self._fields.model
-        if not shared.nu or shared.opt.disableflags & int(self._mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+        if not shared.nu or shared.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
             return {env: np.zeros(shared.nv) for env in envs}
         found = {}
         for env in envs:
             model, data = self._worker_pairs(1)[0]
             self._fields.load(env, model)
-            self._mujoco.mj_setState(model, data, self.states[env], self._signature)
-            for compute in (self._mujoco.mj_kinematics, self._mujoco.mj_comPos, self._mujoco.mj_passive):
+            mujoco.mj_setState(model, data, self.states[env], self._signature)
+            for compute in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_passive):
                 compute(model, data)
             found[env] = np.where(model.jnt_actgravcomp[model.dof_jntid], data.qfrc_gravcomp, 0.0)
         return found
@@ -285,10 +292,12 @@ class Batch:
     def refresh(self) -> None:
         """Read environments that have an ``MjData``, which anyone may have written into."""
         if self.own:
-            self.notes[list(self.own), 0] = RUNS
-            self._functions.refresh_all(ctypes.addressof(self._plan))
+            if self._plan.num_noted:
+                self.notes[list(self.own), 0] = RUNS
+                self._count_notes()
+            self._functions.refresh_all(self._plan_at)
 
-    def show(self, envs: Any = slice(None)) -> None:
+    def update_arrays(self, envs: Any = slice(None)) -> None:
         """Let actuators see state, efforts and targets of environments, and look at their state."""
         with np.errstate(over="ignore", invalid="ignore"):  # too large for 32 bits is infinite, and told by a check
             for kind, name in (("joint_q", "qpos"), ("joint_qd", "qvel"), ("joint_f", "qfrc_applied")):
@@ -304,8 +313,13 @@ class Batch:
         for target in self._targets:
             clipped = np.clip(controls[envs, target.control], target.low, target.high)
             by_address[target.rows][envs, target.dof] = (clipped - target.offset) / target.scale
+        self.look(envs)
+
+    def look(self, envs: Any) -> None:
+        """Find out whether positions and velocities of environments, which were written, are finite and not huge."""
         moving = self.states[envs, self._starts["qpos"].start : self._starts["qvel"].stop]
         self.notes[envs, 0] = np.where((np.abs(moving) <= HUGE).all(axis=-1), RUNS, DIVERGED)
+        self._count_notes()
 
     def _worker_pairs(self, count: int) -> list[tuple[Any, Any]]:
         """Return at least so many models, each with an ``MjData``. Where environments differ, they are copies."""
@@ -317,10 +331,12 @@ class Batch:
                 self._workers.append((copy.copy(shared) if self._fields.rows else shared, data))
         while len(self._workers) < count:
             model = copy.copy(shared) if self._fields.rows else shared
-            self._workers.append((model, self._mujoco.MjData(model)))
+            self._workers.append((model, mujoco.MjData(model)))
         return self._workers
 
-    def bind(self, programs: Sequence[MotorProgram], robots: Sequence[Robot], by_position: bool) -> MotorTable:
+    def bind(
+        self, programs: Sequence[MotorProgram], robots: Sequence[Robot], by_position: Callable[[], bool]
+    ) -> MotorTable:
         """Return motors as the loop takes them: the same as long as programs and fields stay."""
         known, fields = self._motors, [*self._fields.rows]
         if (
@@ -329,7 +345,7 @@ class Batch:
             or not all(map(operator.is_, programs, known.programs))
             or known.field_names != fields
         ):
-            known = self._motors = MotorTable(programs, robots, self._fields, self.line_of, by_position)
+            known = self._motors = MotorTable(programs, robots, self._fields, self.line_of, by_position())
             plan = self._plan
             plan.num_motors, plan.motors = len(programs), ctypes.addressof(known.motors)
             plan.draws = None if known.draws is None else ctypes.addressof(known.draws)
@@ -338,7 +354,7 @@ class Batch:
 
     def drive(self, motor: Any) -> None:
         """Step a motor of a table in all environments, without physics."""
-        self._functions.drive_all(ctypes.addressof(self._plan), ctypes.addressof(motor))
+        self._functions.drive_all(self._plan_at, ctypes.addressof(motor))
 
     def run(self, steps: int, watch: StateWatch | None) -> None:
         """Advance all environments, motors included. One that is not finite, or huge, goes no further.
@@ -352,30 +368,57 @@ class Batch:
                 others took all steps.
         """
         plan = self._plan
-        plan.steps = steps
-        self.notes[self.notes[:, 0] != DIVERGED, 0] = RUNS
+        self.forget_notes()
         if watch is not None:
-            plan.history_first, plan.history_steps, velocities, efforts = watch.ring()
-            plan.history_velocity, plan.history_effort = velocities.ctypes.data, efforts.ctypes.data
-        if any(get is not None and get() is not None for get in self._callbacks):
+            if watch is not self._watch:
+                self._watch, (rows, velocities, efforts) = watch, watch.ring
+                plan.history_steps = rows
+                plan.history_velocity, plan.history_effort = velocities.ctypes.data, efforts.ctypes.data
+            plan.history_first = watch.length
+        if self._functions.callbacks_changed(self._slots_at, self._set_at, len(_CALLBACKS)):
+            self._calls_python = any(get is not None and get() is not None for get in self._callbacks)
+        if self._calls_python:
             self._run_in_python(steps)
             return
-        threads = min(available_threads(), self.num_envs, MOST_THREADS) if steps * self._work > WORTH_SHARING else 1
-        self._fill_fields(threads)
+        error = ""
+        for first in range(0, steps, STEPS_PER_CALL):
+            plan.first_step, plan.steps = first, min(first + STEPS_PER_CALL, steps)
+            told = self._run_compiled(plan.steps - first)
+            error = error or told
+        if error:
+            raise mujoco.FatalError(error)
+
+    def _run_compiled(self, steps: int) -> str:
+        """Take steps of the plan. Returns MuJoCo's error in the first environment that had one, or nothing."""
+        work = steps * self._work
+        threads = 1 if work <= WORTH_SHARING else min(available_threads(), self.num_envs, MOST_THREADS)
+        if self._may_sleep and self._fields.rows:
+            threads = 1  # a thread is known by its MjData, of which each environment has one
+        if self._filled != (self._fields.version, threads, len(self._fields.rows)):
+            self._fill_fields(threads)
+        if self._plan.num_workers > 1:
+            self._owners.fill(0)
         handle = self._handle(threads)
         start = time.perf_counter()
-        failed = library().mjb_apply(handle.address, None, 0, self._functions.advance, ctypes.addressof(plan), 0)
+        failed = self._apply(handle.address, None, 0, self._functions.advance, self._plan_at, 0)
         if threads == 1:  # one that was held up by others on the machine says nothing
             taken = (time.perf_counter() - start) / steps
             self._work, self._last = min(taken, self._last), taken
-        if failed:
-            handle.raise_error(self._mujoco)
+        if not failed:
+            return ""
+        errors = handle.errors()
+        self.notes[list(errors), 0] = FAILED
+        self._count_notes()
+        for env in errors.keys() & self.own.keys():
+            _free_stack(self.own[env])
+        env, text = min(errors.items())
+        return text if self.num_envs == 1 else f"environment {env}: {text}"
 
     def _run_in_python(self, steps: int) -> None:
         """Advance through MuJoCo's bindings, which alone can call callbacks in Python, and raise what these raise."""
-        plan, worker = ctypes.addressof(self._plan), None
+        plan, worker = self._plan_at, None
         for env in range(self.num_envs):
-            model, data = self.borrow(env)
+            model, data = self.scratch_data(env)
             if self._fields.rows:
                 self._fill_fields(1)
                 worker = ctypes.addressof(self._worker_table)
@@ -386,15 +429,16 @@ class Batch:
                     break
                 taken, again = 0, 1
                 while again:
-                    self._mujoco.mj_step(model, data)
+                    try:
+                        mujoco.mj_step(model, data)
+                    except BaseException:
+                        _free_stack(data)
+                        raise
                     again = self._functions.end_step(plan, model._address, data._address, env, step, taken)
                     taken += 1
 
     def _fill_fields(self, threads: int) -> None:
         """Tell the plan the fields in which environments differ, and give each thread a model."""
-        key = self._fields.version, threads, len(self._fields.rows)
-        if key == self._filled:
-            return
         rows, plan = self._fields.rows, self._plan
         self._field_table = (Field * len(rows))(
             *(Field(r.ctypes.data, r.nbytes // self.num_envs) for r in rows.values())
@@ -408,21 +452,20 @@ class Batch:
             workers.append(Worker(model._address, ctypes.addressof(into)))
         self._worker_table = (Worker * len(workers))(*workers)
         plan.num_workers, plan.workers = len(workers), ctypes.addressof(self._worker_table)
-        self._free[0] = (1 << len(workers)) - 1
         self._filled = self._fields.version, threads, len(rows)
 
     def _handle(self, threads: int) -> _Handle:
         known = self._handles.get(threads)
         if known is None or known.process != os.getpid():  # threads do not survive a fork
-            known = self._handles[threads] = _Handle(self._fields.model, self.num_envs, threads)
+            known = self._handles[threads] = _Handle(self._fields.model, self.num_envs, threads, self._may_sleep)
         return known
 
 
 class _Handle:
     """A batch of MuJoCo's, which runs the loop on threads and catches errors."""
 
-    def __init__(self, model: Any, num_envs: int, threads: int):
-        config = _Config(threads, 0)
+    def __init__(self, model: Any, num_envs: int, threads: int, may_sleep: bool):
+        config = _Config(threads, may_sleep)  # MuJoCo asks for it, though each environment has an MjData of its own
         error = ctypes.create_string_buffer(256)
         self._model, self._num_envs, self.process = model, num_envs, os.getpid()
         self.address = library().mjb_makeBatch(model._address, num_envs, ctypes.byref(config), error, len(error))
@@ -432,12 +475,15 @@ class _Handle:
         library().mjb_setModels(self.address, self._models)
         weakref.finalize(self, _delete, self.address, self.process)
 
-    def raise_error(self, mujoco: Any) -> None:
-        """Raise the error of the first environment that had one."""
+    def errors(self) -> dict[int, str]:
+        """Return MuJoCo's errors in the last run, by environment."""
         status = library().mjb_status(self.address)
-        env = next(i for i in range(self._num_envs) if status[i])
-        text = library().mjb_error(self.address, env).decode()
-        raise mujoco.FatalError(text if self._num_envs == 1 else f"environment {env}: {text}")
+        return {env: library().mjb_error(self.address, env).decode() for env in range(self._num_envs) if status[env]}
+
+
+def _free_stack(data: Any) -> None:
+    """Give back the memory of a step that an error left."""
+    data.pstack = data.pbase = 0
 
 
 def _delete(address: int, process: int) -> None:

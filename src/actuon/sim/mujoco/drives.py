@@ -1,234 +1,249 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo's own actuators, as drives of joints: which there are, what they are told, how strong they are."""
+"""MuJoCo's own drives of robots: silenced, added, and the efforts that they and their joints allow."""
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping, Sequence
-from typing import Any
+import logging
+from collections.abc import Iterable, Sequence
 
+import mujoco
 import numpy as np
 
-from .names import joint_name
-from .servos import Servo, is_active, keep, put_back, read_servo, silence
-from .tendons import TendonDrive, bodies_dofs, fixed_coefficients, read_tendon_drives, tendon_dofs
+from ...errors import SimulationError
+from ..engine import TARGETS, Undo
+from ..robots import DofSet
+from .actuators import GAIN_FIELDS, is_active, read_lags
+from .added import MujocoModel, limited_range, new_drive
+from .batch import Batch
+from .limits import ACTUATOR_FIELDS, JOINT_FIELDS, LIMIT_FIELDS
+
+_log = logging.getLogger("actuon.sim")
 
 
-class Slope(enum.Enum):
-    """What an effort changes with."""
+class MujocoDrives:
+    """The model's actuators as drives of robots.
 
-    BY_POSITION = "q"
-    BY_VELOCITY = "qd"
-
-
-class Drives:
-    """The actuators of a model, by DOF.
-
-    A joint may have a position servo, a velocity servo, both, or one drive that follows both targets. A joint with two
-    servos of a kind is treated as having none: it is not defined which of them a target is for. Others, such as motors
-    and muscles, are not told targets.
-
-    What it knows is the structure, of the model as it was compiled: actuators may be silenced later. Actuators that
-    were added to hold the slopes of efforts are not drives.
+    Args:
+        model: The model.
+        batch: The states of all environments.
     """
 
-    def __init__(self, mujoco: Any, model: Any, added: Sequence[int] = (), slopes: Mapping[int, Slope] | None = None):
-        self._mujoco = mujoco
-        self.added = frozenset(added)
-        """Actuators that were added to the model. They are the servos of their joints, whatever else is there."""
-        self.on: dict[int, list[int]] = {}
-        """Actuators on the joint of a DOF alone."""
-        self.servos: dict[int, list[Servo]] = {}
-        """Those of them that follow a target: one, or one for positions and one for velocities."""
-        self.several: set[int] = set()
-        """DOFs with servos that cannot be told apart."""
-        self.motor_gain: dict[int, float] = {}
-        """Effort of a motor before its gear, per unit of ``ctrl``, by actuator."""
-        self.slopes = {slope: np.full(model.nv, -1) for slope in Slope}
-        """Where in ``ctrl`` the slope of each DOF's effort is, or -1, by what it changes with."""
-        self.moves = np.zeros((model.nactuator, model.nv), dtype=bool)
-        """Whether an actuator drives a DOF, on its joint or through a tendon, shape (actuators, DOFs)."""
-        found: dict[int, list[Servo]] = {}
-        for i in range(model.nactuator):
-            dof = self._joint_dof(model, i)
-            if slopes is not None and i in slopes:
-                self.slopes[slopes[i]][dof] = int(model.actuator_ctrladr[i])
-                continue
-            if dof is None:
-                self.moves[i] = self._moved_from_afar(model, i)
-                continue
-            self.moves[i, dof] = True
-            self.on.setdefault(dof, []).append(i)
-            servo = read_servo(mujoco, model, i)
-            if servo is not None:
-                found.setdefault(dof, []).append(servo)
-            elif self._is_motor(model, i):
-                self.motor_gain[i] = float(model.actuator_gainprm[i, 0])
-        self.position, self.velocity = np.full(model.nv, -1), np.full(model.nv, -1)
-        """Where in ``ctrl`` the target of each DOF is, or -1."""
-        self.scale, self.offset = np.ones(model.nu), np.zeros(model.nu)
-        """``ctrl`` = scale · target + offset, by input."""
-        for dof, servos in found.items():
-            self._take(dof, servos)
-        self.tendons: list[TendonDrive] = read_tendon_drives(mujoco, model, set(self.servos))
-        """Drives of tendons, which may move several joints."""
-        self.coupling = [tendon for tendon in self.tendons if tendon.coupled]
-        """Those of them that follow the targets of joints."""
-        for tendon in self.tendons:
-            self._scale(tendon.servo)
-
-    def _joint_dof(self, model: Any, actuator: int) -> int | None:
-        """The DOF on whose joint an actuator is, where that joint has one DOF."""
-        mujoco = self._mujoco
-        on_joint = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
-        single = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
-        joint = int(model.actuator_trnid[actuator, 0])
-        if model.actuator_trntype[actuator] not in on_joint or model.jnt_type[joint] not in single:
-            return None
-        return int(model.jnt_dofadr[joint])
-
-    def _moved_from_afar(self, model: Any, actuator: int) -> np.ndarray:
-        """Which DOFs an actuator drives that is not on their joint. A push at a site or body drives no joint."""
-        kinds, (target, other) = self._mujoco.mjtTrn, model.actuator_trnid[actuator]
-        kind = model.actuator_trntype[actuator]
-        if kind == int(kinds.mjTRN_TENDON):
-            return tendon_dofs(self._mujoco, model, int(target))
-        if kind in (int(kinds.mjTRN_SITE), int(kinds.mjTRN_SLIDERCRANK)) and other >= 0:
-            return bodies_dofs(model, [int(model.site_bodyid[site]) for site in (target, other)])
-        return np.zeros(model.nv, dtype=bool)
-
-    def _is_motor(self, model: Any, i: int) -> bool:
-        mujoco = self._mujoco
-        has_bias = model.actuator_biastype[i] != int(mujoco.mjtBias.mjBIAS_NONE) and model.actuator_biasprm[i].any()
-        is_fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
-        kinds = (mujoco.mjtDyn.mjDYN_NONE, mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
-        return is_fixed and not has_bias and int(model.actuator_dyntype[i]) in map(int, kinds)
+    def __init__(self, model: MujocoModel, batch: Batch):
+        self._model, self._fields, self._batch = model, model.fields, batch
 
     @property
-    def added_dofs(self) -> list[int]:
-        """DOFs that have an added drive, in the order of these."""
-        return [int(np.flatnonzero(self.moves[i])[0]) for i in sorted(self.added)]
+    def version(self) -> int:
+        """Another number whenever a DOF has got or lost a drive."""
+        return self._model.version
 
-    def _take(self, dof: int, servos: list[Servo]) -> None:
-        servos = [servo for servo in servos if servo.actuator in self.added] or servos
-        for kind, places in (("position", self.position), ("velocity", self.velocity)):
-            inputs = [getattr(servo, kind) for servo in servos if getattr(servo, kind) >= 0]
-            if len(inputs) > 1:
-                self.several.add(dof)
-            elif inputs:
-                places[dof] = inputs[0]
-        if dof in self.several:
-            self.position[dof] = self.velocity[dof] = -1
-            return
-        self.servos[dof] = servos
-        for servo in servos:
-            self._scale(servo)
+    def follows(self, kind: str, at: DofSet) -> np.ndarray:
+        """Return whether servos follow targets of DOFs, shape (d,)."""
+        what = TARGETS[kind]
+        return np.array([self._model.actuators.follows(dof, what) for dof in at.columns("joint_qd").tolist()], bool)
 
-    def _scale(self, servo: Servo) -> None:
-        for place in (servo.position, servo.velocity):
-            if place >= 0:
-                self.scale[place], self.offset[place] = servo.scale, servo.offset
+    def silence(self, at: DofSet) -> Undo:
+        """Switch off actuators that drive these DOFs and no others."""
+        return self._silence(at, self._model.actuators.ids(at.columns("joint_qd")))
 
-    def gains(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Stiffness and damping at the joint, of its servos together; zero without one."""
-        pairs = [self._gains(model, int(dof)) for dof in dofs]
-        gains = np.array(pairs, np.float32).reshape(-1, 2)
-        return gains[:, 0].copy(), gains[:, 1].copy()
+    def _silence(self, at: DofSet, actuators: Sequence[int]) -> Undo:
+        """Switch actuators off.
 
-    def _gains(self, model: Any, dof: int) -> tuple[float, float]:
-        pairs = [servo.gains(model) for servo in self.servos.get(dof, [])]
-        return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-
-    def why_not(self, dof: int, stiffness: float) -> str | None:
-        """Why a DOF cannot be given gains, or None where it can."""
-        if dof in self.several:
-            return "has several servos in the model, which cannot be told apart"
-        if dof not in self.servos:
-            return "has no servo in the model"
-        if self.position[dof] < 0 and stiffness != 0.0:
-            return "has a velocity servo alone in the model, which has no stiffness"
-        return None
-
-    def set_gains(self, model: Any, dofs: np.ndarray, stiffness: np.ndarray, damping: np.ndarray) -> None:
-        """Set what `gains` returns. DOFs without a servo are passed over.
-
-        Of two servos on a joint, the velocity servo gets the damping, which then acts on the difference to the target
-        velocity; where the damping stays the same, so does its share in both.
+        The current and heat of a DC motor stay as they are: their equations divide by its resistance, which is among
+        the gains.
         """
-        for dof, kp, kd in zip(dofs.tolist(), stiffness, damping, strict=True):
-            servos = self.servos.get(dof, [])
-            keeps_damping = len(servos) > 1 and np.float32(self._gains(model, dof)[1]) == np.float32(kd)
-            for servo in servos:
-                own_kp = float(kp) if servo.position >= 0 or len(servos) == 1 else 0.0
-                takes_damping = len(servos) == 1 or servo.velocity >= 0
-                own_kd = servo.gains(model)[1] if keeps_damping else float(kd) * takes_damping
-                servo.set_gains(self._mujoco, model, own_kp, own_kd)
+        fields, ids = self._fields, np.array(actuators, np.int64)
+        undo = fields.snapshot(dict.fromkeys(GAIN_FIELDS, ids), at)
+        fixed, pid = int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_PID)
+        motor, plain = int(mujoco.mjtDyn.mjDYN_DCMOTOR), int(mujoco.mjtDyn.mjDYN_NONE)
+        now = {name: fields.read(name, at, ids) for name in GAIN_FIELDS}
+        gain, dynamics = now["actuator_gaintype"], now["actuator_dyntype"]
+        values = {name: np.zeros_like(now[name]) for name in ("actuator_gainprm", "actuator_biasprm")}
+        values["actuator_gaintype"] = np.where(np.isin(gain, [fixed, pid]), gain, fixed)
+        values["actuator_dyntype"] = np.where(dynamics == motor, plain, dynamics)
+        values["actuator_biastype"] = np.full_like(gain, int(mujoco.mjtBias.mjBIAS_AFFINE))
+        for name, numbers in values.items():
+            fields.write(name, at, ids, numbers)
+        return undo
 
-    def at_joints(self, model: Any, values: np.ndarray, dofs: np.ndarray) -> np.ndarray:
-        """Return the sum of inertias or dampings of actuators at each DOF, shape (d,).
+    def are_silent(self, at: DofSet) -> np.ndarray:
+        """Return whether no actuator pushes on a DOF, neither on its joint nor through a tendon, shape (n, d)."""
+        everyone = np.arange(self._fields.model.nactuator)
+        active = np.zeros((len(at), len(everyone)), dtype=bool)
+        for name in ("actuator_gainprm", "actuator_biasprm"):
+            active |= self._fields.read(name, at, everyone).any(axis=-1)
+        moves = self._model.actuators.moves[:, at.columns("joint_qd")]
+        return np.asarray(active.astype(np.float32) @ moves.astype(np.float32) == 0.0)
 
-        Each counts times the square of its ratio to the joint. An actuator whose ratio depends on the pose is left out.
+    def describe(self, at: DofSet) -> str:
+        """Return which actuator still pushes on a single DOF."""
+        model = self._fields.view(int(at.envs[0]))
+        return self._model.actuators.why_active(model, int(at.columns("joint_qd")[0]))
+
+    def effort_range(self, at: DofSet) -> tuple[np.ndarray, np.ndarray]:
+        """Return lowest and highest effort [N·m or N] of the model's own drives, each of shape (n, d)."""
+        lower, upper = self._fields.each(at, LIMIT_FIELDS, lambda *own: self._model.limits.effort_range(*own)[:2])
+        return lower, upper
+
+    def effort_sources(self, at: DofSet) -> list[str]:
+        """Return where the first robot's limits of efforts come from, d of them; "" where there is none."""
+        model = self._fields.view(int(at.envs[0]))
+        return self._model.limits.effort_range(model, at.columns("joint_qd"))[2]
+
+    def joint_range(self, at: DofSet) -> tuple[np.ndarray, np.ndarray]:
+        """Return lowest and highest effort [N·m or N] that joints take from any actuator, each of shape (n, d).
+
+        MuJoCo clips the sum of actuators and gravity compensation where a joint has ``actuatorgravcomp``.
+        """
+        lower, upper = self._fields.each(at, LIMIT_FIELDS, self._model.limits.joint_range)
+        if self._model.compensates and np.isfinite([lower, upper]).any():
+            given = self._batch.compensation(at.envs.tolist())
+            taken = np.array([given[env] for env in at.envs.tolist()])[:, at.columns("joint_qd")]
+            lower, upper = lower - taken, upper - taken
+        return lower, upper
+
+    def lift_limits(self, at: DofSet) -> Undo:
+        """Where a joint has ``actuatorgravcomp``, its compensation is the only part that MuJoCo would clip."""
+        model = self._fields.model
+        compensated = np.flatnonzero(model.jnt_actgravcomp[model.dof_jntid[at.columns("joint_qd")]])
+        return self.lift_all_limits(at.of_dofs(compensated)) if compensated.size else lambda: None
+
+    def lift_all_limits(self, at: DofSet) -> Undo:
+        """Let MuJoCo not clip what actuators push on joints, which is only a part of the effort.
+
+        Actuators are told these limits, and keep to them.
+        """
+        columns, lifted = at.columns("joint_qd"), self._model.lifted
+        counts = dict.fromkeys(columns.tolist(), len(at))
+        lifted.update(counts)
+        joints = self._fields.model.dof_jntid[columns]
+        limited, bounds = (self._fields.read(name, at, joints).copy() for name in JOINT_FIELDS)
+        if not limited.any() and not bounds.any():
+            return lambda: lifted.subtract(counts)
+        shown = np.where(limited[..., None].astype(bool), bounds, 0.0)
+        self._write_joints(at, joints, np.zeros_like(limited), shown)
+
+        def give_back() -> None:
+            lifted.subtract(counts)
+            now = self._fields.read(JOINT_FIELDS[1], at, joints)
+            same = (now == shown).all(axis=-1)
+            self._write_joints(
+                at, joints, np.where(same, limited, now.any(axis=-1)), np.where(same[..., None], bounds, now)
+            )
+
+        return give_back
+
+    def _write_joints(self, at: DofSet, joints: np.ndarray, limited: np.ndarray, bounds: np.ndarray) -> None:
+        for name, values in zip(JOINT_FIELDS, (limited, bounds), strict=True):
+            self._fields.write(name, at, joints, values)
+
+    def add(self, at: DofSet, stiffness: np.ndarray, damping: np.ndarray) -> Undo:
+        """Give DOFs that are to have these gains, each of shape (n, d), a drive where the model has none that can.
+
+        Raises:
+            SimulationError: Options of the model switch the drives off, or it cannot grow.
+        """
+        has = ((stiffness != 0.0) | (damping != 0.0)).any(axis=0)
+        columns, names = at.columns("joint_qd"), at.names
+        wanted = {int(columns[i]): names[i] for i in np.flatnonzero(has).tolist()}
+        stiff = dict(zip(columns.tolist(), np.abs(stiffness).max(axis=0, initial=0.0).tolist(), strict=True))
+        needed = {dof: name for dof, name in wanted.items() if self._needs_drive(dof, stiff[dof])}
+        self._check(wanted, self._servos_of(set(wanted) - set(needed)))
+        take_away = self._add(at, needed) if needed else lambda: None
+        servos = self._servos_of(wanted)
+        release = self._fields.rely_on(lambda: self._check(wanted, servos))
+
+        def give_back() -> None:
+            release()
+            take_away()
+
+        return give_back
+
+    def _needs_drive(self, dof: int, stiffness: float) -> bool:
+        """Return whether a DOF of the model needs an added drive for gains."""
+        actuators = self._model.actuators
+        return dof in actuators.added_dofs or bool(actuators.gain_error(dof, stiffness)) or self._is_late(dof)
+
+    def _is_late(self, dof: int) -> bool:
+        """Return whether a servo of a DOF does more than to follow its gains: a filter, a delay, an integral."""
+        lags = (read_lags(self._fields.model, i) for i in self._servos_of([dof]))
+        return any(own.delay or own.time_constant or own.integral or own.slew for own in lags)
+
+    def _servos_of(self, dofs: Iterable[int]) -> list[int]:
+        """Return actuators that follow targets of these DOFs of the model."""
+        return [servo.actuator for dof in dofs for servo in self._model.actuators.servos.get(dof, [])]
+
+    def _check(self, dofs: dict[int, str], actuators: Sequence[int]) -> None:
+        """Refuse drives that options of the model switch off.
 
         Args:
-            model: The model.
-            values: Of each actuator, shape (actuators,).
-            dofs: DOFs of the model, shape (d,).
+            dofs: DOFs of the model that have them, with the names of their joints.
+            actuators: Those that are there already.
         """
-        total = np.zeros(model.nv)
-        for i in np.flatnonzero(values).tolist():
-            ratios: np.ndarray | None = self.moves[i].astype(float)
-            if model.actuator_trntype[i] == int(self._mujoco.mjtTrn.mjTRN_TENDON):
-                ratios = fixed_coefficients(self._mujoco, model, int(model.actuator_trnid[i, 0]))
-            elif self._joint_dof(model, i) is None:
-                ratios = None
-            if ratios is not None:
-                total += values[i] * (model.actuator_gear[i, 0] * ratios) ** 2
-        return np.asarray(total[dofs])
+        why = self._model.why_ignored(actuators) if dofs else ""
+        if why:
+            joints = ", ".join(dofs.values())
+            raise SimulationError(
+                f"{self._fields.where} {why}, so MuJoCo ignores its own drives; switch it on, or drive {joints} with "
+                "explicit models"
+            )
 
-    def controls(self, targets: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """``ctrl`` at ``places`` for targets [rad or m, or per second]."""
-        return targets * self.scale[places] + self.offset[places]
+    def _add(self, at: DofSet, needed: dict[int, str]) -> Undo:
+        """Add drives for these DOFs of the model where they have none yet, and silence what else drives them."""
+        model, lacking = self._model, sorted(set(needed) - set(self._model.actuators.added_dofs))
+        late = {dof: " that follows gains alone" for dof in lacking if self._is_late(dof)}
+        if lacking and not model.can_grow:
+            first = lacking[0]
+            why = " that follows gains alone, without filter, delay or integral," if first in late else " for it"
+            raise SimulationError(
+                f"joint '{needed[first]}' of '{at.robots[0].path}' has no drive{why} in the model, and one can be "
+                "added only to a model from an .xml or .urdf file or an MjSpec"
+            )
+        if lacking:
+            names = ", ".join(f"{needed[dof]}{late.get(dof, '')}" for dof in lacking)
+            self._add_to_model(np.array(lacking))
+            _log.warning("%s: no drive in the model for %s; one is added, until close()", self._fields.where, names)
+        model.use()
+        try:
+            give_back = self._silence_other_drives(at, np.array(sorted(needed)))
+        except SimulationError:
+            model.let_go()
+            raise
 
-    def targets(self, controls: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """Targets [rad or m, or per second] of what ``ctrl`` is at ``places``."""
-        return (controls - self.offset[places]) / self.scale[places]
+        def take_away() -> None:
+            give_back()
+            model.let_go()
 
-    def follows(self, dof: int, kind: str) -> bool:
-        """Whether the model follows a target ``"position"`` or ``"velocity"`` of a DOF by itself."""
-        if (self.position if kind == "position" else self.velocity)[dof] >= 0:
-            return True
-        return kind == "position" and any(dof in tendon.coupled for tendon in self.coupling)
+        return take_away
 
-    def ids(self, dofs: np.ndarray) -> list[int]:
-        """Actuators that drive these DOFs and no others: on their joints, and through tendons."""
-        chosen = np.zeros(self.moves.shape[1], dtype=bool)
-        chosen[dofs] = True
-        return np.flatnonzero((self.moves & chosen).any(axis=1) & ~(self.moves & ~chosen).any(axis=1)).tolist()
+    def _add_to_model(self, dofs: np.ndarray) -> None:
+        """Add a drive for each of these DOFs of the model, with the limits that its joint has in each environment."""
+        fields, limits = self._fields, self._model.limits
+        differ = any(name in fields.rows for name in LIMIT_FIELDS)
+        own = [limits.effort_range(fields.view(env), dofs)[:2] for env in range(fields.num_envs if differ else 0)]
+        lower, upper, _ = limits.effort_range(fields.model, dofs)
+        targets = [limits.target_range(fields.model, kind, dofs) for kind in ("position", "velocity")]
+        group = self._model.free_group()
+        self._model.add(
+            [
+                new_drive(dof, lower[i], upper[i], group, [(low[i], high[i]) for low, high in targets])
+                for i, dof in enumerate(dofs.tolist())
+            ]
+        )
+        if differ:
+            fields.make_rows(ACTUATOR_FIELDS)
+            fields.version += 1
+            limited, ranges = (fields.rows[name] for name in ACTUATOR_FIELDS)
+            for env, bounds in enumerate(own):
+                for i, pair in enumerate(zip(*bounds, strict=True), start=fields.model.nactuator - len(dofs)):
+                    limited[env, i], ranges[env, i] = limited_range(*pair)
 
-    def keep(self, model: Any, ids: list[int]) -> list[np.ndarray]:
-        """What `put_back` needs to restore the strength of actuators."""
-        return keep(model, ids)
-
-    def put_back(self, model: Any, ids: list[int], values: list[np.ndarray]) -> None:
-        """Restore the strength of actuators."""
-        put_back(model, ids, values)
-
-    def silence(self, model: Any, ids: list[int]) -> None:
-        """Switch actuators off."""
-        silence(self._mujoco, model, ids)
-
-    def silent(self, model: Any, dofs: np.ndarray) -> np.ndarray:
-        """Whether no actuator pushes on a DOF, neither on its joint nor through a tendon."""
-        active = model.actuator_gainprm.any(axis=1) | model.actuator_biasprm.any(axis=1)
-        return ~np.asarray(self.moves[active][:, dofs].any(axis=0))
-
-    def why_active(self, model: Any, dof: int) -> str:
-        """What pushes on a DOF."""
-        active = [i for i in np.flatnonzero(self.moves[:, dof]).tolist() if is_active(model, i)]
-        return self.what_moves(model, active[0]) if active else "nothing pushes on it"
-
-    def what_moves(self, model: Any, actuator: int, do: str = "drive") -> str:
-        """Which joints an actuator moves together, and what to do with all of them."""
-        names = [joint_name(model, int(model.dof_jntid[dof])) for dof in np.flatnonzero(self.moves[actuator])]
-        name = model.actuator(actuator).name or actuator
-        return f"actuator '{name}' moves {', '.join(names)} together: {do} all or none of them"
+    def _silence_other_drives(self, at: DofSet, dofs: np.ndarray) -> Undo:
+        """Make all but the added drives of these DOFs of the model push no more."""
+        actuators = self._model.actuators
+        give_back = self._silence(at, [i for i in actuators.ids(dofs) if i not in actuators.added])
+        model = self._fields.view(int(at.envs[0]))
+        for i in np.flatnonzero(actuators.moves[:, dofs].any(axis=1)).tolist():
+            if i not in actuators.added and is_active(model, i):
+                give_back()
+                raise SimulationError(f"a drive cannot be added beside another: {actuators.what_moves(model, i)}")
+        return give_back

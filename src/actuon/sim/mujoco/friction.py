@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import mujoco
 import numpy as np
+import warp as wp
+
+from ...kernel.types import Floats, Ints
+
+Table: Any = wp.array2d(dtype=wp.float32)
+Numbers: Any = wp.array2d(dtype=wp.int32)
 
 SOFTNESS: Mapping[str, Callable[[float], tuple[float, ...]]] = {
     "dof_solref": lambda dt: (-1.0, -1.0 / dt),
@@ -28,14 +35,14 @@ _FLAGS = {"friction": ("constraint", "frictionloss")} | dict.fromkeys(
 """Flags of an ``<option>`` without which MuJoCo makes no use of a property of joints."""
 
 
-def switched_off(mujoco: Any, model: Any, name: str) -> str:
+def switched_off(model: Any, name: str) -> str:
     """Return the flag of a model that switches a property of joints off; empty where it has an effect."""
     off = int(model.opt.disableflags)
     flags = _FLAGS.get(name, ())
     return next((flag for flag in flags if off & int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))), "")
 
 
-def external_loads(mujoco: Any, data: Any, is_free: bool = False) -> np.ndarray:
+def external_loads(data: Any, is_free: bool = False) -> np.ndarray:
     """Return what pushed on each DOF in the last step [N·m or N], shape (nv,).
 
     Beside motor, springs and its own dry friction: gravity, Coriolis and centrifugal forces, contacts, stops and other
@@ -49,11 +56,51 @@ def external_loads(mujoco: Any, data: Any, is_free: bool = False) -> np.ndarray:
     return loads
 
 
-def is_free(mujoco: Any, model: Any) -> bool:
-    """Whether nothing but dry friction of joints ever constrains a model: no contact, stop, equality or tendon."""
+def is_free(model: Any) -> bool:
+    """Return whether only dry friction of joints ever constrains a model: no contact, stop, equality or tendon."""
     off = int(model.opt.disableflags)
     touches = not off & int(mujoco.mjtDisableBit.mjDSBL_CONTACT) and bool(
         np.any(model.geom_contype) or np.any(model.geom_conaffinity) or model.npair
     )
     stops = bool(np.any(model.jnt_limited)) or bool(np.any(model.tendon_limited))
     return not touches and not stops and not model.neq and not np.any(model.tendon_frictionloss)
+
+
+@wp.kernel
+def _loads(constraint: Table, bias: Table, dofs: Numbers, loads: Floats):
+    """Loads with the dry friction of the joints themselves."""
+    world, i = wp.tid()
+    if dofs[world, i] >= 0:
+        loads[dofs[world, i]] = constraint[world, i] - bias[world, i]
+
+
+@wp.kernel
+def _without_own(
+    num_equality: Ints, num_friction: Ints, kinds: Numbers, ids: Numbers, forces: Table, kind: int, dofs: Numbers,
+    loads: Floats,
+):  # fmt: skip
+    """Take the dry friction of the joints themselves off."""
+    world, row = wp.tid()
+    if row < num_equality[world] + num_friction[world] and kinds[world, row] == kind:
+        dof = dofs[world, ids[world, row]]
+        if dof >= 0:
+            wp.atomic_sub(loads, dof, forces[world, row])
+
+
+def warp_load_reader(data: Any, dofs: wp.array, loads: wp.array) -> Callable[[], None]:
+    """Return what writes the external load of each DOF in the last step [N·m or N] to ``loads``, at each call.
+
+    Args:
+        data: Of MuJoCo Warp.
+        dofs: Where in ``loads`` each DOF of the model is, or -1, shape (worlds, nv).
+        loads: Flat.
+    """
+    all_loads = [data.qfrc_constraint, data.qfrc_bias, dofs]
+    kind = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
+    own = [data.ne, data.nf, data.efc.type, data.efc.id, data.efc.force, kind, dofs]
+
+    def read() -> None:
+        wp.launch(_loads, dofs.shape, all_loads, [loads], device=loads.device)
+        wp.launch(_without_own, data.efc.force.shape, own, [loads], device=loads.device)
+
+    return read

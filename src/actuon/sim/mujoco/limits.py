@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import mujoco
 import numpy as np
 
-from .drives import Drives
-from .tendons import fixed_coefficients
+from .actuators import Actuators, fixed_coefficients
 
 JOINT_FIELDS = ("jnt_actfrclimited", "jnt_actfrcrange")
 ACTUATOR_FIELDS = ("actuator_forcelimited", "actuator_forcerange")
 CONTROL_FIELDS = ("actuator_ctrllimited", "actuator_ctrlrange")
+LIMIT_FIELDS = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
 """Fields of a model that `set_effort_limits` writes, by joint, by actuator and by place in ``ctrl``."""
 
 
@@ -53,14 +54,13 @@ class Limits:
     """What limits the efforts and targets of a model's joints of one DOF.
 
     Args:
-        mujoco: The module.
-        drives: The model's drives.
+        actuators: The model's actuators.
         lifted: DOFs at whose joints MuJoCo clips nothing, where they count more than zero times. Their limits are the
             ranges that the model has for them, where these are not zero. Default: none.
     """
 
-    def __init__(self, mujoco: Any, drives: Drives, lifted: Mapping[int, int] | None = None):
-        self._mujoco, self._drives = mujoco, drives
+    def __init__(self, actuators: Actuators, lifted: Mapping[int, int] | None = None):
+        self._actuators = actuators
         self._lifted = {} if lifted is None else lifted
 
     def effort_range(self, model: Any, dofs: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -99,8 +99,8 @@ class Limits:
 
     def _deciding(self, dof: int) -> list[int]:
         """Actuators whose limits are those of the joint."""
-        servos = self._drives.servos.get(dof)
-        return [servo.actuator for servo in servos] if servos else self._drives.on.get(dof, [])
+        servos = self._actuators.servos.get(dof)
+        return [servo.actuator for servo in servos] if servos else self._actuators.on.get(dof, [])
 
     def _has_joint_limit(self, model: Any, dof: int) -> bool:
         joint = int(model.dof_jntid[dof])
@@ -119,19 +119,19 @@ class Limits:
         force = Efforts()
         if model.actuator_forcelimited[actuator]:
             force = Efforts.of(model.actuator_forcerange[actuator], f"forcerange of actuator '{name}'")
-        gain, place = self._drives.motor_gain.get(actuator), int(model.actuator_ctrladr[actuator])
+        gain, place = self._actuators.motor_gain.get(actuator), int(model.actuator_ctrladr[actuator])
         if gain is not None and self._clips(model, place):
             control = Efforts.of(model.actuator_ctrlrange[place], f"ctrlrange of motor '{name}'")
             force = control.times(gain).within(force)
         return force.times(float(model.actuator_gear[actuator, 0]))
 
     def _clips(self, model: Any, place: int) -> bool:
-        off = model.opt.disableflags & int(self._mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
+        off = model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL)
         return bool(model.actuator_ctrllimited[place]) and not off
 
     def _tendon_range(self, model: Any, dof: int) -> Efforts:
         """Efforts at a joint that a fixed tendon alone moves."""
-        through = [tendon for tendon in self._drives.tendons if dof in tendon.dofs]
+        through = [tendon for tendon in self._actuators.tendons if dof in tendon.dofs]
         if len(through) != 1 or through[0].coefficients is None:
             return Efforts()
         tendon = through[0]
@@ -139,7 +139,7 @@ class Limits:
         if model.tendon_actfrclimited[tendon.tendon]:
             bounds = model.tendon_actfrcrange[tendon.tendon]
             force = Efforts.of(bounds, f"actuatorfrcrange of tendon '{tendon.name}'").within(force)
-        coefficients = fixed_coefficients(self._mujoco, model, tendon.tendon)
+        coefficients = fixed_coefficients(model, tendon.tendon)
         assert coefficients is not None
         return force.times(float(coefficients[dof]))
 
@@ -163,7 +163,7 @@ class Limits:
         for i in actuators:
             force = limit / abs(float(model.actuator_gear[i, 0])) if has_limit else limit
             _write(model, ACTUATOR_FIELDS, i, has_limit and single, force)
-            gain, place = self._drives.motor_gain.get(i), int(model.actuator_ctrladr[i])
+            gain, place = self._actuators.motor_gain.get(i), int(model.actuator_ctrladr[i])
             if gain is not None and np.abs(model.actuator_ctrlrange[place] * gain).max() < force:
                 model.actuator_ctrllimited[place] = False
 
@@ -176,11 +176,11 @@ class Limits:
             kind: ``"position"`` or ``"velocity"``.
             dofs: DOFs of the model, shape (d,).
         """
-        places = (self._drives.position if kind == "position" else self._drives.velocity)[dofs]
+        places = (self._actuators.position if kind == "position" else self._actuators.velocity)[dofs]
         lower, upper = np.full(len(dofs), -np.inf), np.full(len(dofs), np.inf)
         for column, place in enumerate(places.tolist()):
             if place >= 0:
-                bounds = self._drives.targets(np.array(self.control_range(model, place)), np.array([place, place]))
+                bounds = self._actuators.targets(np.array(self.control_range(model, place)), np.array([place, place]))
                 lower[column], upper[column] = bounds.min(), bounds.max()
         return lower, upper
 

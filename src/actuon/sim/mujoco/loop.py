@@ -20,36 +20,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import warp as wp
 
-from ...errors import SimulationError
 from ...kernel.launch import Launch
 from ...kernel.types import Flavour, module_options
+from .c_code import CALL, RUN, Structs, data_offsets, many
 
 wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
 
-_TYPES: dict[str, Any] = {"long long": ctypes.c_longlong, "double": ctypes.c_double}
-_TEXTS: list[str] = []
-
-
-def _struct(name: str, **fields: str) -> Any:
-    """Declare a structure of the loop, for Python and for C: its fields, each with its type in C."""
-    lines, members = [], []
-    for field, kind in fields.items():
-        lines.append(kind.replace("(*)", f"(*{field})") if "(*)" in kind else f"{kind} {field}")
-        members.append((field, _TYPES.get(kind, ctypes.c_void_p)))
-    _TEXTS.append(f"struct {name} {{ {' '.join(f'{line};' for line in lines)} }};")
-    _TYPES[name] = type(name, (ctypes.Structure,), {"_fields_": members})
-    return _TYPES[name]
-
-
-def _many(kind: str, names: str) -> dict[str, str]:
-    return dict.fromkeys(names.split(), kind)
-
+_structs = Structs()
+_struct = _structs.add
 
 Field = _struct("Field", rows="const char*", size="long long")
 """Field of the model in which environments differ: its values for all, ``size`` bytes each."""
@@ -58,74 +40,65 @@ Worker = _struct("Worker", model="void*", into="char**")
 """Model of a thread, for environments that differ, and the places of the fields in it."""
 
 Target = _struct(
-    "Target", rows="float*", **_many("long long", "width dof control"), **_many("double", "scale offset low high")
+    "Target", rows="float*", **many("long long", "width dof control"), **many("double", "scale offset low high")
 )
 """Target that is the control of a servo, (control - offset) / scale, of the control kept from ``low`` to ``high``."""
 
-Line = _struct("Line", **_many("long long", "dof coordinate by_velocity by_position"))
+Line = _struct("Line", **many("long long", "dof coordinate by_velocity by_position"))
 """Effort that is a line: ``qfrc_applied`` of a DOF, and the products of two controls with its velocity and position.
 
 Without the second control, which is -1 then, it is a line of the velocity alone.
 """
 
-Call = _struct(
-    "Call",
-    run="void (*)(void*, void*)",
-    bounds="void*",
-    arguments="const char*",
-    **_many("long long", "size first"),
-    cells="const long long*",
-)
-"""Kernel that steps one robot: ``first`` is the place of the robot's number, ``cells``, in its arguments."""
+Call = _struct("Call", **CALL)
+"""Kernel that steps one robot. See `CALL`."""
 
 Block = _struct(
-    "Block", memory="const char*", **_many("char*", "before at_end"), size="long long", cells="const long long*"
+    "Block", memory="const char*", **many("char*", "before at_end"), size="long long", cells="const long long*"
 )
 """Memory of a chain, ``size`` bytes for each robot; copies of it before the last step, and for its end."""
 
-Place = _struct("Place", **_many("long long", "column to"))
+Place = _struct("Place", **many("long long", "column to"))
 """Column of an effort, and the DOF or the line that it goes to."""
 
-Change = _struct("Change", values="const float*", column="long long", rows="double*", **_many("long long", "dof field"))
+Change = _struct("Change", values="const float*", column="long long", rows="double*", **many("long long", "dof field"))
 """Property of a DOF that motors change at each step, its rows, and which of the fields they are; -1 for none."""
 
 Points = _struct(
-    "Points", **_many("double", "speed effort other_speed other_effort"), **_many("long long", "is_corrected was_fast")
+    "Points", **many("double", "speed effort other_speed other_effort"), **many("long long", "is_corrected was_fast")
 )
 """End of a step with a corrected effort, and the last one on the other side of what the chain gives."""
 
-Tangent = _struct("Tangent", **_many("const float*", "effort slope_q slope_qd lower upper"))
+Tangent = _struct("Tangent", **many("const float*", "effort slope_q slope_qd lower upper"))
 """Efforts of robots with their slopes and bounds, each of shape (n, D)."""
 
 Motor = _struct(
     "Motor",
-    **_many("long long", "is_driven retakes width by_position"),
-    **_many("long long", "num_calls num_end_calls num_blocks num_pushes num_lines num_changes"),
-    **_many("const long long*", "starts robots"),
-    **_many("const Call*", "calls end_calls"),
+    **many("long long", "is_driven retakes width by_position"),
+    **many("long long", "num_calls num_end_calls num_blocks num_pushes num_lines num_changes"),
+    **many("const long long*", "starts robots"),
+    **many("const Call*", "calls end_calls"),
     blocks="const Block*",
-    **_many("const Place*", "pushes lines"),
+    **many("const Place*", "pushes lines"),
     changes="const Change*",
-    **_many("const float*", "checked tripped temperature"),
-    **_many("float*", "seen load tripped_temperature"),
-    **_many("long long*", "said tripped_at"),
-    **_many("Tangent", "now at_end"),
+    **many("const float*", "checked tripped temperature"),
+    **many("float*", "seen load tripped_temperature"),
+    **many("long long*", "said tripped_at"),
+    **many("Tangent", "now at_end"),
     points="Points*",
 )
 """Actuators on robots: those of environment e are ``robots[starts[e]:starts[e + 1]]``."""
 
-Draw = _struct("Draw", own="const float*", other="float*", **_many("long long", "count is_last"))
+Draw = _struct("Draw", own="const float*", other="float*", **many("long long", "count is_last"))
 """Loads of motors on a battery: their own, and what the others draw. The last of a battery is marked."""
 
-Note = _struct("Note", **_many("long long", "status step motor column robot"))
-"""What ended the run of an environment: one of the words below."""
+Note = _struct("Note", **many("long long", "status steps motor column robot"))
+"""Status of an environment, one of the words below, and how many steps of the run it has taken."""
 
-_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED")
-RUNS, NOT_FINITE, DIVERGED = range(len(_STATUS))
-MOST_BYTES = 16384
-"""Most bytes of arguments of a kernel."""
+_STATUS = ("RUNS", "NOT_FINITE", "DIVERGED", "FAILED")
+RUNS, NOT_FINITE, DIVERGED, FAILED = range(len(_STATUS))
 
-Layout = _struct("Layout", **_many("long long", "bias constraint nefc efc_type efc_id efc_force friction"))
+Layout = _struct("Layout", **many("long long", "bias constraint nefc efc_type efc_id efc_force friction"))
 """Offsets of fields in an ``MjData`` [bytes], and the type of a row that is dry friction of a DOF."""
 
 Plan = _struct(
@@ -135,17 +108,17 @@ Plan = _struct(
     step="void (*)(const void*, void*)",
     reset="void (*)(const void*, void*)",
     model="const void*",
-    **_many("long long", "steps count width nq nv signature control_signature may_sleep corrections"),
-    **_many("long long", "at_position at_velocity at_control at_effort"),
-    **_many("long long", "num_fields num_workers num_targets num_lines num_motors"),
-    **_many("long long", "history_first history_steps retaken"),
-    **_many("double", "huge near steepest tolerance agreed"),
-    **_many("double*", "states before lower upper"),
+    **many("long long", "first_step steps count width nq nv signature control_signature may_sleep corrections"),
+    **many("long long", "at_position at_velocity at_control at_effort"),
+    **many("long long", "num_fields num_workers num_targets num_lines num_motors"),
+    **many("long long", "history_first history_steps retaken num_noted"),
+    **many("double", "huge near steepest tolerance agreed"),
+    **many("double*", "states before lower upper"),
     own="void* const*",
-    **_many("float*", "position velocity effort loads history_velocity history_effort"),
+    **many("float*", "position velocity effort loads history_velocity history_effort"),
     fields="const Field*",
     workers="const Worker*",
-    free="unsigned long long*",
+    owners="unsigned long long*",
     targets="const Target*",
     lines="const Line*",
     motors="const Motor*",
@@ -154,10 +127,14 @@ Plan = _struct(
     layout="const Layout*",
     notes="Note*",
 )
-"""A run of all environments."""
+"""A run of all environments, from ``first_step`` up to ``steps``."""
 
 _FUNCTIONS = """
 struct Own {
+    static void note(Plan& p, long long env, const Note& told) {
+        p.notes[env] = told;
+        __atomic_fetch_add(&p.num_noted, 1, __ATOMIC_RELAXED);
+    }
     static double effort_of(const Plan& p, const double* row, const Line& line) {
         #pragma clang fp contract(off)
         double effort = row[p.at_effort + line.dof];
@@ -174,16 +151,6 @@ struct Own {
         const double larger = low > high ? low : high;
         return larger < __builtin_inf() ? larger : (low < high ? low : high);
     }
-    static void run(const Call* calls, long long count, long long robot) {
-        for (long long k = 0; k < count; ++k) {
-            if (calls[k].cells[robot] < 0) continue;
-            alignas(64) char arguments[MOST_BYTES];
-            __builtin_memcpy(arguments, calls[k].arguments, calls[k].size);
-            *(wp::int32*)(arguments + calls[k].first) = (wp::int32)calls[k].cells[robot];
-            calls[k].run(calls[k].bounds, arguments);
-        }
-    }
-
     // Step the actuators of a robot.
     static void drive(const Plan& p, const Motor& m, long long env, long long robot) {
         __builtin_memcpy(m.seen + env * p.nv, p.velocity + env * p.nv, p.nv * sizeof(float));
@@ -193,7 +160,7 @@ struct Own {
             const long long at = block.cells[robot] * block.size;
             if (at >= 0) __builtin_memcpy(block.before + at, block.memory + at, block.size);
         }
-        run(m.calls, m.num_calls, robot);
+        Kernels::run(m.calls, m.num_calls, robot);
     }
 
     // Tell the motors on each battery what the others drew.
@@ -211,14 +178,14 @@ struct Own {
     }
 
     // Put what the actuators of a robot gave into the state of its environment. False where it is not finite.
-    static bool hand_over(const Plan& p, const Motor& m, const Worker* w, long long at, long long env, long long robot,
+    static bool hand_over(Plan& p, const Motor& m, const Worker* w, long long at, long long env, long long robot,
                           long long step) {
         #pragma clang fp contract(off)
         double* const row = p.states + env * p.width;
         const long long first = robot * m.width;
         for (long long i = 0; i < m.width; ++i)
             if (!(__builtin_fabsf(m.checked[first + i]) <= __FLT_MAX__)) {
-                p.notes[env] = {NOT_FINITE, step, at, i, robot};
+                note(p, env, {NOT_FINITE, step, at, i, robot});
                 return false;
             }
         for (long long i = 0; m.tripped && i < m.width; ++i) {
@@ -259,7 +226,7 @@ struct Own {
         return true;
     }
 
-    static bool begin(const Plan& p, const Worker* w, const void* model, void* data, long long env, long long step) {
+    static bool begin(Plan& p, const Worker* w, const void* model, void* data, long long env, long long step) {
         double* const row = p.states + env * p.width;
         bool is_driven = false;
         for (long long k = 0; k < p.num_motors; ++k) {
@@ -292,7 +259,7 @@ struct Own {
             const long long at = block.cells[robot] * block.size;
             if (at >= 0) __builtin_memcpy(block.at_end + at, block.before + at, block.size);
         }
-        run(m.end_calls, m.num_end_calls, robot);
+        Kernels::run(m.end_calls, m.num_end_calls, robot);
         for (long long k = 0; k < m.num_lines; ++k) {
             const long long from = robot * m.width + m.lines[k].column, at = env * p.num_lines + m.lines[k].to;
             const Line& line = p.lines[m.lines[k].to];
@@ -382,7 +349,7 @@ struct Own {
         const bool sound = show(p, env);
         if (p.loads) read_loads(p, data, env);
         if (!sound) {
-            p.notes[env] = {DIVERGED, step, 0, 0, 0};
+            note(p, env, {DIVERGED, step + 1, 0, 0, 0});
             return 0;
         }
         if (taken < p.corrections && (taken || is_near(p, env))) {
@@ -405,15 +372,16 @@ struct Own {
             __builtin_memcpy(p.history_velocity + at * p.nv, p.velocity + env * p.nv, p.nv * sizeof(float));
             __builtin_memcpy(p.history_effort + at * p.nv, p.effort + env * p.nv, p.nv * sizeof(float));
         }
+        p.notes[env].steps = step + 1;
         return 0;
     }
 
     // Read an MjData that anybody may have written into.
-    static void refresh(const Plan& p, const void* data, long long env) {
+    static void refresh(Plan& p, const void* data, long long env) {
         double* const row = p.states + env * p.width;
         p.get_state(p.model, data, row, (int)p.signature);
         for (long long i = 0; i < p.nv; ++i) p.effort[env * p.nv + i] = (float)(row[p.at_effort + i]);
-        if (!show(p, env)) p.notes[env] = {DIVERGED, -1, 0, 0, 0};
+        if (!show(p, env)) note(p, env, {DIVERGED, 0, 0, 0, 0});
         for (long long k = 0; k < p.num_targets; ++k) {
             const Target& t = p.targets[k];
             double control = row[p.at_control + t.control];
@@ -422,61 +390,77 @@ struct Own {
         }
     }
 
+    // The model of a thread, which has an MjData of its own. After an error, a thread never comes back to where it was.
+    static const Worker* worker_of(const Plan& p, const void* data) {
+        if (p.num_workers == 1) return p.workers;
+        const unsigned long long here = (unsigned long long)data;
+        for (long long k = 0; k < p.num_workers; ++k) {
+            unsigned long long owner = 0;
+            __atomic_compare_exchange_n(p.owners + k, &owner, here, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+            if (owner == 0 || owner == here) return p.workers + k;
+        }
+        return nullptr;
+    }
+
     static void advance(const void* model, void* data, int env, void* plan) {
         Plan& p = *(Plan*)plan;
         void* const own = p.own[env];
-        const Worker* w = nullptr;
-        unsigned long long bit = 0;
-        while (p.num_fields && !w) {  // there are as many workers as threads
-            const unsigned long long free = __atomic_load_n(p.free, __ATOMIC_RELAXED);
-            bit = free & -free;
-            if (bit && (__atomic_fetch_and(p.free, ~bit, __ATOMIC_ACQUIRE) & bit)) w = p.workers + __builtin_ctzll(bit);
-        }
+        const Worker* const w = p.num_fields ? worker_of(p, data) : nullptr;
         if (w) model = w->model;
         for (long long k = 0; k < p.num_fields; ++k)
             __builtin_memcpy(w->into[k], p.fields[k].rows + env * p.fields[k].size, p.fields[k].size);
+        if (!p.first_step) p.notes[env].steps = 0;
         if (own) data = own;
         else p.set_state(model, data, p.states + env * p.width, (int)p.signature);
-        for (long long step = 0; step < p.steps && p.notes[env].status == RUNS; ++step) {
+        for (long long step = p.first_step; step < p.steps && p.notes[env].status == RUNS; ++step) {
             if (!begin(p, w, model, data, env, step)) break;
             long long taken = 0;
             do p.step(model, data);
             while (end(p, model, data, env, step, taken++));
         }
-        if (w) __atomic_fetch_or(p.free, bit, __ATOMIC_RELEASE);
     }
 
     // Step the actuators of a motor in all environments, without physics.
     static void drive_all(void* plan, const void* motor) {
-        const Plan& p = *(const Plan*)plan;
+        Plan& p = *(Plan*)plan;
         const Motor& m = *(const Motor*)motor;
         for (long long env = 0; env < p.count; ++env)
             for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) {
                 drive(p, m, env, m.robots[i]);
-                if (!hand_over(p, m, nullptr, 0, env, m.robots[i], 0)) return;
-                if (p.own[env])
+                if (hand_over(p, m, nullptr, 0, env, m.robots[i], 0) && p.own[env])
                     p.set_state(p.model, p.own[env], p.states + env * p.width + p.at_control, (int)p.control_signature);
             }
     }
     static int begin_step(void* plan, const void* worker, const void* model, void* data, int env, int step) {
-        return begin(*(const Plan*)plan, (const Worker*)worker, model, data, env, step);
+        return begin(*(Plan*)plan, (const Worker*)worker, model, data, env, step);
     }
     static int end_step(void* plan, const void* model, void* data, int env, int step, int taken) {
         return (int)end(*(Plan*)plan, model, data, env, step, taken);
     }
+    // Whether callbacks of MuJoCo were set since the last call.
+    static int callbacks_changed(void* slots, void* known, int count) {
+        int changed = 0;
+        for (int i = 0; i < count; ++i) {
+            void* const now = *((void***)slots)[i];
+            changed |= now != ((void**)known)[i];
+            ((void**)known)[i] = now;
+        }
+        return changed;
+    }
     static void refresh_all(void* plan) {
-        const Plan& p = *(const Plan*)plan;
+        Plan& p = *(Plan*)plan;
         for (long long env = 0; env < p.count; ++env)
             if (p.own[env]) refresh(p, p.own[env], env);
     }
 };
 """
 
-_NAMES = ("advance", "drive_all", "begin_step", "end_step", "refresh_all")
+_NAMES = ("advance", "drive_all", "begin_step", "end_step", "refresh_all", "callbacks_changed")
 _CODE = "\n".join(
     (
-        f"enum {{ {', '.join(_STATUS)}, MOST_BYTES = {MOST_BYTES} }};",
-        *_TEXTS,
+        f"enum {{ {', '.join(_STATUS)} }};",
+        _structs.text,
+        RUN,
         _FUNCTIONS,
         *(f"out.data[{i}] = (wp::uint64)(void*)&Own::{name};" for i, name in enumerate(_NAMES)),
     )
@@ -505,6 +489,7 @@ class Functions:
         self.drive_all = ctypes.CFUNCTYPE(None, place, place)(address["drive_all"])
         self.begin_step = ctypes.CFUNCTYPE(number, *[place] * 4, number, number)(address["begin_step"])
         self.end_step = ctypes.CFUNCTYPE(number, *[place] * 3, *[number] * 3)(address["end_step"])
+        self.callbacks_changed = ctypes.PYFUNCTYPE(number, place, place, number)(address["callbacks_changed"])
         self.refresh_all = ctypes.PYFUNCTYPE(None, place)(address["refresh_all"])
 
 
@@ -515,80 +500,14 @@ def functions() -> Functions:
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
-    """Return MuJoCo's library, with the types of the functions of batches."""
-    import mujoco
-
-    folder = Path(mujoco.__file__).parent
-    files = [path for pattern in ("libmujoco.so*", "libmujoco*.dylib", "mujoco.dll") for path in folder.glob(pattern)]
-    if not files:
-        raise SimulationError(f"MuJoCo's library is not in '{folder}'; install the package mujoco again")
-    found = ctypes.CDLL(str(sorted(files)[0]))
-    place, number = ctypes.c_void_p, ctypes.c_int
-    found.mjb_makeBatch.restype = place
-    found.mjb_makeBatch.argtypes = [place, number, place, place, number]
-    found.mjb_deleteBatch.restype = None
-    found.mjb_deleteBatch.argtypes = [place]
-    found.mjb_setModels.restype = None
-    found.mjb_setModels.argtypes = [place, place]
-    found.mjb_apply.argtypes = [place, place, number, place, place, number]
-    found.mjb_status.restype = ctypes.POINTER(number)
-    found.mjb_status.argtypes = [place]
-    found.mjb_error.restype = ctypes.c_char_p
-    found.mjb_error.argtypes = [place, number]
-    return found
-
-
-def address_of(name: str) -> int:
-    """Return the address of a function of MuJoCo."""
-    return ctypes.cast(getattr(library(), name), ctypes.c_void_p).value or 0
-
-
-_PROBE = """<mujoco><option gravity="0 0 0"/><worldbody><geom type="plane" size="1 1 1"/><body><geom size="0.1"/>
-<joint axis="1 0 0" frictionloss="1" range="-1 1" limited="true"/><joint axis="0 1 0" frictionloss="1" range="-1 1"
-limited="true"/><joint axis="0 0 1" frictionloss="1" range="-1 1" limited="true"/></body></worldbody></mujoco>"""
-"""A contact, without which arrays of no length would share the address of others, and three joints with stops."""
-
-
-@functools.cache
-def data_layout(is_free: bool) -> Any:
-    """Return where an ``MjData`` holds what loads of joints are made of. It differs between versions of MuJoCo.
-
-    Arrays are found by their addresses, the number of constraints by its value, in three states.
+def load_layout(is_free: bool) -> Any:
+    """Return where an ``MjData`` holds what loads of joints are made of.
 
     Args:
         is_free: Whether nothing but dry friction ever constrains the model, so that the bias forces say it all.
     """
     import mujoco
 
-    model = mujoco.MjModel.from_xml_string(_PROBE)
-    data = mujoco.MjData(model)
-    names = ("qfrc_bias",) if is_free else ("qfrc_bias", "qfrc_constraint", "efc_type", "efc_id", "efc_force")
-    found: dict[str, set[int]] = {}
-    for beyond in (3, 1, 0):  # falling, so that the most that there ever were is not taken for it
-        data.qpos[:] = [1.5 if i < beyond else 0.0 for i in range(3)]
-        mujoco.mj_forward(model, data)
-        addresses = {name: getattr(data, name).ctypes.data for name in names}
-        size = 8 + max(_first_place(data._address, value) for value in addresses.values())
-        words = np.ctypeslib.as_array((ctypes.c_uint64 * (size // 8)).from_address(data._address))
-        places = {name: 8 * np.flatnonzero(words == value) for name, value in addresses.items()}
-        if not is_free:
-            places["nefc"] = 4 * np.flatnonzero(words.view(np.int32) == data.nefc)
-        for name, offsets in places.items():
-            found[name] = found.get(name, {*offsets.tolist()}) & {*offsets.tolist()}
-    unclear = [name for name, offsets in found.items() if len(offsets) != 1]
-    if unclear:
-        raise SimulationError(f"MuJoCo {mujoco.__version__}: no place of {', '.join(unclear)} was found in an MjData")
-    at = {name: offsets.pop() for name, offsets in found.items()}
-    order = ("qfrc_bias", "qfrc_constraint", "nefc", "efc_type", "efc_id", "efc_force")
-    return Layout(*(at.get(name, -1) for name in order), int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF))
-
-
-def _first_place(start: int, value: int) -> int:
-    """Return the first offset at which a structure holds an address, or 0."""
-    for page in range(0, 1 << 20, 4096):
-        words = np.ctypeslib.as_array((ctypes.c_uint64 * 512).from_address(start + page))
-        found = np.flatnonzero(words == value)
-        if found.size:
-            return page + 8 * int(found[0])
-    return 0
+    names = ("qfrc_bias", "qfrc_constraint", "nefc", "efc_type", "efc_id", "efc_force")
+    offsets = (*data_offsets("qfrc_bias"), *[-1] * 5) if is_free else data_offsets(*names)
+    return Layout(*offsets, int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..motor import MotorProgram, RobotCall
-from ..robot import Robot
-from .fields import PROPERTIES, ModelFields
+from ..robots import Robot
 from .loop import Block, Call, Change, Draw, Motor, Place, Points, Tangent
+from .model import PROPERTIES, ModelFields
 
 
 class MotorTable:

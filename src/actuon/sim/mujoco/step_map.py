@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import mujoco
 import numpy as np
 
 from ..step_map import StepMap, StepMaps, put_over
@@ -20,7 +21,6 @@ class MujocoStepMaps(StepMaps):
     """Steps a copy of the model from poses at rest.
 
     Args:
-        mujoco: The module.
         model: Copied.
         state: Positions and controls of the model, of which the robot's positions are changed.
         dofs: The robot's DOFs in the model, shape (D,).
@@ -31,7 +31,6 @@ class MujocoStepMaps(StepMaps):
 
     def __init__(
         self,
-        mujoco: Any,
         model: Any,
         state: tuple[np.ndarray, np.ndarray],
         dofs: np.ndarray,
@@ -39,7 +38,7 @@ class MujocoStepMaps(StepMaps):
         dt: float,
         viscous: np.ndarray | None = None,
     ):
-        self._mujoco, self._model = mujoco, copy.copy(model)
+        self._model = copy.copy(model)
         self._qpos, self._ctrl = state
         self._dofs, self._is_fixed_base = dofs, is_fixed_base
         self._coordinates = model.jnt_qposadr[model.dof_jntid[dofs]]
@@ -58,11 +57,11 @@ class MujocoStepMaps(StepMaps):
         """Whether equality constraints move with a DOF, shape (nv,)."""
         data, shape = self._data, (self._data.nefc, self._model.nv)
         rows = np.zeros(shape)
-        if self._mujoco.mj_isSparse(self._model):
-            self._mujoco.mju_sparse2dense(rows, data.efc_J, data.efc_J_rownnz, data.efc_J_rowadr, data.efc_J_colind)
+        if mujoco.mj_isSparse(self._model):
+            mujoco.mju_sparse2dense(rows, data.efc_J, data.efc_J_rownnz, data.efc_J_rowadr, data.efc_J_colind)
         else:
             rows = data.efc_J.reshape(shape)
-        equality = data.efc_type == int(self._mujoco.mjtConstraint.mjCNSTR_EQUALITY)
+        equality = data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)
         return np.asarray((np.abs(rows[equality]) > 1e-9).any(axis=0))
 
     def at(self, positions: np.ndarray) -> StepMap:
@@ -77,18 +76,18 @@ class MujocoStepMaps(StepMaps):
         hold = None
         if self._is_fixed_base:
             self._start(pose)
-            self._mujoco.mj_forward(model, self._data)
+            mujoco.mj_forward(model, self._data)
             hold = (self._data.qfrc_bias - self._data.qfrc_passive)[self._dofs]
         return StepMap(np.array(moved).T, np.array(pushed).T, self._dofs, mobility, hold)
 
     def _start(self, pose: np.ndarray) -> None:
-        self._mujoco.mj_resetData(self._model, self._data)
+        mujoco.mj_resetData(self._model, self._data)
         self._data.qpos[:] = pose
         self._data.ctrl[:] = self._ctrl
 
     def _difference(self, pose: np.ndarray, kind: int, dof: int) -> np.ndarray:
         """Of what a step ends in, by position (0), velocity (1) or effort (2) of a DOF, shape (2·nv,)."""
-        mujoco, model, data, nv = self._mujoco, self._model, self._data, self._model.nv
+        model, data, nv = self._model, self._data, self._model.nv
         ends = []
         for sign in (1.0, -1.0):
             self._start(pose)
@@ -106,7 +105,7 @@ class MujocoStepMaps(StepMaps):
         """Acceleration for a unit of effort, shape (D, D)."""
         model, data = self._model, self._data
         integrator = model.opt.integrator
-        model.opt.integrator = int(self._mujoco.mjtIntegrator.mjINT_EULER)  # whose acceleration is that of the moment
+        model.opt.integrator = int(mujoco.mjtIntegrator.mjINT_EULER)  # whose acceleration is that of the moment
         columns = []
         self._start(pose)
         for dof in self._dofs:
@@ -114,7 +113,7 @@ class MujocoStepMaps(StepMaps):
             for sign in (1.0, -1.0):
                 data.qfrc_applied[:] = 0.0
                 data.qfrc_applied[dof] = sign
-                self._mujoco.mj_forward(model, data)
+                mujoco.mj_forward(model, data)
                 ends.append(data.qacc[self._dofs].copy())
             columns.append((ends[0] - ends[1]) / 2.0)
         model.opt.integrator = integrator

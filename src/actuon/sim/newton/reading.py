@@ -16,9 +16,9 @@ from ...errors import MissingExtraError, RobotFileError
 from ...files import check_readable
 from ...robot_files.paths import shortest_endings
 from ...typing import PathLike
-from ..mujoco.drives import Drives
+from ..mujoco.actuators import Actuators
 from ..mujoco.limits import Limits
-from ..mujoco.names import joint_name
+from ..mujoco.model import joint_name
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -235,7 +235,7 @@ def _limit_efforts(mujoco: Any, spec: Any, bodies: list[_Body], builder: Any) ->
         model = spec.copy().compile()
     except ValueError:
         return
-    limits = Limits(mujoco, Drives(mujoco, model))
+    limits = Limits(Actuators(model))
     places = {joint_name(model, joint): int(model.jnt_dofadr[joint]) for joint in range(model.njnt)}
     for joint, child in enumerate(builder.joint_child):
         names = [name for name, *_ in bodies[child].dofs]

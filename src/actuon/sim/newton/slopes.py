@@ -16,8 +16,8 @@ import numpy as np
 import warp as wp
 
 from ...kernel.types import Floats, Ints
-from ..engine_drives import AGREED, CORRECTIONS, NEAR, TOLERANCE, Ending, HeldTangent, SlopesRefusedError, Tangent
-from ..simulation import Simulation
+from ..engine import AGREED, CORRECTIONS, NEAR, TOLERANCE, EndOfStep, HeldTangent, SlopesRefusedError, Tangent
+from ..robots import DofSet
 from .solvers import Physics
 
 Table: Any = wp.array2d(dtype=wp.float32)
@@ -286,60 +286,45 @@ class Lines:
                     wp.copy(array, values)
 
 
-class SlopeHolder(Simulation):
-    """The part of a Newton simulation that holds slopes of efforts."""
+class NewtonTangents:
+    """Efforts with slopes, which the MuJoCo solvers take in.
 
-    state: Any
-    control: Any
-    _physics: Physics
-    _lines: Lines
-    _are_loads_old: bool = True
-    """Whether a step was taken since loads of joints were read."""
+    Args:
+        physics: The solver.
+        lines: Efforts that are lines.
+        control: Efforts and targets, as actuators write them.
+    """
 
-    def _dofs(self, robots: np.ndarray, dofs: np.ndarray | None = None) -> np.ndarray:
-        """Where DOFs lie in the model's arrays, shape (n, d)."""
-        raise NotImplementedError
+    integrator_changed = ""
+
+    def __init__(self, physics: Physics, lines: Lines, control: Any):
+        self._physics, self._lines, self._control = physics, lines, control
 
     @property
     def integrator(self) -> str:
         """How the solver integrates, such as ``"implicitfast"``; empty where it does not say."""
         return self._physics.integrator()
 
-    def _advance(self, steps: int) -> int:
-        has_motors = any(motor.is_stepped for motor in self.motors)
-        for done in range(1, steps + 1):
-            self._step_motors()
-            self._take_step()
-            self._time += self._dt
-            if has_motors or not self._is_sound():
-                return done  # with motors, each step is looked at
-        return steps
-
-    def _take_step(self) -> None:
-        if self._lines.are_held:
-            self._lines.step(self._dt)
-        else:
-            self._physics.step(self.state, self.control, self._dt)
-        self._are_loads_old = True
-
-    def hold_slopes(
-        self, robots: np.ndarray, dofs: np.ndarray, share: Callable[[], float] | None = None
-    ) -> Callable[[], None]:
+    def hold(
+        self, at: DofSet, tangent: Tangent, ending: EndOfStep | None = None, share: Callable[[], float] | None = None
+    ) -> HeldTangent:
+        """Take the slopes of efforts of these DOFs into the solve, until the tangent is released."""
         why = self._physics.slope_obstacle()
         if why:
             raise SlopesRefusedError(f"effort_mode: {type(self._physics.solver).__name__} {why}; use 'explicit'")
-        return self._lines.hold(self._dofs(robots, dofs).ravel())
-
-    def hold_tangent(
-        self, robots: np.ndarray, dofs: np.ndarray, tangent: Tangent, ending: Ending | None = None
-    ) -> HeldTangent:
-        at, lines = self._dofs(robots, dofs), self._lines
+        places, lines = at.flat("joint_f"), self._lines
+        let_go = lines.hold(places.ravel())
         correctors = (
-            [] if ending is None else [(ending.evaluate, lines.corrector(ending.tangent, tangent.effort, dofs, at))]
+            []
+            if ending is None
+            else [(ending.evaluate, lines.corrector(ending.tangent, tangent.effort, at.dofs, places))]
         )
         lines.correctors += correctors
 
         def release() -> None:
             lines.correctors = [each for each in lines.correctors if each not in correctors]
+            let_go()
 
-        return HeldTangent(lines.taker(tangent, dofs, at), lambda: self.control.joint_f.numpy()[at], release)
+        return HeldTangent(
+            lines.taker(tangent, at.dofs, places), lambda: self._control.joint_f.numpy()[places], release
+        )

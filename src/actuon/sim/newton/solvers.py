@@ -11,11 +11,10 @@ import numpy as np
 import warp as wp
 
 from ...errors import SimulationError
-from ..mujoco.fields import PROPERTIES
-from ..mujoco.friction import SOFTNESS, switched_off
-from ..robot import Robot
+from ..mujoco.friction import SOFTNESS, external_loads, switched_off, warp_load_reader
+from ..mujoco.model import PROPERTIES
+from ..robots import Robot
 from ..step_map import StepMaps
-from .loads import load_reader
 from .step_map import ArticulationStepMaps, mujoco_step_maps
 
 SolverLike: TypeAlias = "str | Callable[[Any], Any]"
@@ -33,7 +32,7 @@ _FRICTION = {"dof_solref": "solreffriction", "dof_solimp": "solimpfriction"}
 class Physics:
     """A solver, as this layer works with it. This one serves solvers that read the model's arrays at every step."""
 
-    honours: frozenset[str] = frozenset()
+    used_properties: frozenset[str] = frozenset()
     """Properties of joints that the solver makes use of."""
 
     def __init__(self, newton: Any, solver: Any):
@@ -65,7 +64,7 @@ class Physics:
         """What else than the state, the targets and the efforts the next step depends on."""
         return []
 
-    def sharpen_friction(self, dofs: np.ndarray, dt: float, tell: Callable[[], None]) -> Callable[[], None]:
+    def stiffen_friction(self, dofs: np.ndarray, dt: float, tell: Callable[[], None]) -> Callable[[], None]:
         """Let dry friction of these DOFs of the model hold firmly, and ``tell`` the solver.
 
         Returns:
@@ -100,7 +99,7 @@ class Physics:
     def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float, viscous: np.ndarray | None) -> StepMaps:
         """How steps of ``dt`` [s] answer to motions of a robot of the first environment, all joints at ``joint_q``,
         with this viscous friction of its DOFs where it is not NaN."""
-        return ArticulationStepMaps(self.newton, self.model, robot, joint_q, self.honours, dt, viscous)
+        return ArticulationStepMaps(self.newton, self.model, robot, joint_q, self.used_properties, dt, viscous)
 
     def can_be_driven(self) -> np.ndarray:
         """Whether gains have an effect, for each DOF of the model."""
@@ -142,7 +141,7 @@ class Physics:
 class FeatherstonePhysics(Physics):
     """Serves a solver whose state is that of the joints."""
 
-    honours = frozenset({"armature", "viscous_friction"})
+    used_properties = frozenset({"armature", "viscous_friction"})
 
 
 class MaximalPhysics(Physics):
@@ -162,7 +161,7 @@ class MaximalPhysics(Physics):
 class SemiImplicitPhysics(MaximalPhysics):
     """The same, with damping of joints."""
 
-    honours = frozenset({"viscous_friction"})
+    used_properties = frozenset({"viscous_friction"})
 
 
 class XpbdPhysics(MaximalPhysics):
@@ -177,7 +176,7 @@ class XpbdPhysics(MaximalPhysics):
 class MujocoPhysics(Physics):
     """Serves MuJoCo, and MuJoCo Warp, which keep a model of their own."""
 
-    honours = frozenset({*PROPERTIES, "effort_limit"})
+    used_properties = frozenset({*PROPERTIES, "effort_limit"})
 
     def __init__(self, newton: Any, solver: Any):
         super().__init__(newton, solver)
@@ -187,7 +186,9 @@ class MujocoPhysics(Physics):
         self._joint_kind = int(mujoco.mjtTrn.mjTRN_JOINT)
         # A state that diverged must be seen, not silently replaced by the first one. MuJoCo Warp does not do that.
         solver.mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
-        self.honours = frozenset(name for name in self.honours if not switched_off(mujoco, solver.mj_model, name))
+        self.used_properties = frozenset(
+            name for name in self.used_properties if not switched_off(solver.mj_model, name)
+        )
         self._driven, self._direct = self._actuators()
         stops = np.zeros(self._width, dtype=bool)
         dof_of_joint = self.solver.mjc_jnt_to_newton_dof.numpy()[0]
@@ -278,7 +279,7 @@ class MujocoPhysics(Physics):
         direct = getattr(getattr(control, "mujoco", None), "ctrl", None)
         return [data.qacc_warmstart, data.act, *([direct] if direct is not None else [])]
 
-    def sharpen_friction(self, dofs: np.ndarray, dt: float, tell: Callable[[], None]) -> Callable[[], None]:
+    def stiffen_friction(self, dofs: np.ndarray, dt: float, tell: Callable[[], None]) -> Callable[[], None]:
         own = getattr(self.model, "mujoco", None)
         found = {name: getattr(own, _FRICTION[name], None) for name in SOFTNESS}
         arrays = {name: array for name, array in found.items() if array is not None}
@@ -295,7 +296,16 @@ class MujocoPhysics(Physics):
         return functools.partial(put, kept)
 
     def load_reader(self, loads: wp.array) -> Callable[[], None]:
-        return load_reader(self.solver, loads)
+        of_newton, solver = self.solver.mjc_dof_to_newton_dof, self.solver
+        if not solver.use_mujoco_cpu:
+            return warp_load_reader(solver.mjw_data, of_newton, loads)
+        dofs, shown = of_newton.numpy()[0], loads.numpy()
+        has = dofs >= 0
+
+        def read() -> None:
+            shown[dofs[has]] = external_loads(solver.mj_data)[has]
+
+        return read
 
     def step_maps(self, robot: Robot, joint_q: np.ndarray, dt: float, viscous: np.ndarray | None) -> StepMaps:
         return mujoco_step_maps(self.solver, robot, joint_q, dt, viscous)
@@ -332,7 +342,7 @@ class MujocoPhysics(Physics):
         total = np.zeros(self._width, np.float32)
         place, held = PROPERTIES.get(name), self.solver.mj_model
         if place is not None and place.of_actuator and (self.solver.use_mujoco_cpu or name != "armature"):
-            values = place.values(held, place.of_actuator)
+            values = place.part(getattr(held, place.of_actuator))
             for i, dof in (self._driven | self._direct).items():
                 total[dof] += values[i] * held.actuator_gear[i, 0] ** 2
         return np.tile(total, self._worlds)
@@ -352,7 +362,7 @@ class MujocoPhysics(Physics):
                 "Warp cannot drop; take damping off the <actuator> in the file, or step one environment on the CPU"
             )
         place = PROPERTIES[name]
-        place.values(self.solver.mj_model, place.of_actuator)[self._actuators_of(dofs)] = 0.0
+        place.part(getattr(self.solver.mj_model, place.of_actuator))[self._actuators_of(dofs)] = 0.0
 
     def _actuators_of(self, dofs: np.ndarray) -> list[int]:
         """MuJoCo's actuators on these DOFs of the model."""

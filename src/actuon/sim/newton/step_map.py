@@ -11,7 +11,7 @@ import warp as wp
 
 from ...errors import SimulationError
 from ..mujoco.step_map import MujocoStepMaps
-from ..robot import Robot
+from ..robots import Robot
 from ..step_map import StepMap, StepMaps, euler_map, put_over
 
 _CHANGED = ("dof_armature", "actuator_gainprm", "actuator_biasprm")
@@ -30,7 +30,6 @@ def mujoco_step_maps(
         dt: Time step [s].
         viscous: Damping of the robot's DOFs in place of the model's, shape (D,); NaN where it is the model's.
     """
-    mujoco, _ = solver.import_mujoco()
     model = copy.copy(solver.mj_model)
     of_newton = solver.mjc_dof_to_newton_dof.numpy()[0]
     places = {int(dof): place for place, dof in enumerate(of_newton) if dof >= 0}
@@ -48,7 +47,7 @@ def mujoco_step_maps(
     at = model.jnt_qposadr[model.dof_jntid[dofs]]
     qpos[at] += joint_q[robot.coordinates]
     state = qpos, np.zeros(model.nu)
-    return _Shifted(mujoco, model, state, dofs, robot.is_fixed_base, dt, viscous, model.qpos0[at])
+    return _Shifted(model, state, dofs, robot.is_fixed_base, dt, viscous, model.qpos0[at])
 
 
 class _Shifted(MujocoStepMaps):
@@ -70,7 +69,7 @@ class ArticulationStepMaps(StepMaps):
         model: A ``newton.Model``.
         robot: A robot of the first environment.
         joint_q: Positions of all joints.
-        honours: Properties of joints that the solver makes use of.
+        used_properties: Properties of joints that the solver makes use of.
         dt: Time step [s].
         viscous: Damping of the robot's DOFs in place of the model's, shape (D,); NaN where it is the model's.
     """
@@ -81,7 +80,7 @@ class ArticulationStepMaps(StepMaps):
         model: Any,
         robot: Robot,
         joint_q: np.ndarray,
-        honours: frozenset[str],
+        used_properties: frozenset[str],
         dt: float,
         viscous: np.ndarray | None = None,
     ):
@@ -93,9 +92,9 @@ class ArticulationStepMaps(StepMaps):
         self._first, end = (int(starts[self._articulation + i]) for i in range(2))
         width = slice(self._first, end)
         none = np.zeros(end - self._first)
-        self._armature = model.joint_armature.numpy()[width] if "armature" in honours else none
-        self._damping = model.joint_damping.numpy()[width].copy() if "viscous_friction" in honours else none
-        if viscous is not None and "viscous_friction" in honours:
+        self._armature = model.joint_armature.numpy()[width] if "armature" in used_properties else none
+        self._damping = model.joint_damping.numpy()[width].copy() if "viscous_friction" in used_properties else none
+        if viscous is not None and "viscous_friction" in used_properties:
             own = robot.dofs - self._first
             self._damping[own] = put_over(self._damping[own], viscous)
         self.free = np.ones(len(robot.dofs), dtype=bool)

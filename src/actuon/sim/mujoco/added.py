@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuators that are added to a model: drives for joints that have a motor alone, or nothing, and holders of slopes.
+"""The model of a simulation, and actuators that are added to it as long as someone needs them.
 
-A compiled model cannot grow. It is compiled anew from its `MjSpec`, with the new actuators last, and gets every value
-of the one before.
+These are drives for joints that have a motor alone, or nothing, and holders of slopes. A compiled model cannot grow. It
+is compiled anew from its `MjSpec`, with the new actuators last, and gets every value of the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+import mujoco
 import numpy as np
 
 from ...errors import SimulationError
-from .drives import Drives, Slope
-from .names import joint_name
+from .actuators import Actuators, Slope
+from .limits import Limits
+from .model import ModelFields, joint_name
+
+_GROUPS = 31
+"""Groups of actuators that can be switched off."""
 
 _STRUCTURE = ("id", "adr", "num")
 """How fields end that say where things are, which a compiled model knows best."""
@@ -52,17 +59,15 @@ class NewActuator:
 
 
 def new_drive(
-    mujoco: Any,
     dof: int,
     lower: float = -np.inf,
     upper: float = np.inf,
     group: int = 0,
     targets: Sequence[tuple[float, float]] = (),
 ) -> NewActuator:
-    """A drive that follows target position and velocity, with ``kp·(q* − q) + kd·(q̇* − q̇)``, and both gains zero.
+    """Return a drive that follows both targets with ``kp·(q* − q) + kd·(q̇* − q̇)``, and both gains zero.
 
     Args:
-        mujoco: The module.
         dof: The DOF.
         lower: Lowest effort [N·m or N].
         upper: Highest effort [N·m or N]. An infinite bound means no limit; MuJoCo takes both or none.
@@ -85,11 +90,10 @@ def new_drive(
     return NewActuator(dof, "_drive", fields, inputs=targets)
 
 
-def new_slope(mujoco: Any, dof: int, slope: Slope, group: int) -> NewActuator:
-    """An actuator whose ``ctrl`` is the slope of an effort by position or velocity: it pushes with ctrl·q, or ctrl·q̇.
+def new_slope(dof: int, slope: Slope, group: int) -> NewActuator:
+    """Return an actuator whose ``ctrl`` is a slope of an effort: it pushes with ctrl·q, or ctrl·q̇.
 
     Args:
-        mujoco: The module.
         dof: The DOF.
         slope: Which of both.
         group: A group of actuators that is not switched off.
@@ -108,20 +112,19 @@ def new_slope(mujoco: Any, dof: int, slope: Slope, group: int) -> NewActuator:
 
 
 def limited_range(lower: float, upper: float) -> tuple[bool, np.ndarray]:
-    """Whether a model limits something to what is from ``lower`` to ``upper``, and the range that it then has."""
+    """Return whether a model limits something to ``lower`` to ``upper``, and the range that it then has."""
     most = float(np.finfo(np.float32).max)
     limited = bool(np.isfinite([lower, upper]).any())
     return limited, np.clip([lower, upper], -most, most) if limited else np.zeros(2)
 
 
-def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -> tuple[Any, Drives]:
-    """A model with further actuators, and its drives.
+def with_actuators(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> tuple[Any, Actuators]:
+    """Return a model with further actuators, and what its actuators are.
 
     Actuators of before keep their numbers and places in ``ctrl``; keyframes hold zero for the new ones. All values,
     as gains, limits, options, are those that ``model`` has now.
 
     Args:
-        mujoco: The module.
         spec: What the model was compiled from. It is copied.
         model: The model.
         actuators: What to add, each on a joint of one DOF.
@@ -131,7 +134,7 @@ def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewAc
     """
     spec = spec.copy()
     try:
-        _add(mujoco, spec, model, actuators)
+        _add(spec, model, actuators)
         grown = spec.compile()
     except SimulationError:
         raise
@@ -145,12 +148,12 @@ def with_actuators(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewAc
         raise _has_changed(", ".join(changed))
     added = list(enumerate(actuators, start=model.nactuator))
     slopes = {i: new.holds for i, new in added if new.holds is not None}
-    drives = Drives(mujoco, grown, [i for i, new in added if new.holds is None], slopes)
+    structure = Actuators(grown, [i for i, new in added if new.holds is None], slopes)
     copy_values(model, grown)
     for i, new in added:
         for place, bounds in enumerate(new.inputs, start=int(grown.actuator_ctrladr[i])):
             grown.actuator_ctrllimited[place], grown.actuator_ctrlrange[place] = limited_range(*bounds)
-    return grown, drives
+    return grown, structure
 
 
 def _has_changed(what: str) -> SimulationError:
@@ -159,7 +162,7 @@ def _has_changed(what: str) -> SimulationError:
     )
 
 
-def _add(mujoco: Any, spec: Any, model: Any, actuators: Sequence[NewActuator]) -> None:
+def _add(spec: Any, model: Any, actuators: Sequence[NewActuator]) -> None:
     taken = {model.actuator(i).name for i in range(model.nactuator)}
     joints = {joint.id: joint for joint in spec.joints}
     if not actuators:
@@ -220,3 +223,114 @@ def _copy_attributes(source: Any, target: Any) -> None:
             getattr(target, name)[...] = value
         else:
             setattr(target, name, value)
+
+
+class ModelFollower(Protocol):
+    """Somebody who goes on with other actuators at the end of a model."""
+
+    def refresh(self) -> None:
+        """Read what anyone wrote, before they change."""
+
+    def take_model(self) -> None:
+        """Go on with them."""
+
+
+class MujocoModel:
+    """The model that all environments share, its actuators, and the limits of these. It may get further actuators.
+
+    Args:
+        fields: The fields of the models of all environments.
+        spec: What reads the `MjSpec` that the model was compiled from; None where there is none.
+    """
+
+    def __init__(self, fields: ModelFields, spec: Callable[[], mujoco.MjSpec] | None):
+        self.fields = fields
+        self._spec = spec
+        self.lifted: Counter[int] = Counter()
+        """DOFs at whose joints MuJoCo clips nothing, whatever limits these have, and for how many."""
+        self.actuators = Actuators(fields.model)
+        """What the model's actuators are."""
+        self.limits = Limits(self.actuators, self.lifted)
+        self.compensates = bool(fields.model.jnt_actgravcomp.any())
+        """Whether MuJoCo counts gravity compensation among the efforts of actuators of a joint."""
+        self.version = 0
+        """Counts changes of the actuators."""
+        self.limits_version = 0
+        """Counts changes of limits of efforts."""
+        self._follower: weakref.ref[ModelFollower] | None = None
+        self._bare: tuple[mujoco.MjModel, Actuators] | None = None
+        """The model without added actuators, and its own, while there are some."""
+        self._added: Sequence[NewActuator] = ()
+        self._users = 0
+
+    def tell(self, follower: ModelFollower) -> None:
+        """Tell somebody, who is not kept alive, before and after the actuators change."""
+        self._follower = weakref.ref(follower)
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether actuators can be added."""
+        return self._spec is not None
+
+    def add(self, new: Sequence[NewActuator]) -> None:
+        """Add actuators, last. What was there keeps its place and its values."""
+        assert self._spec is not None
+        self.fields.gather_options()
+        model, actuators = self.fields.model, self.actuators
+        bare, _ = self._bare or (model, actuators)
+        try:
+            spec = self._spec()
+        except ValueError as error:
+            raise SimulationError(
+                f"no drive can be added: {self.fields.where} cannot be read again: {' '.join(str(error).split())}"
+            ) from error
+        grown, structure = with_actuators(spec, bare, [*self._added, *new])
+        copy_values(model, grown)
+        self._bare, self._added = self._bare or (model, actuators), [*self._added, *new]
+        self._take(grown, structure)
+
+    def use(self) -> None:
+        """Keep added actuators until `let_go` was called as often."""
+        self._users += 1
+
+    def let_go(self) -> None:
+        """Remove added actuators, once nobody needs any."""
+        self._users -= 1
+        if self._users or self._bare is None:
+            return
+        self.fields.gather_options()
+        model, actuators = self._bare
+        self._bare, self._added = None, ()
+        copy_values(self.fields.model, model)
+        self._take(model, actuators)
+
+    def _take(self, model: mujoco.MjModel, actuators: Actuators) -> None:
+        follower = self._follower and self._follower()
+        if follower:
+            follower.refresh()
+        self.fields.share(model)
+        self.actuators, self.limits = actuators, Limits(actuators, self.lifted)
+        self.version += 1
+        self.limits_version += 1
+        if follower:
+            follower.take_model()
+
+    def why_ignored(self, actuators: Iterable[int] = ()) -> str:
+        """Return why MuJoCo ignores one of these actuators, or any; empty where it does not."""
+        model, option = self.fields.model, self.fields.model.opt
+        if option.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+            return "has actuation switched off in its <option>"
+        off = int(option.disableactuator)
+        if off == 2**_GROUPS - 1:
+            return "has all groups of actuators switched off"
+        for i in actuators if off else ():
+            group = int(model.actuator_group[i])
+            if 0 <= group < _GROUPS and off >> group & 1:
+                name = model.actuator(i).name or i
+                return f"has group {group} of actuators switched off in its <option>, that of '{name}'"
+        return ""
+
+    def free_group(self) -> int:
+        """Return a group of actuators that is not switched off. There is one."""
+        off = int(self.fields.model.opt.disableactuator)
+        return next(group for group in range(_GROUPS) if not off >> group & 1)

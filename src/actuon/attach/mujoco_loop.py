@@ -1,0 +1,869 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors in anybody's MuJoCo loop: `load` returns a plain ``MjModel`` that moves with them.
+
+From there on ``mj_step``, ``mujoco.viewer``, ``mujoco.rollout``, ``mujoco.batch`` and ``mujoco.sysid`` need no further
+code. ``ctrl`` of a joint's servo stays its target, its force is what the motor gives, and what the motors remember lies
+in ``act``.
+
+Armature, friction, integrator and limits are those that a `MujocoSimulation` of the model has with the same motors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..actuator.actuator import Actuator
+from ..actuator.config import ActuatorConfig, Part
+from ..components.effects.noise import EffectNoise
+from ..components.limits.battery import ClampingBattery
+from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
+from ..kernel.chain import HELD, TANGENT
+from ..kernel.launch import CCall
+from ..sim import Articulation, MujocoSimulation
+from ..sim.mujoco.actuators import Actuators
+from ..sim.mujoco.c_code import MOST_BYTES
+from ..sim.mujoco.callback import CELLS, Call, Control, Draw, Joint, Robot, Words, door, no_callback
+from ..sim.mujoco.model import read_spec
+from ..typing import ArrayLike
+from .articulation_actuators import ArticulationActuators
+from .attachment import Attachment, signal_attr
+from .effort_limits import effort_limiter
+from .fan_out import repeated
+from .groups.cfg import ActuatorBaseCfg
+from .groups.groups import ActuatorGroups
+from .motor_supply import number_dofs
+from .motors import configs_of_robot
+from .tangent_mode import COMPUTED, TANGENT_ATTRS
+from .telemetry import Telemetry, make_telemetry
+
+_MARK = "actuon_"
+"""How names of text elements begin that mark a model."""
+_SAID = "Moves with motors of Actuon (actuon.mujoco.load). In a process that has not loaded them, joints are limp."
+_INPUTS = ("velocity", "feedforward")
+_DRY, _VISCOUS = "dry_friction", "viscous_friction"
+_SLIGHTEST = 1e-6
+"""Dry friction [N·m or N] that a joint has at least, so that MuJoCo makes a row for it."""
+
+
+def load(
+    model: Any,
+    actuators: Any = None,
+    *,
+    joints: Iterable[str] | None = None,
+    inputs: Sequence[str] = (),
+    controller: Part | None = None,
+    allow_unsafe_torch_checkpoints: bool = False,
+) -> Any:
+    """Return a ``mujoco.MjModel`` whose joints are driven by motors, in any loop around ``mj_step``.
+
+    ``ctrl`` of a joint's servo stays its target, clipped to its ``ctrlrange``. A joint without a position servo gets a
+    control named ``<joint>_position`` [rad or m], and its motors in the model are switched off. Joints without an
+    actuator of ours keep what they have. The inertia of rotors becomes the armature of joints, friction of motors
+    replaces that of the model.
+
+    Args:
+        model: Path of an ``.xml`` or ``.urdf`` file, MJCF as text, or an ``MjSpec``, which is copied.
+        actuators: As for `Motors`: an ``actuon.yaml``, a USD file with actuators, the name of a motor or its data
+            sheet, a config for all joints, or a mapping of joints to configs; or groups by name, as for
+            `actuon.lab.ActuatorGroups`. Default: the YAML beside the model's file.
+        joints: Names of the joints that a config or motor drives. Default: all hinge and slide joints.
+        inputs: Controls that joints get beside their target: ``"velocity"`` [rad/s or m/s], named
+            ``<joint>_velocity``, where the model has no velocity servo, and ``"feedforward"`` [N·m or N], named
+            ``<joint>_feedforward``.
+        controller: Controller in front of a motor from the catalogue.
+        allow_unsafe_torch_checkpoints: Let a file name ``.pt`` and ``.pt2`` networks, which can run code when loaded.
+
+    Raises:
+        RobotFileError: A file cannot be read, or has no actuator for a joint.
+        StructureError: A chain cannot run there: it has kernels of its own, or takes inputs that MuJoCo has not.
+    """
+    mujoco = _import_mujoco()
+    unknown = [name for name in inputs if name not in _INPUTS]
+    if isinstance(inputs, str) or unknown:
+        raise StructureError(f"inputs: got {inputs!r}; must be a list of {', '.join(map(repr, _INPUTS))}")
+    spec, path = _spec_of(mujoco, model)
+    if actuators is None:
+        if path is None:
+            raise StructureError("actuators: is needed for a model without a file")
+        actuators = path
+    with no_callback(), contextlib.closing(MujocoSimulation(spec)) as simulation:
+        simulation.hide()
+        plain = spec.compile()
+        if plain.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_ACTUATION):
+            raise StructureError(
+                "actuation is disabled in the model's <option>, so that MuJoCo asks no motor; enable it"
+            )
+        known = [name for robot in simulation.robots for name in robot.dof_names]
+        names = known if joints is None else list(joints)
+        for name in names:
+            if name not in known:
+                raise StructureError(f"joints: there is no joint '{name}'; {listed(str(name), known, 'joints')}")
+        if _are_groups(actuators):
+            attached = _attach_groups(simulation, actuators)
+        else:
+            found = configs_of_robot(actuators, names, controller, allow_unsafe_torch_checkpoints)
+            attached = _attach(simulation, found)
+        drives = Actuators(plain)
+        dofs = [joint.dof for each in attached for joint in each.driven(simulation).values()]
+        has_velocity = "velocity" in inputs or bool((drives.velocity[dofs] >= 0).any())
+        given = {"target_qd": has_velocity, "feedforward": "feedforward" in inputs}
+        loaded = LoadedMotors(attached, simulation, {name for name, is_there in given.items() if not is_there})
+        preparation = _Preparation(mujoco, spec, plain, drives, simulation.models[0], loaded, frozenset(inputs))
+        made, rows, word_at = preparation.compile()
+    loaded.spec = spec
+    loaded.bind(made, rows, word_at)
+    _loaded[loaded.mark] = loaded
+    return made
+
+
+def unload(model: Any) -> None:
+    """Drive the joints of a model, and of its copies, no more. They are limp then."""
+    loaded = _of(model)
+    del _loaded[loaded.mark]
+    loaded.close()
+
+
+def spec(model: Any) -> Any:
+    """Return a copy of the ``MjSpec`` of a model, for who compiles models anew, such as ``mujoco.sysid``.
+
+    What is compiled of it moves with the same motors, as long as it has the same joints and actuators.
+    """
+    return _of(model).spec.copy()
+
+
+def telemetry(model: Any, data: Any) -> Telemetry:
+    """Return what the motors give at the state and the controls that ``data`` has now, each of shape (1, joints).
+
+    Nothing is changed. After ``mj_forward`` the efforts are those of ``data.actuator_force``.
+
+    Raises:
+        SimulationError: In MuJoCo's loop, where nothing could be raised, something went wrong since the last call: an
+            effort was not finite, the time step was changed, or another callback was set.
+    """
+    return _of(model).telemetry(model, data)
+
+
+def seed(model: Any, data: Any, number: int | ArrayLike = 0) -> None:
+    """Let motors begin anew with the random numbers of trajectory ``number``, from the next step on.
+
+    Without it, each trajectory that begins has the next number, so that all differ.
+
+    Args:
+        model: A model of `load`.
+        data: Its ``MjData``, or states of shape (..., size) as ``mujoco.rollout`` and ``mujoco.batch`` take them, which
+            are written.
+        number: A whole number ≥ 0; for states, one for all or one for each.
+    """
+    mujoco = _import_mujoco()
+    loaded = _of(model)
+    numbers = np.asarray(number)
+    if numbers.dtype.kind not in "iu" or (numbers < 0).any():
+        raise StructureError(f"number: got {number!r}; must be a whole number ≥ 0, or one for each state")
+    act = _activations(mujoco, model, data) if isinstance(data, np.ndarray) else data.act
+    if numbers.shape not in ((), act.shape[:-1]):
+        raise StructureError(f"number: got the shape {numbers.shape}; must be one number, or {act.shape[:-1]} of them")
+    act[..., loaded.word_at] = 0.0
+    act[..., loaded.word_at[0]] = -(numbers.astype(np.float64) + 1.0)
+
+
+def _activations(mujoco: Any, model: Any, states: np.ndarray) -> np.ndarray:
+    """Return where states hold activations, shape (..., na)."""
+    kinds = mujoco.mjtState
+    sizes = [mujoco.mj_stateSize(model, int(kind)) for kind in (kinds.mjSTATE_FULLPHYSICS, kinds.mjSTATE_INTEGRATION)]
+    if states.ndim < 1 or states.shape[-1] not in sizes:
+        raise StructureError(
+            f"data: got an array of the shape {states.shape}; must be an MjData, or states of mjSTATE_FULLPHYSICS or "
+            f"mjSTATE_INTEGRATION, {sizes[0]} or {sizes[1]} numbers each"
+        )
+    start = 1 + model.nq + model.nv
+    return states[..., start : start + model.na]
+
+
+def _import_mujoco() -> Any:
+    try:
+        import mujoco
+    except ImportError as error:
+        raise MissingExtraError("mujoco", "mujoco", "motors in a MuJoCo loop") from error
+    return mujoco
+
+
+def _spec_of(mujoco: Any, model: Any) -> tuple[Any, Path | None]:
+    """Return a copy of the spec that a model is made of, and its file."""
+    if isinstance(model, mujoco.MjSpec):
+        return model.copy(), None
+    if isinstance(model, mujoco.MjModel):
+        raise StructureError(
+            "model: got a compiled MjModel, which has no room for motors; pass its file, its XML or its MjSpec"
+        )
+    if isinstance(model, str) and model.lstrip().startswith("<"):
+        try:
+            return mujoco.MjSpec.from_string(model), None
+        except ValueError as error:
+            raise RobotFileError(f"the XML cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(model, (str, Path)):
+        raise StructureError(f"model: got {type(model).__name__}; must be a path, XML or an MjSpec")
+    path = Path(model)
+    if not path.exists():
+        raise RobotFileError(f"'{path}' does not exist")
+    try:
+        return read_spec(path), path
+    except ValueError as error:
+        raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
+
+
+_loaded: dict[str, LoadedMotors] = {}
+"""Motors of all models that are loaded, by their marks."""
+
+
+def _of(model: Any) -> LoadedMotors:
+    mujoco = _import_mujoco()
+    for i in range(model.ntext):
+        found = _loaded.get(mujoco.mj_id2name(model, int(mujoco.mjtObj.mjOBJ_TEXT), i))
+        if found is not None:
+            return found
+    raise SimulationError("the model has no motors that this process has loaded; make it with actuon.mujoco.load()")
+
+
+@dataclass(frozen=True)
+class _Driven:
+    """A joint with a motor."""
+
+    name: str
+    dof: int
+    """In the model."""
+    number: int
+    """Of the DOF among those of all robots of the model."""
+    is_implicit: bool
+    lower: float
+    """Lowest effort that the joint takes [N·m or N]."""
+    upper: float
+
+
+@dataclass(frozen=True)
+class _Attached:
+    """Actuators on a robot, which give the model their armature and friction until they are closed."""
+
+    attachment: Attachment
+    robot: int
+    """Number of the robot."""
+    largest: Mapping[str, float] = field(default_factory=dict)
+    """Largest effort of joints beside the model's own limits [N·m or N]."""
+
+    @property
+    def actuators(self) -> list[tuple[Actuator, np.ndarray]]:
+        """Actuators with the columns of their DOFs."""
+        width = self.attachment.articulation.num_dofs
+        return [(each, each.effort_indices.numpy().astype(np.int64) % width) for each in self.attachment.actuators]
+
+    def driven(self, simulation: MujocoSimulation) -> dict[int, _Driven]:
+        """Return the joints by column."""
+        articulation, model = self.attachment.articulation, simulation.models[0]
+        dofs, first = (
+            articulation.at.flat("joint_qd")[0],
+            sum(len(r.dofs) for r in simulation.robots[: self.robot]),
+        )
+        lower, upper = np.full(len(dofs), -np.inf), np.full(len(dofs), np.inf)
+        if self.attachment.effort_range is not None:
+            by_engine = model.jnt_actgravcomp[model.dof_jntid[dofs]]  # which clips the sum with gravity compensation
+            given = zip((lower, upper), self.attachment.effort_range, strict=True)
+            lower, upper = (np.where(by_engine, none, bounds[0]) for none, bounds in given)
+        found = {}
+        for actuator, columns in self.actuators:
+            for i in columns.tolist():
+                name = articulation.dof_names[i]
+                most = self.largest.get(name, np.inf)
+                bounds = max(float(lower[i]), -most), min(float(upper[i]), most)
+                found[i] = _Driven(name, int(dofs[i]), first + i, _is_implicit(actuator), *bounds)
+        return dict(sorted(found.items()))
+
+
+def _is_implicit(actuator: Actuator) -> bool:
+    return not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)
+
+
+def _attach(simulation: MujocoSimulation, configs: Mapping[str, ActuatorConfig]) -> list[_Attached]:
+    """Give robots their actuators, which changes the model of the simulation as long as these are kept."""
+    made = []
+    for number, robot in enumerate(simulation.robots):
+        own = [(configs[name], name) for name in robot.dof_names if name in configs]
+        if own:
+            actuators = ArticulationActuators.from_actuators(robot.path, own, simulation=simulation)
+            made.append(_Attached(actuators, number))
+    return made
+
+
+def _are_groups(actuators: Any) -> bool:
+    return isinstance(actuators, Mapping) and any(isinstance(cfg, ActuatorBaseCfg) for cfg in actuators.values())
+
+
+def _attach_groups(simulation: MujocoSimulation, groups: Mapping[str, ActuatorBaseCfg]) -> list[_Attached]:
+    """Give a robot its groups. See `_attach`."""
+    for name, cfg in groups.items():
+        if not isinstance(cfg, ActuatorBaseCfg):
+            raise StructureError(f"actuators['{name}']: got {type(cfg).__name__} beside groups; must be a group too")
+        if getattr(cfg.class_type, "is_implicit_model", False):
+            raise StructureError(
+                f"group '{name}': {type(cfg).__name__} is the engine's own drive, which needs no motor; leave its "
+                "joints out, which then keep the model's servos, or use IdealPDActuatorCfg(effort_mode='implicit')"
+            )
+    if len(simulation.robots) != 1:
+        paths = ", ".join(robot.path for robot in simulation.robots)
+        raise StructureError(f"groups are for a model of one robot; here are {paths}: map joints to configs instead")
+    attached = ActuatorGroups(Articulation(simulation.robots[0].path, simulation), groups)
+    largest: dict[str, float] = {}
+    for model in attached.groups.values():
+        largest |= dict(zip(model.joint_names, model.numbers("effort_limit_sim")[0].tolist(), strict=True))
+    return [_Attached(attached, 0, largest)]
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A part of what chains remember, in activations: see `callback.Words`."""
+
+    base: int
+    stride: int
+    count: int
+    is_int: bool
+    is_twice: bool
+    numbered: int
+    initial: np.ndarray
+
+
+class LoadedMotors:
+    """The motors of a model, on spare cells.
+
+    Args:
+        attached: The same motors in a simulation of the model.
+        simulation: That one.
+        zeros: Signals that no control gives, and which are zero.
+    """
+
+    def __init__(self, attached: Sequence[_Attached], simulation: MujocoSimulation, zeros: Collection[str]):
+        self._zeros = zeros
+        self.mark = f"{_MARK}{uuid.uuid4().hex[:16]}"
+        """Name of the text element of its models."""
+        by_column = [each.driven(simulation) for each in attached]
+        self.driven = [joint for own in by_column for joint in own.values()]
+        self.joints = [joint.name for joint in self.driven]
+        self.dt = simulation.dt
+        self._num_dofs = sum(len(robot.dofs) for robot in simulation.robots)
+        self.actuators: list[Actuator] = []
+        self._robot_of: list[int] = []
+        for each, own in zip(attached, by_column, strict=True):
+            for actuator, columns in each.actuators:
+                at = np.array([self.joints.index(own[column].name) for column in columns.tolist()])
+                self.actuators.append(self._on_cells(actuator, at))
+                self._robot_of.append(each.robot)
+        self._make_arrays()
+        places = [actuator.effort_indices.numpy().astype(np.int64) % len(self.joints) for actuator in self.actuators]
+        numbers = np.array([joint.number for joint in self.driven])
+        robots = [np.full(len(at), robot) for at, robot in zip(places, self._robot_of, strict=True)]
+        number_dofs(self.actuators, robots, [numbers[at] for at in places])
+        self.states = [actuator.state() for actuator in self.actuators]
+        self.calls = [self._call(i) for i in range(len(self.actuators))]
+        self._limits, limit_calls = self._limit()
+        self.calls += limit_calls
+        self.words = [word for i in range(len(self.actuators)) for word in self._words(i)]
+        self.half = sum(word.count for word in self.words if word.is_twice)
+        self.num_words = 2 + 2 * self.half + sum(word.count for word in self.words if not word.is_twice)
+        """Numbers that are remembered."""
+        self.word_at: np.ndarray = np.zeros(0, np.int32)
+        """Their places in ``act``."""
+        self.spec: Any = None
+        """The ``MjSpec`` of its models."""
+        self.robot: Any = None
+        self._place = -1
+        self._kept: list[Any] = []
+
+    def _on_cells(self, actuator: Actuator, columns: np.ndarray) -> Actuator:
+        """Return an actuator of a robot for all cells, at these of the joints."""
+        at = (np.arange(CELLS)[:, None] * len(self.joints) + columns).ravel()
+        return Actuator(
+            wp.array(at, dtype=wp.uint32, device="cpu"),
+            stages=[repeated(stage, CELLS) for stage in actuator.stages],
+            control_computed_output_attr=COMPUTED,
+            control_signal_attrs=signal_attr,
+            control_tangent_attrs=TANGENT_ATTRS if _is_implicit(actuator) else None,
+            accumulate=False,
+            control_every=actuator.control_every,
+            in_engine=any(stage.in_engine for stage in actuator.stages),
+            robot_dofs=len(columns),
+        )
+
+    def _make_arrays(self) -> None:
+        names = ["joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", COMPUTED]
+        self.signals = {
+            signal: attr for actuator in self.actuators for signal, attr in actuator.control_signal_attrs.items()
+        }
+        for actuator in self.actuators:
+            if actuator.custom_inputs:
+                raise StructureError(
+                    f"joint '{self._joint_of(actuator)}': takes the input '{actuator.custom_inputs[0]}', for which "
+                    "MuJoCo has no control; use MujocoSimulation"
+                )
+        self.arrays = {name: wp.zeros(CELLS * len(self.joints), dtype=wp.float32, device="cpu") for name in names}
+        self.arrays |= {
+            attr: wp.full(CELLS * len(self.joints), np.nan, dtype=wp.float32, device="cpu")
+            for attr in self.signals.values()
+        }
+
+    def _joint_of(self, actuator: Actuator) -> str:
+        return self.joints[int(actuator.effort_indices.numpy()[0]) % len(self.joints)]
+
+    def _call(self, position: int) -> CCall:
+        actuator, state = self.actuators[position], self.states[position]
+        call = actuator.c_call(self.arrays, self.arrays, state, self.dt)
+        if call is None:
+            own = [type(stage).__name__ for stage in actuator.stages if not stage.is_fused()]
+            raise StructureError(
+                f"joint '{self._joint_of(actuator)}': {', '.join(own) or 'the chain'} has kernels of its own, which "
+                "MuJoCo cannot call; use MujocoSimulation"
+            )
+        if call.size > MOST_BYTES:
+            raise StructureError(f"joint '{self._joint_of(actuator)}': the chain has too many stages")
+        return call
+
+    def _limit(self) -> tuple[tuple[np.ndarray, np.ndarray] | None, list[CCall]]:
+        """Return what joints let through, each of shape (cells, joints), and what keeps efforts to it."""
+        shape = CELLS, len(self.driven)
+        lower, upper = (
+            np.tile(np.array([getattr(j, side) for j in self.driven], np.float32), (CELLS, 1))
+            for side in ("lower", "upper")
+        )
+        if not np.isfinite([lower, upper]).any():
+            return None, []
+        bounds = wp.array(lower, device="cpu"), wp.array(upper, device="cpu")
+        effort = self.arrays["joint_f"].reshape(shape)
+        calls = []
+        for is_implicit in (False, True):
+            columns = np.array([i for i, joint in enumerate(self.driven) if joint.is_implicit == is_implicit])
+            if columns.size:
+                names = TANGENT_ATTRS.values() if is_implicit else ()
+                tangent = [self.arrays[name].reshape(shape) for name in names]
+                _, call = effort_limiter(effort, columns, bounds, effort, tangent=tangent).one_robot()
+                assert call is not None
+                calls.append(call)
+        return (lower, upper), calls
+
+    def _words(self, position: int) -> Iterator[_Word]:
+        """Yield what an actuator remembers, but for tags of rings, which tell copies apart and are not needed."""
+        actuator, state = self.actuators[position], self.states[position]
+        if state is None:
+            return
+        memory, dofs = state.memory, state.memory.cells.dofs
+        for (place, name), word in memory.words.items():
+            if word.buffer == "longs":
+                continue
+            buffer = memory.buffers[word.buffer]
+            start, stride = memory.places[place, name], memory.sizes[word.buffer]
+            is_ring = name == "ring"
+            numbered = int(word.counts_resets)
+            if place != HELD and name == "dof" and isinstance(actuator.stages[place], EffectNoise):
+                numbered = self._num_dofs
+            count = memory.cells.tiles if word.per_tile else dofs
+            lanes = memory.grid(place, name).strides[0] // 4
+            ring = actuator.stages[place].stage().ring if is_ring else None
+            for row in range(1 if word.rows is None else word.rows):
+                if ring is not None and (*ring.signals, "")[row % ring.columns] in self._zeros:
+                    continue
+                at = start + row * lanes
+                initial = buffer.numpy()[at : at + count].astype(np.float64)
+                yield _Word(
+                    buffer.ptr + 4 * at, 4 * stride, count, word.buffer == "ints", not is_ring, numbered, initial
+                )
+
+    def draws(self) -> list[Any]:
+        """Return the motors on the batteries of the robots, battery by battery."""
+        found: dict[int, list[Any]] = {}
+        for actuator, state, robot in zip(self.actuators, self.states, self._robot_of, strict=True):
+            for place, stage in enumerate(actuator.stages):
+                if isinstance(stage, ClampingBattery) and state is not None:
+                    memory = state.memory
+                    own, other = (
+                        memory.buffers["floats"].ptr + 4 * memory.places[place, name]
+                        for name in ("own_load", "other_load")
+                    )
+                    piece = Draw(own, other, 4 * memory.sizes["floats"], memory.cells.dofs, False)
+                    found.setdefault(robot, []).append(piece)
+        for pieces in found.values():
+            pieces[-1].is_last = True
+        return [piece for pieces in found.values() for piece in pieces]
+
+    def at_rest(self, signal: str) -> np.ndarray:
+        """Return a signal of each joint at rest; NaN where none is offered, shape (joints,)."""
+        values = np.full(len(self.joints), np.nan)
+        for actuator in self.actuators:
+            if signal in actuator.control_signal_attrs:
+                state = actuator.state()
+                actuator.step(self.arrays, self.arrays, state, state, self.dt)
+                at = actuator.effort_indices.numpy()[: actuator.robot_dofs]
+                values[at] = self.arrays[self.signals[signal]].numpy()[at]
+        return values
+
+    def bind(self, model: Any, joints: Sequence[Any], word_at: np.ndarray) -> None:
+        """Let MuJoCo step the motors of a model.
+
+        Args:
+            model: The compiled model.
+            joints: `callback.Joint` of each joint.
+            word_at: Where each number that is remembered lies in ``act``.
+        """
+        self.word_at = word_at.astype(np.int32)
+        initial = np.concatenate([np.zeros(0), *(word.initial for word in self.words if word.is_twice)])
+        column_of = np.full(model.nv, -1, np.int32)
+        column_of[[joint.velocity for joint in joints]] = np.arange(len(joints))
+        cells = np.arange(CELLS, dtype=np.int64)
+        calls = [Call(c.function, c.bounds, c.arguments, c.size, c.first, cells.ctypes.data) for c in self.calls]
+        words = [Words(w.base, w.stride, w.count, w.is_int, w.is_twice, w.numbered) for w in self.words]
+        draws = self.draws()
+        mark = ctypes.create_string_buffer(self.mark.encode())
+        tables = [
+            (kind * len(rows))(*rows) for kind, rows in ((Call, calls), (Words, words), (Joint, joints), (Draw, draws))
+        ]
+        self._kept = [initial, cells, mark, tables, self.word_at, column_of]
+        robot = self.robot = Robot(
+            mark=ctypes.addressof(mark),
+            nq=model.nq,
+            nv=model.nv,
+            nu=model.nu,
+            na=model.na,
+            dofs=len(joints),
+            num_calls=len(calls),
+            num_words=len(words),
+            num_draws=len(draws),
+            half=self.half,
+            is_random=any(word.numbered for word in self.words),
+            dt=self.dt,
+            word_at=self.word_at.ctypes.data,
+            column_of=column_of.ctypes.data,
+            initial=initial.ctypes.data,
+        )
+        robot.calls, robot.words, robot.joints, robot.draws = map(ctypes.addressof, tables)
+        places = {"q": "joint_q", "qd": "joint_qd", "target": "joint_target_q", "target_qd": "joint_target_qd"}
+        places |= {"feedforward": "joint_act", "effort": "joint_f"}
+        optional = {"slope_q": TANGENT[0], "slope_qd": TANGENT[1], "dry": _DRY, "viscous": _VISCOUS}
+        places |= {name: self.signals[signal] for name, signal in optional.items() if signal in self.signals}
+        for name, array in places.items():
+            setattr(robot, name, self.arrays[array].ptr)
+        self._place = door().add(robot)
+
+    def close(self) -> None:
+        """Step the motors no more. What a call on another thread may still use is kept."""
+        door().remove(self._place)
+        _closed.append(self)
+
+    def check(self) -> None:
+        """Raise what went wrong in MuJoCo's loop since the last call, where nothing could be raised."""
+        robot = self.robot
+        flags = {name: int(getattr(robot, name)) for name in ("wrong_size", "wrong_dt", "bad_joint")}
+        for name in flags:
+            setattr(robot, name, 0)
+        if flags["wrong_size"]:
+            raise SimulationError("a copy of the model has other joints or actuators; load() it from its own MjSpec")
+        if flags["wrong_dt"]:
+            raise SimulationError(
+                f"opt.timestep was changed: the motors were loaded for steps of {self.dt:g} s; load() the model again, "
+                "with another timestep in its file or MjSpec"
+            )
+        if flags["bad_joint"]:
+            raise SimulationError(
+                f"t = {robot.bad_time:.6g} s: the effort of joint '{self.joints[flags['bad_joint'] - 1]}' is not "
+                "finite, and the motors were off; check its control, the state and its parameters"
+            )
+        if not door().is_installed:
+            raise SimulationError(
+                "the motors are not stepped: another mjcb_control was set after load(); set yours before, and it is "
+                "called too"
+            )
+
+    def telemetry(self, model: Any, data: Any) -> Telemetry:
+        """Return what the motors give now."""
+        shape = CELLS, len(self.joints)
+        with door().look(model, data, self.robot) as cell:
+            arrays = {name: array.numpy().reshape(shape).copy() for name, array in self.arrays.items()}
+        self.check()
+        signals = {signal: arrays[attr] for signal, attr in self.signals.items() if signal not in TANGENT}
+        told = make_telemetry(
+            self.joints, arrays["joint_qd"], arrays[COMPUTED], arrays["joint_f"], signals, self.actuators, self._limits
+        )
+        one = slice(cell, cell + 1)
+        return Telemetry(
+            told.dof_names,
+            told.velocity[one],
+            told.computed_effort[one],
+            told.applied_effort[one],
+            told.clipped[one],
+            told.limited_by[one],
+            {name: values[one] for name, values in told.signals.items()},
+        )
+
+
+_closed: list[LoadedMotors] = []
+
+
+@dataclass
+class _Place:
+    """Actuators of a joint in the spec, and the controls of its servos in the model; -1 for none."""
+
+    motor: Any
+    """Whose force is the effort, and which remembers."""
+    target: int = -1
+    velocity: int = -1
+    added_velocity: Any = None
+    feedforward: Any = None
+    by_velocity: Any = None
+    by_position: Any = None
+
+
+class _Preparation:
+    """Makes the model that moves with motors.
+
+    Args:
+        mujoco: The module.
+        spec: Changed, and compiled.
+        plain: The model that it is without motors.
+        drives: Its own drives.
+        driven: The model with the armature, friction and options that motors give it.
+        loaded: The motors.
+        inputs: Controls that joints get beside their target.
+    """
+
+    def __init__(
+        self,
+        mujoco: Any,
+        spec: Any,
+        plain: Any,
+        drives: Actuators,
+        driven: Any,
+        loaded: LoadedMotors,
+        inputs: frozenset[str],
+    ):
+        self._mujoco, self._spec, self._plain, self._drives = mujoco, spec, plain, drives
+        self._driven, self._loaded, self._inputs = driven, loaded, inputs
+        self._actuators = {actuator.id: actuator for actuator in spec.actuators}
+        self._joints = {joint.id: joint for joint in spec.joints}
+        self._own = drives.ids(np.array([joint.dof for joint in loaded.driven]))
+        """Actuators of the model that drive the joints."""
+        self._names = {actuator.name for actuator in spec.actuators}
+        self._added: list[float] = []
+        """For each actuator that was added, the coordinate at which its control begins in keyframes, or NaN."""
+        self._depth = -(-loaded.num_words // len(loaded.joints))
+        """Numbers that the actuator of a joint remembers."""
+
+    def compile(self) -> tuple[Any, list[Any], np.ndarray]:
+        """Return the model, and its joints and the places of what is remembered, for `LoadedMotors.bind`."""
+        loaded, spec, plain = self._loaded, self._spec, self._plain
+        spec.option.integrator = int(self._driven.opt.integrator)
+        spec.option.ls_iterations = int(self._driven.opt.ls_iterations)
+        for i in self._own:
+            self._silence(i)
+        places = [self._prepare(joint) for joint in loaded.driven]
+        damping = self._hand_over()
+        spec.add_text(name=loaded.mark, data=_SAID)
+        for key in spec.keys:
+            key.act = []
+            own = key.ctrl if len(key.ctrl) else np.zeros(plain.nu)
+            key.ctrl = [*own, *(self._first_control(key, at) for at in self._added)]
+        model = spec.compile()
+        if self._copy_activations(model):
+            model = spec.compile()
+        by_name = {model.actuator(i).name: i for i in range(model.nactuator)}
+        rows, starts = [], []
+        for joint, place, own in zip(loaded.driven, places, damping, strict=True):
+            rows.append(self._joint(model, joint, place, own, by_name))
+            starts.append(int(model.actuator_actadr[self._number(place.motor, by_name)]))
+        words = np.arange(loaded.num_words)
+        return model, rows, np.array(starts)[words // self._depth] + words % self._depth
+
+    def _number(self, actuator: Any, by_name: Mapping[str, int]) -> int:
+        return int(actuator.id) if actuator.id >= 0 else by_name[actuator.name]
+
+    def _new_name(self, name: str) -> str:
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return name
+
+    def _add(self, joint: str, name: str, begins_at: float = np.nan, **fields: Any) -> Any:
+        """Add an actuator on a joint, whose control begins at a coordinate of keyframes, or at zero."""
+        mujoco, off = self._mujoco, int(self._plain.opt.disableactuator)
+        made = self._spec.add_actuator(name=self._new_name(name), trntype=mujoco.mjtTrn.mjTRN_JOINT, target=joint)
+        group = next((group for group in range(31) if not off >> group & 1), 0)
+        for key, value in (_plain_actuator(mujoco) | {"group": group} | fields).items():
+            setattr(made, key, value)
+        self._added.append(begins_at)
+        return made
+
+    def _first_control(self, key: Any, coordinate: float) -> float:
+        if np.isnan(coordinate):
+            return 0.0
+        at = int(coordinate)
+        return float(key.qpos[at]) if len(key.qpos) else float(self._plain.qpos0[at])
+
+    def _copy_activations(self, model: Any) -> bool:
+        """Give keyframes the activations of actuators that are not ours. Returns whether there are any."""
+        plain, has_any = self._plain, False
+        for row, key in enumerate(self._spec.keys):
+            act = np.zeros(model.na)
+            for i in range(plain.nactuator):
+                start, count = int(plain.actuator_actadr[i]), int(plain.actuator_actnum[i])
+                if count > 0 and model.actuator_dyntype[i] == plain.actuator_dyntype[i]:
+                    at = int(model.actuator_actadr[i])
+                    act[at : at + count] = plain.key_act[row, start : start + count]
+            if act.any():
+                key.act, has_any = act, True
+        return has_any
+
+    def _hand_over(self) -> list[float]:
+        """Give joints and actuators the armature, friction and limits that motors give them.
+
+        Returns:
+            The damping of each joint [N·m·s/rad or N·s/m].
+        """
+        loaded, plain, driven = self._loaded, self._plain, self._driven
+        dry, viscous = loaded.at_rest(_DRY), loaded.at_rest(_VISCOUS)
+        damping = np.where(np.isnan(viscous), driven.dof_damping[[joint.dof for joint in loaded.driven]], viscous)
+        for i, joint in enumerate(loaded.driven):
+            dof, at = joint.dof, int(plain.dof_jntid[joint.dof])
+            own = self._joints[at]
+            own.name = joint.name  # one without a name has that by which it is called here
+            own.armature = float(driven.dof_armature[dof])
+            own.damping = [damping[i], *driven.dof_dampingpoly[dof]]
+            own.stiffness, own.springdamper = [plain.jnt_stiffness[at], *own.stiffness[1:]], (0.0, 0.0)
+            own.frictionloss = float(driven.dof_frictionloss[dof] if np.isnan(dry[i]) else max(dry[i], _SLIGHTEST))
+            own.solref_friction, own.solimp_friction = driven.dof_solref[dof], driven.dof_solimp[dof]
+            if not plain.jnt_actgravcomp[at]:
+                own.actfrclimited = False
+        for i in self._own:
+            gear = 1.0 if self._actuators[i].gear[0] == plain.actuator_gear[i, 0] else abs(plain.actuator_gear[i, 0])
+            self._actuators[i].armature = float(driven.actuator_armature[i]) * gear**2
+            poly = driven.actuator_damping[i], *driven.actuator_dampingpoly[i]
+            self._actuators[i].damping = [term * gear ** (2 + power) for power, term in enumerate(poly)]
+        return damping.tolist()
+
+    def _silence(self, i: int) -> None:
+        """Let an actuator of the model push no more. Its controls stay."""
+        mujoco, plain, actuator = self._mujoco, self._plain, self._actuators[i]
+        kinds = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_PID)
+        if plain.actuator_gaintype[i] not in map(int, kinds):
+            actuator.gaintype = mujoco.mjtGain.mjGAIN_FIXED
+        if plain.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_DCMOTOR):
+            actuator.dyntype = mujoco.mjtDyn.mjDYN_NONE
+        actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE
+        actuator.gainprm, actuator.biasprm, actuator.inheritrange = (
+            np.zeros(mujoco.mjNGAIN),
+            np.zeros(mujoco.mjNBIAS),
+            0.0,
+        )
+        self._keep_range(i)
+
+    def _keep_range(self, i: int) -> None:
+        """Let an actuator with one control have the range that it has in the model, wherever that comes from."""
+        plain, actuator = self._plain, self._actuators[i]
+        place = int(plain.actuator_ctrladr[i])
+        if plain.actuator_ctrlnum[i] == 1:
+            actuator.ctrllimited = bool(plain.actuator_ctrllimited[place])
+            actuator.ctrlrange = plain.actuator_ctrlrange[place].copy()
+
+    def _prepare(self, joint: _Driven) -> _Place:
+        """Let the effort of a joint be what an actuator remembers last."""
+        mujoco, plain, drives, name = self._mujoco, self._plain, self._drives, joint.name
+        at = int(plain.dof_jntid[joint.dof])
+        target, velocity = (int(places[joint.dof]) for places in (drives.position, drives.velocity))
+        servos = [servo.actuator for servo in drives.servos.get(joint.dof, []) if servo.position == target >= 0]
+        fields = {
+            "dyntype": mujoco.mjtDyn.mjDYN_USER,
+            "actdim": self._depth + 1,
+            "gainprm": _unit(mujoco.mjNGAIN, 0),
+        }
+        if servos and plain.actuator_ctrlnum[servos[0]] == 1:
+            motor = self._actuators[servos[0]]
+            for key, value in (_plain_actuator(mujoco) | fields).items():
+                setattr(motor, key, value)
+            self._keep_range(servos[0])
+        elif servos:
+            motor = self._add(name, f"{name}_motor", **fields)
+        else:
+            motor = self._add(name, f"{name}_position", int(plain.jnt_qposadr[at]), **fields)
+        place = _Place(motor, target, velocity)
+        if "velocity" in self._inputs and velocity < 0:
+            place.added_velocity = self._add(name, f"{name}_velocity")
+        if "feedforward" in self._inputs:
+            place.feedforward = self._add(name, f"{name}_feedforward")
+        if joint.is_implicit:
+            slope = {"dyntype": mujoco.mjtDyn.mjDYN_USER, "actdim": 1, "gaintype": mujoco.mjtGain.mjGAIN_AFFINE}
+            place.by_velocity = self._add(name, f"{name}_slope_qd", **slope, gainprm=_unit(mujoco.mjNGAIN, 2))
+            if int(self._driven.opt.integrator) == int(mujoco.mjtIntegrator.mjINT_DISCRETE):
+                place.by_position = self._add(name, f"{name}_slope_q", **slope, gainprm=_unit(mujoco.mjNGAIN, 1))
+        return place
+
+    def _joint(self, model: Any, joint: _Driven, place: _Place, damping: float, by_name: Mapping[str, int]) -> Any:
+        number = self._number(place.motor, by_name)
+        slopes = [
+            -1 if actuator is None else int(model.actuator_actadr[by_name[actuator.name]])
+            for actuator in (place.by_velocity, place.by_position)
+        ]
+        return Joint(
+            int(model.jnt_qposadr[model.dof_jntid[joint.dof]]),
+            joint.dof,
+            int(model.actuator_actadr[number]) + self._depth,
+            *slopes,
+            self._control(model, place.target) if place.target >= 0 else self._own_control(model, place.motor, by_name),
+            self._control(model, place.velocity)
+            if place.velocity >= 0
+            else self._own_control(model, place.added_velocity, by_name),
+            self._own_control(model, place.feedforward, by_name),
+            damping,
+        )
+
+    def _control(self, model: Any, place: int) -> Any:
+        """Return how a control of the model's own servos is read."""
+        drives, off = self._drives, self._mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
+        is_clipped = model.actuator_ctrllimited[place] and not model.opt.disableflags & int(off)
+        low, high = model.actuator_ctrlrange[place] if is_clipped else (-np.inf, np.inf)
+        return Control(place, float(drives.scale[place]), float(drives.offset[place]), float(low), float(high))
+
+    def _own_control(self, model: Any, actuator: Any, by_name: Mapping[str, int]) -> Any:
+        """Return how the control of an actuator that was added is read; None has none."""
+        place = -1 if actuator is None else int(model.actuator_ctrladr[by_name[actuator.name]])
+        return Control(place, 1.0, 0.0, -np.inf, np.inf)
+
+
+def _unit(size: int, at: int) -> np.ndarray:
+    values = np.zeros(size)
+    values[at] = 1.0
+    return values
+
+
+def _plain_actuator(mujoco: Any) -> dict[str, Any]:
+    """Return the fields of an actuator that does nothing, whatever it was, and whatever its default class says."""
+    return {
+        "dyntype": mujoco.mjtDyn.mjDYN_NONE,
+        "gaintype": mujoco.mjtGain.mjGAIN_FIXED,
+        "biastype": mujoco.mjtBias.mjBIAS_NONE,
+        "gainprm": np.zeros(mujoco.mjNGAIN),
+        "biasprm": np.zeros(mujoco.mjNBIAS),
+        "dynprm": np.zeros(mujoco.mjNDYN),
+        "gear": (1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        "forcelimited": False,
+        "forcerange": (0.0, 0.0),
+        "actlimited": False,
+        "actrange": (0.0, 0.0),
+        "actearly": False,
+        "delay": 0.0,
+        "nsample": 0,
+        "inheritrange": 0.0,
+        "armature": 0.0,
+        "damping": (0.0, 0.0, 0.0),
+        "ctrllimited": False,
+        "ctrlrange": (0.0, 0.0),
+    }

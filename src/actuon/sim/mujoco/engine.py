@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MuJoCo as an engine: its parts, and the compiled loop that steps motors and physics."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import mujoco
+import numpy as np
+import warp as wp
+
+from ...errors import RobotFileError, SimulationError
+from ..divergence import StateWatch
+from ..motor import Motor, MotorProgram
+from ..robots import Robot
+from .added import MujocoModel
+from .bodies import MujocoBodies
+from .drives import MujocoDrives
+from .loop import NOT_FINITE
+from .model import ModelFields, find_kinds, place_robots, why_no_robot
+from .motor_table import MotorTable
+from .properties import MujocoProperties
+from .state import MujocoState
+from .step_map import MujocoStepMaps
+from .tangents import MujocoTangents
+
+
+class MujocoEngine:
+    """MuJoCo with all environments of a simulation.
+
+    Args:
+        fields: The models of all environments.
+        spec: What reads the `MjSpec` that the model was compiled from; None where there is none.
+        keyframe: Number of the keyframe to start at, or -1 for the model's own state.
+    """
+
+    steps_single_robots = True
+
+    def __init__(self, fields: ModelFields, spec: Callable[[], mujoco.MjSpec] | None, keyframe: int):
+        self.fields, self.num_envs, self.device = fields, fields.num_envs, wp.get_device("cpu")
+        self.time = 0.0
+        self.model = MujocoModel(fields, spec)
+        self.state = MujocoState(self.model, keyframe)
+        self._batch = self.state.batch
+        tendons = [(tendon.name, tendon.root, tendon.dofs) for tendon in self.model.actuators.tendons]
+        kinds = find_kinds(fields.model, tendons)
+        if not kinds:
+            raise RobotFileError(f"{fields.where} holds no robot: {why_no_robot(fields.model)}")
+        self.robots = place_robots(kinds, self.num_envs)
+        self.properties = MujocoProperties(self.model)
+        self.drives = MujocoDrives(self.model, self._batch)
+        self.bodies = MujocoBodies(self.model, self.state)
+        self.tangents = MujocoTangents(self.model, self.state, self.drives)
+        self.state.place(kinds)
+        self.watch = StateWatch(self.robots, self.num_envs, self.state.arrays)
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]."""
+        return self.fields.dt
+
+    def check_options(self) -> None:
+        """Refuse options of the model with which MuJoCo ignores what it was handed."""
+        self.fields.check_options()
+
+    def is_sound(self) -> bool:
+        """Return whether no position or velocity is NaN, infinite or huge."""
+        return self._batch.is_sound
+
+    def description(self) -> dict[str, str]:
+        """Return what must be the same for a file of a simulation to fit, texts by label."""
+        found = {"engine": f"MuJoCo {mujoco.__version__}"}
+        for name, values in self.fields.structure().items():
+            found[f"{name} of the model"] = f"{values.size} numbers, checksum {zlib.crc32(values.tobytes()):08x}"
+        return found
+
+    def step(self, steps: int, motors: Sequence[Motor]) -> int:
+        """Step motors and physics, at least once and at most so often."""
+        dt, begin, compiled = self.dt, self.time, []
+        for motor in motors:
+            program = motor.program(dt)
+            if program is not None:
+                compiled.append((motor, program))
+            elif motor.is_stepped:
+                steps = 1
+                motor.step_in_python(dt)
+        steps = 1 if self.model.compensates else steps  # where bounds of efforts follow the pose
+        for (motor, _), place in zip(compiled, self._bind(compiled).motors, strict=True):
+            is_stepped = motor.is_stepped
+            place.is_driven = is_stepped
+            place.retakes = steps if is_stepped else motor.ends_step_at(begin)
+        self.fields.count_options()
+        taken = 0
+        try:
+            self._batch.run(steps, self.watch)
+            taken = steps
+        finally:
+            if taken == 0 or self._batch.is_noted:
+                taken = int(self._batch.notes[:, 1].max())
+            self.time = _later(begin, taken, dt)
+            if not self._batch.is_noted:
+                self.watch.extend(taken, self.time)
+            for motor, _ in compiled:
+                if motor.is_stepped:
+                    motor.has_run(begin)
+        if self._batch.is_noted:
+            self._raise_notes(compiled, begin)
+        return taken
+
+    def _bind(self, compiled: Sequence[tuple[Motor, MotorProgram]]) -> MotorTable:
+        programs = [program for _, program in compiled]
+        return self._batch.bind(programs, self.robots, lambda: len(self.tangents.slopes) > 1)
+
+    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
+        """Step one of the motors at once. False where it has to be stepped from Python."""
+        program = motor.program(dt)
+        if program is None:
+            return False
+        self.check_options()
+        others = [(other, own) for other in motors if (own := other.program(dt)) is not None]
+        table = self._bind(others)
+        begin = self.time
+        self._batch.forget_notes()
+        for (other, _), place in zip(others, table.motors, strict=True):
+            if other is motor:
+                self._batch.drive(place)
+        motor.has_run(begin)
+        if self._batch.is_noted:
+            self._raise_notes([(motor, program)], begin)
+        return True
+
+    def _raise_notes(self, motors: Sequence[tuple[Motor, MotorProgram]], begin: float) -> None:
+        """Raise what ended the run of an environment, of the earliest step."""
+        notes, dt = self._batch.notes, self.dt
+        found = np.flatnonzero(notes[:, 0])
+        env = int(found[notes[found, 1].argmin()])
+        status, steps, motor, column, robot = notes[env].tolist()
+        time = _later(begin, steps, dt)
+        if status == NOT_FINITE:
+            raise SimulationError(f"t = {time:.6g} s: {motors[motor][0].not_finite(robot, column)}")
+        self.watch.extend(steps - 1, begin)
+        self.watch.check(time, dt, False, env)
+
+    def step_maps(self, robot: Robot, dt: float, viscous: np.ndarray | None = None) -> MujocoStepMaps:
+        """Return how steps of ``dt`` [s] answer to small motions of a robot."""
+        self.state.refresh()
+        qpos, ctrl = (self._batch.block(name)[robot.env].copy() for name in ("qpos", "ctrl"))
+        for places in self.model.actuators.slopes.values():
+            ctrl[places[places >= 0]] = 0.0
+        model, dofs = self.fields.model_of(robot.env), robot.kind.columns["joint_qd"]
+        return MujocoStepMaps(model, (qpos, ctrl), dofs, robot.is_fixed_base, dt, viscous)
+
+
+def _later(time: float, steps: int, dt: float) -> float:
+    """Return the time after steps, added one by one as single steps do."""
+    for _ in range(steps):
+        time += dt
+    return time

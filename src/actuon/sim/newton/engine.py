@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Newton as an engine: its parts, and its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..divergence import StateWatch
+from ..motor import Motor
+from ..robots import Robot
+from ..step_map import StepMaps
+from .bodies import NewtonBodies
+from .placing import place_robots
+from .properties import NewtonDrives, NewtonProperties
+from .reading import RobotFile
+from .slopes import NewtonTangents
+from .solvers import Physics
+from .state import NewtonState
+
+
+class NewtonEngine:
+    """Newton with all environments of a simulation.
+
+    Args:
+        physics: The solver.
+        file: What an environment holds.
+        num_envs: Number of environments.
+        dt: Time step [s].
+    """
+
+    steps_single_robots = False
+
+    def __init__(self, physics: Physics, file: RobotFile, num_envs: int, dt: float):
+        self._physics, self.num_envs, self.dt, self.time = physics, num_envs, dt, 0.0
+        self.device = physics.model.device
+        self.robots = place_robots(physics.newton, file, num_envs)
+        self.state = NewtonState(physics, file, self.robots, num_envs)
+        self.properties = NewtonProperties(physics, dt)
+        self.drives = NewtonDrives(physics, self.properties)
+        self.bodies = NewtonBodies(physics, self.state, file, num_envs)
+        self.tangents = NewtonTangents(physics, self.state.lines, self.state.control)
+        self.watch: StateWatch | None = None
+        if self.device.is_cpu and self.robots:
+            self.watch = StateWatch(self.robots, num_envs, self.state.arrays)
+
+    def check_options(self) -> None:
+        """Do nothing: Newton's options do not change."""
+
+    def is_sound(self) -> bool:
+        """Return whether no position or velocity is NaN, infinite or huge, as far as that is looked at."""
+        return self.watch is None or self.watch.is_sound()
+
+    def description(self) -> dict[str, str]:
+        """Return what must be the same for a file of a simulation to fit, texts by label."""
+        newton, solver = self._physics.newton, self._physics.solver
+        return {"engine": f"Newton {newton.__version__}, {type(solver).__name__}", "time step": f"{self.dt} s"}
+
+    def step(self, steps: int, motors: Sequence[Motor]) -> int:
+        """Step motors and physics, at least once and at most so often."""
+        stepped = [motor for motor in motors if motor.is_stepped]
+        for done in range(1, steps + 1):
+            for motor in stepped:
+                motor.step_in_python(self.dt)
+            self._take_step()
+            self.time += self.dt
+            if stepped or not self.is_sound():
+                return done  # with motors, each step is looked at
+        return steps
+
+    def _take_step(self) -> None:
+        if self.state.lines.are_held:
+            self.state.lines.step(self.dt)
+        else:
+            self._physics.step(self.state.state, self.state.control, self.dt)
+        self.state.are_loads_old = True
+
+    def drive(self, motor: Motor, motors: Sequence[Motor], dt: float) -> bool:
+        """Return False: motors are stepped from Python."""
+        return False
+
+    def step_maps(self, robot: Robot, dt: float, viscous: np.ndarray | None = None) -> StepMaps:
+        """Return how steps of ``dt`` [s] answer to small motions of a robot, as those of the first environment do."""
+        first = next(other for other in self.robots if other.kind is robot.kind)
+        return self._physics.step_maps(first, self.state.state.joint_q.numpy(), dt, viscous)
