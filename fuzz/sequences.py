@@ -473,7 +473,7 @@ class Sequence:
             return
         self.simulation.save(self.folder / "simulation.npz")
         before, view = self.snapshot(), self._view(str(rng.choice(self.roots)), rng)
-        view.set_dof_position_targets(rng.uniform(-0.2, 0.2, (len(view), view.num_dofs)).astype(np.float32))
+        view.set_dof_positions(rng.uniform(-0.5, 0.5, (len(view), view.num_dofs)).astype(np.float32))
         view.set_dof_armatures(rng.uniform(0.04, 0.09, (len(view), view.num_dofs)).astype(np.float32))
         self.simulation.step(int(rng.integers(1, 4)))
         self.simulation.load(self.folder / "simulation.npz")

@@ -249,7 +249,7 @@ NEWTON = {
         f"newton {name} 1": (_newton(1), name)
         for name in ("engine", "explicit", "implicit", "groups", "noisy", "hot", "held", "load", "network")
     },
-    **{f"newton {name} 3": (_newton(3), name) for name in ("engine", "implicit", "groups", "two", "load")},
+    **{f"newton {name} 3": (_newton(3), name) for name in ("engine", "implicit", "groups", "load")},
     **{
         f"{solver} {count}": (_pendulum(count, solver), "held")
         for solver, count in (("featherstone", 1), ("featherstone", 2), ("semi_implicit", 2), ("xpbd", 2))
