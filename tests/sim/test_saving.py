@@ -216,6 +216,20 @@ def test_what_only_values_tell_apart_is_refused(before, now, match, tmp_path):
         assert_refused(simulation, tmp_path / "run.npz", match)
 
 
+def test_effort_modes_that_were_chosen_otherwise_are_refused(tmp_path):
+    """At a longer time step, stiff joints are nearer to diverging."""
+    stiff = actuon.ActuatorConfig(actuon.PDControlConfig(120.0, 2.0))
+    for dt, mode in ((0.001, "explicit"), (0.008, "implicit")):
+        with MujocoSimulation(QUADRUPED, dt=dt) as simulation:
+            own = attach(simulation, stiff, effort_mode="auto")
+            assert ("implicit" in own.mode_text) == (mode == "implicit")
+            if mode == "explicit":
+                simulation.save(tmp_path / "run.npz")
+            else:
+                match = "saved with ControllerPD with explicit efforts on .*; here .* with implicit efforts on"
+                assert_refused(simulation, tmp_path / "run.npz", match)
+
+
 def test_the_order_of_attaching_tells_actuators_apart(tmp_path):
     with MujocoSimulation(QUADRUPED) as simulation:
         kept = [attach(simulation, joints=joints) for joints in (HIPS, CALVES)]
