@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mujoco
 import numpy as np
 import pytest
 
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation, lab
+from scripts import state_files
 from scripts.state_files import NETWORKS
 from tests.support import saved_runs
 from tests.support.states import model_bytes
@@ -65,6 +67,22 @@ def assert_alike(here, folder, case):
     assert_same_contents(arrays_of(folder / f"{case}.again.npz"), arrays_of(folder / f"{case}.npz"))
     for before, after in (("saved", "later"), ("later", "last")):
         assert np.abs(here[f"{after}/engine"] - here[f"{before}/engine"]).max() > 1e-3
+
+
+@pytest.mark.parametrize(("version", "engine"), [("version_3", "3.17.0")])
+def test_files_of_users_are_read_in_the_version_of_mujoco_that_they_are_of(version, engine):
+    folder = state_files.SIMULATIONS / version
+    path, first = folder / "groups_on_robots.npz", state_files.STEPS_BEFORE
+    with state_files.simulation() as simulation, np.load(folder / state_files.EXPECTED) as expected:
+        attached = state_files.ATTACHED["groups_on_robots"](simulation)
+        if mujoco.__version__ != engine:
+            with pytest.raises(actuon.StateError, match=f"engine: saved with MuJoCo {engine}; here MuJoCo "):
+                simulation.load(path)
+            return
+        simulation.load(path)
+        efforts, positions = state_files.drive(attached, first, first + state_files.STEPS_AFTER)
+        np.testing.assert_allclose(efforts, expected["efforts"], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(positions, expected["positions"], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("case", saved_runs.MUJOCO)
@@ -196,6 +214,20 @@ def test_what_only_values_tell_apart_is_refused(before, now, match, tmp_path):
         kept.close()
         kept = attach(simulation, now)
         assert_refused(simulation, tmp_path / "run.npz", match)
+
+
+def test_effort_modes_that_were_chosen_otherwise_are_refused(tmp_path):
+    """At a longer time step, stiff joints are nearer to diverging."""
+    stiff = actuon.ActuatorConfig(actuon.PDControlConfig(120.0, 2.0))
+    for dt, mode in ((0.001, "explicit"), (0.008, "implicit")):
+        with MujocoSimulation(QUADRUPED, dt=dt) as simulation:
+            own = attach(simulation, stiff, effort_mode="auto")
+            assert ("implicit" in own.mode_text) == (mode == "implicit")
+            if mode == "explicit":
+                simulation.save(tmp_path / "run.npz")
+            else:
+                match = "saved with ControllerPD with explicit efforts on .*; here .* with implicit efforts on"
+                assert_refused(simulation, tmp_path / "run.npz", match)
 
 
 def test_the_order_of_attaching_tells_actuators_apart(tmp_path):

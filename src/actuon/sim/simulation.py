@@ -387,7 +387,7 @@ class Simulation:
 
         Args:
             path: A file of a simulation that was made from the same robot file, with as many environments and the same
-                actuators attached in the same order. Nothing else need be the same.
+                actuators attached in the same order. Their parameters and properties become those of the file.
 
         Raises:
             StateError: The file cannot be read, is damaged, or is that of another simulation or other actuators; says
