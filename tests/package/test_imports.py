@@ -41,6 +41,7 @@ ORDER = [
     "graph",
     "newton",
     "lab",
+    "mujoco",
     "mjlab",
     "gym",
     "fit",
