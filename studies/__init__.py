@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Studies on real data."""
+"""Studies: accuracy on real data, and what was left out of a loop."""

@@ -176,6 +176,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "graph": (),
     "gym": (),
     "lab": (),
+    "mujoco": (),
     "usd": (
         "add_actuator",
         "author_actuators",
@@ -198,6 +199,7 @@ if _typing.TYPE_CHECKING:
         graph as graph,
         gym as gym,
         lab as lab,
+        mujoco as mujoco,
         newton as newton,
         sim as sim,
         torch as torch,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motors in any loop around MuJoCo's ``mj_step``: ``model = actuon.mujoco.load("robot.xml", "robot.yaml")``."""
 
-from __future__ import annotations
-
 from .attach.mujoco_loop import (
     load as load,
     seed as seed,

@@ -689,6 +689,7 @@ def test_a_compiled_model_is_refused():
         ((EULER,), actuon.StructureError, "actuators: is needed for a model without a file"),
         ((EULER, {"wrist": CHAIN}), actuon.StructureError, "there is no joint 'wrist'"),
         ((EULER, "no-such-motor"), actuon.RobotFileError, "nor a motor"),
+        ((EULER, {}), actuon.StructureError, "actuators: there is none for a joint"),
         (("<mujoco/>", CHAIN), actuon.RobotFileError, "holds no robot"),
     ],
 )

@@ -24,6 +24,7 @@ from benchmarks import (
     motors,
     networks,
     one_robot,
+    own_loop,
     robots,
     tangents,
 )
@@ -120,6 +121,13 @@ def test_a_step_with_other_efforts_is_caught(engine, monkeypatch):
         Disagreement, match=f"^one_robot, {engine}, actuators, .* differs from {engine}, actuators, given"
     ):
         one_robot.contenders((engine, "actuators"), 10)
+
+
+def test_a_plain_loop_with_other_efforts_is_caught(monkeypatch):
+    efforts_of = own_loop.Loop.run
+    monkeypatch.setattr(own_loop.Loop, "run", lambda self, steps: efforts_of(self, steps) + OFF)
+    with pytest.raises(Disagreement, match="^own_loop, positions after 10 steps: loaded differs from given"):
+        GATES["own_loop"].check()
 
 
 def test_the_first_of_many_that_moves_otherwise_is_caught(monkeypatch):

@@ -42,6 +42,7 @@ ORDER = [
     "mujoco",
     "newton",
     "lab",
+    "mujoco",
     "mjlab",
     "gym",
     "fit",

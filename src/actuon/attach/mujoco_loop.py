@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import warp as wp
@@ -28,12 +28,14 @@ from ..components.limits.battery import ClampingBattery
 from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
 from ..kernel.chain import HELD, TANGENT
 from ..kernel.launch import CCall
+from ..motors.catalogue import CatalogueMotor
+from ..motors.datasheet import MotorDatasheet
 from ..sim import Articulation, MujocoSimulation
 from ..sim.mujoco.actuators import Actuators
 from ..sim.mujoco.c_code import MOST_BYTES
 from ..sim.mujoco.callback import CELLS, Call, Control, Draw, Joint, Robot, Words, door, no_callback
 from ..sim.mujoco.model import read_spec
-from ..typing import ArrayLike
+from ..typing import ArrayLike, PathLike
 from .articulation_actuators import ArticulationActuators
 from .attachment import Attachment, signal_attr
 from .effort_limits import effort_limiter
@@ -45,6 +47,11 @@ from .motors import configs_of_robot
 from .tangent_mode import COMPUTED, TANGENT_ATTRS
 from .telemetry import Telemetry, make_telemetry
 
+try:
+    import mujoco
+except ImportError as error:
+    raise MissingExtraError("mujoco", "mujoco", "motors in a MuJoCo loop") from error
+
 _MARK = "actuon_"
 """How names of text elements begin that mark a model."""
 _SAID = "Moves with motors of Actuon (actuon.mujoco.load). In a process that has not loaded them, joints are limp."
@@ -54,15 +61,26 @@ _SLIGHTEST = 1e-6
 """Dry friction [N·m or N] that a joint has at least, so that MuJoCo makes a row for it."""
 
 
+Source = (
+    PathLike
+    | ActuatorConfig
+    | MotorDatasheet
+    | CatalogueMotor
+    | Mapping[str, ActuatorConfig]
+    | Mapping[str, ActuatorBaseCfg]
+)
+"""What says which motors a robot has."""
+
+
 def load(
-    model: Any,
-    actuators: Any = None,
+    model: PathLike | mujoco.MjSpec,
+    actuators: Source | None = None,
     *,
     joints: Iterable[str] | None = None,
     inputs: Sequence[str] = (),
     controller: Part | None = None,
     allow_unsafe_torch_checkpoints: bool = False,
-) -> Any:
+) -> mujoco.MjModel:
     """Return a ``mujoco.MjModel`` whose joints are driven by motors, in any loop around ``mj_step``.
 
     ``ctrl`` of a joint's servo stays its target, clipped to its ``ctrlrange``. A joint without a position servo gets a
@@ -86,11 +104,10 @@ def load(
         RobotFileError: A file cannot be read, or has no actuator for a joint.
         StructureError: A chain cannot run there: it has kernels of its own, or takes inputs that MuJoCo has not.
     """
-    mujoco = _import_mujoco()
     unknown = [name for name in inputs if name not in _INPUTS]
     if isinstance(inputs, str) or unknown:
         raise StructureError(f"inputs: got {inputs!r}; must be a list of {', '.join(map(repr, _INPUTS))}")
-    spec, path = _spec_of(mujoco, model)
+    spec, path = _spec_of(model)
     if actuators is None:
         if path is None:
             raise StructureError("actuators: is needed for a model without a file")
@@ -112,12 +129,14 @@ def load(
         else:
             found = configs_of_robot(actuators, names, controller, allow_unsafe_torch_checkpoints)
             attached = _attach(simulation, found)
+        if not attached:
+            raise StructureError("actuators: there is none for a joint; give one or more")
         drives = Actuators(plain)
         dofs = [joint.dof for each in attached for joint in each.driven(simulation).values()]
         has_velocity = "velocity" in inputs or bool((drives.velocity[dofs] >= 0).any())
         given = {"target_qd": has_velocity, "feedforward": "feedforward" in inputs}
         loaded = LoadedMotors(attached, simulation, {name for name, is_there in given.items() if not is_there})
-        preparation = _Preparation(mujoco, spec, plain, drives, simulation.models[0], loaded, frozenset(inputs))
+        preparation = _Preparation(spec, plain, drives, simulation.models[0], loaded, frozenset(inputs))
         made, rows, word_at = preparation.compile()
     loaded.spec = spec
     loaded.bind(made, rows, word_at)
@@ -125,14 +144,14 @@ def load(
     return made
 
 
-def unload(model: Any) -> None:
+def unload(model: mujoco.MjModel) -> None:
     """Drive the joints of a model, and of its copies, no more. They are limp then."""
     loaded = _of(model)
     del _loaded[loaded.mark]
     loaded.close()
 
 
-def spec(model: Any) -> Any:
+def spec(model: mujoco.MjModel) -> mujoco.MjSpec:
     """Return a copy of the ``MjSpec`` of a model, for who compiles models anew, such as ``mujoco.sysid``.
 
     What is compiled of it moves with the same motors, as long as it has the same joints and actuators.
@@ -140,7 +159,7 @@ def spec(model: Any) -> Any:
     return _of(model).spec.copy()
 
 
-def telemetry(model: Any, data: Any) -> Telemetry:
+def telemetry(model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
     """Return what the motors give at the state and the controls that ``data`` has now, each of shape (1, joints).
 
     Nothing is changed. After ``mj_forward`` the efforts are those of ``data.actuator_force``.
@@ -152,7 +171,7 @@ def telemetry(model: Any, data: Any) -> Telemetry:
     return _of(model).telemetry(model, data)
 
 
-def seed(model: Any, data: Any, number: int | ArrayLike = 0) -> None:
+def seed(model: mujoco.MjModel, data: mujoco.MjData | np.ndarray, number: int | ArrayLike = 0) -> None:
     """Let motors begin anew with the random numbers of trajectory ``number``, from the next step on.
 
     Without it, each trajectory that begins has the next number, so that all differ.
@@ -163,19 +182,18 @@ def seed(model: Any, data: Any, number: int | ArrayLike = 0) -> None:
             are written.
         number: A whole number ≥ 0; for states, one for all or one for each.
     """
-    mujoco = _import_mujoco()
     loaded = _of(model)
     numbers = np.asarray(number)
     if numbers.dtype.kind not in "iu" or (numbers < 0).any():
         raise StructureError(f"number: got {number!r}; must be a whole number ≥ 0, or one for each state")
-    act = _activations(mujoco, model, data) if isinstance(data, np.ndarray) else data.act
+    act = _activations(model, data) if isinstance(data, np.ndarray) else data.act
     if numbers.shape not in ((), act.shape[:-1]):
         raise StructureError(f"number: got the shape {numbers.shape}; must be one number, or {act.shape[:-1]} of them")
     act[..., loaded.word_at] = 0.0
     act[..., loaded.word_at[0]] = -(numbers.astype(np.float64) + 1.0)
 
 
-def _activations(mujoco: Any, model: Any, states: np.ndarray) -> np.ndarray:
+def _activations(model: mujoco.MjModel, states: np.ndarray) -> np.ndarray:
     """Return where states hold activations, shape (..., na)."""
     kinds = mujoco.mjtState
     sizes = [mujoco.mj_stateSize(model, int(kind)) for kind in (kinds.mjSTATE_FULLPHYSICS, kinds.mjSTATE_INTEGRATION)]
@@ -188,15 +206,7 @@ def _activations(mujoco: Any, model: Any, states: np.ndarray) -> np.ndarray:
     return states[..., start : start + model.na]
 
 
-def _import_mujoco() -> Any:
-    try:
-        import mujoco
-    except ImportError as error:
-        raise MissingExtraError("mujoco", "mujoco", "motors in a MuJoCo loop") from error
-    return mujoco
-
-
-def _spec_of(mujoco: Any, model: Any) -> tuple[Any, Path | None]:
+def _spec_of(model: object) -> tuple[mujoco.MjSpec, Path | None]:
     """Return a copy of the spec that a model is made of, and its file."""
     if isinstance(model, mujoco.MjSpec):
         return model.copy(), None
@@ -224,8 +234,7 @@ _loaded: dict[str, LoadedMotors] = {}
 """Motors of all models that are loaded, by their marks."""
 
 
-def _of(model: Any) -> LoadedMotors:
-    mujoco = _import_mujoco()
+def _of(model: mujoco.MjModel) -> LoadedMotors:
     for i in range(model.ntext):
         found = _loaded.get(mujoco.mj_id2name(model, int(mujoco.mjtObj.mjOBJ_TEXT), i))
         if found is not None:
@@ -301,7 +310,7 @@ def _attach(simulation: MujocoSimulation, configs: Mapping[str, ActuatorConfig])
     return made
 
 
-def _are_groups(actuators: Any) -> bool:
+def _are_groups(actuators: object) -> TypeGuard[Mapping[str, ActuatorBaseCfg]]:
     return isinstance(actuators, Mapping) and any(isinstance(cfg, ActuatorBaseCfg) for cfg in actuators.values())
 
 
@@ -378,7 +387,7 @@ class LoadedMotors:
         """Numbers that are remembered."""
         self.word_at: np.ndarray = np.zeros(0, np.int32)
         """Their places in ``act``."""
-        self.spec: Any = None
+        self.spec: mujoco.MjSpec
         """The ``MjSpec`` of its models."""
         self.robot: Any = None
         self._place = -1
@@ -509,7 +518,7 @@ class LoadedMotors:
                 values[at] = self.arrays[self.signals[signal]].numpy()[at]
         return values
 
-    def bind(self, model: Any, joints: Sequence[Any], word_at: np.ndarray) -> None:
+    def bind(self, model: mujoco.MjModel, joints: Sequence[Any], word_at: np.ndarray) -> None:
         """Let MuJoCo step the motors of a model.
 
         Args:
@@ -585,7 +594,7 @@ class LoadedMotors:
                 "called too"
             )
 
-    def telemetry(self, model: Any, data: Any) -> Telemetry:
+    def telemetry(self, model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
         """Return what the motors give now."""
         shape = CELLS, len(self.joints)
         with door().look(model, data, self.robot) as cell:
@@ -628,7 +637,6 @@ class _Preparation:
     """Makes the model that moves with motors.
 
     Args:
-        mujoco: The module.
         spec: Changed, and compiled.
         plain: The model that it is without motors.
         drives: Its own drives.
@@ -639,15 +647,14 @@ class _Preparation:
 
     def __init__(
         self,
-        mujoco: Any,
-        spec: Any,
-        plain: Any,
+        spec: mujoco.MjSpec,
+        plain: mujoco.MjModel,
         drives: Actuators,
-        driven: Any,
+        driven: mujoco.MjModel,
         loaded: LoadedMotors,
         inputs: frozenset[str],
     ):
-        self._mujoco, self._spec, self._plain, self._drives = mujoco, spec, plain, drives
+        self._spec, self._plain, self._drives = spec, plain, drives
         self._driven, self._loaded, self._inputs = driven, loaded, inputs
         self._actuators = {actuator.id: actuator for actuator in spec.actuators}
         self._joints = {joint.id: joint for joint in spec.joints}
@@ -659,7 +666,7 @@ class _Preparation:
         self._depth = -(-loaded.num_words // len(loaded.joints))
         """Numbers that the actuator of a joint remembers."""
 
-    def compile(self) -> tuple[Any, list[Any], np.ndarray]:
+    def compile(self) -> tuple[mujoco.MjModel, list[Any], np.ndarray]:
         """Return the model, and its joints and the places of what is remembered, for `LoadedMotors.bind`."""
         loaded, spec, plain = self._loaded, self._spec, self._plain
         spec.option.integrator = int(self._driven.opt.integrator)
@@ -695,10 +702,10 @@ class _Preparation:
 
     def _add(self, joint: str, name: str, begins_at: float = np.nan, **fields: Any) -> Any:
         """Add an actuator on a joint, whose control begins at a coordinate of keyframes, or at zero."""
-        mujoco, off = self._mujoco, int(self._plain.opt.disableactuator)
+        off = int(self._plain.opt.disableactuator)
         made = self._spec.add_actuator(name=self._new_name(name), trntype=mujoco.mjtTrn.mjTRN_JOINT, target=joint)
         group = next((group for group in range(31) if not off >> group & 1), 0)
-        for key, value in (_plain_actuator(mujoco) | {"group": group} | fields).items():
+        for key, value in (_plain_actuator() | {"group": group} | fields).items():
             setattr(made, key, value)
         self._added.append(begins_at)
         return made
@@ -709,7 +716,7 @@ class _Preparation:
         at = int(coordinate)
         return float(key.qpos[at]) if len(key.qpos) else float(self._plain.qpos0[at])
 
-    def _copy_activations(self, model: Any) -> bool:
+    def _copy_activations(self, model: mujoco.MjModel) -> bool:
         """Give keyframes the activations of actuators that are not ours. Returns whether there are any."""
         plain, has_any = self._plain, False
         for row, key in enumerate(self._spec.keys):
@@ -752,7 +759,7 @@ class _Preparation:
 
     def _silence(self, i: int) -> None:
         """Let an actuator of the model push no more. Its controls stay."""
-        mujoco, plain, actuator = self._mujoco, self._plain, self._actuators[i]
+        plain, actuator = self._plain, self._actuators[i]
         kinds = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtGain.mjGAIN_PID)
         if plain.actuator_gaintype[i] not in map(int, kinds):
             actuator.gaintype = mujoco.mjtGain.mjGAIN_FIXED
@@ -776,7 +783,7 @@ class _Preparation:
 
     def _prepare(self, joint: _Driven) -> _Place:
         """Let the effort of a joint be what an actuator remembers last."""
-        mujoco, plain, drives, name = self._mujoco, self._plain, self._drives, joint.name
+        plain, drives, name = self._plain, self._drives, joint.name
         at = int(plain.dof_jntid[joint.dof])
         target, velocity = (int(places[joint.dof]) for places in (drives.position, drives.velocity))
         servos = [servo.actuator for servo in drives.servos.get(joint.dof, []) if servo.position == target >= 0]
@@ -787,7 +794,7 @@ class _Preparation:
         }
         if servos and plain.actuator_ctrlnum[servos[0]] == 1:
             motor = self._actuators[servos[0]]
-            for key, value in (_plain_actuator(mujoco) | fields).items():
+            for key, value in (_plain_actuator() | fields).items():
                 setattr(motor, key, value)
             self._keep_range(servos[0])
         elif servos:
@@ -806,7 +813,9 @@ class _Preparation:
                 place.by_position = self._add(name, f"{name}_slope_q", **slope, gainprm=_unit(mujoco.mjNGAIN, 1))
         return place
 
-    def _joint(self, model: Any, joint: _Driven, place: _Place, damping: float, by_name: Mapping[str, int]) -> Any:
+    def _joint(
+        self, model: mujoco.MjModel, joint: _Driven, place: _Place, damping: float, by_name: Mapping[str, int]
+    ) -> Any:
         number = self._number(place.motor, by_name)
         slopes = [
             -1 if actuator is None else int(model.actuator_actadr[by_name[actuator.name]])
@@ -825,14 +834,14 @@ class _Preparation:
             damping,
         )
 
-    def _control(self, model: Any, place: int) -> Any:
+    def _control(self, model: mujoco.MjModel, place: int) -> Any:
         """Return how a control of the model's own servos is read."""
-        drives, off = self._drives, self._mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
+        drives, off = self._drives, mujoco.mjtDisableBit.mjDSBL_CLAMPCTRL
         is_clipped = model.actuator_ctrllimited[place] and not model.opt.disableflags & int(off)
         low, high = model.actuator_ctrlrange[place] if is_clipped else (-np.inf, np.inf)
         return Control(place, float(drives.scale[place]), float(drives.offset[place]), float(low), float(high))
 
-    def _own_control(self, model: Any, actuator: Any, by_name: Mapping[str, int]) -> Any:
+    def _own_control(self, model: mujoco.MjModel, actuator: Any, by_name: Mapping[str, int]) -> Any:
         """Return how the control of an actuator that was added is read; None has none."""
         place = -1 if actuator is None else int(model.actuator_ctrladr[by_name[actuator.name]])
         return Control(place, 1.0, 0.0, -np.inf, np.inf)
@@ -844,7 +853,7 @@ def _unit(size: int, at: int) -> np.ndarray:
     return values
 
 
-def _plain_actuator(mujoco: Any) -> dict[str, Any]:
+def _plain_actuator() -> dict[str, Any]:
     """Return the fields of an actuator that does nothing, whatever it was, and whatever its default class says."""
     return {
         "dyntype": mujoco.mjtDyn.mjDYN_NONE,
