@@ -467,6 +467,19 @@ class Sequence:
             self._check_values(each)
             self.check()
 
+    def resume(self, rng: np.random.Generator) -> None:
+        """Save the whole simulation to a file, go elsewhere, and load it: everything is as it was."""
+        if not self.simulation.is_running:
+            return
+        self.simulation.save(self.folder / "simulation.npz")
+        before, view = self.snapshot(), self._view(str(rng.choice(self.roots)), rng)
+        view.set_dof_positions(rng.uniform(-0.5, 0.5, (len(view), view.num_dofs)).astype(np.float32))
+        view.set_dof_armatures(rng.uniform(0.04, 0.09, (len(view), view.num_dofs)).astype(np.float32))
+        self.simulation.step(int(rng.integers(1, 4)))
+        self.simulation.load(self.folder / "simulation.npz")
+        assert self.snapshot() == before, "loaded from a file, something differs"
+        self.check()
+
     def reset(self, rng: np.random.Generator) -> None:
         """Reset environments, or what actuators remember."""
         plain = self.plain
@@ -547,7 +560,7 @@ CALLS: dict[str, Callable[[Sequence, np.random.Generator], None]] = {
     "feedforward": Sequence.feedforward, "efforts": Sequence.efforts, "parameter": Sequence.parameter,
     "randomise": Sequence.randomise, "save": Sequence.save, "load": Sequence.load, "save_file": Sequence.save_file,
     "load_file": Sequence.load_file, "reset": Sequence.reset, "place": Sequence.place, "armature": Sequence.armature,
-    "time_step": Sequence.time_step,
+    "time_step": Sequence.time_step, "resume": Sequence.resume,
 }  # fmt: skip
 OFTEN = ("attach", "attach", "step", "step", "step", "step", "targets", "targets", "parameter", "close", "save", "load")
 calls = st.lists(

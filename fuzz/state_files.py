@@ -26,7 +26,8 @@ from .rig import rig
 
 VERSIONS = tuple(sorted(path.name for path in files.FOLDER.iterdir() if path.name != files.NETWORKS.name))
 """Versions of the format of which there are files of users."""
-NAMES = (*files.ACTUATORS, *files.ATTACHED)
+SIMULATION = "simulation"
+NAMES = (*files.ACTUATORS, *files.ATTACHED, SIMULATION)
 STEPS = 3
 """Steps that are taken from a state that was read."""
 LARGEST = 1e6
@@ -150,8 +151,9 @@ class OnRobots:
     """Actuators on robots that were stepped."""
 
     def __init__(self, name: str):
-        self._simulation = contextlib.ExitStack()
-        self._attached = files.ATTACHED[name](self._simulation.enter_context(files.simulation()))
+        self._open = contextlib.ExitStack()
+        self._simulation = self._open.enter_context(files.simulation())
+        self._attached = files.ATTACHED[name](self._simulation)
         self.step()
 
     def load(self, path: str) -> None:
@@ -170,9 +172,26 @@ class OnRobots:
         return files.drive(self._attached, 0, STEPS)[0]
 
 
+class InSimulation(OnRobots):
+    """A simulation with groups on its robots."""
+
+    def __init__(self) -> None:
+        super().__init__("groups_on_robots")
+
+    def load(self, path: str) -> None:
+        """Take a file over."""
+        self._simulation.load(path)
+
+    def save(self, path: Path) -> None:
+        """Write a file."""
+        self._simulation.save(path)
+
+
 @functools.cache
 def subject(name: str) -> OnArrays | OnRobots:
     """What reads the file of that name, in a worker."""
+    if name == SIMULATION:
+        return InSimulation()
     return OnRobots(name) if name in files.ATTACHED else OnArrays(name)
 
 
@@ -235,7 +254,7 @@ def read(name: str, path: str) -> str:
 @functools.cache
 def _sound(name: str, version: str = "") -> bytes:
     """A file of a user, or one that is written now."""
-    if version:
+    if version and name != SIMULATION:
         return (files.FOLDER / version / f"{name}.npz").read_bytes()
     return bytes(worker(prepare).call(first, name))
 

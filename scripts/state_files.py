@@ -21,6 +21,7 @@ from actuon import lab
 
 FOLDER = Path(__file__).parents[1] / "tests" / "data" / "states"
 NETWORKS = FOLDER / "networks"
+SIMULATIONS = FOLDER.with_name("simulations")
 EXPECTED = "expected.npz"
 """Name of the file with what steps from the states give."""
 DOFS, DT = 5, 0.005
@@ -206,6 +207,17 @@ def write(folder: Path) -> None:
     np.savez_compressed(folder / EXPECTED, **expected)
 
 
+def write_simulation(folder: Path) -> None:
+    """Write a whole simulation, and what the next steps give. It is of the version of MuJoCo that is installed."""
+    folder.mkdir(parents=True)
+    with simulation() as made:
+        attached = ATTACHED["groups_on_robots"](made)
+        drive(attached, 0, STEPS_BEFORE)
+        made.save(folder / "groups_on_robots.npz")
+        efforts, positions = drive(attached, STEPS_BEFORE, STEPS_BEFORE + STEPS_AFTER)
+    np.savez_compressed(folder / EXPECTED, efforts=efforts, positions=positions)
+
+
 def write_networks() -> None:
     """Write the networks that the controllers run. They are shared by all versions of the format."""
     import torch
@@ -242,3 +254,4 @@ if __name__ == "__main__":
     actuon.quiet()
     write_networks()
     write(Path(sys.argv[1]))
+    write_simulation(SIMULATIONS / Path(sys.argv[1]).name)

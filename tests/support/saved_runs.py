@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulations that are saved in one process and go on in another.
 
-``python -m tests.support.saved_runs FOLDER CASE...`` is the other: it loads ``CASE.npz``, goes on, and writes what it
-found to ``CASE.found.npz``.
+``python -m tests.support.saved_runs FOLDER CASE...`` is the other: it loads ``CASE.npz``, saves it again as
+``CASE.again.npz``, goes on, and writes what it found to ``CASE.found.npz``.
 """
 
 from __future__ import annotations
@@ -191,7 +191,12 @@ NOISY = actuon.ActuatorConfig(
     effects=[actuon.NoiseEffectConfig(0.3, 0.1, seed=7)],
 )
 HOT = actuon.HeatClampingConfig(
-    0.3, 0.4, 0.05, 3.0, 2.0, max_effort=20.0, derating_start=26.0, derating_end=30.0, trip_temperature=32.0
+    *(0.3, 0.4, 0.05, 3.0, 2.0),
+    max_effort=20.0,
+    derated_effort=15.0,
+    derating_start=30.0,
+    derating_end=31.0,
+    trip_temperature=55.0,
 )
 FRICTION = actuon.FrictionEffectConfig(0.3, 0.1, 0.5, 0.1, load_motor=0.05, load_external=0.1)
 EACH = {
@@ -240,8 +245,11 @@ def _pendulum(count, solver) -> Callable[[], actuon.Simulation]:
 
 MUJOCO = {f"mujoco {name} {count}": (_mujoco(count), name) for name in EACH for count in (1, 3, 12)}
 NEWTON = {
-    **{f"newton {name} 1": (_newton(1), name) for name in EACH},
-    **{f"newton {name} 3": (_newton(3), name) for name in ("engine", "implicit", "groups", "two", "load")},
+    **{
+        f"newton {name} 1": (_newton(1), name)
+        for name in ("engine", "explicit", "implicit", "groups", "noisy", "hot", "held", "load", "network")
+    },
+    **{f"newton {name} 3": (_newton(3), name) for name in ("engine", "implicit", "groups", "load")},
     **{
         f"{solver} {count}": (_pendulum(count, solver), "held")
         for solver, count in (("featherstone", 1), ("featherstone", 2), ("semi_implicit", 2), ("xpbd", 2))
@@ -321,6 +329,7 @@ def load(folder, case):
     run = Run(case)
     with run.simulation:
         run.simulation.load(folder / f"{case}.npz")
+        run.simulation.save(folder / f"{case}.again.npz")
         return run.all_found()
 
 

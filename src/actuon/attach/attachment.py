@@ -36,6 +36,9 @@ from .telemetry import Telemetry, make_telemetry
 
 _serial = itertools.count()
 
+_FORGOTTEN = "last_step/forgotten"
+"""What a file calls the robots that were reset since the last step."""
+
 
 def signal_attr(name: str) -> str:
     """What the array is called to which actuators write a signal of their stages."""
@@ -503,20 +506,22 @@ class Attachment(Remembering, Uncopyable):
     def saved(self) -> dict[str, np.ndarray]:
         """Return what a file of the simulation holds: memory, parameters, and what was shown last. See `Motor`."""
         found = self._saved() | {name: array.numpy() for name, array in self._last_step().items()}
-        return found if self._tangent is None else found | self._tangent.saved()
+        return found if self._tangent is None else found | {_FORGOTTEN: self._tangent.forgotten}
 
     def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
         """Refuse what does not fit. Returns what takes the rest over. See `Motor`."""
         take = self._checked(where, contents, version)
-        take_tangent = nothing if self._tangent is None else self._tangent.checked(where, contents, version)
+        if self._tangent is not None:
+            check_like(where, _FORGOTTEN, contents.get(_FORGOTTEN), self._tangent.forgotten)
         for name, array in self._last_step().items():
             check_like(where, name, contents.get(name), array.numpy())
 
         def take_all() -> None:
             take()
-            take_tangent()
             for name, array in self._last_step().items():
                 array.assign(contents[name])
+            if self._tangent is not None:
+                self._tangent.resume(contents[_FORGOTTEN])
             if self._trips is not None:
                 self._trips.forget()
             self._show()

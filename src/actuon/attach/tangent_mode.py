@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import warp as wp
@@ -17,7 +17,7 @@ import warp as wp
 from ..actuator.actuator import Actuator
 from ..actuator.config import EXPLICIT, IMPLICIT, Part, built
 from ..actuator.implicit_step import slope_obstacle
-from ..actuator.state import ActuatorState, check_like
+from ..actuator.state import ActuatorState
 from ..errors import ActuonError, StructureError
 from ..kernel.chain import BOUNDS, SLOPES
 from ..sim import Articulation
@@ -29,9 +29,6 @@ COMPUTED = "computed"
 
 TANGENT_ATTRS = {name: f"tangent_{name}" for name in (*SLOPES, *BOUNDS)}
 """What the arrays are called to which actuators write slopes and bounds of their efforts."""
-
-_BEGUN, _BEFORE, _FORGOTTEN = "implicit/begun", "implicit/before", "implicit/forgotten"
-"""Names in a file: time and length of the step that was begun [s], memory before it, and which robots were reset."""
 
 
 def check_slopes(where: str, stages: Sequence[Part]) -> None:
@@ -118,32 +115,9 @@ class EndingChains:
         """Be ready for the end of the step that is about to be taken."""
         self._dt, self._time = dt, self._articulation.simulation.time
 
-    def saved(self) -> dict[str, np.ndarray]:
-        """Return what the end of a step that is about to be taken depends on, by name."""
-        found = {_BEGUN: np.array([self._time, math.nan if self._dt is None else self._dt])}
-        for i, state in self._before():
-            found |= {f"{_BEFORE}/{i}/{name}": array for name, array in state.to_arrays().items()}
-        return found
-
-    def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
-        """Refuse what `saved` would not give. Returns what takes the rest over."""
-        check_like(where, _BEGUN, contents.get(_BEGUN), np.zeros(2))
-        parts = {}
-        for i, state in self._before():
-            prefix = f"{_BEFORE}/{i}/"
-            own = {name.removeprefix(prefix): array for name, array in contents.items() if name.startswith(prefix)}
-            parts[i] = state.checked(f"{where}: {_BEFORE}/{i}", own, version)
-
-        def take() -> None:
-            self._time, self._dt = contents[_BEGUN].tolist()
-            for i, state in self._before():
-                state.take(parts[i])
-
-        return take
-
-    def _before(self) -> Iterator[tuple[int, ActuatorState]]:
-        """What the actuators that count remembered before the last step, by position."""
-        return ((i, state) for i in self.own if (state := self._states[i]) is not None)
+    def end(self) -> None:
+        """Do not wait for the end of a step."""
+        self._time = math.nan
 
     def begun_at(self, time: float) -> bool:
         """Return whether `begin` was called for the step that begins at ``time`` [s]."""
@@ -187,7 +161,8 @@ class TangentHandOver:
         self.columns = columns
         self.chains = chains
         self.tangent = Tangent(effort, *(signals[name] for name in (*SLOPES, *BOUNDS)))
-        self._forgotten = np.zeros(len(articulation), dtype=bool)
+        self.forgotten = np.zeros(len(articulation), dtype=bool)
+        """Robots that were reset since the last step, whose efforts are shown as zero, shape (N,)."""
         share = functools.partial(_share, articulation, actuators, columns)
         ending = EndOfStep(chains.tangent, chains.evaluate)
         at, tangents = articulation.at.of_dofs(columns), articulation.simulation.engine.tangents
@@ -201,28 +176,18 @@ class TangentHandOver:
 
     def has_run(self, dt: float) -> None:
         """Show what the engine has got."""
-        self._forgotten[:] = False
+        self.forgotten[:] = False
         self.chains.begin(dt)
 
     def show(self, applied: np.ndarray) -> None:
         """Write the efforts that the engine applied in its last step into an array of shape (N, D)."""
-        applied[:, self.columns] = np.where(self._forgotten[:, None], 0.0, self._held.applied())
-
-    def saved(self) -> dict[str, np.ndarray]:
-        """Return what a file holds, by name."""
-        return {_FORGOTTEN: self._forgotten, **self.chains.saved()}
-
-    def checked(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> Callable[[], None]:
-        """Refuse what `saved` would not give. Returns what takes the rest over."""
-        check_like(where, _FORGOTTEN, contents.get(_FORGOTTEN), self._forgotten)
-        take_chains = self.chains.checked(where, contents, version)
-
-        def take() -> None:
-            self._forgotten[:] = contents[_FORGOTTEN]
-            take_chains()
-
-        return take
+        applied[:, self.columns] = np.where(self.forgotten[:, None], 0.0, self._held.applied())
 
     def forget(self, rows: np.ndarray) -> None:
         """Show no efforts of these robots until the next step."""
-        self._forgotten[rows] = True
+        self.forgotten[rows] = True
+
+    def resume(self, forgotten: np.ndarray) -> None:
+        """Go on after a saved step, which has ended, with the robots that were reset since."""
+        self.forgotten[:] = forgotten
+        self.chains.end()

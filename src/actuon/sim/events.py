@@ -23,9 +23,9 @@ class Event(enum.Enum):
     RESET = "reset"
     """Environments went back to their start. Their ids."""
     SAVE = "save"
-    """The state is being saved. A dict to put one's own into."""
+    """`Simulation.save_state` was called. A dict to put one's own into."""
     LOAD = "load"
-    """Environments went back to a saved state. That dict, and their ids."""
+    """Environments went back to such a state. That dict, and their ids."""
     STOP = "stop"
     """The simulation stops. Nothing."""
 

@@ -107,10 +107,10 @@ def _description(simulation: Simulation) -> Iterator[tuple[str, str]]:
     yield "environments", str(simulation.num_envs)
     for i, robot in enumerate(robot for robot in simulation.robots if robot.env == 0):
         yield f"robot {i}", f"'{robot.path}' with the joints {', '.join(robot.dof_names)}"
-    yield from simulation.engine.description().items()
     yield "attachments", str(len(simulation.motors))
     for i, motor in enumerate(simulation.motors):
         yield from ((f"attachment {i}: {label}", text) for label, text in motor.description().items())
+    yield from simulation.engine.description().items()  # last: attachments may add to the model
 
 
 def _check_description(where: str, saved: Mapping[str, str], present: Mapping[str, str]) -> None:

@@ -367,7 +367,8 @@ class Simulation:
         """Write everything that the next steps depend on to a file, for `load` in this or another process.
 
         That is what `save_state` keeps, the properties that the engine holds, options such as the time step, and the
-        parameters of actuators, as they were written or drawn.
+        parameters of actuators, as they were written or drawn. Starts a simulation that is not running, as its next
+        step would.
 
         Args:
             path: An ``.npz`` file. It is written whole, or not at all.
@@ -376,7 +377,7 @@ class Simulation:
             StateError: An actuator remembers NaN, of a joint that diverged.
             SimulationError: A position or velocity is not finite.
         """
-        self.check_open()
+        self.start()
         self.engine.state.refresh()
         self._check_state()
         saving.save(self, path)
@@ -386,7 +387,7 @@ class Simulation:
 
         Args:
             path: A file of a simulation that was made from the same robot file, with as many environments and the same
-                actuators attached in the same order. Nothing else need be the same.
+                actuators attached in the same order. Their parameters and properties become those of the file.
 
         Raises:
             StateError: The file cannot be read, is damaged, or is that of another simulation or other actuators; says
