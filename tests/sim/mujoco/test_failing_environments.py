@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 import mujoco
 import numpy as np
@@ -299,11 +300,19 @@ def test_an_interrupt_ends_a_run_between_two_calls_of_compiled_code():
     """What was done until then stays, and counts."""
     robots, others = Robots(), Robots()
     begin, steps = robots.simulation.time, 100_000
-    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    positions = robots.simulation.arrays.joint_q.numpy()
+    before = positions.copy()
+
+    def interrupt():
+        while (positions == before).all():  # until the run has begun
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         robots.simulation.step(steps)
-    timer.join()
+    thread.join()
     taken = round((robots.simulation.time - begin) / DT)
     assert 0 < taken < steps
     assert taken % batches.STEPS_PER_CALL == 0
