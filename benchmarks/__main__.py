@@ -72,7 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--check", action="store_true", help="check that contenders agree, without measuring")
     options = parser.parse_args(arguments)
     wp.config.log_level = wp.LOG_WARNING
-    logging.getLogger("actuon").setLevel(logging.ERROR)  # friction and integrators that motors replace
     if options.avx2:
         use_avx2()
     parts = options.only or [part for part in PARTS if part != "first_use" or not options.avx2]
@@ -97,4 +96,5 @@ def _check(parts: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("actuon").setLevel(logging.ERROR)  # friction and integrators that motors replace
     main()

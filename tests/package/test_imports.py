@@ -39,6 +39,7 @@ ORDER = [
     "stability",
     "usd",
     "graph",
+    "mujoco",
     "newton",
     "lab",
     "mjlab",

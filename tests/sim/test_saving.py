@@ -449,7 +449,7 @@ def test_a_simulation_that_was_never_started_is_saved(tmp_path):
             getattr(simulation, call)(tmp_path / "run.npz")
             simulation.step(3)
             simulation.reset([2])
-            lags.append(np.array(groups["all"].time_lags))
+            lags.append(np.array(groups["all"].time_lags.tolist()))
     assert len(set(lags[0])) > 1
     np.testing.assert_array_equal(*lags)
 

@@ -8,6 +8,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 
 from ...errors import SimulationError
@@ -75,8 +76,6 @@ struct Kernels {{
 @functools.cache
 def library() -> ctypes.CDLL:
     """Return MuJoCo's library, with the types of the functions of batches."""
-    import mujoco
-
     folder = Path(mujoco.__file__).parent
     files = [path for pattern in ("libmujoco.so*", "libmujoco*.dylib", "mujoco.dll") for path in folder.glob(pattern)]
     if not files:
@@ -115,8 +114,6 @@ def data_offsets(*names: str) -> tuple[int, ...]:
     That differs between versions of MuJoCo. Arrays are found by their addresses, the number by its value, in three
     states of a small robot.
     """
-    import mujoco
-
     model = mujoco.MjModel.from_xml_string(_PROBE)
     data = mujoco.MjData(model)
     found: dict[str, set[int]] = {}

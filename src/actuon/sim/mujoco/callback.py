@@ -21,6 +21,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+import mujoco
 import numpy as np
 import warp as wp
 
@@ -378,8 +379,6 @@ class Door:
     """
 
     def __init__(self) -> None:
-        import mujoco
-
         self._robots = (ctypes.c_void_p * MODELS)()
         names = ("nefc", "efc_type", "efc_id", "efc_frictionloss", "iefc_type", "iefc_id", "iefc_frictionloss")
         friction = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)

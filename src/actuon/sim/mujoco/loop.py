@@ -22,6 +22,7 @@ import ctypes
 import functools
 from typing import Any
 
+import mujoco
 import warp as wp
 
 from ...kernel.launch import Launch
@@ -506,8 +507,6 @@ def load_layout(is_free: bool) -> Any:
     Args:
         is_free: Whether nothing but dry friction ever constrains the model, so that the bias forces say it all.
     """
-    import mujoco
-
     names = ("qfrc_bias", "qfrc_constraint", "nefc", "efc_type", "efc_id", "efc_force")
     offsets = (*data_offsets("qfrc_bias"), *[-1] * 5) if is_free else data_offsets(*names)
     return Layout(*offsets, int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF))
