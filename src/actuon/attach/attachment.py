@@ -37,11 +37,11 @@ from .telemetry import Telemetry, make_telemetry
 _serial = itertools.count()
 
 _FORGOTTEN = "last_step/forgotten"
-"""What a file calls the robots that were reset since the last step."""
+"""Name in a file of the robots that were reset since the last step."""
 
 
 def signal_attr(name: str) -> str:
-    """What the array is called to which actuators write a signal of their stages."""
+    """Return the name of the array to which actuators write a signal of their stages."""
     return f"signal_{name}"
 
 
@@ -49,15 +49,15 @@ class Attachment(Remembering, Uncopyable):
     """Drives DOFs of robots, as their only owner, until `close` or until the last reference to it goes away."""
 
     _effort: wp.array
-    """What the engine gets from here [N·m or N], shape (N, D)."""
+    """Efforts that the engine gets from here [N·m or N], shape (N, D)."""
     _applied: wp.array
-    """What the joints got [N·m or N], shape (N, D): from here, or from the engine's own drive."""
+    """Efforts that joints got, from here or from the engine's own drive [N·m or N], shape (N, D)."""
     _computed: wp.array
-    """What the controllers wanted [N·m or N], shape (N, D)."""
+    """Efforts before limits [N·m or N], shape (N, D)."""
     _velocity: wp.array
     """Velocities when the actuators were stepped last [rad/s or m/s], flat as the simulation's are."""
     _signals: dict[str, wp.array]
-    """What stages offer, by name, each of shape (N, D)."""
+    """Signals of stages, by name, each of shape (N, D)."""
     _control: dict[str, wp.array]
     """All of these, and the targets, as actuators read and write them: flat, by name."""
     _auto_step = True
@@ -79,12 +79,12 @@ class Attachment(Remembering, Uncopyable):
     _bounds_version: int = -1
     """The version of the engine's limits at that time."""
     _settlers: Sequence[Settler] = ()
-    """What makes the efforts that the engine gets of what the actuators gave."""
+    """Kernels that turn the efforts of actuators into those that the engine gets."""
     _settle: Callable[[], None] = staticmethod(nothing)
     """Runs these for all robots."""
     _program: MotorProgram | None = None
     _program_key: object = None
-    """What the program was made from."""
+    """Time step, bounds and revisions of parameters that the program was made from."""
     _closed = True
 
     def _make_arrays(self, articulation: Articulation) -> None:
@@ -482,7 +482,7 @@ class Attachment(Remembering, Uncopyable):
             changed[at.flat("joint_qd")] = numbers
 
     def telemetry(self) -> Telemetry:
-        """What the actuators did in the last step."""
+        """Return efforts and signals of the last step."""
         signals = {name: array.numpy().copy() for name, array in self._signals.items() if name not in TANGENT}
         efforts = self._computed.numpy().copy(), self._applied.numpy().copy()
         if self._tangent is not None:
@@ -529,7 +529,7 @@ class Attachment(Remembering, Uncopyable):
         return take_all
 
     def _last_step(self) -> dict[str, wp.array]:
-        """What shows the last step, by its name in a file."""
+        """Return the arrays that show the last step, by name in a file."""
         shown = {name: array for name, (array, _) in self._shown().items()}
         return {f"last_step/{name}": array for name, array in (shown | {"velocity": self._velocity}).items()}
 

@@ -19,7 +19,7 @@ from ..sim.robots import DofSet
 _log = logging.getLogger("actuon.actuators")
 
 _SIGNALS = {"dry_friction": "friction", "viscous_friction": "viscous_friction"}
-"""What engines call the property, by the signal of stages."""
+"""Property of the engine, by signal of stages."""
 
 _OF_ASSETS = (*_SIGNALS.values(), "quadratic_friction", "cubic_friction")
 """Friction that an asset may have, as engines call it."""
@@ -50,7 +50,7 @@ class EngineFriction:
         """Properties of DOFs that the engine gets at each step, of shape (N, D), and which of the D, by name."""
         self._read: Callable[[], None] | None = None
         self.loads: wp.array | None = None
-        """What stages see of the loads that the engine tells [N·m or N], flat; None where they see none."""
+        """External loads of joints that stages read [N·m or N], flat; None where none does."""
         offering = [actuator for actuator in actuators if _SIGNALS.keys() & set(actuator.signals)]
         if not offering:
             return

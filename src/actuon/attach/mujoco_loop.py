@@ -69,7 +69,7 @@ Source = (
     | Mapping[str, ActuatorConfig]
     | Mapping[str, ActuatorBaseCfg]
 )
-"""What says which motors a robot has."""
+"""Source of the motors of a robot."""
 
 
 def load(

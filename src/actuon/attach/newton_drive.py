@@ -65,7 +65,7 @@ class DriveActuon(DriveBase):
 
     @dataclass
     class State(DriveBase.State):
-        """What the chain remembers."""
+        """Memory of the chain."""
 
         chain: ActuatorState
         """State of `DriveActuon.actuator`."""
@@ -109,7 +109,7 @@ class DriveActuon(DriveBase):
         self._needed_by: dict[str, str | None] = {}
         """The stage that cannot do without a custom input, by its name; None where all can."""
         self._friction: dict[str, wp.array] = {}
-        """What the simulator should hold of friction, by signal."""
+        """Friction that the simulator should hold, by signal."""
         self._law: ForceLaw | None = None
         self._route: Route | None = None
         self._has_stepped = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What actuators on robots remember: to a file and back, and back to a saved state of the simulation."""
+"""Memory of actuators on robots: saved to files, loaded, and restored with states of the simulation."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Remembering(abc.ABC):
     """The robots."""
     _actuators: list[Actuator]
     _feedforward: wp.array
-    """What controllers add [N·m or N], flat, as the simulation's velocities are."""
+    """Feedforward of controllers [N·m or N], flat as the simulation's velocities."""
     _custom_inputs: dict[str, wp.array]
-    """What networks take beside targets, by name, flat, as the simulation's velocities are."""
+    """Inputs of networks beside targets, by name, flat as the simulation's velocities."""
     _states: list[ActuatorState | None]
     _batteries: RobotBatteries
     _robot_of: list[np.ndarray]
     """Row of the robot of each DOF, for each actuator."""
     _serial: int
-    """What it is called in saved states."""
+    """Serial number in saved states."""
 
     @property
     def actuators(self) -> list[Actuator]:
@@ -177,7 +177,7 @@ class Remembering(abc.ABC):
         """Take over parameters that were checked."""
 
     def _structure(self) -> list[str]:
-        """What must be the same for a state to fit."""
+        """Return texts that must be the same for a state to fit."""
         robots = self.articulation
         lines = [f"{len(robots)} robots"]
         for name, actuator in zip(self._actuator_names(), self.actuators, strict=True):
@@ -190,7 +190,7 @@ class Remembering(abc.ABC):
         return ", ".join(self.articulation.dof_names[column] for column in columns)
 
     def _actuator_names(self) -> Sequence[str]:
-        """What to call each actuator in a file."""
+        """Return the name of each actuator in a file."""
         return [f"actuators[{i}]" for i in range(len(self.actuators))]
 
     def _named_states(self) -> dict[str, ActuatorState]:

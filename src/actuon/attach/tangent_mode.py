@@ -25,10 +25,10 @@ from ..sim.engine import EndOfStep, Tangent
 from ..stability.limits import shares_of
 
 COMPUTED = "computed"
-"""What the array is called to which actuators write the effort before limits."""
+"""Name of the array to which actuators write the effort before limits."""
 
 TANGENT_ATTRS = {name: f"tangent_{name}" for name in (*SLOPES, *BOUNDS)}
-"""What the arrays are called to which actuators write slopes and bounds of their efforts."""
+"""Names of the arrays to which actuators write slopes and bounds of their efforts."""
 
 
 def check_slopes(where: str, stages: Sequence[Part]) -> None:
@@ -93,13 +93,13 @@ class EndingChains:
             for name in (actuator.control_output_attr, COMPUTED, *actuator.control_signal_attrs.values())
         }
         self.given = {name: wp.zeros_like(control[name]).reshape(shape) for name in sorted(names)}
-        """What they give, by name, each of shape (N, D)."""
+        """Their outputs, by name, each of shape (N, D)."""
         if effort is None:
             effort = self.given[actuators[self.own[0]].control_output_attr]
         self.tangent = Tangent(effort, *(self.given[attr] for attr in TANGENT_ATTRS.values()))
         """Effort that the engine would get, with its slopes and bounds."""
         self.control = {**control, **{name: array.flatten() for name, array in self.given.items()}}
-        """What the chains read and write there, flat, by name."""
+        """Arrays that the chains read and write at the end of a step, flat, by name."""
         self.scratch: dict[int, ActuatorState] = {}
         """States that they write, by position."""
         for i in self.own:

@@ -45,7 +45,7 @@ class Articulation:
         self.robot_ids = np.array(find_robots(self.simulation.robots, paths))
         """Indices of the robots in ``simulation.robots``, shape (N,)."""
         self.robots: list[Robot] = [self.simulation.robots[i] for i in self.robot_ids]
-        """What the simulation knows about each robot."""
+        """Names, paths and indices of each robot."""
         first = self.robots[0]
         for robot in self.robots:
             if robot.dof_names != first.dof_names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulation needs of a physics engine: five parts, and what steps them."""
+"""Protocol of a physics engine: five parts, and the methods that step them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .robots import DofSet, Robot
 from .step_map import StepMaps
 
 Undo: TypeAlias = Callable[[], object]
-"""What gives an engine back what it had."""
+"""Restores what was changed in an engine."""
 
 STATE = ("joint_q", "joint_qd")
 """Arrays of a simulation that hold the state of joints."""
@@ -99,7 +99,7 @@ class HeldTangent(NamedTuple):
 
 
 class EndOfStep(NamedTuple):
-    """What a chain gives where a step ends."""
+    """Efforts of a chain at the end of a step."""
 
     tangent: Tangent
     evaluate: Callable[[], bool]
@@ -325,7 +325,7 @@ class Engine(Protocol):
 
     @property
     def watch(self) -> StateWatch | None:
-        """What looks for states that diverged; None where a look would wait for a GPU."""
+        """Check for states that diverged; None where it would wait for a GPU."""
 
     @property
     def state(self) -> EngineState:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulation tells those who listen."""
+"""Events of a simulation, and callbacks that are called at them."""
 
 from __future__ import annotations
 

@@ -92,9 +92,9 @@ class MotorProgram:
     """Number of each of the D DOFs among those of an environment, shape (D,)."""
     calls: Sequence[RobotCall]
     efforts: np.ndarray
-    """What the engine gets [N·m or N], float32 of shape (n, D)."""
+    """Efforts for the engine [N·m or N], float32 of shape (n, D)."""
     checked: np.ndarray
-    """What must be finite [N·m or N], float32 of shape (n, D)."""
+    """Efforts that must be finite [N·m or N], float32 of shape (n, D)."""
     pushed: np.ndarray
     """Which of the D DOFs get their effort as it is, shape (d,)."""
     seen: np.ndarray
@@ -107,7 +107,7 @@ class MotorProgram:
     draws: Sequence[Draws] = ()
     trips: Trips | None = None
     keep: Any = None
-    """What the addresses are of."""
+    """Objects that own the memory at the addresses."""
 
 
 class Motor(Protocol):

@@ -23,7 +23,7 @@ class RobotKind:
     """A robot of a file, of which each environment has a copy: its joints of one DOF, and where their values lie."""
 
     name: str
-    """What it is called in every environment."""
+    """Name in every environment."""
     source_path: str
     """Its path in the file."""
     dof_names: tuple[str, ...]
@@ -60,7 +60,7 @@ class Robot:
 
     @property
     def name(self) -> str:
-        """What it is called in every environment."""
+        """Name in every environment."""
         return self.kind.name
 
     @property

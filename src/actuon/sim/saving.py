@@ -103,7 +103,7 @@ def _part(contents: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarr
 
 
 def _description(simulation: Simulation) -> Iterator[tuple[str, str]]:
-    """What must be the same for a file to fit: labels and texts."""
+    """Yield labels and texts that must be the same for a file to fit."""
     yield "environments", str(simulation.num_envs)
     for i, robot in enumerate(robot for robot in simulation.robots if robot.env == 0):
         yield f"robot {i}", f"'{robot.path}' with the joints {', '.join(robot.dof_names)}"

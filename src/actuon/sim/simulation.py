@@ -38,9 +38,9 @@ class SavedState:
     """State of the engine and targets, shape (environments, ...). In MuJoCo each row begins with the environment's
     ``mjSTATE_INTEGRATION``."""
     memories: dict[Any, Any] = field(default_factory=dict)
-    """What actuators on the robots remembered, by what they call themselves."""
+    """Memory of actuators on the robots, by serial number."""
     driven: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-    """Who drove which DOF, as in `Owners.table`."""
+    """Owner of each DOF, as in `Owners.table`."""
     loads: np.ndarray | None = None
     """External loads that stages read in the next step [N·m or N], shape (environments, DOFs); None where none does."""
 

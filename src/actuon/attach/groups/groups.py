@@ -39,10 +39,10 @@ from .resolution import PARAMETERS as GROUP_PARAMETERS, matching
 _log = logging.getLogger("actuon.lab")
 
 _LIMITED = "limited"
-"""What the array is called to which models write what their own limits leave."""
+"""Name of the array to which models write efforts after their own limits."""
 
 _LIMITS_CHANGED = "limits_changed"
-"""What a file calls it whether effort limits of groups were drawn."""
+"""Name in a file of whether effort limits of groups were drawn."""
 
 _HELD = {
     "stiffness": "stiffness",

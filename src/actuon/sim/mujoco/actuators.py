@@ -56,7 +56,7 @@ class Servo:
 
 
 def read_servo(model: Any, actuator: int) -> Servo | None:
-    """What follows a target in an actuator; None for motors, muscles and the like."""
+    """Return the servo in an actuator; None for motors, muscles and the like."""
     gear = float(model.actuator_gear[actuator, 0])
     is_affine = model.actuator_biastype[actuator] == int(mujoco.mjtBias.mjBIAS_AFFINE)
     if not is_affine or gear == 0.0 or model.actuator_plugin[actuator] >= 0:
@@ -243,7 +243,7 @@ def _wraps(model: Any, tendon: int) -> range:
 
 
 class Slope(enum.Enum):
-    """What an effort changes with."""
+    """Variable by which an effort is differentiated."""
 
     BY_POSITION = "q"
     BY_VELOCITY = "qd"
@@ -431,7 +431,7 @@ class Actuators:
         return np.flatnonzero((self.moves & chosen).any(axis=1) & ~(self.moves & ~chosen).any(axis=1)).tolist()
 
     def why_active(self, model: Any, dof: int) -> str:
-        """What pushes on a DOF."""
+        """Return the actuator that pushes on a DOF."""
         active = [i for i in np.flatnonzero(self.moves[:, dof]).tolist() if is_active(model, i)]
         return self.what_moves(model, active[0]) if active else "nothing pushes on it"
 

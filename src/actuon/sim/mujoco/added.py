@@ -40,7 +40,7 @@ _PLAIN = {
     "delay": 0.0,
     "nsample": 0,
 }
-"""What an added actuator is without more, whatever the model's default class says."""
+"""Attributes of an added actuator, whatever the model's default class says."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NewActuator:
 
     dof: int
     suffix: str
-    """What its name has after that of the joint."""
+    """Suffix of its name, after that of the joint."""
     fields: Mapping[str, Any]
     """Attributes of an ``MjsActuator``, such as ``gaintype`` and ``gainprm``."""
     holds: Slope | None = None
@@ -249,7 +249,7 @@ class MujocoModel:
         self.lifted: Counter[int] = Counter()
         """DOFs at whose joints MuJoCo clips nothing, whatever limits these have, and for how many."""
         self.actuators = Actuators(fields.model)
-        """What the model's actuators are."""
+        """Servos, motors and tendon drives of the model."""
         self.limits = Limits(self.actuators, self.lifted)
         self.compensates = bool(fields.model.jnt_actgravcomp.any())
         """Whether MuJoCo counts gravity compensation among the efforts of actuators of a joint."""

@@ -50,7 +50,7 @@ PROPERTIES = {
 """Properties of DOFs that are fields of the model, by name."""
 
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")
-"""What ``mj_setConst`` makes of masses and armatures, and the constraint solver reads."""
+"""Fields that ``mj_setConst`` derives from masses and armatures, and that the constraint solver reads."""
 
 
 def load_model(path_or_model: Any, dt: float | None) -> Any:
@@ -244,7 +244,7 @@ class ModelFields:
 
     def __init__(self, model: mujoco.MjModel, num_envs: int, where: str):
         self.model = model
-        """What all environments share."""
+        """Model that all environments share."""
         self.num_envs = num_envs
         self.where = where
         self.rows: dict[str, np.ndarray] = {}
@@ -263,7 +263,7 @@ class ModelFields:
         """Models that somebody has beside the shared one."""
         self._dt = float(model.opt.timestep)
         self.on_timestep: weakref.WeakMethod[Callable[[], None]] | None = None
-        """What to call when the time step has changed."""
+        """Called when the time step has changed."""
         self._checks: list[Callable[[], None]] = []
         self._checked: tuple[int, int, int] | None = None
 

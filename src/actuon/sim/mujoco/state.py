@@ -55,9 +55,9 @@ class MujocoState:
         self.arrays = SimpleNamespace(
             **{kind: wp.array(rows.ravel(), copy=False, device="cpu") for kind, rows in self._rows.items()}
         )
-        """What actuators see, flat."""
+        """State, targets and efforts as actuators read them, flat."""
         self.batch = Batch(self._fields, self._rows, self._targets())
-        """What MuJoCo holds, and what advances it."""
+        """States as MuJoCo holds them, and the compiled loop."""
         self._controls: weakref.WeakKeyDictionary[DofSet, dict[str, _Controls]] = weakref.WeakKeyDictionary()
         self._keyframe = keyframe
         self._start = self._state_at(keyframe)

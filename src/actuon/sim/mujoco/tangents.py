@@ -31,7 +31,7 @@ MOST_FAST = 0.9
 kp·dt²/4 = I + kd·dt/2 it diverges. Poses are looked at in part, so some of it is left."""
 
 INTEGRATOR_CHANGED = "%s: %s ignores slopes of efforts; it is %s until close()"
-"""What is logged where slopes need another integrator than the model's own."""
+"""Message where slopes need another integrator than the model's own."""
 
 NOT_CHOSEN = (
     "%s: implicit efforts of further joints use %.3g of the stability limit with %s, which was chosen for others; "

@@ -35,7 +35,7 @@ _OWN = ("armature", "friction", "viscous_friction", "effort_limit", "velocity_li
 _STOPS = ("lower_limit", "upper_limit")
 _GAINS = ("stiffness", "damping")
 _STORED_ONLY = "velocity_limit"
-"""What no solver enforces, but models of motors ask for."""
+"""Property that no solver enforces, but models of motors ask for."""
 
 _CHANGEABLE = {
     "JOINT_DOF_PROPERTIES": (

@@ -44,7 +44,7 @@ class NewtonState:
             **{kind: getattr(self.state, kind) for kind in STATE},
             **{kind: getattr(self.control, kind) for kind in CONTROL},
         )
-        """What actuators see, flat."""
+        """State, targets and efforts as actuators read them, flat."""
         kept = {**vars(self.arrays), "body_q": self.state.body_q, "body_qd": self.state.body_qd}
         self._views = {kind: array.numpy() for kind, array in kept.items()} if model.device.is_cpu else {}
         self.lines = Lines(physics, self.state, self.control, num_envs)
