@@ -14,10 +14,12 @@ from actuon import (
     ActuatorConfig,
     Articulation,
     ArticulationActuators,
+    DelayConfig,
     MaxEffortClampingConfig,
     MujocoSimulation,
     PDControlConfig,
 )
+from actuon.sim.engine import AGREED
 
 ROBOT = """<mujoco>{default}<option gravity="0 0 0" timestep="{dt}" integrator="{integrator}"/><worldbody>
 <body name="r"><joint name="a" axis="0 1 0" {limit}/>
@@ -191,6 +193,40 @@ def test_limits_bind_in_one_robot_in_many_and_with_a_callback_in_python_to_the_s
         np.testing.assert_array_equal(states_of(12, integrator=integrator), many)
     finally:
         mujoco.set_mjcb_time(None)
+
+
+def disagreements(lag, num_envs, kp=60.0, kd=4.0, most=6.0):
+    """How far efforts that were at their limit are from those of the law where a step ends, as a share of the limit."""
+    targets = np.random.default_rng(7).uniform(-0.5, 0.5, (80, 2)).astype(np.float32)
+    config = ActuatorConfig(PDControlConfig(kp, kd), [MaxEffortClampingConfig(most)], DelayConfig(lag))
+    found = []
+    with MujocoSimulation(spec_of(0.02, "implicitfast"), num_envs) as simulation:
+        pairs = [(config, name) for name in "ab"]
+        actuators = ArticulationActuators.from_actuators("r", pairs, simulation=simulation, effort_mode="implicit")
+        robots = actuators.articulation
+
+        def law(target):
+            q, qd = robots.get_dof_positions().numpy()[-1], robots.get_dof_velocities().numpy()[-1]
+            return np.clip(kp * (target - q) - kd * qd, -most, most)
+
+        for step, target in enumerate(targets):
+            late = targets[max(step - lag, 0)]
+            robots.set_dof_position_targets(target)
+            was_clipped = np.abs(law(late)) == most
+            simulation.step()
+            off = np.abs(robots.get_dof_efforts().numpy()[-1] - law(late)) / most
+            found += off[was_clipped].tolist()
+        actuators.close()
+    return np.array(found)
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("lag", [0, 2])
+def test_steps_are_corrected_by_what_the_chain_gives_at_their_end(lag, num_envs, monkeypatch):
+    """With what it remembered before the step, such as commands that are late."""
+    assert disagreements(lag, num_envs).max() < AGREED + 0.02
+    monkeypatch.setattr("actuon.sim.mujoco.batch.CORRECTIONS", 0)
+    assert np.sum(disagreements(lag, num_envs) > 1.5 * AGREED) > 5
 
 
 def test_without_a_correction_efforts_end_beyond_their_limits(monkeypatch):
