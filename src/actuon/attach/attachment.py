@@ -166,13 +166,13 @@ class Attachment(Remembering, Uncopyable):
             if explicit.size:
                 undo.callback(simulation.engine.drives.lift_limits(at.of_dofs(explicit)))
             undo.callback(self._batteries.join(self._states))
-            heard = {
-                Event.PHYSICS_READY: "reset",
-                Event.RESET: "_on_reset",
-                Event.SAVE: "_on_save",
-                Event.LOAD: "_on_load",
+            heard: dict[Event, Callable[..., object]] = {
+                Event.PHYSICS_READY: self.reset,
+                Event.RESET: self._on_reset,
+                Event.SAVE: self._on_save,
+                Event.LOAD: self._on_load,
             }
-            for subscription in subscribe_weakly(simulation, self, heard):
+            for subscription in subscribe_weakly(simulation, heard):
                 undo.callback(subscription.cancel)
             undo.callback(simulation.add_motor(self))
             mine = at.of_dofs(columns)

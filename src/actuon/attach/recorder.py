@@ -57,7 +57,7 @@ class Recorder(Uncopyable):
     def _listen_to(self, actuators: Attachment) -> None:
         self.actuators = actuators
         self._subscriptions = subscribe_weakly(
-            actuators.articulation.simulation, self, {Event.PRE_STEP: "_before", Event.POST_STEP: "_after"}
+            actuators.articulation.simulation, {Event.PRE_STEP: self._before, Event.POST_STEP: self._after}
         )
 
     def go_on_with(self, actuators: Attachment) -> None:

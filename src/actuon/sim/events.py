@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from ..errors import StructureError
@@ -51,25 +51,34 @@ class Subscription(Uncopyable):
         self._callbacks.pop(self, None)
 
 
-def subscribe_weakly(simulation: Any, owner: Any, methods: dict[Event, str]) -> list[Subscription]:
-    """Let a simulation call methods of ``owner`` by name, without keeping it alive.
+def subscribe_weakly(simulation: Any, methods: Mapping[Event, Callable[..., object]]) -> list[Subscription]:
+    """Let a simulation call methods of an object at events, until the object goes away.
 
     Args:
-        simulation: What to listen to.
-        owner: Whose methods to call, with what a callback gets after the simulation itself.
-        methods: Name of the method for each event.
+        simulation: The simulation.
+        methods: Methods of one object, which get what a callback gets after the simulation itself.
     """
-    weak = weakref.ref(owner)
 
-    def caller(method: str) -> Callable[..., None]:
+    def caller(method: Callable[..., object]) -> Callable[..., None]:
+        reference = weakref.WeakMethod(method)
+
         def call(_: Any, *arguments: Any) -> None:
-            alive = weak()
+            alive = reference()
             if alive is not None:
-                getattr(alive, method)(*arguments)
+                alive(*arguments)
 
         return call
 
-    return [simulation.subscribe(event, caller(method)) for event, method in methods.items()]
+    subscriptions = [simulation.subscribe(event, caller(method)) for event, method in methods.items()]
+    for method in methods.values():
+        weakref.finalize(method.__self__, _cancel, subscriptions).atexit = False  # type: ignore[attr-defined]
+        break
+    return subscriptions
+
+
+def _cancel(subscriptions: list[Subscription]) -> None:
+    for subscription in subscriptions:
+        subscription.cancel()
 
 
 class Events:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, SimulationError
+from actuon import Articulation, ArticulationActuators, Event, MujocoSimulation, Recorder, SimulationError
 from actuon.sim.mujoco import batch as batches, c_code
 from tests.support.paths import ASSETS, ROBOTS, public_robot
 
@@ -292,6 +292,19 @@ def test_nobody_is_called_between_steps_that_need_nobody(monkeypatch):
         assert calls_in(simulation.step, 6) > calls_in(simulation.step, 2) + 4
         assert len(heard) == 8
         assert simulation.time == pytest.approx(44 * simulation.dt)
+
+
+def test_a_recorder_that_went_away_is_not_waited_for(monkeypatch):
+    monkeypatch.setenv("ACTUON_NUM_THREADS", "1")
+    with MujocoSimulation(ARM, num_envs=MANY) as simulation:
+        actuators = ArticulationActuators("link0")
+        recorder = Recorder(actuators)
+        simulation.step(4)
+        assert calls_in(simulation.step, 6) > calls_in(simulation.step, 2) + 4
+        del recorder
+        gc.collect()
+        simulation.step(4)
+        assert calls_in(simulation.step, 6) == calls_in(simulation.step, 2)
 
 
 def test_divergence_between_steps_is_told_at_its_time():
