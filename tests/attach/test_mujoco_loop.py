@@ -242,6 +242,16 @@ def test_the_memory_counts(model):
     assert not np.array_equal(data.qvel, other.qvel)
 
 
+def test_trajectories_in_turn_are_those_alone(model):
+    """A look at one between two steps of another, which is elsewhere, changes neither."""
+    expected, ours, theirs = plain(model), begun(model), begun(model, steps=25)
+    for step, control in enumerate(targets(model)):
+        for data in (ours, theirs):
+            data.ctrl[:] = control
+            mujoco.mj_step(model, data)
+        np.testing.assert_array_equal(state_of(model, ours), expected[step])
+
+
 def test_two_halves_of_a_step(model):
     if model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4:
         pytest.skip("mj_step2 is not for RK4, says MuJoCo")

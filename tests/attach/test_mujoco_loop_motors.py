@@ -434,6 +434,37 @@ def test_chains_of_all_kinds_beside_each_other(both):
     both(mjcf(bodies, actuators), configs).move(60, spread=1.0)
 
 
+def test_robots_of_many_joints():
+    """More than one block of lanes: what is remembered of one trajectory is not mixed with another."""
+    leaves = "".join(f'<body pos="0 {i} 0">{hinge(f"j{i}")}<geom size="0.1" pos="0.2 0 0"/></body>' for i in range(70))
+    model = actuon.mujoco.load(
+        mjcf(f'<body name="tree">{leaves}</body>'), actuon.ActuatorConfig(PID, delay=actuon.DelayConfig(3))
+    )
+    rng = np.random.default_rng(1)
+    controls = rng.uniform(-0.5, 0.5, (2, 12, 70))
+    alone = []
+    for own in controls:
+        data = mujoco.MjData(model)
+        for control in own:
+            data.ctrl[:] = control
+            mujoco.mj_step(model, data)
+        alone.append(data.qpos.copy())
+    together = [mujoco.MjData(model) for _ in controls]
+    for step in range(12):
+        for data, own in zip(together, controls, strict=True):
+            data.ctrl[:] = own[step]
+            mujoco.mj_step(model, data)
+    np.testing.assert_array_equal([data.qpos for data in together], alone)
+    assert not np.array_equal(*alone)
+    actuon.mujoco.unload(model)
+
+
+def test_memory_that_no_thread_has_room_for_is_refused():
+    late = actuon.ActuatorConfig(PD, delay=actuon.DelayConfig(9_000))
+    with pytest.raises(actuon.StructureError, match=r"the motors remember \d+ numbers, .* shorten delays"):
+        actuon.mujoco.load(mjcf(TWO, SERVOS), late, inputs=["velocity", "feedforward"])
+
+
 def test_joints_without_a_name_are_called_by_their_number(both):
     bodies = body("arm", ['<joint axis="0 1 0"/>', hinge("b")])
     model = actuon.mujoco.load(mjcf(bodies), LATE)

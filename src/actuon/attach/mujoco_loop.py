@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from ..components.limits.battery import ClampingBattery
 from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
 from ..kernel.chain import HELD, TANGENT
 from ..kernel.launch import CCall
+from ..kernel.state import Memory
 from ..motors.catalogue import CatalogueMotor
 from ..motors.datasheet import MotorDatasheet
 from ..sim import Articulation, MujocoSimulation
@@ -57,6 +59,8 @@ _MARK = "actuon_"
 _SAID = "Moves with motors of Actuon (actuon.mujoco.load). In a process that has not loaded them, joints are limp."
 _INPUTS = ("velocity", "feedforward")
 _DRY, _VISCOUS = "dry_friction", "viscous_friction"
+_MOST_WORDS = 2**15
+"""Numbers that are copied to the stack of a thread at each step, at most."""
 _SLIGHTEST = 1e-6
 """Dry friction [N·m or N] that a joint has at least, so that MuJoCo makes a row for it."""
 
@@ -347,6 +351,13 @@ class _Word:
     initial: np.ndarray
 
 
+def _pieces(memory: Memory, place: int, name: str) -> Iterator[tuple[int, int]]:
+    """Yield where rows of a state begin, and how many numbers each has."""
+    rows, _, count = memory.grid(place, name).shape
+    for row in range(rows):
+        yield row * memory.grid(place, name).strides[0] // 4, count
+
+
 class LoadedMotors:
     """The motors of a model, on spare cells.
 
@@ -385,6 +396,11 @@ class LoadedMotors:
         self.half = sum(word.count for word in self.words if word.is_twice)
         self.num_words = 2 + 2 * self.half + sum(word.count for word in self.words if not word.is_twice)
         """Numbers that are remembered."""
+        if self.num_words > _MOST_WORDS:
+            raise StructureError(
+                f"the motors remember {self.num_words} numbers, of which an MjData has room for {_MOST_WORDS} here; "
+                "shorten delays, or use MujocoSimulation"
+            )
         self.word_at: np.ndarray = np.zeros(0, np.int32)
         """Their places in ``act``."""
         self.spec: mujoco.MjSpec
@@ -468,27 +484,31 @@ class LoadedMotors:
         actuator, state = self.actuators[position], self.states[position]
         if state is None:
             return
-        memory, dofs = state.memory, state.memory.cells.dofs
+        memory = state.memory
         for (place, name), word in memory.words.items():
             if word.buffer == "longs":
                 continue
             buffer = memory.buffers[word.buffer]
-            start, stride = memory.places[place, name], memory.sizes[word.buffer]
-            is_ring = name == "ring"
+            start, stride, is_ring = memory.places[place, name], memory.sizes[word.buffer], name == "ring"
             numbered = int(word.counts_resets)
             if place != HELD and name == "dof" and isinstance(actuator.stages[place], EffectNoise):
                 numbered = self._num_dofs
-            count = memory.cells.tiles if word.per_tile else dofs
-            lanes = memory.grid(place, name).strides[0] // 4
-            ring = actuator.stages[place].stage().ring if is_ring else None
-            for row in range(1 if word.rows is None else word.rows):
-                if ring is not None and (*ring.signals, "")[row % ring.columns] in self._zeros:
-                    continue
-                at = start + row * lanes
+            for at, count in self._ring_pieces(actuator, memory, place) if is_ring else _pieces(memory, place, name):
+                at += start
                 initial = buffer.numpy()[at : at + count].astype(np.float64)
                 yield _Word(
                     buffer.ptr + 4 * at, 4 * stride, count, word.buffer == "ints", not is_ring, numbered, initial
                 )
+
+    def _ring_pieces(self, actuator: Actuator, memory: Memory, place: int) -> Iterator[tuple[int, int]]:
+        """Yield pieces of a ring, but for signals that are zero. See `actuon.kernel.ring` for its layout."""
+        ring, cells = actuator.stages[place].stage().ring, memory.cells
+        assert ring is not None
+        lanes = cells.tile.lanes
+        for row, first in itertools.product(range(memory.ring_rows(place)), range(0, cells.width, lanes)):
+            for column, signal in enumerate((*ring.signals, "")[: ring.columns]):
+                if signal not in self._zeros:
+                    yield (row * cells.width + first) * ring.columns + column * lanes, min(lanes, cells.dofs - first)
 
     def draws(self) -> list[Any]:
         """Return the motors on the batteries of the robots, battery by battery."""

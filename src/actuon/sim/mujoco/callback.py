@@ -447,10 +447,13 @@ def door() -> Door:
 
 @contextlib.contextmanager
 def no_callback() -> Iterator[None]:
-    """Let MuJoCo call no control callback in this context, such as while it compiles a model.
+    """Let MuJoCo call no callback in Python in this context, such as while it compiles a model.
 
-    It then tries a step, and a callback in Python refuses a model that Python does not know yet.
+    It then tries a step, and such a callback refuses a model that Python does not know yet.
     """
+    if mujoco.get_mjcb_control() is None:
+        yield
+        return
     slot = _slot()
     kept, slot.value = slot.value, None
     try:
@@ -466,8 +469,6 @@ def _slot() -> Any:
 
 def _timestep_offset() -> int:
     """Return where an ``MjModel`` holds its time step [bytes], which differs between versions of MuJoCo."""
-    import mujoco
-
     model = mujoco.MjModel.from_xml_string("<mujoco/>")
     values = np.ctypeslib.as_array((ctypes.c_double * 512).from_address(model._address))
     found = []
