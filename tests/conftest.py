@@ -26,6 +26,7 @@ settings.load_profile("actuon")
 HERE = Path(__file__).parent
 OPTIMISED = (
     "actuator/test_paths.py",
+    "attach/test_mujoco_loop.py",
     "cli/",
     "fit/",
     "inspect/test_reports.py",

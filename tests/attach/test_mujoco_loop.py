@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import copy
 import ctypes
 import pickle
@@ -250,6 +251,18 @@ def test_trajectories_in_turn_are_those_alone(model):
             data.ctrl[:] = control
             mujoco.mj_step(model, data)
         np.testing.assert_array_equal(state_of(model, ours), expected[step])
+
+
+def test_threads_of_a_program(model):
+    """More of them than can be under way at the same time."""
+    expected = plain(model)[-1]
+
+    def run(_):
+        return state_of(model, begun(model, steps=STEPS))
+
+    with concurrent.futures.ThreadPoolExecutor(70) as pool:
+        for found in pool.map(run, range(70)):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_two_halves_of_a_step(model):

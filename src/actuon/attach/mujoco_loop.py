@@ -280,10 +280,8 @@ class _Attached:
     def driven(self, simulation: MujocoSimulation) -> dict[int, _Driven]:
         """Return the joints by column."""
         articulation, model = self.attachment.articulation, simulation.models[0]
-        dofs, first = (
-            articulation.at.flat("joint_qd")[0],
-            sum(len(r.dofs) for r in simulation.robots[: self.robot]),
-        )
+        dofs = articulation.at.flat("joint_qd")[0]
+        first = sum(len(robot.dofs) for robot in simulation.robots[: self.robot])
         lower, upper = np.full(len(dofs), -np.inf), np.full(len(dofs), np.inf)
         if self.attachment.effort_range is not None:
             by_engine = model.jnt_actgravcomp[model.dof_jntid[dofs]]  # which clips the sum with gravity compensation
@@ -571,6 +569,7 @@ class LoadedMotors:
             num_draws=len(draws),
             half=self.half,
             is_random=any(word.numbered for word in self.words),
+            taken=~1 if wp.config.optimization_level == 0 else 0,  # see `callback`
             dt=self.dt,
             word_at=self.word_at.ctypes.data,
             column_of=column_of.ctypes.data,
@@ -637,6 +636,7 @@ class LoadedMotors:
 
 
 _closed: list[LoadedMotors] = []
+"""Motors that were unloaded, and may still be in a step of another thread."""
 
 
 @dataclass
@@ -786,11 +786,8 @@ class _Preparation:
         if plain.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_DCMOTOR):
             actuator.dyntype = mujoco.mjtDyn.mjDYN_NONE
         actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE
-        actuator.gainprm, actuator.biasprm, actuator.inheritrange = (
-            np.zeros(mujoco.mjNGAIN),
-            np.zeros(mujoco.mjNBIAS),
-            0.0,
-        )
+        actuator.gainprm, actuator.biasprm = np.zeros(mujoco.mjNGAIN), np.zeros(mujoco.mjNBIAS)
+        actuator.inheritrange = 0.0
         self._keep_range(i)
 
     def _keep_range(self, i: int) -> None:

@@ -10,7 +10,9 @@ remember lies in ``act``, as MuJoCo's own activations do, so that resets, keyfra
   finite differences do, the chains begin from *before* again, and the memory advances once per step of time;
 - past signals of delays, once: only the newest row is written in a step, and it is written again.
 
-Kernels work on spare cells, of which a call claims one, so that MuJoCo's threads do not meet.
+Kernels work on spare cells, of which a call claims one, so that MuJoCo's threads do not meet. Those that Warp compiles
+without optimisation keep a pointer to the stack of the thread that came last: they get one cell of a model, and so run
+one after the other.
 """
 
 from __future__ import annotations
