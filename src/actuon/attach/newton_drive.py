@@ -334,7 +334,7 @@ class DriveActuon(DriveBase):
 
 @dataclass(frozen=True)
 class _Structure:
-    """What joints in one actuator share: the stages, and those of their parameters that are not numbers per DOF."""
+    """Stages that joints in one actuator share, with those of their parameters that are not numbers per DOF."""
 
     control_every: int
     parts: tuple[tuple[type[Component], tuple[tuple[str, Hashable], ...]], ...]

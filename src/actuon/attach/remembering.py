@@ -88,7 +88,7 @@ class Remembering(abc.ABC):
         self._batteries.lead(self._states)
 
     def _saved(self) -> dict[str, np.ndarray]:
-        """What the actuators remember, and their parameters, for a file.
+        """Return the memory of the actuators, and their parameters, for a file.
 
         Raises:
             StateError: An actuator remembers NaN. Says which.
