@@ -15,8 +15,8 @@ from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
 from actuon.fit.excitation import ExcitationOptions, Limits, SimulatedMotions, excite
 from actuon.fit.excitation_words import motion_of
 from actuon.fit.local import refine
-from actuon.fit.logs import save_log
 from actuon.fit.trajectories import Trajectories
+from actuon.logs import save_log
 from tests.fit.test_search import DT, MODEL, made_log, truth
 from tests.support.command_line import command
 from tests.support.pendulums import simulate

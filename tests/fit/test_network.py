@@ -12,11 +12,11 @@ import pytest
 import actuon
 from actuon.fit import KnownLoadPlant, SearchOptions, apply
 from actuon.fit.front import candidates_of
-from actuon.fit.logs import save_log
 from actuon.fit.network_fitting import derivatives, fit_network, network_model, save_trained, training_run
 from actuon.fit.network_modules import Rolled
 from actuon.fit.network_replay import network_step, residuals_of
 from actuon.fit.network_training import TrainingJob, run_training
+from actuon.logs import save_log
 from tests.fit.test_search import DT, made_log, truth
 from tests.support.command_line import command
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import actuon
-from actuon.fit.logs import ColumnMapping, JointLog, Log, read_log, read_logs, save_log
-from actuon.fit.logs.columns import recognise
-from actuon.fit.logs.tables import FORMATS
+from actuon.logs import ColumnMapping, JointLog, Log, read_log, read_logs, save_log
+from actuon.logs.columns import recognise
+from actuon.logs.tables import FORMATS
 from tests.support.paths import public_logs
 
 AK80_6 = {
@@ -617,7 +617,7 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_texts_that_are_too_long_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("actuon.fit.logs.formats.content.LARGEST", 1 << 20)
+    monkeypatch.setattr("actuon.logs.formats.content.LARGEST", 1 << 20)
     path = tmp_path / "log.csv.gz"
     path.write_bytes(gzip.compress(b"time,pos,cmd\n" + b"0,0,0\n" * 1_000_000))
     with pytest.raises(actuon.LogError, match="has more than 1 MiB of text; cut it, or write it as .npz or .parquet"):
@@ -625,7 +625,7 @@ def test_texts_that_are_too_long_are_refused(tmp_path, monkeypatch):
 
 
 def test_files_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("actuon.fit.logs.formats.content.LARGEST", 1 << 20)
+    monkeypatch.setattr("actuon.logs.formats.content.LARGEST", 1 << 20)
     columns = {name: np.zeros(200_000) for name in ("time", "pos", "cmd")}
     bombs = [tmp_path / name for name in ("log.npz", "bytes.npz", "empty.npz", "log.parquet", "log.json.gz")]
     np.savez_compressed(bombs[0], **columns)
@@ -650,7 +650,7 @@ def test_what_a_npz_has_beside_arrays_is_not_used(tmp_path):
 
 @pytest.mark.parametrize("ending", [".csv", ".json", ".parquet"])
 def test_a_long_cell_does_not_make_all_cells_long(tmp_path, monkeypatch, ending):
-    monkeypatch.setattr("actuon.fit.logs.formats.content.LARGEST", 1 << 22)
+    monkeypatch.setattr("actuon.logs.formats.content.LARGEST", 1 << 22)
     columns = motion() | {"note": ["x" * 100_000, *["y"] * 399]}
     path = tmp_path / f"log{ending}"
     if ending == ".csv":

@@ -45,6 +45,7 @@ ORDER = [
     "mujoco",
     "mjlab",
     "gym",
+    "logs",
     "fit",
     "bench",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from actuon.fit.logs import JointLog, Log
+from actuon.logs import JointLog, Log
 from tests.support import oracle
 
 GRAVITY = 9.81

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..actuator.config import ActuatorConfig
 from ..errors import ActuonError
-from ..fit.logs import Log
+from ..logs import Log
 from .replay import GENERATIONS, Fitted, Replayed, fit_log, load_log, replay_log
 from .session import Session
 from .source import Source

@@ -14,7 +14,6 @@ import numpy as np
 from ..actuator.config import ActuatorConfig
 from ..errors import LogError, ParameterError
 from ..fit.fitting import fit_models
-from ..fit.logs import Log, read_log
 from ..fit.models import Model
 from ..fit.network_replay import residuals_of
 from ..fit.parameters import LINEAR, LOG, Parameter, place_of
@@ -23,6 +22,7 @@ from ..fit.plants.plant import Plant
 from ..fit.plants.robot import RobotPlant
 from ..fit.result import FitResult
 from ..fit.search import SearchOptions
+from ..logs import Log, read_log
 from ..robot_files.paths import stage_names
 from .drive import Command
 from .numbers import numbers_of

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From logs of real joints and robots to actuators that predict them."""
 
+from ..logs import JointLog as JointLog, Log as Log, read_log as read_log, read_logs as read_logs
 from ..robot_files.fleet import (
     Fleet as Fleet,
     FleetJoint as FleetJoint,
@@ -11,7 +12,6 @@ from ..robot_files.fleet import (
 from .applying import Applied as Applied, apply as apply
 from .fleet_fitting import fit_fleet as fit_fleet
 from .front import fit_logs as fit_logs
-from .logs import JointLog as JointLog, Log as Log, read_log as read_log, read_logs as read_logs
 from .models import Model as Model
 from .parameters import Parameter as Parameter
 from .plants.known_load import KnownLoadPlant as KnownLoadPlant

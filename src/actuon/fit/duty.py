@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .logs import Log
+from ..logs import Log
 from .models import setting_of
 
 _FULL_SHARE = 0.005

@@ -19,12 +19,12 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..files import replacing
+from ..logs import JointLog, Log
 from ..typing import PathLike
 from .excitation_words import NARROWED, Motion, Told, motion_of
 from .extras import need
 from .identifiability import undetermined
 from .local import CONFIDENCE, LocalResult
-from .logs import JointLog, Log
 from .models import Model
 from .parameters import from_unit, place_of, to_unit
 from .plants.known_load import KnownLoadPlant

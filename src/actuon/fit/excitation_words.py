@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .logs import Log
+from ..logs import Log
 
 NARROWED = 0.7
 """Width of an interval compared with before, below which a motion tells something about a parameter."""

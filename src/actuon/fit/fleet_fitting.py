@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import LogError, ParameterError
+from ..logs.tables import format_of
 from ..robot_files.fleet import FEWEST, Fleet, save_fleet
 from ..typing import PathLike
 from .fleet import fleet_of
 from .front import fit_logs
 from .jobs import Here, Titled, Workers
-from .logs.tables import format_of
 from .plants.plant import Plant
 from .result import FitResult
 from .search import Progress

@@ -7,9 +7,9 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
+from ..logs import Log
 from .fitting import fit_models
 from .jobs import Titled, Workers
-from .logs import Log
 from .models import Model, changed
 from .plants.known_load import KnownLoadPlant
 from .plants.plant import Coupled, Plant

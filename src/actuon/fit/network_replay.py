@@ -12,11 +12,11 @@ import numpy as np
 
 from ..components.controllers.neural import NeuralControlConfig
 from ..declare.config import Config
+from ..logs import JointLog
 from ..networks.files import load_metadata
 from ..networks.inputs import RANGE
 from ..robot_files.yaml import load_actuators
 from ..typing import PathLike
-from .logs import JointLog
 from .models import Model
 from .parameters import place_of, value_at, with_values
 from .plants.plant import Plant

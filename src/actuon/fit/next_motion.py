@@ -10,11 +10,11 @@ import numpy as np
 
 from ..errors import ParameterError, RobotFileError
 from ..files import read_yaml
+from ..logs import JointLog, Log
 from ..robot_files.yaml import FIT
 from ..typing import PathLike
 from .applying import models_of
 from .excitation import Limits
-from .logs import JointLog, Log
 from .models import Model
 from .parameters import value_at
 from .plants.known_load import Load

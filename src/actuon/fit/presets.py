@@ -24,9 +24,9 @@ from ..components.effects.friction import FrictionEffectConfig
 from ..components.sensors.encoder import EncoderSensorConfig
 from ..components.transmissions.gear import GearTransmissionConfig
 from ..errors import ParameterError, listed
+from ..logs import Log
 from .additions import add
 from .duty import duty_gain
-from .logs import Log
 from .models import Model
 from .parameters import LOG, Parameter
 from .plants.plant import Scales

@@ -16,9 +16,9 @@ from ..actuator.config import Part, part_kind
 from ..components.component import Component
 from ..components.controllers.neural import NeuralControlConfig
 from ..declare.config import Config
+from ..logs import Log
 from ..robot_files.parsed import effort_mode_of_file
 from ..robot_files.paths import stage_names
-from .logs import Log
 from .models import Model
 
 if TYPE_CHECKING:

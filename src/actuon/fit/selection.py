@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import ParameterError
+from ..logs import Log
 from .fitting import options_for, settled, where_to_search
 from .jobs import SearchJob, Titled, Workers, searched
 from .log_names import log_names
-from .logs import Log
 from .models import Model
 from .plants.plant import Plant
 from .search import SearchOptions

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .logs import JointLog, Log
-from .logs.units import default, held_in
+from ..logs import JointLog, Log
+from ..logs.units import default, held_in
 
 _NOISE = 5.0
 """How many times the noise of a log an error may be without a question."""

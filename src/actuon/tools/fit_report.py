@@ -13,8 +13,8 @@ import numpy as np
 from actuon.files import replacing
 from actuon.fit import FitResult, Plant
 from actuon.fit.log_names import log_names
-from actuon.fit.logs import Log
 from actuon.fit.parameters import place_of
+from actuon.logs import Log
 
 from .plots import pyplot, save_figure
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from ..logs import Log
+from ...logs import Log
 from ..models import Model
 from .load_batch import LoadBatch, Runs
 from .load_stage import COLUMNS

@@ -12,8 +12,8 @@ import numpy as np
 import warp as wp
 
 from ...errors import LogError, ParameterError
+from ...logs import Log
 from ...typing import DeviceLike
-from ..logs import Log
 from ..models import Model, setting_of
 from ..search_inputs import digest
 from .load_batch import LoadBatch, Runs

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..logs import Log
+from ...logs import Log
 from ..models import Model
 from ..search_inputs import Described
 from .plant import Plant, Scales

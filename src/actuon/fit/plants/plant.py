@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ..logs import Log
+from ...logs import Log
 from ..models import Model
 
 

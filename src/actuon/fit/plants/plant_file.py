@@ -24,8 +24,8 @@ from typing import Any
 
 from ...errors import ParameterError, listed, shown
 from ...files import read_yaml
+from ...logs import read_logs
 from ...typing import PathLike
-from ..logs import read_logs
 from .known_load import KnownLoadPlant
 from .plant import Plant
 from .robot import RobotPlant

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import LogError, ParameterError
+from ...logs import Log
 from ...typing import PathLike
 from ..link import is_of_link
-from ..logs import Log
 from ..models import Model, changed
 from ..parameters import LOG, Parameter, place_of
 from ..search_inputs import digest

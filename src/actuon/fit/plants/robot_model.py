@@ -11,8 +11,8 @@ import numpy as np
 
 from ...errors import ActuonError, LogError, MissingExtraError, RobotFileError, listed
 from ...files import check_readable
-from ..logs import Log
-from ..logs.units import default, held_in
+from ...logs import Log
+from ...logs.units import default, held_in
 from ..search_inputs import digest
 from .usd_robot import USD_FORMATS, spec_of_usd
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import LogError
-from ..logs import Log
+from ...logs import Log
 
 BEFORE = 0.1
 """Time [s] before a window of which commands are kept, for delays."""

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ..logs import Log
+from ...logs import Log
 from .load_stage import COLUMNS
 
 _WINDOW = 0.025

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...errors import LogError, shown
+from ..errors import LogError, shown
 
 
 @dataclass(frozen=True, eq=False)

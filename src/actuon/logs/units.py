@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 
-from ...errors import LogError, listed
+from ..errors import LogError, listed
 
 RAW = "raw"
 """The unit of numbers that are kept as they were logged."""

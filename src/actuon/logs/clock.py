@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import LogError
+from ..errors import LogError
 from .columns import Column
 from .signals import LARGEST, not_a_number
 from .table import Table

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...errors import LogError
+from ..errors import LogError
 from .signals import Signal
 from .units import ANGLES, factor
 

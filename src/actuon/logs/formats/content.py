@@ -13,8 +13,8 @@ from typing import TypeGuard
 
 import numpy as np
 
-from ....errors import LogError
-from ....files import where_not_utf8
+from ...errors import LogError
+from ...files import where_not_utf8
 
 LARGEST = 1 << 30
 """Bytes of a file, decompressed; of its numbers, 8 each."""

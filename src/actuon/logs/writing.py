@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...errors import LogError
-from ...files import replacing
-from ...typing import PathLike
+from ..errors import LogError
+from ..files import replacing
+from ..typing import PathLike
 from .formats.json_files import ENTRIES
 from .formats.npz_files import SETTINGS
 from .formats.parquet_files import parquet

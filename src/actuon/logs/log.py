@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...errors import LogError, listed, shown
+from ..errors import LogError, listed, shown
 from .describing import describe
 
 SERIES = ("position", "command", "velocity", "effort_command", "enabled", "supply")

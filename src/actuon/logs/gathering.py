@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...errors import LogError, listed
-from ...typing import PathLike
+from ..errors import LogError, listed
+from ..typing import PathLike
 from .log import Log
 from .reading import MappingLike, read_all
 from .tables import FORMATS, format_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import LogError, MissingExtraError
+from ...errors import LogError, MissingExtraError
 from ..table import Table
 from .content import check_size, is_setting, text_column
 from .npz_files import SETTINGS

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ....errors import LogError, shown
+from ...errors import LogError, shown
 from ..table import Table
 from .content import read_content, setting, text_column
 

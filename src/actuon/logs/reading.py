@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...errors import LogError
-from ...typing import PathLike
+from ..errors import LogError
+from ..typing import PathLike
 from . import checks
 from .angles import Joint, find_angles
 from .clock import Clock, on_clock, read_clock, seconds

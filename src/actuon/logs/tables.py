@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ...errors import LogError
+from ..errors import LogError
 from .formats.csv_files import read_csv
 from .formats.json_files import read_json
 from .formats.npz_files import read_npz

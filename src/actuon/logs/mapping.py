@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import LogError, listed, shown
-from ...files import read_yaml
-from ...typing import PathLike
+from ..errors import LogError, listed, shown
+from ..files import read_yaml
+from ..typing import PathLike
 from .columns import Column, recognise
 from .log import UNNAMED
 from .table import Table

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import LogError, listed, shown
+from ...errors import LogError, listed, shown
 from ..table import Table
 from .content import check_size, is_setting, read_content, text_column
 

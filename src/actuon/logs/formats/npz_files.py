@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ....errors import LogError, shown
+from ...errors import LogError, shown
 from ..columns import recognise
 from ..table import Table
 from .content import check_size, is_setting

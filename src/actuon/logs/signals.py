@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import LogError
+from ..errors import LogError
 from .columns import Column
 from .table import Table
 from .units import NEEDED, factor

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public names of `actuon.logs`, under the name that they had inside `actuon.fit`."""
+
+from ..logs import (
+    ColumnMapping as ColumnMapping,
+    JointLog as JointLog,
+    Log as Log,
+    log_files as log_files,
+    read_log as read_log,
+    read_logs as read_logs,
+    save_log as save_log,
+)
