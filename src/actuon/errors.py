@@ -22,6 +22,7 @@ from __future__ import annotations
 import array
 import contextlib
 import difflib
+import importlib
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -98,6 +99,23 @@ class MissingExtraError(ActuonError, ImportError):
         """Name of the package that is not installed."""
         how = f"'{package}'" if extra is None else f"'actuon[{extra}]', from a checkout '.[{extra}]'"
         super().__init__(f"{purpose} needs '{package}': install it with  pip install {how}")
+
+
+def require(module: str, extra: str, purpose: str) -> Any:
+    """Import a module of an optional dependency.
+
+    Args:
+        module: Such as ``"scipy.signal"``.
+        extra: Of this package, that brings it.
+        purpose: What it is needed for.
+
+    Raises:
+        MissingExtraError: It is not installed; says what to install.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(module.partition(".")[0], extra, purpose) from error
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..errors import LogError, listed, shown
+from ..errors import LogError, listed, require, shown
 from .describing import describe
 
 SERIES = ("position", "command", "velocity", "effort_command", "enabled", "supply")
@@ -20,6 +20,11 @@ UNNAMED = "joint"
 """The name of a joint where the log has one and does not name it."""
 HELD = ("command", "effort_command", "enabled", "velocity_command")
 """Quantities that keep their value until the next sample. Others are measured, and change between two samples."""
+
+_EVEN = 1e-2
+"""Of a step: samples that are less off an even grid are on it."""
+_MOST_PER_SAMPLE = 16
+"""Points of an even grid for each sample of an uneven log, where steps are much shorter than gaps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +175,42 @@ class Log:
         )
         return dataclasses.replace(self, time=time, joints=tuple(joints))
 
+    def derivatives(self, width: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return positions [rad or m], velocities and accelerations of all joints at the samples, each of shape (T, J).
+
+        A Savitzky-Golay filter: at each sample the parabola through the positions within ``width`` around it, by least
+        squares. Near the ends, where half of the window is missing, it is the parabola of the first or last whole
+        window, so that noise of accelerations there is greater. Where steps are uneven, positions are interpolated
+        linearly onto an even grid of about the median step, filtered there, and interpolated back; across a gap the
+        motion is therefore a straight line.
+
+        Args:
+            width: Length of the window [s], rounded to an odd number of samples: at least 5, at most all of the log.
+
+        Raises:
+            LogError: ``width`` is not positive, or the log has fewer than 3 samples.
+            MissingExtraError: SciPy is not installed.
+        """
+        if not (math.isfinite(width) and width > 0.0):
+            raise LogError(f"derivatives: got a width of {shown(width)} s; must be greater than 0")
+        if len(self) < 3:
+            raise LogError(f"'{self.path}' has {len(self)} samples; must have at least 3 for derivatives")
+        signal = require("scipy.signal", "fit", "derivatives of logs")
+        position = np.stack([joint.position for joint in self.joints], axis=1).astype(np.float64)
+        step = float(np.median(np.diff(self.time)))
+        even = np.linspace(self.time[0], self.time[-1], len(self))
+        is_even = bool(np.abs(self.time - even).max() < _EVEN * step)
+        if not is_even:
+            count = min(round(self.duration / step) + 1, _MOST_PER_SAMPLE * len(self))
+            even = np.linspace(self.time[0], self.time[-1], max(count, len(self)))
+            position = _interpolated(even, self.time, position)
+        step = float(even[1] - even[0])
+        samples = max(5, 2 * round(min(width / step, len(even)) / 2.0) + 1)
+        samples = min(samples, len(even) - (len(even) + 1) % 2)
+        motion = [signal.savgol_filter(position, samples, 2, deriv=order, delta=step, axis=0) for order in range(3)]
+        smooth, velocity, acceleration = (each if is_even else _interpolated(self.time, even, each) for each in motion)
+        return smooth, velocity, acceleration
+
     def describe(self) -> str:
         """What the log holds, as text: a row per joint, its settings, and what was found and done."""
         return describe(self)
@@ -179,3 +220,8 @@ class Log:
             joint.replaced({name: values[rows] for name, values in joint.quantities().items()}) for joint in self.joints
         )
         return dataclasses.replace(self, time=self.time[rows], joints=tuple(joints))
+
+
+def _interpolated(at: np.ndarray, time: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Interpolate the columns of ``values``, shape (T, J), linearly."""
+    return np.stack([np.interp(at, time, column) for column in values.T], axis=1)
