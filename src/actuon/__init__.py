@@ -177,6 +177,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "gym": (),
     "lab": (),
     "mujoco": (),
+    "studio": (),
     "usd": (
         "add_actuator",
         "author_actuators",
@@ -202,6 +203,7 @@ if _typing.TYPE_CHECKING:
         mujoco as mujoco,
         newton as newton,
         sim as sim,
+        studio as studio,
         torch as torch,
         usd as usd,
     )

@@ -157,7 +157,7 @@ def test_every_public_name_is_in_the_api_reference():
         module = actuon if owner == "actuon" else owner != "actuon.mjlab" and operator.attrgetter(owner[7:])(actuon)
         assert hasattr(module, last) if module else last in in_mjlab, name
     missing = {f"actuon.{name}" for name in public_names(actuon)} | {f"actuon.mjlab.{name}" for name in in_mjlab}
-    for module in ("bench", "fit", "graph", "gym", "lab", "mujoco", "newton", "sim", "usd"):
+    for module in ("fit", "graph", "gym", "lab", "mujoco", "newton", "sim", "studio", "usd"):
         missing |= {f"actuon.{module}.{name}" for name in public_names(getattr(actuon, module)) - public_names(actuon)}
     missing -= set(shown)
     assert not missing, f"add to a page in docs/api: {', '.join(f'::: {name}' for name in sorted(missing))}"

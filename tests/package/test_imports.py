@@ -47,6 +47,7 @@ ORDER = [
     "gym",
     "logs",
     "fit",
+    "studio",
     "bench",
 ]
 ORDER += ["__init__", "tools"]

@@ -127,7 +127,8 @@ def test_what_is_not_private_is_not_found(code):
     assert not list(private_names(ast.parse(code)))
 
 
-MODULES = ("assets", "bench", "fit", "graph", "gym", "lab", "mjlab", "mujoco", "newton", "sim", "torch", "usd")
+MODULES = ("assets", "bench", "fit", "graph", "gym", "lab", "mjlab", "mujoco", "newton", "sim", "studio", "torch")
+MODULES += ("usd",)
 
 
 def test_names_of_the_package():

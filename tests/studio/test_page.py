@@ -1,4 +1,4 @@
-"""The bench's page, in a real browser."""
+"""The studio's page, in a real browser."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.bench.drive import Drive
+from actuon.studio.drive import Drive
 
-pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[bench]'")
+pytest.importorskip("viser", reason="viser is not installed: pip install 'actuon[studio]'")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox"]
 """Which draw without a graphics card."""
@@ -41,16 +41,16 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
+def studio(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
-    with actuon.bench.open(actuon.assets.quadruped_mjcf, port=8117, folder=folder) as opened:
+    with actuon.studio.open(actuon.assets.quadruped_mjcf, port=8117, folder=folder) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def page(browser, bench):
+def page(browser, studio):
     opened = browser.new_page(viewport=SIZE)
-    opened.goto(bench.url)
+    opened.goto(studio.url)
     opened.wait_for_selector("text=Stages", timeout=PATIENCE)
     opened.wait_for_selector('[data-actuon="envelope"]', timeout=PATIENCE)
     yield opened
@@ -82,33 +82,33 @@ def robot_pixels(page):
     return np.asarray(Image.open(io.BytesIO(picture)).convert("L"), float)
 
 
-def test_a_slider_reaches_the_robot_and_the_envelope_follows(page, bench):
-    before, joint = envelope(page), bench.session.first_joint
+def test_a_slider_reaches_the_robot_and_the_envelope_follows(page, studio):
+    before, joint = envelope(page), studio.session.first_joint
     field = field_of(page, "max_effort [N·m]")
     field.fill("12")
     field.press("Enter")
-    until(lambda: bench.session.real.configs[joint].clamping[1].max_effort == 12.0)
+    until(lambda: studio.session.real.configs[joint].clamping[1].max_effort == 12.0)
     until(lambda: envelope(page) != before)
     field.fill("35.55")
     field.press("Enter")
-    until(lambda: bench.session.real.configs[joint].clamping[1].max_effort == 35.55)
-    assert not bench.session.message
+    until(lambda: studio.session.real.configs[joint].clamping[1].max_effort == 35.55)
+    assert not studio.session.message
 
 
-def test_the_robot_moves_in_the_page_unless_paused(page, bench):
-    bench.session.do(bench.session.pause, True)
+def test_the_robot_moves_in_the_page_unless_paused(page, studio):
+    studio.session.do(studio.session.pause, True)
     page.wait_for_timeout(1000)
     held = robot_pixels(page)
     assert np.abs(robot_pixels(page) - held).max() < 30.0
-    bench.session.do(bench.session.pause, False)
+    studio.session.do(studio.session.pause, False)
     until(lambda: np.abs(robot_pixels(page) - held).max() > 60.0)
 
 
-def test_tabs_share_one_session_and_a_lost_one_loses_nothing(browser, page, bench):
-    session, joint = bench.session, bench.session.first_joint
+def test_tabs_share_one_session_and_a_lost_one_loses_nothing(browser, page, studio):
+    session, joint = studio.session, studio.session.first_joint
     session.do(session.pause, True)
     other = browser.new_page(viewport=SIZE)
-    other.goto(bench.url)
+    other.goto(studio.url)
     field = field_of(other, "kd [N·m·s/rad]")
     field.wait_for(timeout=PATIENCE)
     field.fill("3")
@@ -122,9 +122,9 @@ def test_tabs_share_one_session_and_a_lost_one_loses_nothing(browser, page, benc
     assert session.real.configs[joint].controller.kd == 3.0
 
 
-def test_the_page_has_its_picture_taken(page, bench, tmp_path):
-    """``ACTUON_BENCH_PICTURE=docs/images/bench.png`` keeps it, with an ideal robot beside the real one."""
-    session, kept = bench.session, os.environ.get("ACTUON_BENCH_PICTURE")
+def test_the_page_has_its_picture_taken(page, studio, tmp_path):
+    """``ACTUON_STUDIO_PICTURE=docs/images/studio.png`` keeps it, with an ideal robot beside the real one."""
+    session, kept = studio.session, os.environ.get("ACTUON_STUDIO_PICTURE")
     if kept:
         page.set_viewport_size({"width": 1440, "height": 810})
         session.do(session.reset)
@@ -136,32 +136,32 @@ def test_the_page_has_its_picture_taken(page, bench, tmp_path):
         page.wait_for_timeout(20_000)
         session.do(session.pause, True)
         page.wait_for_timeout(5_000)
-    page.screenshot(path=kept or tmp_path / "bench.png")
-    assert Path(kept or tmp_path / "bench.png").stat().st_size < 400_000
+    page.screenshot(path=kept or tmp_path / "studio.png")
+    assert Path(kept or tmp_path / "studio.png").stat().st_size < 400_000
 
 
-def test_files_are_saved_in_the_folder_and_nowhere_else(page, bench):
+def test_files_are_saved_in_the_folder_and_nowhere_else(page, studio):
     page.get_by_role("tab", name="Save").first.click()
     name = page.locator("label", has_text="Values").locator("xpath=ancestor::div[.//input][1]").locator("input")
     name.fill("legs.yaml")
     name.press("Enter")
     page.get_by_role("button", name="Save as YAML").click()
-    until((bench.folder.root / "legs.yaml").exists)
-    assert len(actuon.load_actuators(bench.folder.root / "legs.yaml")) == 2
+    until((studio.folder.root / "legs.yaml").exists)
+    assert len(actuon.load_actuators(studio.folder.root / "legs.yaml")) == 2
     name.fill("../legs.yaml")
     name.press("Enter")
     page.get_by_role("button", name="Save as YAML").click()
     page.get_by_text("is outside of").wait_for(timeout=PATIENCE)
-    assert not (bench.folder.root.parent / "legs.yaml").exists()
+    assert not (studio.folder.root.parent / "legs.yaml").exists()
     page.get_by_role("button", name="Save picture").click()
-    until((bench.folder.root / "quadruped.bench.png").exists)
+    until((studio.folder.root / "quadruped.studio.png").exists)
 
 
-def test_a_log_is_loaded_and_its_error_shown(page, bench):
-    session = bench.session
+def test_a_log_is_loaded_and_its_error_shown(page, studio):
+    session = studio.session
     session.do(session.pause, False)
     session.do(session.reset)
-    session.do(session.record, bench.folder.root / "run.csv")
+    session.do(session.record, studio.folder.root / "run.csv")
     until(lambda: session.time > 1.0)
     session.do(session.stop_recording)
     session.do(session.pause, True)
@@ -173,23 +173,23 @@ def test_a_log_is_loaded_and_its_error_shown(page, bench):
     assert "mrad" in page.locator('[data-actuon="error"]').first.inner_text()
 
 
-def test_pages_of_other_sites_are_refused(bench):
+def test_pages_of_other_sites_are_refused(studio):
     from viser import __version__
     from websockets.exceptions import InvalidStatus
     from websockets.sync.client import connect
 
-    there = f"localhost:{bench.server.get_port()}"
+    there = f"localhost:{studio.server.get_port()}"
     protocol = [f"viser-v{__version__}"]
     with connect(f"ws://{there}", origin=f"http://{there}", subprotocols=protocol, open_timeout=60):
         pass
     with pytest.raises(InvalidStatus, match="403"):
         connect(f"ws://{there}", origin="https://elsewhere.example", subprotocols=protocol, open_timeout=60)
-    assert bench.server.request_share_url() is None
+    assert studio.server.request_share_url() is None
 
 
 def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
     saved = tmp_path / "run.npz"
-    arguments = ["bench", "ak80-9", "--port", "8131", "--record", str(saved)]
+    arguments = ["studio", "ak80-9", "--port", "8131", "--record", str(saved)]
     started = subprocess.Popen(
         [sys.executable, "-m", "actuon.tools.cli", *arguments],
         env=os.environ | {"SSH_CONNECTION": "somewhere"},
@@ -198,7 +198,7 @@ def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
     )
     try:
         lines = iter(started.stdout.readline, "")
-        address = next(line for line in lines if "on the bench" in line).split()[6].rstrip(";")
+        address = next(line for line in lines if "serving at" in line).split()[3]
         port = address.rpartition(":")[2]  # another where that one is taken
         assert f"ssh -L {port}:localhost:{port} " in next(lines)
         with urllib.request.urlopen(address) as answer:
@@ -215,7 +215,7 @@ def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
 
 
 def test_the_page_is_for_this_computer_only_unless_asked():
-    with actuon.bench.open("ak80-9", port=8141) as opened:
+    with actuon.studio.open("ak80-9", port=8141) as opened:
         assert opened.server.get_host() == "127.0.0.1"
         assert opened.url == f"http://localhost:{opened.server.get_port()}"
         own = socket.gethostbyname(socket.gethostname())

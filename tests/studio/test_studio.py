@@ -1,4 +1,4 @@
-"""The bench without a page: a robot that moves, and whose values are changed meanwhile."""
+"""The studio without a page: a robot that moves, and whose values are changed meanwhile."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import pytest
 from pxr import Usd
 
 import actuon
-from actuon.bench.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
-from actuon.bench.folder import Folder
-from actuon.bench.log_work import LogWork
-from actuon.bench.numbers import alike, numbers_of
-from actuon.bench.pace import Pace
-from actuon.bench.plots import draw_joint, spectrum
-from actuon.bench.replay import LogReplay, command_of, fittable
-from actuon.bench.report import as_png, save_report
-from actuon.bench.saving import save_usd, save_yaml
-from actuon.bench.server import is_of_own_page, make_server
-from actuon.bench.session import Session
-from actuon.bench.source import find_source, motor_actuator
-from actuon.bench.study import Asked, Found, Study, envelope_of
-from actuon.bench.worker import Worker
 from actuon.fit import read_log
+from actuon.studio.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
+from actuon.studio.folder import Folder
+from actuon.studio.log_work import LogWork
+from actuon.studio.numbers import alike, numbers_of
+from actuon.studio.pace import Pace
+from actuon.studio.plots import draw_joint, spectrum
+from actuon.studio.replay import LogReplay, command_of, fittable
+from actuon.studio.report import as_png, save_report
+from actuon.studio.saving import save_usd, save_yaml
+from actuon.studio.server import is_of_own_page, make_server
+from actuon.studio.session import Session
+from actuon.studio.source import find_source, motor_actuator
+from actuon.studio.study import Asked, Found, Study, envelope_of
+from actuon.studio.worker import Worker
 from tests.support import worker_calls
 
 
@@ -349,7 +349,7 @@ def test_a_page_reads_and_writes_inside_of_the_folder(folder):
 
 @pytest.fixture
 def recorded(tmp_path, motor):
-    """A log of the motor, recorded on the bench."""
+    """A log of the motor, recorded in the studio."""
     motor.record(tmp_path / "run.csv")
     motor.set_drive(Drive(SINE, (0,), amplitude=0.6, frequency=1.3, names=motor.dof_names))
     motor.advance(1.5)
@@ -465,7 +465,7 @@ def test_a_worker_answers_tells_and_says_what_went_wrong():
 
 def test_time_that_cannot_be_kept_is_given_up_and_told(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("actuon.bench.pace.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("actuon.studio.pace.time.perf_counter", lambda: clock[0])
     pace = Pace()
     for _ in range(800):  # steps of 4 ms that take 1 ms
         clock[0] += 0.001
@@ -491,7 +491,7 @@ def test_time_that_cannot_be_kept_is_given_up_and_told(monkeypatch):
     ],
 )
 def test_the_command_says_what_is_wrong(complaint, arguments, said):
-    assert said in complaint("bench", *arguments)
+    assert said in complaint("studio", *arguments)
 
 
 def test_units_are_those_of_a_joint_that_slides():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``actuon bench``: a robot, or a motor, in a page of the browser."""
+"""``actuon studio``: a robot, or a motor, in a page of the browser."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def bench(
         check_record(record)
     actuon.quiet()
     print("kernels are compiled on first use", flush=True)
-    with actuon.bench.open(robot, host=host, port=port, record=record, allow_torch=allow_torch) as opened:
-        print(f"{opened.session.source.title} is on the bench at {opened.url}; Ctrl+C ends it")
+    with actuon.studio.open(robot, host=host, port=port, record=record, allow_torch=allow_torch) as opened:
+        print(f"{opened.session.source.title}: serving at {opened.url} (Ctrl+C to stop)")
         if "SSH_CONNECTION" in os.environ:
             there = f"{getpass.getuser()}@{socket.gethostname()}"
             number = opened.server.get_port()

@@ -41,7 +41,8 @@ app = typer.Typer(
 
 app.add_typer(fit_app, name="fit")
 app.command()(run)
-app.command()(bench)
+app.command("studio")(bench)
+app.command("bench", hidden=True)(bench)  # the former name, for one version
 
 Described = Annotated[
     Path,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .look import Shape, poses_of, shapes_of
-from .robot import BenchRobot
+from .robot import StudioRobot
 
 IDEAL_COLOUR = (140, 170, 210)
 _IDEAL_OPACITY = 0.55
@@ -27,7 +27,7 @@ class Scene:
         robot: The real one.
     """
 
-    def __init__(self, server: Any, robot: BenchRobot):
+    def __init__(self, server: Any, robot: StudioRobot):
         self._server = server
         self._shapes = shapes_of(robot.simulation)
         poses = poses_of(robot.simulation)
@@ -59,7 +59,7 @@ class Scene:
         server.initial_camera.look_at = tuple(middle)
         self._add(robot, np.zeros(3))
 
-    def show(self, robots: list[BenchRobot], poses: list[np.ndarray]) -> None:
+    def show(self, robots: list[StudioRobot], poses: list[np.ndarray]) -> None:
         """Bring the page up to date with the robots that are there."""
         for robot in robots:
             if robot.is_ideal not in self._frames:
@@ -78,7 +78,7 @@ class Scene:
                 for frame, row in zip(self._frames[robot.is_ideal], rows, strict=True):
                     frame.position, frame.wxyz = row[:3], row[3:]
 
-    def _add(self, robot: BenchRobot, offset: np.ndarray) -> None:
+    def _add(self, robot: StudioRobot, offset: np.ndarray) -> None:
         scene, name = self._server.scene, _IDEAL if robot.is_ideal else "/world/real"
         scene.add_frame(name, show_axes=False, position=offset)
         poses = poses_of(robot.simulation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the actuators of a robot on the bench, as they are now."""
+"""Writes the actuators of the robot, as they are now."""
 
 from __future__ import annotations
 

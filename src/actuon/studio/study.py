@@ -15,13 +15,13 @@ from ..actuator.config import ActuatorConfig
 from ..actuator.trials import Envelope, envelope, is_coupled, speed_range
 from ..errors import ActuonError
 from ..stability.report import stability_on
-from .robot import BenchRobot
+from .robot import StudioRobot
 from .source import Source
 from .worker import Tell, Worker
 
 _SPEEDS = 121
 _POSES = 4
-_log = logging.getLogger("actuon.bench")
+_log = logging.getLogger("actuon.studio")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Study:
         self._changed = threading.Condition()
         self._ends = False
         self.found = Found()
-        self._thread = threading.Thread(target=self._run, name="actuon-bench-study", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="actuon-studio-study", daemon=True)
         self._thread.start()
 
     def ask(self, asked: Asked) -> None:
@@ -120,8 +120,8 @@ def _envelope(config: ActuatorConfig, tell: Tell) -> Envelope | None:
 
 
 @functools.cache
-def _robot_of(source: Source) -> BenchRobot:
-    return BenchRobot(source)
+def _robot_of(source: Source) -> StudioRobot:
+    return StudioRobot(source)
 
 
 def _shares(source: Source, configs: dict[str, ActuatorConfig], mode: str, tell: Tell) -> dict[str, float]:

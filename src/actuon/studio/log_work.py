@@ -16,7 +16,7 @@ from .session import Session
 from .source import Source
 from .worker import Worker
 
-_log = logging.getLogger("actuon.bench")
+_log = logging.getLogger("actuon.studio")
 
 
 class LogWork:
@@ -45,7 +45,7 @@ class LogWork:
         self.problem = ""
         """What went wrong last."""
         self._asked_version = -1
-        self._thread = threading.Thread(target=self._run, name="actuon-bench-log", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="actuon-studio-log", daemon=True)
         self._thread.start()
 
     def load(self, path: Path) -> None:

@@ -26,7 +26,7 @@ from .history import History
 from .look import poses_of
 from .numbers import alike
 from .pace import Pace
-from .robot import BenchRobot
+from .robot import StudioRobot
 from .source import Source
 
 KEPT_SECONDS = 20.0
@@ -39,7 +39,7 @@ _LONGEST_LAG = 0.1
 _IDLE = 0.01
 LONGEST_RECORD = 600.0
 """How much simulated time a record holds before it is saved [s]."""
-_log = logging.getLogger("actuon.bench")
+_log = logging.getLogger("actuon.studio")
 
 
 class Session:
@@ -56,9 +56,9 @@ class Session:
         self.source = source
         with contextlib.ExitStack() as stack:
             stack.enter_context(mute_mujoco_warnings())
-            self.real = BenchRobot(source)
+            self.real = StudioRobot(source)
             self._quiet = stack.pop_all()
-        self.ideal: BenchRobot | None = None
+        self.ideal: StudioRobot | None = None
         """The same robot with ideal motors, while it is there."""
         robot = self.real
         self.dof_names = robot.dof_names
@@ -93,7 +93,7 @@ class Session:
         self._ends = threading.Event()
 
     @property
-    def robots(self) -> list[BenchRobot]:
+    def robots(self) -> list[StudioRobot]:
         """Those that are there."""
         return [self.real] if self.ideal is None else [self.real, self.ideal]
 
@@ -109,7 +109,7 @@ class Session:
 
     def start(self) -> Self:
         """Let it run in real time, in a thread."""
-        self._thread = threading.Thread(target=self._run, name="actuon-bench", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="actuon-studio", daemon=True)
         self._thread.start()
         return self
 
@@ -158,7 +158,7 @@ class Session:
         return result
 
     def set_number(self, joints: Iterable[str], stage: int, name: str, value: Any) -> None:
-        """As `BenchRobot.set_number`, on all robots that are there."""
+        """As `StudioRobot.set_number`, on all robots that are there."""
         joints = list(joints)
         for robot in self.robots:
             robot.set_number(joints, stage, name, value)
@@ -193,7 +193,7 @@ class Session:
             self.ideal = None
             self.poses = self.poses[:1]
         elif wanted and self.ideal is None:
-            self.ideal = BenchRobot(self.source, True, self.real.configs)
+            self.ideal = StudioRobot(self.source, True, self.real.configs)
             self.reset()
 
     def pause(self, wanted: bool) -> None:

@@ -46,7 +46,7 @@ class Worker:
         """
         with self._lock:
             if self._closed:
-                raise SimulationError("the bench is closed")
+                raise SimulationError("the studio is closed")
             process = self._started()
             stdin, stdout = process.stdin, process.stdout
             assert stdin is not None
@@ -73,7 +73,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-                start_new_session=True,  # an interrupt from the keyboard is for the bench
+                start_new_session=True,  # an interrupt from the keyboard is for the studio
             )
         return self._process
 

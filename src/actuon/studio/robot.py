@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot on the bench: its simulation, its actuators, and their numbers, changed while it runs."""
+"""A robot in the studio: its simulation, its actuators, and their numbers, changed while it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_FILE = "as the file says"
 MODES = (OF_FILE, EXPLICIT, IMPLICIT)
 
 
-class BenchRobot:
+class StudioRobot:
     """One robot in an engine of its own.
 
     Args:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is put on the bench: a robot's file, or a motor by name on a pendulum."""
+"""What the studio opens: a robot's file, or a motor by name on a pendulum."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _pendulum(name: str) -> Any:
     try:
         import mujoco
     except ImportError as error:
-        raise MissingExtraError("mujoco", "mujoco", "a motor on the bench") from error
+        raise MissingExtraError("mujoco", "mujoco", "a motor on a pendulum") from error
     mass = _mass(_at_rest(name))
     radius = min(0.08, 0.03 * max(mass, 0.05) ** (1.0 / 3.0) + 0.01)
     height = _LENGTH + radius + 0.06

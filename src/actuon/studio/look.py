@@ -120,7 +120,7 @@ def _triangles(name: str, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     try:
         from trimesh import creation
     except ImportError as error:
-        raise MissingExtraError("trimesh", "bench", "showing a robot") from error
+        raise MissingExtraError("trimesh", "studio", "showing a robot") from error
     if name == "box":
         mesh = creation.box(2.0 * np.asarray(size))
     elif name == "cylinder":

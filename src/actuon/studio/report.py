@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page for reports: what the bench shows now, in one HTML file that needs nothing else."""
+"""A page for reports: what the studio shows now, in one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def as_png(picture: np.ndarray) -> bytes:
     try:
         from PIL import Image
     except ImportError as error:
-        raise MissingExtraError("pillow", "bench", "a picture of the page") from error
+        raise MissingExtraError("pillow", "studio", "a picture of the page") from error
     stream = io.BytesIO()
     Image.fromarray(picture).save(stream, "PNG")
     return stream.getvalue()

@@ -221,15 +221,15 @@ def _plant_of(source: Source, log: Log) -> Plant:
         return KnownLoadPlant([log], source.pendulum())
     if source.path.suffix.lower() in USD_FORMATS:
         raise LogError(
-            f"'{log.path}': logs of a robot are replayed in MuJoCo, which does not read '{source.path.name}'; put its "
-            "MJCF on the bench, or use the log of one joint with a known load"
+            f"'{log.path}': logs of a robot are replayed in MuJoCo, which does not read '{source.path.name}'; open its "
+            "MJCF, or use the log of one joint with a known load"
         )
     return _WholeRobot(source.path, [log])
 
 
 class _WholeRobot(RobotPlant):
     """A robot that is searched as a whole: each joint alone would be without the armature, damping and friction of the
-    robot's file, which the chains on the bench leave to the engine."""
+    robot's file, which the chains here leave to the engine."""
 
     def alone(self) -> None:
         return None

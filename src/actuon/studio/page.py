@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Bench`: a session with a page in the browser."""
+"""`Studio`: a session with a page in the browser."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _PLOTS_EVERY = 3
 _BEHIND = 0.95
 """Share of real time below which the page says that it cannot keep up."""
 _NO_LOG = '<div style="margin:1em;color:#8a94a3">No log is loaded: choose one under Log, at the right.</div>'
-_log = logging.getLogger("actuon.bench")
+_log = logging.getLogger("actuon.studio")
 
 
-class Bench:
+class Studio:
     """A robot, or a motor, that moves in a page of the browser.
 
     Args:
@@ -71,7 +71,7 @@ class Bench:
             raise
         self._lay_out()
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="actuon-bench-page", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="actuon-studio-page", daemon=True)
         self.session.start()
         self._thread.start()
 
@@ -208,4 +208,4 @@ class Bench:
         return f'<iframe src="{self.url}" width="100%" height="640" style="border:1px solid #ccc"></iframe>'
 
     def __repr__(self) -> str:
-        return f"<Bench of {self.session.source.title} at {self.url}>"
+        return f"<Studio of {self.session.source.title} at {self.url}>"

@@ -35,12 +35,12 @@ class SavePanel:
         stem = Path(session.source.title).stem
         gui.add_markdown(f"Files go to `{folder.root}`.")
         self._replace = gui.add_checkbox("Replace files", False, hint="Otherwise files that are there are kept.")
-        self._row(gui, "Values", f"{stem}.bench.actuon.yaml", "Save as YAML", self._save_yaml)
+        self._row(gui, "Values", f"{stem}.studio.actuon.yaml", "Save as YAML", self._save_yaml)
         if usd_of(session.source) is not None:
-            self._row(gui, "Robot", f"{stem}.bench.usda", "Save into USD", self._save_usd)
-        self._row(gui, "Report", f"{stem}.bench.html", "Save report", self._save_report)
-        self._row(gui, "Picture", f"{stem}.bench.png", "Save picture", self._save_picture)
-        self._record_name = gui.add_text("Record", f"{stem}.bench.csv", hint=f"Every step, as {' or '.join(RECORDS)}.")
+            self._row(gui, "Robot", f"{stem}.studio.usda", "Save into USD", self._save_usd)
+        self._row(gui, "Report", f"{stem}.studio.html", "Save report", self._save_report)
+        self._row(gui, "Picture", f"{stem}.studio.png", "Save picture", self._save_picture)
+        self._record_name = gui.add_text("Record", f"{stem}.studio.csv", hint=f"Every step, as {' or '.join(RECORDS)}.")
         self._record = gui.add_button("Record")
         self._record.on_click(lambda event: self._told(event, self._start_or_stop))
 

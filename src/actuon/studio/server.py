@@ -34,7 +34,7 @@ def make_server(host: str, port: int) -> Any:
     try:
         import viser
     except ImportError as error:
-        raise MissingExtraError("viser", "bench", "the bench in the browser") from error
+        raise MissingExtraError("viser", "studio", "the page in the browser") from error
     _check_address(host, port)
     with quietly(), _for_own_page(is_loopback(host)):
         server = viser.ViserServer(host=host, port=port, verbose=False)
@@ -129,7 +129,7 @@ def _for_own_page(is_local: bool) -> Iterator[None]:
             headers = request.headers
             if is_of_own_page(headers.get("Host", ""), headers.get("Origin"), is_local):
                 return process_request(connection, request)
-            return connection.respond(_FORBIDDEN, "this page may not use the bench\n")
+            return connection.respond(_FORBIDDEN, "this page may not use the studio\n")
 
         return serve(*args, process_request=checked, **options)
 
