@@ -549,7 +549,7 @@ class LoadedMotors:
         column_of = np.full(model.nv, -1, np.int32)
         column_of[[joint.velocity for joint in joints]] = np.arange(len(joints))
         cells = np.arange(CELLS, dtype=np.int64)
-        calls = [Call(c.function, c.bounds, c.arguments, c.size, c.first, cells.ctypes.data) for c in self.calls]
+        calls = [Call(c.function, c.bounds, c.arguments, c.size, c.first, 0, cells.ctypes.data) for c in self.calls]
         words = [Words(w.base, w.stride, w.count, w.is_int, w.is_twice, w.numbered) for w in self.words]
         draws = self.draws()
         mark = ctypes.create_string_buffer(self.mark.encode())

@@ -348,6 +348,7 @@ class Batch:
             known = self._motors = MotorTable(programs, robots, self._fields, self.line_of, by_position())
             plan = self._plan
             plan.num_motors, plan.motors = len(programs), ctypes.addressof(known.motors)
+            plan.argument_bytes = known.argument_bytes
             plan.draws = None if known.draws is None else ctypes.addressof(known.draws)
             plan.draw_starts = None if known.draw_starts is None else known.draw_starts.ctypes.data
         return known

@@ -51,10 +51,11 @@ CALL = {
     "arguments": "const char*",
     "size": "long long",
     "first": "long long",
+    "copy": "long long",
     "cells": "const long long*",
 }
-"""Fields of ``Call``, a kernel that steps one robot: ``first`` is the place of its number in the arguments, ``cells``
-the number of each robot, or -1."""
+"""Fields of ``Call``, a kernel that steps one robot: ``first`` is the place of its number in the arguments, ``copy``
+that of a thread's own arguments among those of all calls, ``cells`` the number of each robot, or -1."""
 
 RUN = f"""
 struct Kernels {{
@@ -64,9 +65,18 @@ struct Kernels {{
         *(wp::int32*)(arguments + call.first) = (wp::int32)cell;
         call.run(call.bounds, arguments);
     }}
-    static void run(const Call* calls, long long count, long long robot) {{
+    // Copy arguments once for all steps of a run: they are a few kilobytes, of which a step changes one number.
+    static void copy(const Call* calls, long long count, char* arguments) {{
         for (long long k = 0; k < count; ++k)
-            if (calls[k].cells[robot] >= 0) run_cell(calls[k], calls[k].cells[robot]);
+            __builtin_memcpy(arguments + calls[k].copy, calls[k].arguments, calls[k].size);
+    }}
+    static void run(const Call* calls, long long count, long long robot, char* arguments) {{
+        for (long long k = 0; k < count; ++k) {{
+            const Call& call = calls[k];
+            if (call.cells[robot] < 0) continue;
+            *(wp::int32*)(arguments + call.copy + call.first) = (wp::int32)call.cells[robot];
+            call.run(call.bounds, arguments + call.copy);
+        }}
     }}
 }};
 """

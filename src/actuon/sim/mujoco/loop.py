@@ -112,7 +112,7 @@ Plan = _struct(
     **many("long long", "first_step steps count width nq nv signature control_signature may_sleep corrections"),
     **many("long long", "at_position at_velocity at_control at_effort"),
     **many("long long", "num_fields num_workers num_targets num_lines num_motors"),
-    **many("long long", "history_first history_steps retaken num_noted"),
+    **many("long long", "history_first history_steps retaken num_noted argument_bytes"),
     **many("double", "huge near steepest tolerance agreed"),
     **many("double*", "states before lower upper"),
     own="void* const*",
@@ -152,8 +152,17 @@ struct Own {
         const double larger = low > high ? low : high;
         return larger < __builtin_inf() ? larger : (low < high ? low : high);
     }
+    // Copy the arguments of all kernels to an address, from the next multiple of 64 on, which is returned.
+    static char* copy_arguments(const Plan& p, void* to) {
+        char* const arguments = (char*)(((unsigned long long)to + 63) & ~63ULL);
+        for (long long k = 0; k < p.num_motors; ++k) {
+            Kernels::copy(p.motors[k].calls, p.motors[k].num_calls, arguments);
+            Kernels::copy(p.motors[k].end_calls, p.motors[k].num_end_calls, arguments);
+        }
+        return arguments;
+    }
     // Step the actuators of a robot.
-    static void drive(const Plan& p, const Motor& m, long long env, long long robot) {
+    static void drive(const Plan& p, const Motor& m, long long env, long long robot, char* arguments) {
         __builtin_memcpy(m.seen + env * p.nv, p.velocity + env * p.nv, p.nv * sizeof(float));
         if (m.load) __builtin_memcpy(m.load + env * p.nv, p.loads + env * p.nv, p.nv * sizeof(float));
         for (long long k = 0; k < m.num_blocks; ++k) {
@@ -161,7 +170,7 @@ struct Own {
             const long long at = block.cells[robot] * block.size;
             if (at >= 0) __builtin_memcpy(block.before + at, block.memory + at, block.size);
         }
-        Kernels::run(m.calls, m.num_calls, robot);
+        Kernels::run(m.calls, m.num_calls, robot, arguments);
     }
 
     // Tell the motors on each battery what the others drew.
@@ -227,14 +236,15 @@ struct Own {
         return true;
     }
 
-    static bool begin(Plan& p, const Worker* w, const void* model, void* data, long long env, long long step) {
+    static bool begin(Plan& p, const Worker* w, const void* model, void* data, long long env, long long step,
+                      char* arguments) {
         double* const row = p.states + env * p.width;
         bool is_driven = false;
         for (long long k = 0; k < p.num_motors; ++k) {
             const Motor& m = p.motors[k];
             if (!m.is_driven) continue;
             is_driven = true;
-            for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) drive(p, m, env, m.robots[i]);
+            for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) drive(p, m, env, m.robots[i], arguments);
         }
         if (is_driven) {
             if (p.draw_starts) share(p, env);
@@ -250,7 +260,7 @@ struct Own {
     }
 
     // Correct lines of a step that was taken, in the state before it. False where all are within their limits.
-    static bool correct(const Plan& p, const Motor& m, long long env, long long robot, bool is_first) {
+    static bool correct(const Plan& p, const Motor& m, long long env, long long robot, bool is_first, char* arguments) {
         #pragma clang fp contract(off)
         const double* const row = p.states + env * p.width;
         double* const before = p.before + env * p.width;
@@ -260,7 +270,7 @@ struct Own {
             const long long at = block.cells[robot] * block.size;
             if (at >= 0) __builtin_memcpy(block.at_end + at, block.before + at, block.size);
         }
-        Kernels::run(m.end_calls, m.num_end_calls, robot);
+        Kernels::run(m.end_calls, m.num_end_calls, robot, arguments);
         for (long long k = 0; k < m.num_lines; ++k) {
             const long long from = robot * m.width + m.lines[k].column, at = env * p.num_lines + m.lines[k].to;
             const Line& line = p.lines[m.lines[k].to];
@@ -344,7 +354,8 @@ struct Own {
         return false;
     }
 
-    static long long end(Plan& p, const void* model, void* data, long long env, long long step, long long taken) {
+    static long long end(Plan& p, const void* model, void* data, long long env, long long step, long long taken,
+                         char* arguments) {
         double* const row = p.states + env * p.width;
         p.get_state(model, data, row, (int)p.signature);
         const bool sound = show(p, env);
@@ -358,7 +369,7 @@ struct Own {
             for (long long k = 0; k < p.num_motors; ++k) {
                 const Motor& m = p.motors[k];
                 for (long long i = m.starts[env]; m.retakes > step && i < m.starts[env + 1]; ++i)
-                    is_redone |= correct(p, m, env, m.robots[i], !taken);
+                    is_redone |= correct(p, m, env, m.robots[i], !taken, arguments);
             }
             if (is_redone) {
                 if (!taken) __atomic_fetch_add(&p.retaken, 1, __ATOMIC_RELAXED);
@@ -413,11 +424,12 @@ struct Own {
         if (!p.first_step) p.notes[env].steps = 0;
         if (own) data = own;
         else p.set_state(model, data, p.states + env * p.width, (int)p.signature);
+        char* const arguments = copy_arguments(p, __builtin_alloca(p.argument_bytes));
         for (long long step = p.first_step; step < p.steps && p.notes[env].status == RUNS; ++step) {
-            if (!begin(p, w, model, data, env, step)) break;
+            if (!begin(p, w, model, data, env, step, arguments)) break;
             long long taken = 0;
             do p.step(model, data);
-            while (end(p, model, data, env, step, taken++));
+            while (end(p, model, data, env, step, taken++, arguments));
         }
     }
 
@@ -425,18 +437,23 @@ struct Own {
     static void drive_all(void* plan, const void* motor) {
         Plan& p = *(Plan*)plan;
         const Motor& m = *(const Motor*)motor;
+        char* const arguments = copy_arguments(p, __builtin_alloca(p.argument_bytes));
         for (long long env = 0; env < p.count; ++env)
             for (long long i = m.starts[env]; i < m.starts[env + 1]; ++i) {
-                drive(p, m, env, m.robots[i]);
+                drive(p, m, env, m.robots[i], arguments);
                 if (hand_over(p, m, nullptr, 0, env, m.robots[i], 0) && p.own[env])
                     p.set_state(p.model, p.own[env], p.states + env * p.width + p.at_control, (int)p.control_signature);
             }
     }
     static int begin_step(void* plan, const void* worker, const void* model, void* data, int env, int step) {
-        return begin(*(Plan*)plan, (const Worker*)worker, model, data, env, step);
+        Plan& p = *(Plan*)plan;
+        char* const arguments = copy_arguments(p, __builtin_alloca(p.argument_bytes));
+        return begin(p, (const Worker*)worker, model, data, env, step, arguments);
     }
     static int end_step(void* plan, const void* model, void* data, int env, int step, int taken) {
-        return (int)end(*(Plan*)plan, model, data, env, step, taken);
+        Plan& p = *(Plan*)plan;
+        char* const arguments = copy_arguments(p, __builtin_alloca(p.argument_bytes));
+        return (int)end(p, model, data, env, step, taken, arguments);
     }
     // Whether callbacks of MuJoCo were set since the last call.
     static int callbacks_changed(void* slots, void* known, int count) {

@@ -40,6 +40,8 @@ class MotorTable:
         self._kept: list[Any] = []
         self._robots, self._fields, self._line_of = robots, fields, line_of
         self._by_position = by_position
+        self.argument_bytes = 64
+        """Memory for a copy of the arguments of all kernels, from an address on that is a multiple of 64."""
         self.motors: Any = (Motor * len(self.programs))(*map(self._motor, self.programs))
         self.draw_starts: np.ndarray | None = None
         self.draws = self._draws()
@@ -59,20 +61,12 @@ class MotorTable:
         return starts, np.argsort(envs, kind="stable").astype(np.int64)
 
     def _calls(self, calls: Sequence[RobotCall]) -> int:
-        return self._table(
-            Call,
-            [
-                Call(
-                    each.call.function,
-                    each.call.bounds,
-                    each.call.arguments,
-                    each.call.size,
-                    each.call.first,
-                    self._keep(each.cells),
-                )
-                for each in calls
-            ],
-        )
+        return self._table(Call, list(map(self._call, calls)))
+
+    def _call(self, each: RobotCall) -> Any:
+        call, copy = each.call, self.argument_bytes - 64
+        self.argument_bytes += -(-call.size // 64) * 64
+        return Call(call.function, call.bounds, call.arguments, call.size, call.first, copy, self._keep(each.cells))
 
     def _motor(self, program: MotorProgram) -> Any:
         starts, rows = self._by_env(program.robots)
