@@ -34,10 +34,11 @@ OPTIMISED = (
     "outside/test_accuracy.py",
     "outside/test_fuzz_fits.py",
     "sim/mujoco/test_motors_in_the_loop.py",
+    "sim/mujoco/test_ways_to_step.py",
     "studio/",
 )
 """Tests that compile as users do, marked ``optimised``: controllers with every clamping on every path, those that step
-more than they compile, and those for CUDA, whose compiler takes no -O0."""
+more than they compile, or run kernels on threads, and those for CUDA, whose compiler takes no -O0."""
 
 COMPILE_NEWTON = ("fit/test_usd_robot.py",)
 """Tests among them that would compile Newton's kernels a second time."""

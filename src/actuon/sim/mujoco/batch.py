@@ -14,6 +14,7 @@ from typing import Any
 
 import mujoco
 import numpy as np
+import warp as wp
 
 from ...errors import SimulationError
 from ...threads import available_threads
@@ -395,6 +396,8 @@ class Batch:
         threads = 1 if work <= WORTH_SHARING else min(available_threads(), self.num_envs, MOST_THREADS)
         if self._may_sleep and self._fields.rows:
             threads = 1  # a thread is known by its MjData, of which each environment has one
+        if self._plan.num_motors and wp.config.optimization_level == 0:
+            threads = 1  # an unoptimised kernel keeps a pointer to the stack of the thread that came last
         if self._filled != (self._fields.version, threads, len(self._fields.rows)):
             self._fill_fields(threads)
         if self._plan.num_workers > 1:
