@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import socket
 import time
 
 import pytest
@@ -14,6 +16,7 @@ viser = pytest.importorskip("viser", reason="viser is not installed: pip install
 msgspec = pytest.importorskip("msgspec")
 zstandard = pytest.importorskip("zstandard")
 client = pytest.importorskip("websockets.sync.client")
+exceptions = pytest.importorskip("websockets.exceptions")
 
 
 CAMERA = {"type": "ViewerCameraMessage", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (2.0, 0.0, 0.0), "fov": 1.0}
@@ -125,3 +128,54 @@ def test_values_that_are_allowed_reach_the_robot(clients, studio):
     other.read(lambda: other.values("Amplitude [rad]")[-1:] == [1.0])
     one.send("Pause", value=True)
     other.read(lambda: studio.session.is_paused)
+
+
+def connect(studio, host="localhost", **options):
+    """Connect as a page does that thinks it is at another host."""
+    port = studio.server.get_port()
+    options |= {"sock": socket.create_connection(("localhost", port)), "open_timeout": 60}
+    return client.connect(f"ws://{host}:{port}", subprotocols=[f"viser-v{viser.__version__}"], **options)
+
+
+OTHERS = [
+    {"origin": "https://elsewhere.example"},
+    {"origin": "null"},
+    {"host": "rebound.example"},
+    {"host": "rebound.example", "origin": "http://rebound.example"},
+    {"additional_headers": {"Host": "localhost"}},
+]
+"""Connections of pages of other sites, or with two hosts."""
+
+
+@pytest.mark.parametrize("options", OTHERS)
+def test_pages_of_other_sites_are_refused(studio, options, capfd):
+    with connect(studio, origin=f"http://localhost:{studio.server.get_port()}") as own:
+        assert own.recv(timeout=60)
+    with (
+        connect(studio, **options) as other,
+        pytest.raises(exceptions.ConnectionClosedError, match="1008 .* pages of other sites may not use the studio"),
+    ):
+        other.recv(timeout=60)
+    with connect(studio) as own:
+        assert own.recv(timeout=60)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_there_are_no_public_links(studio):
+    assert studio.server.request_share_url() is None
+
+
+def test_messages_of_other_sites_are_not_read(studio):
+    own = Client(studio.url)
+    own.read(lambda: "Command" in own.controls)
+    change = {"type": "GuiUpdateMessage", "uuid": own.controls["Command"]["uuid"], "updates": {"value": "chirp"}}
+    with connect(studio, origin="https://elsewhere.example") as other:
+        with contextlib.suppress(exceptions.ConnectionClosed):
+            for _ in range(50):
+                other.send(msgspec.msgpack.encode(change))
+        with pytest.raises(exceptions.ConnectionClosed):
+            other.recv(timeout=60)
+    own.send("Frequency [Hz]", value=3.0)
+    own.read(lambda: studio.session.drive.frequency == 3.0)
+    assert studio.session.drive.kind != "chirp"
+    own.socket.close()

@@ -173,20 +173,6 @@ def test_a_log_is_loaded_and_its_error_shown(page, studio):
     assert "mrad" in page.locator('[data-actuon="error"]').first.inner_text()
 
 
-def test_pages_of_other_sites_are_refused(studio):
-    from viser import __version__
-    from websockets.exceptions import InvalidStatus
-    from websockets.sync.client import connect
-
-    there = f"localhost:{studio.server.get_port()}"
-    protocol = [f"viser-v{__version__}"]
-    with connect(f"ws://{there}", origin=f"http://{there}", subprotocols=protocol, open_timeout=60):
-        pass
-    with pytest.raises(InvalidStatus, match="403"):
-        connect(f"ws://{there}", origin="https://elsewhere.example", subprotocols=protocol, open_timeout=60)
-    assert studio.server.request_share_url() is None
-
-
 def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
     saved = tmp_path / "run.npz"
     arguments = ["studio", "ak80-9", "--port", "8131", "--record", str(saved)]

@@ -11,20 +11,19 @@ from pxr import Usd
 
 import actuon
 from actuon.fit import read_log
+from actuon.studio.analyses import Analyses, envelope_of
+from actuon.studio.background import Background
 from actuon.studio.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
 from actuon.studio.folder import Folder
-from actuon.studio.log_work import LogWork
 from actuon.studio.numbers import alike, numbers_of
 from actuon.studio.pace import Pace
 from actuon.studio.plots import draw_joint, spectrum
-from actuon.studio.replay import LogReplay, command_of, fittable
+from actuon.studio.replay import LogReplay, LogWork, command_of, fittable
 from actuon.studio.report import as_png, save_report
 from actuon.studio.saving import save_usd, save_yaml
 from actuon.studio.server import is_of_own_page, make_server
 from actuon.studio.session import Session
 from actuon.studio.source import find_source, motor_actuator
-from actuon.studio.study import Asked, Found, Study, envelope_of
-from actuon.studio.worker import Worker
 from tests.support import worker_calls
 
 
@@ -38,6 +37,20 @@ def session():
 def motor():
     with Session(find_source("AK80-9")) as made:
         yield made
+
+
+@pytest.fixture
+def background():
+    made = Background()
+    yield made
+    made.close()
+
+
+def done(condition, seconds=120.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
 
 
 def place(session, joint, name):
@@ -223,17 +236,15 @@ def test_sliders_stay_within_what_is_declared():
                 number.declared.check(number.name, int(low) if number.declared.integer else low)
 
 
-def test_envelope_and_share_follow_the_values(session):
-    study = Study(session.source)
+def test_envelope_and_share_follow_the_values(session, background):
+    analyses = Analyses(session.source, background)
     joint, configs = session.first_joint, session.real.configs
-    study.ask(Asked(joint, configs, "explicit", 1))
-    for _ in range(600):
-        if study.found.shares_version == 1:
-            break
-        time.sleep(0.05)
-    assert study.found.envelope.most.max() == pytest.approx(35.55, rel=1e-3)
-    assert 0.0 < study.found.shares[joint] < 1.0
-    study.close()
+    analyses.update(joint, configs, "explicit", 1)
+    done(lambda: analyses.shares_version == 1)
+    assert analyses.envelope(joint).most.max() == pytest.approx(35.55, rel=1e-3)
+    assert analyses.envelope("FL_hip_joint") is None
+    assert 0.0 < analyses.shares[joint] < 1.0
+    assert not analyses.error
     session.set_number([joint], place(session, joint, "max_effort"), "max_effort", 10.0)
     assert envelope_of(session.real.configs[joint]).most.max() == pytest.approx(10.0)
 
@@ -249,8 +260,8 @@ def test_pictures_of_a_joint(motor):
     motor.set_drive(Drive(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
     motor.advance(0.5)
     window = motor.history.window(0, 4.0, motor.real.dt)
-    found = Found("motor", envelope_of(motor.real.configs["motor"]))
-    pictures = draw_joint(window, window, found, motor.real.dt, ("rad", "N·m"))
+    envelope = envelope_of(motor.real.configs["motor"])
+    pictures = draw_joint(window, window, envelope, motor.real.dt, ("rad", "N·m"))
     assert {"plane", "position", "effort", "spectrum", "current"} <= pictures.keys()
     assert 'data-actuon="envelope"' in pictures["plane"]
     assert "Voltage" in pictures["clipping"]
@@ -357,33 +368,25 @@ def recorded(tmp_path, motor):
     return tmp_path / "run.csv"
 
 
-def done(condition, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
-
-
-def test_a_log_is_replayed_with_the_values_as_they_are_and_fitted(motor, recorded):
-    work = LogWork(motor)
+def test_a_log_is_replayed_with_the_values_as_they_are_and_fitted(motor, background, recorded):
+    work = LogWork(motor, background)
     work.load(recorded)
-    done(lambda: work.log is not None or work.problem)
-    assert not work.problem
+    done(lambda: work.log is not None or work.error)
+    assert not work.error
     work.refresh()
-    done(lambda: work.found)
-    (joint,) = work.found
+    done(lambda: work.replayed)
+    (joint,) = work.replayed
     assert joint.error < 3e-3
     motor.set_number(["motor"], 0, "kp", 90.0)
     work.refresh()
     done(lambda: work.version == motor.values_version)
-    assert work.found[0].error > 0.05
+    assert work.replayed[0].error > 0.05
     assert fittable(motor.real.configs["motor"])["controller.kp"]
     work.fit(["controller.kp", "controller.kd"])
     done(lambda: work.progress is None)
-    assert not work.problem
-    assert "mrad, " in work.said
+    assert not work.error
+    assert "mrad, " in work.status
     assert motor.real.configs["motor"].controller.kp == pytest.approx(44.0, rel=0.1)
-    work.close()
 
 
 def test_the_commands_of_a_log_are_played(motor, recorded):
@@ -417,7 +420,7 @@ def test_values_are_saved_as_yaml_and_into_usd(tmp_path, session):
 def test_a_report_holds_pictures_and_values(tmp_path, motor):
     motor.advance(0.2)
     window = motor.history.window(0, 4.0, motor.real.dt)
-    pictures = draw_joint(window, None, Found(), motor.real.dt, ("rad", "N·m"))
+    pictures = draw_joint(window, None, None, motor.real.dt, ("rad", "N·m"))
     picture = as_png(np.zeros((4, 4, 3), np.uint8))
     save_report(tmp_path / "report.html", "ak80-9: motor", picture, "", pictures, motor.real.configs)
     text = (tmp_path / "report.html").read_text()
@@ -445,22 +448,93 @@ def test_only_the_own_page_may_use_the_bench(host, origin, is_local, allowed):
     assert is_of_own_page(host, origin, is_local) is allowed
 
 
-def test_a_worker_answers_tells_and_says_what_went_wrong():
-    worker = Worker()
-    told = []
-    assert worker.call(worker_calls.count_up, 3, told=lambda value: told.append(value) or True) == 3
-    assert told == [0, 1, 2]
-    assert worker.call(worker_calls.count_up, 3, told=lambda value: value < 1) == 1
-    with pytest.raises(actuon.SimulationError, match="must be a number"):
-        worker.call(worker_calls.refuse, "a number")
-    with pytest.raises(actuon.SimulationError, match="ZeroDivisionError"):
-        worker.call(worker_calls.divide, 0)
-    with pytest.raises(actuon.SimulationError, match="has ended"):
-        worker.call(worker_calls.leave)
-    assert worker.call(worker_calls.count_up, 1) == 1
-    worker.close()
-    with pytest.raises(actuon.SimulationError, match="closed"):
-        worker.call(worker_calls.count_up, 1)
+class Answers:
+    """Results, errors and progress of calls in the background, in the order in which they came."""
+
+    def __init__(self, background):
+        self.background, self.all = background, []
+
+    def submit(self, key, function, *args, told=lambda value: True):
+        def on_told(value):
+            self.all.append((key, "told", value))
+            return told(value)
+
+        self.background.submit(
+            key,
+            function,
+            *args,
+            done=lambda value: self.all.append((key, "done", value)),
+            failed=lambda error: self.all.append((key, "failed", error)),
+            told=on_told,
+        )
+
+    def last(self):
+        """Wait until a call has ended, and return its answer."""
+        done(lambda: self.all and self.all[-1][1] != "told")
+        return self.all.pop()[1:]
+
+
+def test_the_background_answers_tells_and_says_what_went_wrong(background):
+    answers = Answers(background)
+    answers.submit("count", worker_calls.count_up, 3)
+    assert answers.last() == ("done", 3)
+    assert [value for *_, value in answers.all] == [0, 1, 2]
+    answers.submit("count", worker_calls.count_up, 3, told=lambda value: value < 1)
+    assert answers.last() == ("done", 1)
+    answers.submit("refuse", worker_calls.refuse, "a number")
+    assert answers.last() == ("failed", "must be a number")
+    answers.submit("divide", worker_calls.divide, 0)
+    assert answers.last() == ("failed", "ZeroDivisionError: division by zero")
+    answers.submit("leave", worker_calls.leave)
+    kind, error = answers.last()
+    assert kind == "failed"
+    assert "the background process has ended" in error
+    answers.submit("count", worker_calls.count_up, 0)
+    assert answers.last() == ("done", 0)
+
+
+def test_of_calls_with_one_key_the_latest_is_made_and_others_in_between(background):
+    answers = Answers(background)
+
+    def submit_more(value):
+        if value == 0:
+            for count in (0, 7, 2):
+                answers.submit("count", worker_calls.count_up, count)
+            answers.submit("leave once", worker_calls.divide, 4)
+            answers.submit("long", worker_calls.divide, 2)
+        return True
+
+    answers.submit("long", worker_calls.count_up, 2, told=submit_more)
+    done(lambda: sum(kind == "done" for _, kind, _ in answers.all) == 4)
+    assert answers.all == [
+        ("long", "told", 0),
+        ("count", "told", 0),
+        ("leave once", "done", 0.25),
+        ("count", "told", 1),
+        ("count", "done", 2),
+        ("long", "told", 1),
+        ("long", "done", 2),
+        ("long", "done", 0.5),
+    ]
+
+
+def test_calls_in_between_that_end_the_process_are_told_to_both(background):
+    answers = Answers(background)
+    answers.submit(
+        "long", worker_calls.count_up, 2, told=lambda value: answers.submit("leave", worker_calls.leave) or True
+    )
+    done(lambda: sum(kind == "failed" for _, kind, _ in answers.all) == 2)
+    assert [key for key, kind, _ in answers.all if kind == "failed"] == ["leave", "long"]
+
+
+def test_the_background_is_closed_while_it_computes():
+    background = Background()
+    answers = Answers(background)
+    answers.submit("long", worker_calls.wait_long)
+    done(lambda: answers.all)
+    background.close()
+    background.close()
+    assert [kind for _, kind, _ in answers.all] == ["told"]
 
 
 def test_time_that_cannot_be_kept_is_given_up_and_told(monkeypatch):

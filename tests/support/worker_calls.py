@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import actuon
 
@@ -28,3 +29,8 @@ def divide(by, tell):
 
 def leave(tell):
     os._exit(1)
+
+
+def wait_long(tell):
+    tell("began")
+    time.sleep(600.0)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import ActuonError
+from .background import Background
 from .drive_panel import DrivePanel
 from .folder import Folder
-from .log_work import LogWork
-from .replay import Replayed, command_of, fittable
+from .replay import LogWork, Replayed, command_of, fittable
 from .session import Session
 from .svg import BLUE, GREY, ORANGE, RED, Line, draw_lines, thinned
 
@@ -29,13 +29,22 @@ class LogPanel:
         gui: The GUI of a viser server.
         session: Whose robot.
         folder: Where logs are.
+        background: Replays and fits.
         drive: Plays the commands of a log.
         joint: Names the joint that is chosen.
     """
 
-    def __init__(self, gui: Any, session: Session, folder: Folder, drive: DrivePanel, joint: Callable[[], str]):
+    def __init__(
+        self,
+        gui: Any,
+        session: Session,
+        folder: Folder,
+        background: Background,
+        drive: DrivePanel,
+        joint: Callable[[], str],
+    ):
         self._gui, self._session, self._folder, self._drive, self._joint = gui, session, folder, drive, joint
-        self.work = LogWork(session)
+        self.work = LogWork(session, background)
         self._file = gui.add_dropdown("Log", (_NONE, *folder.files(FORMATS)), hint=f"In {folder.root}.")
         self._file.on_update(lambda event: self._load() if event.client is not None else None)
         gui.add_button("Look for logs again").on_click(lambda _: self._look_again())
@@ -58,14 +67,14 @@ class LogPanel:
             try:
                 self.work.load(self._folder.to_read(self._file.value, FORMATS))
             except ActuonError as error:
-                self.work.problem = str(error)
+                self.work.error = str(error)
 
     def _play_commands(self) -> None:
         try:
             if self.work.log is not None:
                 self._drive.play(command_of(self.work.log))
         except ActuonError as error:
-            self.work.problem = str(error)
+            self.work.error = str(error)
 
     def _fit_or_stop(self) -> None:
         if self.work.progress is None:
@@ -105,19 +114,19 @@ class LogPanel:
 
     def _shown(self) -> list[Replayed]:
         """The joint that is chosen, or all where the log does not have it."""
-        chosen = [joint for joint in self.work.found if joint.joint == self._joint()]
-        return chosen or self.work.found
+        chosen = [joint for joint in self.work.replayed if joint.joint == self._joint()]
+        return chosen or self.work.replayed
 
     def _text(self) -> str:
         work = self.work
-        lines = [f"<div>{html.escape(work.said)}</div>"] if work.said else []
+        lines = [f"<div>{html.escape(work.status)}</div>"] if work.status else []
         rows = "".join(
             f'<tr><td style="padding-right:1em">{html.escape(joint.joint)}</td>'
-            f'<td data-actuon="error">{1e3 * joint.error:.2f} mrad</td></tr>'
-            for joint in work.found
+            f'<td data-actuon="error">{work.shown_error(joint.error)}</td></tr>'
+            for joint in work.replayed
         )
         lines += [f"<table>{rows}</table>"] if rows else []
-        lines += [f'<div style="color:{RED}">{html.escape(work.problem)}</div>'] if work.problem else []
+        lines += [f'<div style="color:{RED}">{html.escape(work.error)}</div>'] if work.error else []
         return f'<div style="margin:0.3em 0.8em;font-size:0.85em">{"".join(lines)}</div>'
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..typing import PathLike
+from .analyses import Analyses
+from .background import Background
 from .drive_panel import DrivePanel
 from .folder import Folder
 from .log_panel import LogPanel
@@ -22,7 +24,6 @@ from .scene import Scene
 from .server import LOCALHOST, make_server, quietly
 from .session import Session
 from .source import find_source
-from .study import Asked, Study
 
 PORT = 8017
 _PICTURES = 25.0
@@ -59,14 +60,14 @@ class Studio:
     ):
         self.folder = Folder(folder)
         self.session = Session(find_source(robot, allow_torch))
-        self._study = Study(self.session.source)
-        self._asked: tuple[str, int] | None = None
+        self._background = Background()
+        self._analyses = Analyses(self.session.source, self._background)
         try:
             if record is not None:
                 self.session.record(record)
             self.server: Any = make_server(host, port)
         except BaseException:
-            self._study.close()
+            self._background.close()
             self.session.close()
             raise
         self._lay_out()
@@ -95,7 +96,7 @@ class Studio:
         with tabs.add_tab("Drive"):
             self._drive = DrivePanel(gui, session, self._joint)
         with tabs.add_tab("Log"):
-            self._log = LogPanel(gui, session, self.folder, self._drive, self._joint)
+            self._log = LogPanel(gui, session, self.folder, self._background, self._drive, self._joint)
         with tabs.add_tab("Save"):
             self._save = SavePanel(gui, session, self.folder, self._save_report)
         plots = gui.add_panel()
@@ -127,10 +128,7 @@ class Studio:
     def refresh(self) -> None:
         """Bring plots, values and status up to date."""
         session, joint = self.session, self._joint()
-        if self._asked != (joint, session.values_version):
-            self._asked = joint, session.values_version
-            configs = dict(session.real.configs)
-            self._study.ask(Asked(joint, configs, session.real.mode, session.values_version))
+        self._analyses.update(joint, session.real.configs, session.real.mode, session.values_version)
         self._plots.content = "".join(self._pictures(joint).values())
         self._log_plots.content = self._log.refresh() or _NO_LOG
         self._motor.refresh()
@@ -144,7 +142,7 @@ class Studio:
         window = session.history.window(column, SECONDS, dt)
         ideal = session.ideal_history.window(column, SECONDS, dt) if session.ideal is not None else None
         units = ("m", "N") if session.real.slides[column] else ("rad", "N·m")
-        return draw_joint(window, ideal, self._study.found, dt, units) if len(window.time) > 1 else {}
+        return draw_joint(window, ideal, self._analyses.envelope(joint), dt, units) if len(window.time) > 1 else {}
 
     def _save_report(self, path: Path, picture: bytes | None) -> None:
         joint = self._joint()
@@ -154,14 +152,14 @@ class Studio:
 
     def _status_text(self, joint: str) -> str:
         column = self.session.dof_names.index(joint)
-        session, pace, found = self.session, self.session.pace, self._study.found
+        session, pace, analyses = self.session, self.session.pace, self._analyses
         behind = pace.real_time < _BEHIND and not session.is_paused and not session.problem
         kept = f"{pace.real_time:.2f} × real time, load {100.0 * pace.load:.0f} %"
         state = "paused" if session.is_paused else "stopped" if session.problem else kept
         rows = [("time", f"{session.time:.1f} s"), ("pace", state)]
-        share = found.shares.get(joint)
+        share = analyses.shares.get(joint)
         if share is not None:
-            stale = " …" if found.shares_version != session.values_version else ""
+            stale = " …" if analyses.shares_version != session.values_version else ""
             rows.append(
                 ("stability limit", f"{100.0 * share:.0f} % used{' (unstable)' if share >= 1.0 else ''}{stale}")
             )
@@ -194,8 +192,7 @@ class Studio:
         self._thread.join()
         with quietly():
             self.server.stop()
-        self._log.work.close()
-        self._study.close()
+        self._background.close()
         self.session.close()
 
     def __enter__(self) -> Self:

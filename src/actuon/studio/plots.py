@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..actuator.trials import Envelope
 from .history import Window
 from .plane import draw_plane
-from .study import Found
 from .svg import BLUE, GREEN, GREY, ORANGE, RED, Line, draw_lines, thinned
 
 SECONDS = 4.0
@@ -22,13 +22,15 @@ _HOUSING = "housing_temperature"
 _HEIGHT = 150.0
 
 
-def draw_joint(window: Window, ideal: Window | None, found: Found, dt: float, units: tuple[str, str]) -> dict[str, str]:
+def draw_joint(
+    window: Window, ideal: Window | None, envelope: Envelope | None, dt: float, units: tuple[str, str]
+) -> dict[str, str]:
     """Pictures of a joint over the last seconds, by name, as SVG and HTML.
 
     Args:
         window: Of the robot.
         ideal: Of the ideal one, where it is there.
-        found: Envelope of the joint.
+        envelope: Envelope of the joint; None if it is not known or limited.
         dt: Time step [s].
         units: Of position and effort.
     """
@@ -38,7 +40,7 @@ def draw_joint(window: Window, ideal: Window | None, found: Found, dt: float, un
     speeds, efforts, hits = (
         values[path][::-1][::stride][::-1] for values in (window.velocity, window.given, window.limit >= 0)
     )
-    pictures = {"plane": draw_plane(found.envelope, speeds, efforts, hits, units)}
+    pictures = {"plane": draw_plane(envelope, speeds, efforts, hits, units)}
     time = window.time - window.time[-1]
 
     def series(label: str, values: np.ndarray, colour: str, width: float = 1.6, dash: str = "") -> Line:

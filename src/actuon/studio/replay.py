@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +25,11 @@ from ..fit.result import FitResult
 from ..fit.search import SearchOptions
 from ..logs import Log, read_log
 from ..robot_files.paths import stage_names
+from .background import Background, Tell
 from .drive import Command
 from .numbers import numbers_of
+from .session import Session
 from .source import USD_FORMATS, Source
-from .worker import Tell
 
 GENERATIONS = 60
 """Most generations of a fit from the page."""
@@ -158,7 +160,7 @@ def _replay_of(source: Source, joints: tuple[str, ...], path: Path) -> LogReplay
 
 
 def load_log(source: Source, joints: tuple[str, ...], path: Path, tell: Tell) -> Log:
-    """A log of joints that the robot has; for a `Worker`, as the others here."""
+    """A log of joints that the robot has; for a `Background`, as the others here."""
     return _replay_of(source, joints, path).log
 
 
@@ -184,6 +186,95 @@ def fit_log(
     result = replay.fit(configs, paths, lambda generation, error: tell((generation, error, before)))
     found = {joint.name: joint.actuator for joint in result.joints}
     return Fitted(found, before, result.error, result.interrupted, result.warnings)
+
+
+class LogWork:
+    """At most one log, replayed and fitted in the background. Any thread may call the methods.
+
+    Args:
+        session: The robot and its values.
+        background: Replays and fits.
+    """
+
+    def __init__(self, session: Session, background: Background):
+        self._session, self._background = session, background
+        self._path = Path()
+        self._requested_version = -1
+        self._stops = False
+        self.log: Log | None = None
+        self.replayed: list[Replayed] = []
+        """Joints of the log with the values of ``version``."""
+        self.version = -1
+        self.progress: float | None = None
+        """Share of a fit that is done; None if none is running."""
+        self.status = ""
+        """Outcome of the last load or fit, or how far it is."""
+        self.error = ""
+        """Why the last load, replay or fit failed."""
+
+    def load(self, path: Path) -> None:
+        """Read a log, and replay it."""
+        self._submit("load", load_log, path, done=lambda log: self._set_log(path, log))
+
+    def refresh(self) -> None:
+        """Replay the log with values that have changed."""
+        version, path = self._session.values_version, self._path
+        if self.log is None or self.progress is not None or self._requested_version == version:
+            return
+        self._requested_version = version
+
+        def done(replayed: list[Replayed]) -> None:
+            if path == self._path:
+                self.replayed, self.version = replayed, version
+
+        self._submit("replay", replay_log, path, dict(self._session.real.configs), done=done)
+
+    def fit(self, paths: list[str]) -> None:
+        """Search for the values at some paths, and give them to the robot."""
+        self.progress, self._stops, self.status = 0.0, False, "starting"
+        configs = dict(self._session.real.configs)
+        self._submit("fit", fit_log, self._path, configs, paths, done=self._set_fitted, told=self._told)
+
+    def stop_fit(self) -> None:
+        """End a fit with the best values so far."""
+        self._stops = True
+
+    def shown_error(self, radians: float) -> str:
+        """Return an error of the log's joints with its unit."""
+        robot = self._session.real
+        slides = self.log is not None and robot.slides[robot.dof_names.index(self.log.joint_names[0])]
+        return f"{1e3 * radians:.2f} {'mm' if slides else 'mrad'}"
+
+    def _submit(self, key: str, function: Callable[..., Any], path: Path, *args: Any, **callbacks: Any) -> None:
+        self.error = ""
+        about = self._session.source, tuple(self._session.joints), path
+        self._background.submit(key, function, *about, *args, failed=lambda error: self._fail(key, error), **callbacks)
+
+    def _fail(self, key: str, error: str) -> None:
+        self.error = error
+        if key == "fit":
+            self.progress = None
+
+    def _set_log(self, path: Path, log: Log) -> None:
+        self.log, self._path, self.replayed, self._requested_version = log, path, [], -1
+        self.status = f"{path.name}: {log.duration:.1f} s of {', '.join(log.joint_names)}"
+
+    def _told(self, progress: tuple[int, float, float]) -> bool:
+        generation = progress[0]
+        error, before = map(self.shown_error, progress[1:])
+        self.progress = min(0.99, generation / GENERATIONS)
+        self.status = f"fit: {error} after {generation} generations, {before} before"
+        return not self._stops
+
+    def _set_fitted(self, fitted: Fitted) -> None:
+        before, after = self.shown_error(fitted.before), self.shown_error(fitted.after)
+        if fitted.after > fitted.before:
+            self.status = f"fit: found nothing better than {before}; the values stay"
+        else:
+            self._session.do(self._session.set_configs, fitted.configs)
+            ended = " (stopped early)" if fitted.interrupted else ""
+            self.status = "; ".join([f"fit: {after}, {before} before{ended}", *fitted.warnings])
+        self.progress = None
 
 
 def fittable(config: ActuatorConfig) -> dict[str, bool]:

@@ -7,17 +7,19 @@ port of this computer, and a message of a page could open a tunnel to the intern
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import MissingExtraError, SimulationError, shown
 
 LOCALHOST = "127.0.0.1"
-_FORBIDDEN = 403
+_FORBIDDEN = 1008
+"""Code of WebSocket for "violates a policy"."""
 _LAST_PORT = 65535
 _LONGEST_TEXT = 1000
 """Characters that a page may send."""
@@ -36,8 +38,9 @@ def make_server(host: str, port: int) -> Any:
     except ImportError as error:
         raise MissingExtraError("viser", "studio", "the page in the browser") from error
     _check_address(host, port)
-    with quietly(), _for_own_page(is_loopback(host)):
+    with quietly():
         server = viser.ViserServer(host=host, port=port, verbose=False)
+    _refuse_other_pages(server, is_loopback(host))
     server.request_share_url = lambda verbose=True: None
     _check_messages(server.gui)
     return server
@@ -117,27 +120,23 @@ def _check_address(host: str, port: int) -> None:
         raise SimulationError(f"cannot listen at '{host}': {error.strerror or error}") from error
 
 
-@contextlib.contextmanager
-def _for_own_page(is_local: bool) -> Iterator[None]:
-    """Have servers that are started meanwhile refuse requests of other pages: viser has no option for that."""
-    from websockets.asyncio import server
+def _refuse_other_pages(server: Any, is_local: bool) -> None:
+    """Close connections of other pages before viser reads from them or sends anything."""
+    connections = server._websock_server
 
-    serve = server.serve
+    async def check(client: Any) -> None:
+        connection = connections._live_connections[client.client_id]  # the client itself does not know its headers
+        headers = connection.request.headers
+        hosts, origins = headers.get_all("Host"), headers.get_all("Origin") or [None]
+        if len(hosts) == len(origins) == 1 and is_of_own_page(hosts[0], origins[0], is_local):
+            return
+        for table in (connections._live_connections, connections._client_state_from_id):
+            del table[client.client_id]
+        await connection.close(_FORBIDDEN, "pages of other sites may not use the studio")
+        raise asyncio.CancelledError  # ends viser's handler of this connection
 
-    def guarded(*args: Any, process_request: Callable[[Any, Any], Any], **options: Any) -> Any:
-        def checked(connection: Any, request: Any) -> Any:
-            headers = request.headers
-            if is_of_own_page(headers.get("Host", ""), headers.get("Origin"), is_local):
-                return process_request(connection, request)
-            return connection.respond(_FORBIDDEN, "this page may not use the studio\n")
-
-        return serve(*args, process_request=checked, **options)
-
-    server.serve = guarded  # type: ignore[assignment,misc]
-    try:
-        yield
-    finally:
-        server.serve = serve  # type: ignore[misc]
+    connections._client_connect_cb.insert(0, check)
+    connections.disconnect_all_clients()  # a page of an earlier studio may have connected already; it will again
 
 
 def is_of_own_page(host: str, origin: str | None, is_local: bool) -> bool:
@@ -145,7 +144,7 @@ def is_of_own_page(host: str, origin: str | None, is_local: bool) -> bool:
 
     Args:
         host: Where the browser thinks that it is sent to.
-        origin: The page that sends it; None for the first request, and for programs that are not browsers.
+        origin: The page that sends it; None for programs that are not browsers.
         is_local: Whether the server listens at this computer alone. It is then called by no other name, which another
             site could give it.
     """

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Envelope and stability of the values as they are, which take longer than a step to compute."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..actuator.config import ActuatorConfig
+from ..actuator.trials import Envelope, envelope, is_coupled, speed_range
+from ..stability.report import stability_on
+from .background import Background, Tell
+from .robot import StudioRobot
+from .source import Source
+
+_SPEEDS = 121
+_POSES = 4
+
+
+class Analyses:
+    """The envelope of one joint and the stability of all, computed in the background.
+
+    Args:
+        source: The robot.
+        background: Computes them.
+    """
+
+    def __init__(self, source: Source, background: Background):
+        self._source, self._background = source, background
+        self._requested: tuple[str, int] = "", -1
+        self._envelope: tuple[str, Envelope | None] = "", None
+        self.shares: Mapping[str, float] = {}
+        """Share of the stability limit that each joint uses, in the worst pose; from 1 on it diverges."""
+        self.shares_version = -1
+        """Version of the values that ``shares`` belong to."""
+        self.error = ""
+        """Why the last computation failed."""
+
+    def envelope(self, joint: str) -> Envelope | None:
+        """Return the envelope of a joint: None if it is not known yet, not limited, or joints are coupled."""
+        of, found = self._envelope
+        return found if of == joint else None
+
+    def update(self, joint: str, configs: Mapping[str, ActuatorConfig], mode: str, version: int) -> None:
+        """Compute what the values have changed.
+
+        Args:
+            joint: Joint of the envelope.
+            configs: Actuators by joint.
+            mode: How efforts reach the engine.
+            version: Of the values.
+        """
+        if (joint, version) == self._requested:
+            return
+        _, before = self._requested
+        self._requested = joint, version
+        self._background.submit(
+            "envelope",
+            _envelope,
+            configs[joint],
+            done=functools.partial(self._set_envelope, joint),
+            failed=self._fail,
+        )
+        if version != before:
+            self._background.submit(
+                "stability",
+                _shares,
+                self._source,
+                dict(configs),
+                mode,
+                done=functools.partial(self._set_shares, version),
+                failed=self._fail,
+            )
+
+    def _set_envelope(self, joint: str, found: Envelope | None) -> None:
+        self._envelope = joint, found
+
+    def _set_shares(self, version: int, shares: dict[str, float]) -> None:
+        self.shares, self.shares_version, self.error = shares, version, ""
+
+    def _fail(self, error: str) -> None:
+        self.error = error
+
+
+def envelope_of(config: ActuatorConfig) -> Envelope | None:
+    """Return the efforts that an actuator can give at each speed; None if nothing limits it, or joints are coupled."""
+    if is_coupled(config):
+        return None
+    width = 1.15 * speed_range(config)
+    found = envelope(config, np.linspace(-width, width, _SPEEDS))
+    return found if found.is_limited else None
+
+
+def _envelope(config: ActuatorConfig, tell: Tell) -> Envelope | None:
+    return envelope_of(config)
+
+
+@functools.cache
+def _robot_of(source: Source) -> StudioRobot:
+    return StudioRobot(source)
+
+
+def _shares(source: Source, configs: dict[str, ActuatorConfig], mode: str, tell: Tell) -> dict[str, float]:
+    robot = _robot_of(source)
+    robot.set_all(configs, mode)
+    return {joint.name: joint.share for joint in stability_on(robot.actuators, poses=_POSES).joints}
