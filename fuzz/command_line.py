@@ -99,7 +99,7 @@ def calls(draw) -> list[str]:
 
 def run_command(arguments: list[str], folder: str) -> tuple[int, str, str]:
     """Run ``actuon`` in a folder. Returns its exit code, output and errors."""
-    from actuon.tools import cli
+    from actuon.cli import main as cli
 
     before = os.getcwd(), sys.argv, sys.stdout, sys.stderr
     os.environ["MPLBACKEND"] = "Agg"

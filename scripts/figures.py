@@ -17,10 +17,11 @@ import mujoco
 import numpy as np
 
 from actuon import assets, load_actuators, match_joints, quiet
-from actuon.tools.film import Film
-from actuon.tools.plots import draw_height, pyplot, save_figure
-from actuon.tools.run import simulate
-from actuon.tools.scenes import moments
+from actuon.charts import pyplot, save_figure
+from actuon.demo.film import Film
+from actuon.demo.plots import draw_height
+from actuon.demo.run import simulate
+from actuon.demo.scenes import moments
 
 EXAMPLE = Path("examples/quadruped_with_arm.py")
 """In a checkout."""

@@ -137,7 +137,7 @@ def arms(tmp_path):
 @pytest.fixture
 def complaint(monkeypatch, capsys, tmp_path):
     """The one line that the command prints when it refuses its arguments, in this process, which is quicker."""
-    from actuon.tools import cli
+    from actuon.cli import main as cli
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)

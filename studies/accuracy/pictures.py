@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from actuon.charts import pyplot, save_figure
 from actuon.fit import Log
 from actuon.fit.selection import Compared
-from actuon.tools.plots import pyplot, save_figure
 
 MILLI = 1e3
 

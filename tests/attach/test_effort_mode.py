@@ -12,9 +12,9 @@ import pytest
 
 import actuon
 from actuon import ActuatorConfig, Articulation, ArticulationActuators, MujocoSimulation, Recorder
+from actuon.inspect.yaml_report import inspect_yaml
 from actuon.lab import ActuatorGroups, DCMotorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg
 from actuon.robot_files.yaml import ActuatorEntry, load_actuators, save_actuators
-from actuon.tools.yaml_report import inspect_yaml
 from tests.support.robot_files import robot
 from tests.support.servo_arm import bare_arm, servo_motion, wave
 

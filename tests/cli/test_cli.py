@@ -15,8 +15,8 @@ import typer
 from pxr import Usd
 
 import actuon
-from actuon.tools import cli
-from actuon.tools.commands import app
+from actuon.cli import main as cli
+from actuon.cli.robot import app
 from tests.support.command_line import command, in_a_process
 from tests.support.robot_files import EXAMPLES, add, robot, save_everything, save_robot
 

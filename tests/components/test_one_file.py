@@ -10,7 +10,7 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.tools.yaml_report import inspect_yaml
+from actuon.inspect.yaml_report import inspect_yaml
 from scripts.reference import parameter_table
 from tests.support.robot_files import add, robot
 
@@ -99,7 +99,7 @@ class EffectHalving(actuon.Effect):
 
 def test_in_the_table_of_inspect(capsys):
     """With values, and without any."""
-    tables = pytest.importorskip("actuon.tools.tables")
+    tables = pytest.importorskip("actuon.cli.tables")
     stage = robot()
     effects = [LagEffectConfig(0.02), HalvingEffectConfig()]
     add(stage, actuon.ActuatorConfig(actuon.PDControlConfig(40.0, 1.0), effects=effects))

@@ -16,10 +16,11 @@ import pytest
 from rich.console import Console
 
 import actuon
-from actuon.tools import cli, film, plots, scenes
-from actuon.tools.choreography import SLIDE, SWING, Joint, choreography
-from actuon.tools.run import lost_targets, saturation, simulate, summary
-from actuon.tools.tables import print_runs
+from actuon.cli import main as cli
+from actuon.cli.tables import print_runs
+from actuon.demo import film, plots, scenes
+from actuon.demo.motion import SLIDE, SWING, Joint, choreography
+from actuon.demo.run import lost_targets, saturation, simulate, summary
 from tests.support.command_line import command, in_a_process
 from tests.support.robot_files import save_everything, save_robot
 

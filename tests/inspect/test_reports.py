@@ -188,7 +188,7 @@ def test_the_version_needs_no_extra(tmp_path):
     (tmp_path / "typer.py").write_text("raise ModuleNotFoundError('not installed', name='typer')")
     for argument, code in (("--version", 0), ("--help", 2)):
         done = subprocess.run(
-            [sys.executable, "-m", "actuon.tools.cli", argument],
+            [sys.executable, "-m", "actuon.cli", argument],
             env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
             capture_output=True,
             text=True,

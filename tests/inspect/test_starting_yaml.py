@@ -13,9 +13,9 @@ import pytest
 from pxr import Sdf, Usd, UsdGeom, UsdPhysics
 
 import actuon
+from actuon.inspect.own_drives import read_own_drives
+from actuon.inspect.starting_yaml import patterns_for
 from actuon.sim.robots import DofSet
-from actuon.tools.own_drives import read_own_drives
-from actuon.tools.starting_yaml import patterns_for
 from tests.support.command_line import command
 from tests.support.paths import public_robot
 from tests.support.robot_files import EXAMPLES, add, robot, save_robot, solid

@@ -45,25 +45,21 @@ ORDER = [
     "mujoco",
     "mjlab",
     "gym",
+    "charts",
     "logs",
     "fit",
+    "inspect",
+    "plot",
+    "demo",
     "studio",
     "bench",
 ]
-ORDER += ["__init__", "tools"]
+ORDER += ["__init__", "cli"]
 """Rooms in the order of imports. A module that stands apart from its room, as ``room.module``, comes where it is."""
 ROOMS_OF = {"usd": ("pxr",), "newton_builder": ("newton",), "newton_drive": ("newton",)}
-ROOMS_OF |= {"commands": ("typer", "rich"), "tables": ("rich",)}
-ROOMS_OF |= {
-    "fit_commands": ("typer", "rich"),
-    "fit_tables": ("rich",),
-    "fit_fleet": ("typer", "rich"),
-    "fit_excite": ("rich",),
-}
-ROOMS_OF |= {"bench_command": ("typer",), "options": ("typer",)}
-ROOMS_OF |= {"network_recurrent": ("torch",), "fit_network": ("rich",), "gym": ("gymnasium",)}
+ROOMS_OF |= {"cli": ("typer", "rich"), "network_recurrent": ("torch",), "gym": ("gymnasium",)}
 ROOMS_OF |= {"mjlab": ("mjlab", "mujoco", "torch"), "mujoco": ("mujoco",)}
-ROOMS_OF |= {"run_command": ("typer", "rich"), "render_frames": ("mujoco",), "figures": ("mujoco",)}
+ROOMS_OF |= {"render_frames": ("mujoco",)}
 """Folders and modules that are there to load a heavy package, and are loaded only when asked for."""
 HEAVY = ("torch", "newton", "mujoco", "pxr", "onnx", "matplotlib", "typer", "rich", "ruamel")
 HEAVY += ("scipy", "cmaes", "pyarrow", "gymnasium", "mjlab", "viser", "trimesh")

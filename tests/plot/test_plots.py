@@ -23,10 +23,10 @@ from actuon.actuator.trials import (
     speed_range,
     step_response,
 )
-from actuon.tools.pictures import Inputs, draw_records, draw_sections, sections_of
-from actuon.tools.plot_kinds import Subject
-from actuon.tools.plots import pyplot
-from actuon.tools.records import Record, read_record
+from actuon.charts import pyplot
+from actuon.plot.kinds import Subject
+from actuon.plot.pictures import Inputs, draw_records, draw_sections, sections_of
+from actuon.plot.records import Record, read_record
 from tests.support.command_line import command
 
 ASSETS = actuon.assets.FOLDER

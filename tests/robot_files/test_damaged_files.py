@@ -224,7 +224,7 @@ def test_commands_give_one_line(tmp_path):
     named = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + NOT_UTF8 + b".usda"))
     named.write_bytes(b"#usda 1.0\n")
     for path in (tmp_path / "robot.usda", named):
-        line = [sys.executable, "-m", "actuon.tools.cli", "inspect", path]
+        line = [sys.executable, "-m", "actuon.cli", "inspect", path]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr

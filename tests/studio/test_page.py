@@ -177,7 +177,7 @@ def test_the_command_opens_a_page_and_ends_with_an_interrupt(tmp_path):
     saved = tmp_path / "run.npz"
     arguments = ["studio", "ak80-9", "--port", "8131", "--record", str(saved)]
     started = subprocess.Popen(
-        [sys.executable, "-m", "actuon.tools.cli", *arguments],
+        [sys.executable, "-m", "actuon.cli", *arguments],
         env=os.environ | {"SSH_CONNECTION": "somewhere"},
         stdout=subprocess.PIPE,
         text=True,

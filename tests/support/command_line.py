@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from actuon.tools import cli
+from actuon.cli import main as cli
 
 
 def command(*arguments, code=0):
@@ -43,7 +43,7 @@ def outcome(*arguments):
 def in_a_process(*arguments, code=0, cwd=None):
     """What the command prints, to its standard output and error, run as users run it."""
     done = subprocess.run(
-        [sys.executable, "-m", "actuon.tools.cli", *map(str, arguments)],
+        [sys.executable, "-m", "actuon.cli", *map(str, arguments)],
         env=os.environ | {"COLUMNS": "160", "NO_COLOR": "1"},
         cwd=cwd,
         capture_output=True,

@@ -16,11 +16,11 @@ import actuon
 from actuon.errors import RobotFileError
 from actuon.files import check_folder
 
-from .bench_command import bench
-from .fit_commands import fit_app
+from .fit import fit_app
 from .messages import in_commands
 from .options import AllowTorch
-from .run_command import run
+from .run import run
+from .studio import bench
 from .tables import (
     counted,
     make_console,
@@ -94,8 +94,8 @@ def init(
 
     Each value has its source as a comment. What the file does not give is 0, and marked "to be set".
     """
-    from .own_drives import read_own_drives
-    from .starting_yaml import save_starting_yaml
+    from actuon.inspect.own_drives import read_own_drives
+    from actuon.inspect.starting_yaml import save_starting_yaml
 
     output = output or robot.parent / f"{robot.stem}.actuon.yaml"
     _check_yaml(output)
@@ -123,8 +123,8 @@ def inspect(
     Of an actuon.yaml, every entry. Of a robot without actuators in or beside its file, the engine's own drives. The
     exit code is 1 where something is wrong, and 2 where the file cannot be read.
     """
-    from .robot_report import inspect_file, without_gains
-    from .yaml_report import YamlReport
+    from actuon.inspect.robot_report import inspect_file, without_gains
+    from actuon.inspect.yaml_report import YamlReport
 
     report = inspect_file(robot, root, allow_torch)
     problems = [in_commands(problem) for problem in report.problems]
@@ -153,10 +153,9 @@ def check(
     use at the time step, and the largest gains. The exit code is 1 where something is wrong or unstable, and 2 where
     the file cannot be read.
     """
+    from actuon.inspect.check import look_at_stability
+    from actuon.inspect.robot_report import inspect_file, problems_of
     from actuon.stability.report import check_dt
-
-    from .check import look_at_stability
-    from .robot_report import inspect_file, problems_of
 
     check_dt("--dt", dt)
     actuon.quiet()
@@ -240,9 +239,8 @@ def plot(
     Everything is measured on the chain of each actuator, at a joint with a load of its own.
     """
     from actuon.actuator.trials import Conditions
-
-    from .pictures import save_pictures
-    from .plots import FORMATS
+    from actuon.charts import FORMATS
+    from actuon.plot.pictures import save_pictures
 
     if output.suffix.lower() not in FORMATS:
         raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(FORMATS)}")
@@ -297,10 +295,9 @@ def author(
 
     In the robot's own folder the output is a copy of its file, in another one a layer over it.
     """
+    from actuon.inspect.robot_report import actuators_of, open_usd
     from actuon.robot_files.usd.author import author_file
     from actuon.robot_files.usd.stage import default_root
-
-    from .robot_report import actuators_of, open_usd
 
     stage, _ = open_usd(robot, root)
     _check_new(output, force)
@@ -319,7 +316,7 @@ def export(
     allow_torch: AllowTorch = False,
 ) -> None:
     """Write the actuators of a robot into an actuon.yaml."""
-    from .robot_report import actuators_of
+    from actuon.inspect.robot_report import actuators_of
 
     _check_yaml(output)
     _check_new(output, force)

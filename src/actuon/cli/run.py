@@ -19,7 +19,7 @@ from .outputs import check_record
 from .tables import make_console, print_runs
 
 if TYPE_CHECKING:
-    from .run import Run
+    from actuon.demo.run import Run
 
 
 def run(
@@ -49,10 +49,11 @@ def run(
     limit for more than half of the time; or if its gains are unstable, and it is at a limit for more than a tenth of
     the time or does not follow its target.
     """
-    from .film import CannotDrawError
-    from .plots import pyplot, save_all
-    from .run import engine_for, lost_targets, saturation, simulate
-    from .scenes import check_video
+    from actuon.charts import pyplot
+    from actuon.demo.film import CannotDrawError
+    from actuon.demo.plots import save_all
+    from actuon.demo.run import engine_for, lost_targets, saturation, simulate
+    from actuon.demo.scenes import check_video
 
     engine, path = engine_for(robot, engine)
     check_folder(output)
@@ -100,7 +101,7 @@ def run(
 
 def _draw(console: Any, runs: list[Run], folder: Path, video: Path | None) -> list[Path]:
     """Draw the robot, where MuJoCo moved it; returns the files."""
-    from .scenes import save_picture, save_video
+    from actuon.demo.scenes import save_picture, save_video
 
     filmed = [run for run in runs if run.film is not None]
     if not filmed:

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from actuon.charts import pyplot, save_figure
 from actuon.errors import ParameterError, RobotFileError
 from actuon.files import check_folder
 from actuon.fit import KnownLoadPlant, Plant, fit_logs
@@ -26,7 +27,6 @@ from actuon.fit.next_motion import bench_of, from_file, limits_of
 from actuon.fit.presets import Bench, preset
 
 from .fit_tables import FitProgress
-from .plots import pyplot, save_figure
 from .tables import make_console
 
 _DEFAULT_MODEL = "m4"

@@ -17,11 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from actuon.declare.registry import by_config
+from actuon.demo.motion import Joint
+from actuon.demo.run import JointSummary, Run, summary
 from actuon.motors.catalogue import CatalogueMotor
 from actuon.stability.report import COLUMNS, UNITS, CheckResult, summary_line
-
-from .choreography import Joint
-from .run import JointSummary, Run, summary
 
 FELL = 5.0
 """How far a robot falls only where nothing is below it [m]."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from actuon.charts import pyplot, save_figure
 from actuon.errors import MissingExtraError, RobotFileError
 from actuon.files import check_folder, replacing
 
 from .film import FRAMES_PER_SECOND, Film
-from .plots import pyplot, save_figure
 from .run import Run
 
 VIDEO_FORMATS = (".mp4", ".gif")

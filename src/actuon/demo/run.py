@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves a robot twice, with the motors of its file and with ideal ones, and shows the difference.
 
-What it is told to do is in `choreography`.
+What it is told to do is in `motion`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from actuon.declare.config import Config
 from actuon.declare.registry import by_config
 from actuon.errors import ActuonError, RobotFileError, SimulationError
 from actuon.files import check_readable
+from actuon.inspect.own_drives import read_own_drives
+from actuon.inspect.starting_yaml import grouped, why_no_entries
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
 from actuon.sim.mujoco import FORMATS as MUJOCO_FORMATS, mute_mujoco_warnings
 from actuon.sim.newton.adjoints import leave_out_adjoints
 from actuon.stability.limits import RobotStability
 from actuon.stability.report import stability_on, summary_line, why_diverged
 
-from .choreography import SLIDE, SWING, Joint, Phase, choreography
 from .film import Film
-from .own_drives import read_own_drives
-from .starting_yaml import grouped, why_no_entries
+from .motion import SLIDE, SWING, Joint, Phase, choreography
 
 ENGINES = ("mujoco", "newton")
 FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz", ".xml")}

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from actuon.charts import pyplot, save_figure
 from actuon.files import replacing
 from actuon.fit import FitResult, Plant
 from actuon.fit.log_names import log_names
 from actuon.fit.parameters import place_of
 from actuon.logs import Log
-
-from .plots import pyplot, save_figure
 
 MILLI = 1e3
 _COLUMNS = 3

@@ -319,7 +319,7 @@ def _check_outputs(output: Path | None, report: Path | None, force: bool) -> Non
             raise RobotFileError(f"'{output}' already exists; --force replaces it")
         check_folder(output.parent)
     if report is not None:
-        from .plots import pyplot
+        from actuon.charts import pyplot
 
         check_folder(report)
         pyplot()

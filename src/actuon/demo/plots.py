@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of what actuators did in a run, and how pictures are written."""
+"""Plots of a run: tracking, effort, torque-speed plane and height."""
 
 from __future__ import annotations
 
@@ -9,31 +9,9 @@ from typing import Any
 import numpy as np
 
 from actuon.actuator.trials import envelope, is_coupled, speed_range
-from actuon.errors import MissingExtraError
+from actuon.charts import pyplot, save_figure
 
 from .run import Run
-
-FORMATS = (".png", ".svg", ".pdf")
-"""Of pictures."""
-
-
-def pyplot() -> Any:
-    """Matplotlib, without a screen."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plot", "a plot") from error
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure to a file, in the format of its name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=90)
-    pyplot().close(figure)
 
 
 def save_all(runs: list[Run], folder: Path) -> list[Path]:

@@ -26,7 +26,7 @@ def main() -> None:
             complain(f"{argument!r} is not valid UTF-8; rename the file")
             sys.exit(2)
     try:
-        from .commands import app
+        from .robot import app
     except ImportError as error:
         complain(f"the command needs '{error.name}': install it with  pip install 'actuon[cli]'")
         sys.exit(2)
@@ -38,7 +38,3 @@ def main() -> None:
     except UnicodeError as error:
         complain(f"a file or folder has a name that is not valid UTF-8; rename it: {error}")
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

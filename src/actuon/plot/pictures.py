@@ -13,14 +13,14 @@ import numpy as np
 
 from actuon.actuator.trials import Conditions
 from actuon.attach.telemetry import UNITS
+from actuon.charts import pyplot, save_figure
 from actuon.components.controllers.pd import PDControlConfig
 from actuon.errors import ActuonError, RobotFileError, listed
+from actuon.inspect.robot_report import FORMATS, actuators_of, sliding
 from actuon.motors.catalogue import find_motor, motor_names
 
-from .plot_kinds import KINDS, Kind, Subject, label_axes
-from .plots import pyplot, save_figure
+from .kinds import KINDS, Kind, Subject, label_axes
 from .records import FORMATS as RECORDS, Record, read_record
-from .robot_report import FORMATS, actuators_of, sliding
 
 RECORD = "record"
 """The kind of a picture of a record over time."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of actuators and of recordings."""

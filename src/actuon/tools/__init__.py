@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Programs for people: demos and benchmarks. Nothing in the library imports them."""
