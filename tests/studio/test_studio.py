@@ -15,12 +15,11 @@ from actuon.studio.analyses import Analyses, envelope_of
 from actuon.studio.background import Background
 from actuon.studio.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
 from actuon.studio.folder import Folder
+from actuon.studio.history import Pace
 from actuon.studio.numbers import alike, numbers_of
-from actuon.studio.pace import Pace
 from actuon.studio.plots import draw_joint, spectrum
 from actuon.studio.replay import LogReplay, LogWork, command_of, fittable
-from actuon.studio.report import as_png, save_report
-from actuon.studio.saving import save_usd, save_yaml
+from actuon.studio.saving import as_png, save_report, save_usd, save_yaml
 from actuon.studio.server import is_of_own_page, make_server
 from actuon.studio.session import Session
 from actuon.studio.source import find_source, motor_actuator
@@ -539,7 +538,7 @@ def test_the_background_is_closed_while_it_computes():
 
 def test_time_that_cannot_be_kept_is_given_up_and_told(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("actuon.studio.pace.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("actuon.studio.history.time.perf_counter", lambda: clock[0])
     pace = Pace()
     for _ in range(800):  # steps of 4 ms that take 1 ms
         clock[0] += 0.001

@@ -13,13 +13,13 @@ from typing import Any, Self
 from ..typing import PathLike
 from .analyses import Analyses
 from .background import Background
-from .drive_panel import DrivePanel
 from .folder import Folder
-from .log_panel import LogPanel
-from .motor_panel import MotorPanel
+from .panels.drive import DrivePanel
+from .panels.log import LogPanel
+from .panels.motor import MotorPanel
+from .panels.save import SavePanel
 from .plots import SECONDS, draw_joint
-from .report import save_report
-from .save_panel import SavePanel
+from .saving import save_report
 from .scene import Scene
 from .server import LOCALHOST, make_server, quietly
 from .session import Session

@@ -22,11 +22,10 @@ from ..files import check_folder
 from ..sim.mujoco import mute_mujoco_warnings
 from ..typing import PathLike
 from .drive import SINE, Drive
-from .history import History
-from .look import poses_of
+from .history import History, Pace
 from .numbers import alike
-from .pace import Pace
 from .robot import StudioRobot
+from .scene import poses_of
 from .source import Source
 
 KEPT_SECONDS = 20.0
@@ -85,7 +84,7 @@ class Session:
         self._drive_start = 0.0
         self._push: tuple[float, np.ndarray] | None = None
         self.poses = [poses_of(robot.simulation)]
-        """Where the bodies of the robots are, as `look.poses_of` gives them, for each robot."""
+        """Where the bodies of the robots are, as `scene.poses_of` gives them, for each robot."""
         self._changes: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._recorder: Recorder | None = None
         self._record_path: PathLike | None = None

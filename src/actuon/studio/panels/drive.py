@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .drive import HOLD, KINDS, RECORDED, Command, Drive
-from .motor_panel import ALIKE, ALL, THIS
-from .numbers import alike
-from .session import Session
+from ..drive import HOLD, KINDS, RECORDED, Command, Drive
+from ..numbers import alike
+from ..session import Session
+from .motor import ALIKE, ALL, THIS
 
 _PUSH = 80.0
 _KNOCK = 5.0

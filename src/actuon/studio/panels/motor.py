@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .numbers import Number, alike, numbers_of, stage_titles
-from .robot import MODES
-from .session import Session
+from ..numbers import Number, alike, numbers_of, stage_titles
+from ..robot import MODES
+from ..session import Session
 
 THIS, ALIKE, ALL = "this joint", "joints alike", "all joints"
 _NEAR_END = 0.995

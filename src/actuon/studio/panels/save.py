@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..attach.recorder import FORMATS as RECORDS
-from ..errors import ActuonError
-from .folder import Folder
-from .report import as_png
-from .saving import USD_WRITTEN, YAML_FORMATS, save_usd, save_yaml, usd_of
-from .session import Session
+from ...attach.recorder import FORMATS as RECORDS
+from ...errors import ActuonError
+from ..folder import Folder
+from ..saving import USD_WRITTEN, YAML_FORMATS, as_png, save_usd, save_yaml, usd_of
+from ..session import Session
 
 _SIZE = 900, 1440
 """Height and width of a picture of the robot."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ActuonError
-from .background import Background
-from .drive_panel import DrivePanel
-from .folder import Folder
-from .replay import LogWork, Replayed, command_of, fittable
-from .session import Session
-from .svg import BLUE, GREY, ORANGE, RED, Line, draw_lines, thinned
+from ...errors import ActuonError
+from ..background import Background
+from ..folder import Folder
+from ..replay import LogWork, Replayed, command_of, fittable
+from ..session import Session
+from ..svg import BLUE, GREY, ORANGE, RED, Line, draw_lines, thinned
+from .drive import DrivePanel
 
 FORMATS = (".csv", ".csv.gz", ".json", ".json.gz", ".npz", ".parquet")
 _NONE = "choose a log"
