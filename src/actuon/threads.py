@@ -31,6 +31,11 @@ def available_threads() -> int:
     return os.cpu_count() or 1
 
 
+def is_only_thread() -> bool:
+    """Return whether Python runs no other thread than this one and those that wait for tasks here."""
+    return threading.active_count() <= 1 + len(_helpers)
+
+
 def run_together(tasks: Sequence[Callable[[], object]]) -> None:
     """Run the first of ``tasks`` here and the others in other threads, and return when all are done.
 

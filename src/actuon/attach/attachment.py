@@ -18,7 +18,7 @@ from ..actuator.config import EXPLICIT, IMPLICIT
 from ..actuator.state import ActuatorState, check_like
 from ..errors import ParameterError, SimulationError, listed
 from ..kernel.chain import TANGENT
-from ..kernel.launch import Launch
+from ..kernel.launch import DOFS_PER_THREAD, Launch
 from ..sim import Articulation, Event
 from ..sim.engine import Tangent
 from ..sim.events import Uncopyable, subscribe_weakly
@@ -232,16 +232,38 @@ class Attachment(Remembering, Uncopyable):
 
     def step_in_python(self, dt: float) -> None:
         """Step the actuators, and hand what they give to the engine, from Python."""
-        arrays, control = self.articulation.simulation.arrays, self._control
-        wp.copy(self._velocity, arrays.joint_qd)
+        self.prepare()
+        self.compute(dt)
+        self.hand_over(dt)
+
+    def prepare(self) -> None:
+        """Take over what was changed since the last step. See `Motor`."""
         self._renew_inertia()
         self._renew_bounds()
         self._friction.read_loads()
+
+    def compute(self, dt: float) -> None:
+        """Compute the efforts of a step of ``dt`` [s]. See `Motor`."""
+        arrays, control = self.articulation.simulation.arrays, self._control
+        wp.copy(self._velocity, arrays.joint_qd)
         for i, actuator in enumerate(self._actuators):
             actuator.step(arrays, control, self._states[i], self._other_states[i], dt)
             self._states[i], self._other_states[i] = self._other_states[i], self._states[i]
-        self._batteries.share(self._states)
         self._settle()
+
+    def capture_key(self, dt: float) -> object:
+        """Return what `compute` depends on beside the values of arrays. See `Motor`."""
+        return dt, self._settle, [*self._states], [stage._revision for stage in self._all_stages]
+
+    @property
+    def is_graphable(self) -> bool:
+        """Whether `compute` can be captured, and nothing is lost by it. See `Motor`."""
+        few = self._applied.size < 2 * DOFS_PER_THREAD or not self._applied.device.is_cpu  # a graph takes one thread
+        return few and self._tangent is None and all(actuator.is_graphable() for actuator in self._actuators)
+
+    def hand_over(self, dt: float) -> None:
+        """Check the efforts, and hand them to the engine. See `Motor`."""
+        self._batteries.share(self._states)
         if self._applied.device.is_cpu:  # on a GPU, a look at each step would wait for it
             self._check_finite()
             if self._trips is not None:

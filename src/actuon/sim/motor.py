@@ -126,6 +126,22 @@ class Motor(Protocol):
     def step_in_python(self, dt: float) -> None:
         """Step them, and hand their efforts to the engine."""
 
+    def prepare(self) -> None:
+        """Take over what was changed since the last step: first part of `step_in_python`."""
+
+    def compute(self, dt: float) -> None:
+        """Compute the efforts of a step of ``dt`` [s], by kernels alone: its second part."""
+
+    def hand_over(self, dt: float) -> None:
+        """Check the efforts, and hand them to the engine: its last part."""
+
+    def capture_key(self, dt: float) -> object:
+        """Return what `compute` depends on beside the values of arrays: a graph of it serves as long as this is equal."""
+
+    @property
+    def is_graphable(self) -> bool:
+        """Whether `compute` can be captured in a graph, and nothing is lost by it."""
+
     def has_run(self, time: float) -> None:
         """Show what a program did in a run that began at ``time`` [s]."""
 

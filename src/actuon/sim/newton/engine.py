@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from .bodies import NewtonBodies
 from .placing import place_robots
 from .properties import NewtonDrives, NewtonProperties
 from .reading import RobotFile
+from .replay import Replay
 from .slopes import NewtonTangents
 from .solvers import Physics
 from .state import NewtonState
@@ -41,6 +43,7 @@ class NewtonEngine:
         self.drives = NewtonDrives(physics, self.properties)
         self.bodies = NewtonBodies(physics, self.state, file, num_envs)
         self.tangents = NewtonTangents(physics, self.state.lines, self.state.control)
+        self._replays: WeakKeyDictionary[Motor, Replay] = WeakKeyDictionary()
         self.watch: StateWatch | None = None
         if self.device.is_cpu and self.robots:
             self.watch = StateWatch(self.robots, num_envs, self.state.arrays)
@@ -60,14 +63,27 @@ class NewtonEngine:
     def step(self, steps: int, motors: Sequence[Motor]) -> int:
         """Step motors and physics, at least once and at most so often."""
         stepped = [motor for motor in motors if motor.is_stepped]
+        self._physics.notice_changes(self.state.state, self.state.control)
         for done in range(1, steps + 1):
             for motor in stepped:
-                motor.step_in_python(self.dt)
+                self._step_motor(motor)
             self._take_step()
             self.time += self.dt
-            if stepped or not self.is_sound():
-                return done  # with motors, each step is looked at
+            if not self.is_sound():
+                return done
+            if stepped and self.watch is not None:
+                self.watch.check(self.time, self.dt, sound=True)
         return steps
+
+    def _step_motor(self, motor: Motor) -> None:
+        replay = self._replays.get(motor)
+        if replay is None:
+            replay = self._replays[motor] = Replay(self.device, self._physics.graphs)
+        dt = self.dt
+        motor.prepare()
+        key = motor.capture_key(dt) if motor.is_graphable else None
+        replay.run(key, lambda: motor.compute(dt))
+        motor.hand_over(dt)
 
     def _take_step(self) -> None:
         if self.state.lines.are_held:

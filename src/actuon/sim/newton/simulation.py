@@ -42,6 +42,8 @@ class NewtonSimulation(Simulation):
             else ``"implicitfast"``.
         njmax: Most constraints in an environment, of MuJoCo Warp. Default: Newton's estimate.
         nconmax: Most contact points in an environment, of MuJoCo Warp. Default: Newton's estimate.
+        graphs: Whether steps are captured in graphs and replayed, which gives the same results in less time. True
+            promises that no other thread uses Warp meanwhile. Default: in processes without other threads of Python.
     """
 
     engine: NewtonEngine
@@ -57,6 +59,7 @@ class NewtonSimulation(Simulation):
         integrator: str | None = None,
         njmax: int | None = None,
         nconmax: int | None = None,
+        graphs: bool | None = None,
     ):
         check_arguments(num_envs, dt)
         sizes = {"njmax": njmax, "nconmax": nconmax}
@@ -72,6 +75,7 @@ class NewtonSimulation(Simulation):
         """The ``newton.Model`` of all environments."""
         options = {"use_mujoco_cpu": place.is_cpu and num_envs == 1, "integrator": integrator, **sizes}
         physics = make_physics(newton, self.model, solver, options)
+        physics.graphs = graphs
         self.solver = physics.solver
         """The solver, with its options."""
         engine = NewtonEngine(physics, file, num_envs, float(dt or file.dt or _DEFAULT_DT))

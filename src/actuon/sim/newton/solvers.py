@@ -15,6 +15,7 @@ from ..mujoco.friction import SOFTNESS, external_loads, switched_off, warp_load_
 from ..mujoco.model import PROPERTIES
 from ..robots import Robot
 from ..step_map import StepMaps
+from .replay import Attributes, NativeStep, Replay, captured
 from .step_map import ArticulationStepMaps, mujoco_step_maps
 
 SolverLike: TypeAlias = "str | Callable[[Any], Any]"
@@ -39,6 +40,10 @@ class Physics:
         self.newton, self.solver, self.model = newton, solver, solver.model
         self._pipeline = newton.CollisionPipeline(self.model) if self._needs_contacts() else None
         self._contacts = self._pipeline.contacts() if self._pipeline is not None else None
+        self.graphs: bool | None = None
+        """Whether steps are captured and replayed. None: where no other thread runs."""
+        self._replays: dict[int, Replay] = {}
+        self._attributes = Attributes()
 
     def _needs_contacts(self) -> bool:
         return True
@@ -50,8 +55,37 @@ class Physics:
         return self._contacts
 
     def step(self, state: Any, control: Any, dt: float) -> None:
-        """Advance ``state`` by ``dt`` [s], in place."""
+        """Advance ``state`` by ``dt`` [s], in place: from Python, or as a graph that was captured before."""
+        replay = self._replays.get(id(control))
+        if replay is None:
+            replay = self._replays[id(control)] = Replay(self.model.device, self.graphs)
+        key = dt if self._is_graphable() else None
+        has_run = replay.run(
+            key, lambda: self._step_once(state, control, dt), lambda: self._record(state, control, dt)
+        )
+        if has_run:
+            self._attributes.keep(self._read_in_steps(state, control))
+
+    def notice_changes(self, state: Any, control: Any) -> None:
+        """Let no graph be replayed that was captured before arrays or options were replaced."""
+        if self._replays and self._attributes.have_changed(self._read_in_steps(state, control)):
+            for replay in self._replays.values():
+                replay.forget()
+
+    def _step_once(self, state: Any, control: Any, dt: float) -> None:
         self.solver.step(state, state, control, self.collide(state), dt)
+
+    def _record(self, state: Any, control: Any, dt: float) -> Callable[[], None]:
+        """Capture a step. Returns what takes it."""
+        return captured(self.model.device, lambda: self._step_once(state, control, dt))
+
+    def _is_graphable(self) -> bool:
+        """Return whether all steps are alike for the host. Solvers of users may do anything in theirs."""
+        return type(self.solver).__module__.startswith("newton.")
+
+    def _read_in_steps(self, *given: Any) -> list[Any]:
+        """Return the objects whose attributes steps read."""
+        return [self.solver, self.model, *given]
 
     def reset(self, state: Any, env_ids: np.ndarray) -> None:
         """Forget what is not in the state, such as warm starts."""
@@ -143,6 +177,9 @@ class FeatherstonePhysics(Physics):
 
     used_properties = frozenset({"armature", "viscous_friction"})
 
+    def _is_graphable(self) -> bool:
+        return super()._is_graphable() and self.solver.update_mass_matrix_interval == 1
+
 
 class MaximalPhysics(Physics):
     """Serves solvers whose state is that of the bodies; joints are read off them."""
@@ -151,7 +188,7 @@ class MaximalPhysics(Physics):
         super().__init__(newton, solver)
         self._next = self.model.state()
 
-    def step(self, state: Any, control: Any, dt: float) -> None:
+    def _step_once(self, state: Any, control: Any, dt: float) -> None:
         self.solver.step(state, self._next, control, self.collide(state), dt)
         wp.copy(state.body_q, self._next.body_q)
         wp.copy(state.body_qd, self._next.body_qd)
@@ -197,6 +234,18 @@ class MujocoPhysics(Physics):
 
     def _needs_contacts(self) -> bool:
         return not self.solver.use_mujoco_cpu and not self.solver.mjw_model.opt.run_collision_detection
+
+    def _is_graphable(self) -> bool:
+        return super()._is_graphable() and self.solver.update_data_interval == 1
+
+    def _read_in_steps(self, *given: Any) -> list[Any]:
+        of_warp = [] if self.solver.use_mujoco_cpu else [self.solver.mjw_model.opt]
+        return [*super()._read_in_steps(*given), *of_warp]
+
+    def _record(self, state: Any, control: Any, dt: float) -> Callable[[], None]:
+        if not self.solver.use_mujoco_cpu:
+            return super()._record(state, control, dt)
+        return NativeStep(self.solver, state, control, dt).record()
 
     @property
     def _worlds(self) -> int:

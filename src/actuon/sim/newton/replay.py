@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps that are captured once in a graph and replayed from then on, which takes the interpreter out of them.
+
+A graph holds addresses and numbers, not values of arrays: it serves until one of the former changes. While Warp captures
+on a CPU, it records what any thread launches, so that other threads must launch nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...errors import SimulationError
+from ...kernel.launch import recording_tape
+from ...threads import is_only_thread
+
+_log = logging.getLogger(__name__)
+
+
+class Replay:
+    """A sequence of launches that is repeated.
+
+    It is run from Python at first, captured at its second run with the same key, and replayed from then on.
+
+    Args:
+        device: Where it runs.
+        graphs: Whether to capture. None: where no other thread could launch anything meanwhile.
+    """
+
+    def __init__(self, device: wp.Device, graphs: bool | None):
+        self._device, self._graphs = device, graphs
+        self._key: object = None
+        self._replay: Callable[[], None] | None = None
+
+    def forget(self) -> None:
+        """Run it from Python again before it is captured."""
+        self._key = self._replay = None
+
+    def run(
+        self, key: object, work: Callable[[], None], record: Callable[[], Callable[[], None]] | None = None
+    ) -> bool:
+        """Run it.
+
+        Args:
+            key: What it depends on beside the values of arrays. None: it cannot be captured.
+            work: Does it.
+            record: Captures it, and returns what replays it. Default: ``work`` in one graph.
+
+        Returns:
+            Whether Python code ran that may have changed objects.
+        """
+        if key is None or self._graphs is False or self._device.is_capturing or recording_tape() is not None:
+            work()
+            return True
+        if key != self._key:
+            self._key, self._replay = key, None
+            work()
+            return True
+        if self._replay is not None:
+            self._replay()
+            return False
+        if not (self._graphs or is_only_thread()):
+            work()
+            return True
+        try:
+            self._replay = (record or functools.partial(captured, self._device, work))()
+        except Exception as error:  # of Warp, Newton or MuJoCo, in whichever way they refuse
+            _log.info("steps are run from Python, since they cannot be captured: %s", error)
+            self._graphs = False
+            work()
+            return True
+        self._replay()
+        return True
+
+
+def captured(device: wp.Device, work: Callable[[], None]) -> Callable[[], None]:
+    """Capture launches without running them. Returns what runs them."""
+    with wp.ScopedCapture(device=device, force_module_load=False) as capture:
+        work()
+    return functools.partial(wp.capture_launch, capture.graph)
+
+
+class Attributes:
+    """The attributes of objects whose methods were captured, to see whether one was replaced."""
+
+    def __init__(self) -> None:
+        self._seen: list[object] = []
+
+    def keep(self, objects: Iterable[object]) -> None:
+        """Remember them as they are."""
+        self._seen = _values(objects)
+
+    def have_changed(self, objects: Iterable[object]) -> bool:
+        """Return whether they are others than those that were kept."""
+        try:
+            return _values(objects) != self._seen  # of two that are the same object, Python does not ask further
+        except Exception:  # arrays of NumPy that are not the same object
+            return True
+
+
+def _values(objects: Iterable[object]) -> list[object]:
+    return [value for each in objects for value in vars(each).values()]
+
+
+class NativeStep:
+    """A step of ``SolverMuJoCo`` with ``use_mujoco_cpu``: Newton's way there and back as graphs, ``mj_step`` between.
+
+    The solver's own methods convert, called with arrays in place of MuJoCo's. They are not public: `record` compares a
+    step with one of the solver, to the last bit, and refuses where they differ.
+
+    Args:
+        solver: The solver, of one environment.
+        state: The state, which is stepped in place.
+        control: Its targets and efforts.
+        dt: Time step [s].
+    """
+
+    def __init__(self, solver: Any, state: Any, control: Any, dt: float):
+        self._solver, self._state, self._control, self._dt = solver, state, control, dt
+        mujoco, _ = solver.import_mujoco()
+        self._mujoco, self._model, self._data = mujoco, solver.mj_model, solver.mj_data
+        sizes = {"ctrl": wp.float32, "qfrc_applied": wp.float32, "xfrc_applied": wp.spatial_vector}
+        sizes |= {"qpos": wp.float32, "qvel": wp.float32}
+        arrays = {
+            name: wp.zeros((1, len(getattr(self._data, name))), dtype=dtype, device=solver.model.device)
+            for name, dtype in sizes.items()
+        }
+        self._arrays = SimpleNamespace(nworld=1, **arrays)
+        pairs = {name: (getattr(self._data, name), array.numpy()[0]) for name, array in arrays.items()}
+        self._inputs, self._outputs = list(pairs.values()), [pairs["qpos"], pairs["qvel"]]
+
+    def record(self) -> Callable[[], None]:
+        """Capture the step. Returns what takes it.
+
+        Raises:
+            SimulationError: The solver does something else.
+        """
+        mujoco, model = self._mujoco, self._model
+        if model.nmocap or (model.eq_type == mujoco.mjtEq.mjEQ_WELD).any():
+            raise SimulationError("the model has kinematic bodies or welds, which the solver moves from Python")
+        device = self._solver.model.device
+        self._push = captured(device, self._write_mujoco)
+        self._pull = captured(device, self._read_mujoco)
+        before = self._contents()
+        self._step()
+        replayed = self._contents()
+        self._restore(before)
+        self._solver.step(self._state, self._state, self._control, None, self._dt)
+        own = self._contents()
+        self._restore(before)
+        if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(replayed, own, strict=True)):
+            raise SimulationError("a captured step differs from that of the solver")
+        return self._step
+
+    def _write_mujoco(self) -> None:
+        arrays, solver = self._arrays, self._solver
+        for array in (arrays.ctrl, arrays.qfrc_applied, arrays.xfrc_applied):
+            array.zero_()
+        solver._apply_mjc_control(solver.model, self._state, self._control, arrays)
+        solver._update_mjc_data(arrays, solver.model, self._state)
+
+    def _read_mujoco(self) -> None:
+        solver = self._solver
+        solver._update_newton_state(solver.model, self._state, self._arrays, state_prev=self._state)
+
+    def _step(self) -> None:
+        self._push()
+        for held, given in self._inputs:
+            held[...] = given
+        self._model.opt.timestep = self._dt
+        self._mujoco.mj_step(self._model, self._data)
+        for held, shown in self._outputs:
+            shown[...] = held
+        self._pull()
+
+    def _contents(self) -> list[np.ndarray]:
+        """Return everything that a step reads and writes, copied."""
+        size = self._mujoco.mj_stateSize(self._model, self._mujoco.mjtState.mjSTATE_INTEGRATION)
+        held = np.empty(size)
+        self._mujoco.mj_getState(self._model, self._data, held, self._mujoco.mjtState.mjSTATE_INTEGRATION)
+        return [held, *(array.numpy().copy() for array in self._own_arrays())]
+
+    def _restore(self, contents: list[np.ndarray]) -> None:
+        held, *own = contents
+        self._mujoco.mj_setState(self._model, self._data, held, self._mujoco.mjtState.mjSTATE_INTEGRATION)
+        for array, values in zip(self._own_arrays(), own, strict=True):
+            array.assign(values)
+
+    def _own_arrays(self) -> list[wp.array]:
+        return [value for value in vars(self._state).values() if isinstance(value, wp.array) and value.size]
