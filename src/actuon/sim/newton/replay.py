@@ -134,6 +134,11 @@ class NativeStep:
         self._arrays = SimpleNamespace(nworld=1, **arrays)
         pairs = {name: (getattr(self._data, name), array.numpy()[0]) for name, array in arrays.items()}
         self._inputs, self._outputs = list(pairs.values()), [pairs["qpos"], pairs["qvel"]]
+        if self._model.nmocap:  # fixed bases, for which the solver keeps arrays of its own
+            self._inputs += [
+                (getattr(self._data, name), getattr(solver.mjw_data, name).numpy()[0])
+                for name in ("mocap_pos", "mocap_quat")
+            ]
 
     def record(self) -> Callable[[], None]:
         """Capture the step. Returns what takes it.
@@ -141,9 +146,6 @@ class NativeStep:
         Raises:
             SimulationError: The solver does something else.
         """
-        mujoco, model = self._mujoco, self._model
-        if model.nmocap or (model.eq_type == mujoco.mjtEq.mjEQ_WELD).any():
-            raise SimulationError("the model has kinematic bodies or welds, which the solver moves from Python")
         device = self._solver.model.device
         self._push = captured(device, self._write_mujoco)
         self._pull = captured(device, self._read_mujoco)
@@ -173,6 +175,7 @@ class NativeStep:
         self._push()
         for held, given in self._inputs:
             held[...] = given
+        self._solver._update_kinematic_weld_references()
         self._model.opt.timestep = self._dt
         self._mujoco.mj_step(self._model, self._data)
         for held, shown in self._outputs:
