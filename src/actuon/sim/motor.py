@@ -136,7 +136,7 @@ class Motor(Protocol):
         """Check the efforts, and hand them to the engine: its last part."""
 
     def capture_key(self, dt: float) -> object:
-        """Return what `compute` depends on beside the values of arrays: a graph of it serves as long as this is equal."""
+        """Return what `compute` depends on beside the values of arrays: a graph serves as long as this is equal."""
 
     @property
     def is_graphable(self) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps that are captured once in a graph and replayed from then on, which takes the interpreter out of them.
 
-A graph holds addresses and numbers, not values of arrays: it serves until one of the former changes. While Warp captures
-on a CPU, it records what any thread launches, so that other threads must launch nothing.
+A graph holds addresses and numbers, not values of arrays: it serves until one of the former changes. While Warp
+captures on a CPU, it records what any thread launches, so that other threads must launch nothing.
 """
 
 from __future__ import annotations
