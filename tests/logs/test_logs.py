@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import actuon
 from actuon.logs import ColumnMapping, JointLog, Log, read_log, read_logs, save_log
 from actuon.logs.columns import recognise
-from actuon.logs.tables import FORMATS
+from actuon.logs.formats import ENDINGS
 from tests.support.paths import public_logs
 
 AK80_6 = {
@@ -601,7 +601,7 @@ def test_other_files_are_refused(tmp_path):
         read_log(tmp_path)
     with pytest.raises(actuon.LogError, match="has the format '.xlsx'; must be one of .csv, .csv.gz, "):
         read_log(tmp_path / "log.xlsx")
-    for ending in FORMATS:
+    for ending in ENDINGS:
         with pytest.raises(actuon.LogError, match="does not exist"):
             read_log(tmp_path / f"none{ending}")
     (tmp_path / "log.csv.gz").write_bytes(gzip.compress(b"time,pos,cmd\n" * 1000)[:-20])
@@ -833,7 +833,7 @@ def logs(draw):
     return Log("", np.cumsum(steps), tuple(joints), said)
 
 
-@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("ending", ENDINGS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(log=logs())
 def test_what_is_written_reads_back_the_same(tmp_path, ending, log):
@@ -845,7 +845,7 @@ def test_what_is_written_reads_back_the_same(tmp_path, ending, log):
     assert again.path == str(path)
 
 
-@pytest.mark.parametrize("ending", FORMATS)
+@pytest.mark.parametrize("ending", ENDINGS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(data=st.data())
 def test_damaged_files_are_read_in_part_or_refused(tmp_path, ending, data):

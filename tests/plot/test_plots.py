@@ -24,9 +24,9 @@ from actuon.actuator.trials import (
     step_response,
 )
 from actuon.charts import pyplot
+from actuon.logs.records import Record, read_record
 from actuon.plot.kinds import Subject
 from actuon.plot.pictures import Inputs, draw_records, draw_sections, sections_of
-from actuon.plot.records import Record, read_record
 from tests.support.command_line import command
 
 ASSETS = actuon.assets.FOLDER

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import LogError, ParameterError
-from ..logs.tables import format_of
+from ..logs.formats import format_of
 from ..robot_files.fleet import FEWEST, Fleet, save_fleet
 from ..typing import PathLike
 from .fleet import fleet_of

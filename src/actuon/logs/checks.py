@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What looks wrong in a log, in words. Nothing is changed here."""
+"""What looks wrong in a log. Nothing is changed here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .log import JointLog, Log
+from .log import Finding, FindingKind, JointLog, Log
 
 _GAP = 5.0
 """Steps of the usual length, from which on a step is a gap."""
@@ -30,8 +30,12 @@ _FURTHEST = 2.0
 """Lags of positions behind commands that are looked for [s]."""
 
 
-def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[str]:
-    """Missing samples, and uneven steps.
+def _warning(kind: FindingKind, where: str, text: str) -> Finding:
+    return Finding(text, kind, where, "warning")
+
+
+def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[Finding]:
+    """Yield missing samples, and uneven steps.
 
     Args:
         time: Of the samples [s], shape (T,).
@@ -42,22 +46,28 @@ def gaps(time: np.ndarray, row: Callable[[int], str]) -> Iterator[str]:
     missing = np.flatnonzero(steps > _GAP * usual)
     if len(missing):
         worst = int(missing[np.argmax(steps[missing])])
-        yield (
+        yield _warning(
+            "gap",
+            "time",
             f"time: {len(missing)} gap{'s' if len(missing) > 1 else ''}, the longest of {steps[worst]:.3g} s after "
-            f"{time[worst]:.4g} s ({row(worst)})"
+            f"{time[worst]:.4g} s ({row(worst)})",
         )
     if usual * _SLOW > 1.0:
-        yield (
+        yield _warning(
+            "rate",
+            "time",
             f"time: only {1.0 / usual:.3g} samples per second: a fit cannot see what happens within {1e3 * usual:.3g} "
-            "ms, such as delays and steps; record at 100 Hz or more"
+            "ms, such as delays and steps; record at 100 Hz or more",
         )
     low, high = np.quantile(steps, (0.01, 0.99))
     if high - low > _UNEVEN * usual:
-        yield f"time: uneven steps, {1e3 * low:.3g} to {1e3 * high:.3g} ms, mostly {1e3 * usual:.3g} ms"
+        yield Finding(
+            f"time: uneven steps, {1e3 * low:.3g} to {1e3 * high:.3g} ms, mostly {1e3 * usual:.3g} ms", "uneven", "time"
+        )
 
 
-def look_at(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
-    """What is unusual about one joint.
+def check_joint(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
+    """Yield what is unusual about one joint.
 
     Args:
         log: Its log.
@@ -65,22 +75,28 @@ def look_at(log: Log, joint: JointLog, row: Callable[[int], str]) -> Iterator[st
         row: What a sample is called in the file.
     """
     if np.ptp(joint.position) == 0.0:
-        yield f"{joint.name}: does not move, the position is {joint.position[0]:.4g} in all samples"
+        yield _warning(
+            "still", joint.name, f"{joint.name}: does not move, the position is {joint.position[0]:.4g} in all samples"
+        )
         return
     yield from _spikes(joint, row)
     yield from _frozen(log.time, joint, row)
     if joint.velocity is not None:
         change = _smooth(np.gradient(joint.position, log.time))
         if _correlation(change, _smooth(joint.velocity)) < -0.8:
-            yield f"{joint.name}: velocity and position have opposite signs; state the 'sign' of one"
+            yield _warning(
+                "sign", joint.name, f"{joint.name}: velocity and position have opposite signs; state the 'sign' of one"
+            )
     rows = _longest_enabled(joint)
     if not len(log.time[rows]):
-        yield f"{joint.name}: the motor is never switched on"
+        yield _warning("off", joint.name, f"{joint.name}: the motor is never switched on")
     elif joint.command is not None and np.ptp(joint.command[rows]) == 0.0:
-        yield f"{joint.name}: the command is {joint.command[rows][0]:.4g} all the time"
+        yield _warning(
+            "constant command", joint.name, f"{joint.name}: the command is {joint.command[rows][0]:.4g} all the time"
+        )
 
 
-def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
+def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
     """Single positions far from those before and after them, which are alike."""
     position = joint.position
     if len(position) < 20:
@@ -90,13 +106,15 @@ def _spikes(joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
     found = np.flatnonzero((np.minimum(np.abs(before), np.abs(after)) > 20.0 * usual) & (before * after < 0.0))
     if len(found):
         worst = int(found[np.argmax(np.abs(before[found]))])
-        yield (
+        yield _warning(
+            "spike",
+            joint.name,
             f"{joint.name}: {len(found)} position{'s' if len(found) > 1 else ''} far from those around, by up to "
-            f"{abs(before[worst]):.3g} rad ({row(worst + 1)})"
+            f"{abs(before[worst]):.3g} rad ({row(worst + 1)})",
         )
 
 
-def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Iterator[str]:
+def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Iterator[Finding]:
     """Times in which the position is not read: it stays the same, and the command goes away from it as nowhere else, or
     the position jumps after it."""
     change = np.abs(np.diff(joint.position))
@@ -113,10 +131,12 @@ def _frozen(time: np.ndarray, joint: JointLog, row: Callable[[int], str]) -> Ite
     found = [*jumps, *left]
     if found:
         start, end = max(found, key=lambda each: time[each[1]] - time[each[0]])
-        yield (
+        yield _warning(
+            "frozen",
+            joint.name,
             f"{joint.name}: the position is the same from {time[start]:.4g} s to {time[end]:.4g} s ({row(start)}), and "
             f"not where the joint must be{f'; {len(found) - 1} times more' if len(found) > 1 else ''}: it was not "
-            "read, or the joint was blocked; leave that part out"
+            "read, or the joint was blocked; leave that part out",
         )
 
 
@@ -190,21 +210,28 @@ class _Following:
     """By how much the lag is greater in the second half than in the first [s]; NaN where nobody can tell."""
 
 
-def together(log: Log) -> Iterator[str]:
-    """What several joints show: repeated readings, and whether positions go where commands do, and when.
+def check_joints(log: Log) -> Iterator[Finding]:
+    """Yield what several joints show: repeated readings, and whether positions go where commands do, and when.
 
     Args:
         log: Of those joints.
     """
     stale = [joint.name for joint in log.joints if _is_stale(joint)]
     if stale:
-        yield f"{', '.join(stale)}: positions repeat while the joint moves; they are read more often than they change"
+        yield _warning(
+            "stale",
+            ", ".join(stale),
+            f"{', '.join(stale)}: positions repeat while the joint moves; they are read more often than they change",
+        )
     found = [each for joint in log.joints if (each := _follow(log, joint))]
     opposite = [each for each in found if -each.at_once > max(0.5, 0.85 * each.alike)]
     if opposite:
-        yield (
-            f"{', '.join(each.joint for each in opposite)}: position and command have opposite signs (correlation "
-            f"{opposite[0].at_once:.2f}); state the 'sign' of one in a mapping"
+        names = ", ".join(each.joint for each in opposite)
+        yield _warning(
+            "sign",
+            names,
+            f"{names}: position and command have opposite signs (correlation "
+            f"{opposite[0].at_once:.2f}); state the 'sign' of one in a mapping",
         )
         return
     swapped = list(_swapped(log, found))
@@ -214,22 +241,28 @@ def together(log: Log) -> Iterator[str]:
     step = float(np.median(np.diff(log.time)))
     lags = [each.lag for each in found if math.isfinite(each.lag)]
     if lags and min(lags) < -max(2.5 * step, 0.01):
-        yield f"positions come {-min(lags):.3g} s before their commands: the two are on different clocks"
+        yield _warning(
+            "clock", "", f"positions come {-min(lags):.3g} s before their commands: the two are on different clocks"
+        )
     elif lags and min(lags) > max(10.0 * step, 0.25):
-        yield (
+        yield _warning(
+            "lag",
+            "",
             f"positions follow commands {min(lags):.3g} s later, {min(lags) / step:.0f} samples: the joint is slow, or "
-            "the two are on different clocks"
+            "the two are on different clocks",
         )
     drifts = np.array([each.drift for each in found if math.isfinite(each.drift)])
     if len(drifts) and np.abs(drifts).min() > max(5.0 * step, 0.1) and np.ptp(np.sign(drifts)) == 0.0:
         when = "later" if drifts[0] > 0.0 else "earlier"
-        yield (
+        yield _warning(
+            "drift",
+            "",
             f"positions follow commands {abs(np.median(drifts)):.3g} s {when} in the second half than in the first: "
-            "the two are on clocks of different speed"
+            "the two are on clocks of different speed",
         )
 
 
-def _swapped(log: Log, found: Sequence[_Following]) -> Iterator[str]:
+def _swapped(log: Log, found: Sequence[_Following]) -> Iterator[Finding]:
     """Joints whose positions follow the command of another joint, which does not follow it itself."""
     lost = [each.joint for each in found if each.alike < 1.0 - (1.0 - _RELATED) / _BETTER]
     alike = {name: {other: _alike(log.joint(name), log.joint(other), log.time) for other in lost} for name in lost}
@@ -237,9 +270,11 @@ def _swapped(log: Log, found: Sequence[_Following]) -> Iterator[str]:
     for name, other in follows.items():
         best, own = alike[name][other], alike[name][name]
         if follows[other] != other and best > _RELATED and 1.0 - own > _BETTER * (1.0 - best):
-            yield (
+            yield _warning(
+                "swapped",
+                name,
                 f"{name}: the position follows the command of {other} (correlation {best:.2f}), not its own "
-                f"({own:.2f}): are columns swapped? State what they are in a mapping"
+                f"({own:.2f}): are columns swapped? State what they are in a mapping",
             )
 
 

@@ -1,13 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of columns that people use, and what they mean."""
+"""What columns mean: by the names that people use, or by a mapping, as a YAML file or in Python.
+
+::
+
+    columns:                              # only these are read; without it, columns go by their usual names
+      time: time
+      pos_meas1: {quantity: position, joint: shoulder, unit: deg, sign: -1, scale: 1.0, offset: 0.0}
+      "tau_con{joint}": effort_command    # one line for all joints
+    joints: {"2": elbow}                  # other names for joints
+    units: {position: deg}                # of columns whose own line says none
+    rate: 500                             # [Hz], where there is no column of time
+    settings: {mass: 0.49, length: 0.1}   # as if they stood in the log
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from .units import CLOCKS, spelled
+import numpy as np
+
+from ..declare.documents import entries, mapping, number, one_of, text
+from ..errors import LogError, ParameterError, listed, shown
+from ..files import read_yaml
+from ..typing import PathLike
+from .log import UNNAMED, Finding
+from .units import CLOCKS, NEEDED, QUANTITIES, SHARED, checked, factor, spelled
 
 
 @dataclass(frozen=True)
@@ -31,6 +54,39 @@ class Column:
     sign: int = 1
     scale: float = 1.0
     offset: float = 0.0
+
+    def changes(self) -> str:
+        """Return what is done to the numbers beside their unit, in words; "" if nothing is."""
+        changes = [f"scale {self.scale:g}"] if self.scale != 1.0 else []
+        changes += ["sign -1"] if self.sign < 0 else []
+        changes += [f"offset {self.offset:g}"] if self.offset else []
+        return ", ".join(changes)
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """Numbers of a column at the rows that are used, shape (T,): scaled, in the unit of the column."""
+
+    column: Column
+    values: np.ndarray
+
+    @property
+    def unit(self) -> str | None:
+        """None where nothing says it."""
+        return self.column.unit
+
+    def with_unit(self, unit: str) -> Signal:
+        """Return the signal with the unit that its numbers turned out to be in."""
+        return dataclasses.replace(self, column=dataclasses.replace(self.column, unit=unit))
+
+    def with_values(self, values: np.ndarray) -> Signal:
+        """Return the signal with other numbers."""
+        return dataclasses.replace(self, values=values)
+
+    def si(self) -> np.ndarray:
+        """Return the values in SI, sign and offset applied."""
+        assert self.unit is not None
+        return self.column.sign * factor(self.column.quantity, self.unit) * self.values + self.column.offset
 
 
 def _both_orders(first: Iterable[str], second: Iterable[str]) -> list[str]:
@@ -79,7 +135,7 @@ _BETWEEN = "_/.-: []"
 
 
 def recognise(name: str) -> Column | None:
-    """What a column means by its name: a quantity before or after a joint, and perhaps a unit at its end."""
+    """Return what a column means by its name: a quantity before or after a joint, and perhaps a unit at its end."""
     for pattern in (_BRACKETED_UNIT, _TRAILING_UNIT):
         found = pattern.search(name)
         if found:
@@ -92,7 +148,7 @@ def recognise(name: str) -> Column | None:
 
 
 def _without_unit(name: str) -> Column | None:
-    """What a name means that says no unit. A slash parts the quantity from the joint, whatever that is called."""
+    """Return what a name means that has no unit. A slash parts the quantity from the joint, whatever its name."""
     kind, slash, joint = name.partition("/")
     quantity = _MEANING.get(tuple(token[0].lower() for token in _TOKEN.finditer(kind)))
     if slash and quantity and quantity not in CLOCKS:
@@ -107,3 +163,163 @@ def _without_unit(name: str) -> Column | None:
             if quantity and not (joint and quantity in CLOCKS):
                 return Column(name, quantity, joint)
     return None
+
+
+_JOINT = "{joint}"
+
+
+def _setting(where: str, value: Any) -> float | str:
+    return value if isinstance(value, str) else number()(where, value)
+
+
+_COLUMN = entries(
+    quantity=text(),
+    joint=text(empty=True),
+    unit=text(),
+    sign=one_of(1, -1),
+    scale=number(nonzero=True),
+    offset=number(),
+)
+_FILE = entries(
+    columns=mapping(lambda where, value: {"quantity": value} if isinstance(value, str) else _COLUMN(where, value)),
+    joints=mapping(text()),
+    units=mapping(text(), keys=QUANTITIES),
+    rate=number(above=0.0),
+    settings=mapping(_setting),
+)
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """What the columns of logs mean.
+
+    Args:
+        columns: By their names, in which ``{joint}`` stands for the name of any joint. Empty: by usual names.
+        joints: Other names for joints, by the names in the log.
+        units: By quantity, of columns that do not say theirs.
+        rate: Of logs without a column of time [Hz].
+        settings: Added to those of the log.
+    """
+
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    joints: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    rate: float | None = None
+    settings: Mapping[str, float | str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, said: ColumnMapping | Mapping[str, Any] | PathLike | None) -> ColumnMapping:
+        """Return the mapping that a file, or a plain mapping with the same contents, describes.
+
+        Raises:
+            LogError: A key or value is not allowed; says which.
+        """
+        if said is None:
+            return cls()
+        if isinstance(said, ColumnMapping):
+            return said
+        where = "mapping"
+        if isinstance(said, (str, os.PathLike)):
+            where, said = str(said), read_yaml(Path(said))
+        try:
+            values = _FILE(where, said)
+        except ParameterError as error:
+            raise LogError(str(error)) from error
+        columns, units = values.pop("columns", {}), values.pop("units", {})
+        return cls(
+            {name: _column(f"{where}: columns.{name}", name, own) for name, own in columns.items()},
+            units={quantity: checked(f"{where}: units", quantity, unit) for quantity, unit in units.items()},
+            **values,
+        )
+
+    def meanings(self, path: str, names: Iterable[str]) -> tuple[list[Column], list[Finding]]:
+        """Return the columns of a log that mean something, and findings on those that another one stands for.
+
+        Args:
+            path: Of the log.
+            names: Of its columns.
+
+        Raises:
+            LogError: The log lacks a column, or two that are needed mean the same.
+        """
+        names = list(names)
+        findings: list[Finding] = []
+        if self.columns:
+            found, findings = _stated(self.columns, path, names)
+        else:
+            found = [column for name in names if (column := recognise(name))]
+        meant: dict[tuple[str, str], Column] = {}
+        for column in found:
+            column = self._completed(column)
+            other = meant.setdefault((column.quantity, column.joint), column)
+            if other is column:
+                continue
+            of = f" of '{column.joint}'" if column.joint else ""
+            both = f"'{other.name}' and '{column.name}' are both the {column.quantity}{of}"
+            if column.quantity in NEEDED or self.columns:
+                raise LogError(f"'{path}': the columns {both}; state in a mapping which one to read")
+            findings.append(Finding(f"{both}; the first is read", "unused", column.name, "warning"))
+        return list(meant.values()), findings
+
+    def _completed(self, column: Column) -> Column:
+        """Return the column with the joint's other name, and the unit of its quantity."""
+        joint = column.joint
+        if joint or column.quantity not in SHARED:
+            joint = self.joints.get(joint or UNNAMED, joint)
+        return dataclasses.replace(column, joint=joint, unit=column.unit or self.units.get(column.quantity))
+
+
+def _stated(columns: Mapping[str, Column], path: str, names: list[str]) -> tuple[list[Column], list[Finding]]:
+    """Return the columns of the log that the names of a mapping mean, in their order, and findings on them.
+
+    A column that several names mean belongs to the one that says most of its name: ``knee_des_deg`` to
+    ``{joint}_des_deg``, not to ``{joint}_deg``.
+    """
+    found = {name: _matching(name, column, path, names) for name, column in columns.items()}
+    owner = {own.name: name for name in sorted(columns, key=_specificity) for own in found[name]}
+    kept: list[Column] = []
+    findings: list[Finding] = []
+    for name, own in found.items():
+        joints = {column.joint for column in own}
+        for column in own:
+            other = recognise(column.joint) if _JOINT in name else None
+            if owner[column.name] != name:
+                continue
+            if other and other.joint in joints - {"", column.joint}:
+                said = (
+                    f"{column.name} is left out of '{name}': by its name it is the {other.quantity} of "
+                    f"'{other.joint}'; give it a line of its own in the mapping"
+                )
+                findings.append(Finding(said, "left out", column.name, "warning"))
+                continue
+            kept.append(column)
+    return kept, findings
+
+
+def _specificity(name: str) -> tuple[bool, int]:
+    """Return a key that sorts names of a mapping: patterns before names of one column, long ones last."""
+    return _JOINT not in name, len(name)
+
+
+def _matching(name: str, column: Column, path: str, names: list[str]) -> list[Column]:
+    """Return the columns of the log that a name of the mapping can mean."""
+    if _JOINT not in name:
+        if name not in names:
+            raise LogError(f"'{path}' has no column '{name}'; {listed(name, names, 'columns')}")
+        return [column]
+    pattern = re.compile("(.+)".join(re.escape(part) for part in name.split(_JOINT)))
+    matches = [match for each in names if (match := pattern.fullmatch(each))]
+    if not matches:
+        raise LogError(f"'{path}' has no column like '{name}'; {listed(name, names, 'columns')}")
+    return [dataclasses.replace(column, name=match[0], joint=match[1]) for match in matches]
+
+
+def _column(where: str, name: str, said: dict[str, Any]) -> Column:
+    quantity = said.get("quantity")
+    if quantity not in QUANTITIES:
+        got = "needs 'quantity'" if quantity is None else f"got the quantity {shown(quantity)}"
+        raise LogError(f"{where}: {got}; {listed(str(quantity), QUANTITIES, 'quantities')}")
+    if name.count(_JOINT) > 1 or (_JOINT in name and "joint" in said):
+        raise LogError(f"{where}: says the joint twice; must say it once")
+    unit = checked(where, quantity, said["unit"]) if "unit" in said else None
+    return Column(name, **{**said, "unit": unit})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Log` and `JointLog`: what was recorded of a real robot, in SI units and radians."""
+"""`Log` and `JointLog`: what was recorded of a real robot, in SI units and radians, and what was found in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..errors import LogError, listed, require, shown
-from .describing import describe
+from .units import held_in
 
 SERIES = ("position", "command", "velocity", "effort_command", "enabled", "supply")
 """Fields of `JointLog` that hold a value per sample."""
@@ -25,6 +26,62 @@ _EVEN = 1e-2
 """Of a step: samples that are less off an even grid are on it."""
 _MOST_PER_SAMPLE = 16
 """Points of an even grid for each sample of an uneven log, where steps are much shorter than gaps."""
+_HEADER = ("joint", "samples", "rate", "span", "position", "command", "unit in file", "also logged")
+
+FindingKind: TypeAlias = Literal[
+    "unused",  # columns, arrays or settings that are not read
+    "left out",  # columns, rows or lines that would be read if they were sound
+    "stated",  # a change of numbers that a mapping states
+    "number format",  # decimal commas
+    "unit",  # found by the numbers
+    "counter",  # whole numbers without their sign, or that start again
+    "turns",  # angles that start again after a turn
+    "clock",  # where it starts, whether commands have their own, and whether the two agree
+    "gap",
+    "rate",  # too few samples per second
+    "uneven",
+    "still",  # a joint that does not move
+    "constant command",
+    "spike",
+    "frozen",  # positions that are not read for a time
+    "stale",  # positions that are read more often than they change
+    "sign",
+    "off",  # a motor that is never switched on
+    "swapped",
+    "lag",
+    "drift",
+    "robot",  # what a plant changes in the file of its robot
+]
+Severity: TypeAlias = Literal["info", "warning"]
+
+
+class Finding(str):
+    """A sentence on what was noticed in a log and done about it, with what it is about as fields.
+
+    Args:
+        text: The sentence.
+        kind: What it is about.
+        where: Joint, column or row that it concerns; several are separated by commas. "" for all of the log.
+        severity: "info" where the log is read right all the same; "warning" where somebody should look.
+        log: Path of the log, where the sentence begins with it.
+    """
+
+    kind: FindingKind
+    where: str
+    severity: Severity
+    log: str
+
+    def __new__(
+        cls, text: str, kind: FindingKind = "unused", where: str = "", severity: Severity = "info", log: str = ""
+    ) -> Finding:
+        """Make the sentence; fields are set beside it."""
+        self = super().__new__(cls, text)
+        self.kind, self.where, self.severity, self.log = kind, where, severity, log
+        return self
+
+    def of_log(self, path: str) -> Finding:
+        """Return the finding with the path of its log in front."""
+        return Finding(f"{path}: {self}", self.kind, self.where, self.severity, path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +132,14 @@ class Log:
         time: Of each sample [s], shape (T,), increasing; steps may be uneven.
         joints: What was logged of each.
         settings: What the file says of the run, such as ``mass``, ``length``, ``kp`` and ``motor``.
-        findings: What was noticed in the file and done about it, in sentences.
+        findings: What was noticed in the file and done about it: sentences with a kind, a place and a severity.
     """
 
     path: str
     time: np.ndarray
     joints: tuple[JointLog, ...]
     settings: Mapping[str, float | str] = field(default_factory=dict)
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         if self.time.ndim != 1 or len(self.time) < 2 or not np.all(np.diff(self.time) > 0.0):
@@ -212,8 +269,32 @@ class Log:
         return smooth, velocity, acceleration
 
     def describe(self) -> str:
-        """What the log holds, as text: a row per joint, its settings, and what was found and done."""
-        return describe(self)
+        """Return what the log holds, as text: a row per joint, its settings, and what was found and done."""
+        rows = [_HEADER, *(self._described(joint) for joint in self.joints)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+        lines = [self.path]
+        lines += ["  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows]
+        if self.settings:
+            lines.append("settings: " + ", ".join(f"{name} {value}" for name, value in self.settings.items()))
+        lines += ["found:", *(f"- {text}" for text in self.findings)] if self.findings else ["found: nothing unusual"]
+        return "\n".join(lines)
+
+    def _described(self, joint: JointLog) -> tuple[str, ...]:
+        rate = 1.0 / float(np.median(np.diff(self.time)))
+        command = "effort_command" if joint.command is None else "command"
+        values = joint.quantities()
+        units = dict.fromkeys(joint.units[name] for name in ("position", command) if name in joint.units)
+        others = (f"{name} [{joint.units[name]}]" if name in joint.units else name for name in values)
+        return (
+            joint.name,
+            str(len(self)),
+            f"{rate:.4g} Hz",
+            f"{self.duration:.4g} s",
+            _range(joint, "position", joint.position),
+            _range(joint, command, values[command]) if command in values else "none",
+            ", ".join(units) or "unknown",
+            ", ".join(text for text, name in zip(others, values, strict=True) if name not in ("position", command)),
+        )
 
     def _at(self, rows: slice) -> Log:
         joints = (
@@ -225,3 +306,8 @@ class Log:
 def _interpolated(at: np.ndarray, time: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Interpolate the columns of ``values``, shape (T, J), linearly."""
     return np.stack([np.interp(at, time, column) for column in values.T], axis=1)
+
+
+def _range(joint: JointLog, quantity: str, values: np.ndarray) -> str:
+    unit = held_in(quantity, joint.units[quantity]) if quantity in joint.units else ""
+    return f"{values.min():.4g} to {values.max():.4g} {unit}".rstrip()

@@ -101,7 +101,7 @@ _OTHER_SPELLINGS = {
 
 
 def spelled(quantity: str, unit: str) -> str | None:
-    """A unit as `UNITS` spells it; None where the quantity has no such unit."""
+    """Return a unit as `UNITS` spells it; None where the quantity has no such unit."""
     known = UNITS[quantity]
     name = unit.strip()
     name = name if name in known else _OTHER_SPELLINGS.get(name.lower(), name)
@@ -111,7 +111,7 @@ def spelled(quantity: str, unit: str) -> str | None:
 
 
 def checked(where: str, quantity: str, unit: str) -> str:
-    """A unit as `UNITS` spells it.
+    """Return a unit as `UNITS` spells it.
 
     Args:
         where: Start of the message of an error.
@@ -130,16 +130,21 @@ def checked(where: str, quantity: str, unit: str) -> str:
 
 
 def factor(quantity: str, unit: str) -> float:
-    """What one of a unit, as `UNITS` spells it, is in SI."""
+    """Return what one of a unit, as `UNITS` spells it, is in SI."""
     counts = _COUNTS.fullmatch(unit)
     return math.tau / int(counts[1]) if counts else UNITS[quantity][unit][0]
 
 
+def is_counts(unit: str) -> bool:
+    """Return whether a unit is counts per turn, such as ``"count/4096"``."""
+    return _COUNTS.fullmatch(unit) is not None
+
+
 def default(quantity: str) -> str:
-    """The unit where nothing says another."""
+    """Return the unit where nothing says another."""
     return next(iter(UNITS[quantity]))
 
 
 def held_in(quantity: str, unit: str) -> str:
-    """The unit in which a `Log` holds a quantity that stood in the file in ``unit``."""
-    return UNITS[quantity][default(quantity) if _COUNTS.fullmatch(unit) else unit][1]
+    """Return the unit in which a `Log` holds a quantity that stood in the file in ``unit``."""
+    return UNITS[quantity][default(quantity) if is_counts(unit) else unit][1]

@@ -24,8 +24,7 @@ from actuon.actuator.trials import (
     speed_range,
     step_response,
 )
-
-from .records import Record
+from actuon.logs.records import Record
 
 
 @dataclass(frozen=True)

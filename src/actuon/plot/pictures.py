@@ -17,10 +17,10 @@ from actuon.charts import pyplot, save_figure
 from actuon.components.controllers.pd import PDControlConfig
 from actuon.errors import ActuonError, RobotFileError, listed
 from actuon.inspect.robot_report import FORMATS, actuators_of, sliding
+from actuon.logs.records import FORMATS as RECORDS, Record, read_record
 from actuon.motors.catalogue import find_motor, motor_names
 
 from .kinds import KINDS, Kind, Subject, label_axes
-from .records import FORMATS as RECORDS, Record, read_record
 
 RECORD = "record"
 """The kind of a picture of a record over time."""

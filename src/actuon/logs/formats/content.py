@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The content of a file, decompressed, no longer than it may be."""
+"""The content of a file, decompressed, no longer than it may be; and what formats share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeGuard
 
@@ -15,7 +15,10 @@ import numpy as np
 
 from ...errors import LogError
 from ...files import where_not_utf8
+from ..table import Columns
 
+SETTINGS = "settings"
+"""Name of what holds settings, as text in JSON, where a format has no other place for them."""
 LARGEST = 1 << 30
 """Bytes of a file, decompressed; of its numbers, 8 each."""
 _LONGEST = 100
@@ -23,7 +26,7 @@ _LONGEST = 100
 
 
 def read_content(path: Path) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark, decompressed where it ends in ``.gz``.
+    """Return the text of a file in UTF-8, with or without a byte order mark, decompressed where it ends in ``.gz``.
 
     Raises:
         LogError: It cannot be read, is cut off, too large, or not UTF-8.
@@ -47,6 +50,18 @@ def read_content(path: Path) -> str:
         raise LogError(f"'{path}' is not UTF-8 text: {where_not_utf8(data)}; save it as UTF-8") from error
 
 
+def write_content(path: Path, text: str) -> None:
+    """Write text in UTF-8, compressed where the file ends in ``.gz``."""
+    data = text.encode()
+    path.write_bytes(gzip.compress(data, compresslevel=6, mtime=0) if path.suffix.lower() == ".gz" else data)
+
+
+def plain_rows(columns: Columns) -> Iterator[tuple[float, ...]]:
+    """Yield the samples of columns as Python numbers; booleans as 0 and 1."""
+    plain = ((values.astype(int) if values.dtype == bool else values).tolist() for values in columns.values())
+    return zip(*plain, strict=True)
+
+
 def check_size(path: Path, size: int) -> None:
     """Refuse a file that unpacks to more than `LARGEST`.
 
@@ -62,12 +77,12 @@ def check_size(path: Path, size: int) -> None:
 
 
 def text_column(cells: Iterable[str]) -> np.ndarray:
-    """Cells as an array of text. Long ones are cut, since the longest decides the size of all."""
+    """Return cells as an array of text. Long ones are cut, since the longest decides the size of all."""
     return np.array([cell[:_LONGEST] for cell in cells])
 
 
 def setting(text: str) -> float | str:
-    """A number or text, as JSON writes them, or text without quotes."""
+    """Return the number or text that JSON, or text without quotes, means."""
     try:
         value = json.loads(text)
     except (json.JSONDecodeError, RecursionError):
@@ -76,7 +91,7 @@ def setting(text: str) -> float | str:
 
 
 def is_setting(value: object) -> TypeGuard[float | str]:
-    """Whether a log can keep a value as a setting: text, or a finite number."""
+    """Return whether a log can keep a value as a setting: text, or a finite number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return math.isfinite(value)
     return isinstance(value, str)

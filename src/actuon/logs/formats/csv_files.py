@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import warnings
 from pathlib import Path
@@ -12,15 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import LogError, shown
-from ..table import Table
-from .content import read_content, setting, text_column
+from ..log import Finding
+from ..table import Columns, Format, Settings, Table
+from .content import plain_rows, read_content, setting, text_column, write_content
 
 _DELIMITERS = ",;\t"
 _BOOLEANS = {"true": "1", "false": "0"}
 
 
 def read_csv(path: Path) -> Table:
-    """The columns of a ``.csv`` or ``.csv.gz`` file.
+    """Return the columns of a ``.csv`` or ``.csv.gz`` file.
 
     Raises:
         LogError: It cannot be read, has no header, or a row has too many or too few cells.
@@ -39,12 +41,13 @@ def read_csv(path: Path) -> Table:
         raise LogError(f"'{path}', line {first}: is not a valid CSV file: {error}") from error
     _check_header(path, first, header)
     first += reader.line_num - 1
-    rest, findings = lines.read(), []
+    rest = lines.read()
+    findings: list[Finding] = []
     if not rest.strip():
         raise LogError(f"'{path}' has a header and no samples")
     if delimiter == ";" and "," in rest:
         rest = rest.replace(",", ".")
-        findings.append("numbers are written with a decimal comma")
+        findings.append(Finding("numbers are written with a decimal comma", "number format"))
     values = _quickly(rest, delimiter, len(header))
     if values is not None:
         columns = dict(zip(header, values.T, strict=True))
@@ -52,8 +55,19 @@ def read_csv(path: Path) -> Table:
     else:
         columns, rows, cut = _carefully(path, rest, delimiter, header, first + 1)
         if cut:
-            findings.append(f"line {cut} is cut off and is left out")
+            findings.append(Finding(f"line {cut} is cut off and is left out", "left out", f"line {cut}", "warning"))
     return Table(str(path), columns, "line", rows, settings, tuple(findings))
+
+
+def write_csv(path: Path, columns: Columns, settings: Settings) -> None:
+    """Write a ``.csv`` or ``.csv.gz`` file, numbers with all their digits."""
+    stream = io.StringIO(newline="")
+    for name, value in settings.items():
+        stream.write(f"# {json.dumps(name)}: {json.dumps(value)}\n")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([repr(value) for value in row] for row in plain_rows(columns))
+    write_content(path, stream.getvalue())
 
 
 def _settings(text: str) -> tuple[dict[str, float | str], int, int]:
@@ -143,3 +157,11 @@ def _column(cells: list[str]) -> np.ndarray:
         return np.array([_BOOLEANS.get(cell.lower(), cell) or "nan" for cell in written], dtype=np.float64)
     except ValueError:
         return text_column(written)
+
+
+CSV = Format(
+    (".csv", ".csv.gz"),
+    "a header, a row per sample; comma, semicolon or tab; lines before the header such as `# mass: 0.49` are settings",
+    read_csv,
+    write_csv,
+)

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from ...errors import LogError, listed, shown
-from ..table import Table
-from .content import check_size, is_setting, read_content, text_column
+from ..log import Finding
+from ..table import Columns, Format, Settings, Table
+from .content import check_size, is_setting, plain_rows, read_content, text_column, write_content
 
 ENTRIES = "entries"
 
 
 def read_json(path: Path) -> Table:
-    """The entries and settings of a ``.json`` or ``.json.gz`` file.
+    """Return the entries and settings of a ``.json`` or ``.json.gz`` file.
 
     Raises:
         LogError: It cannot be read, is cut off, or is not a list of entries.
@@ -45,8 +46,15 @@ def read_json(path: Path) -> Table:
         raise LogError(f"'{path}': {ENTRIES}: got {shown(entries)}; must be a list of samples, at least one")
     settings = {name: value for name, value in found.items() if is_setting(value)}
     others = [name for name in found if name not in settings]
-    findings = (f"settings that are not used: {', '.join(others)}",) if others else ()
+    unused = ", ".join(others)
+    findings = (Finding(f"settings that are not used: {unused}", "unused", unused),) if others else ()
     return Table(str(path), _columns(path, entries), "entry", range(1, len(entries) + 1), settings, findings)
+
+
+def write_json(path: Path, columns: Columns, settings: Settings) -> None:
+    """Write a ``.json`` or ``.json.gz`` file."""
+    entries = [dict(zip(columns, row, strict=True)) for row in plain_rows(columns)]
+    write_content(path, json.dumps({**settings, ENTRIES: entries}))
 
 
 def _columns(path: Path, entries: list[Any]) -> dict[str, np.ndarray]:
@@ -63,3 +71,11 @@ def _column(values: list[Any]) -> np.ndarray:
         with contextlib.suppress(OverflowError):  # a whole number that float64 does not reach
             return np.array([math.nan if value is None else value for value in values], dtype=np.float64)
     return text_column(str(value) for value in values)
+
+
+JSON = Format(
+    (".json", ".json.gz"),
+    "as [BAM](https://github.com/Rhoban/bam)'s benches write it: settings, and `entries`, a list of samples",
+    read_json,
+    write_json,
+)

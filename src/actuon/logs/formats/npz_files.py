@@ -14,20 +14,19 @@ import numpy as np
 
 from ...errors import LogError, shown
 from ..columns import recognise
-from ..table import Table
-from .content import check_size, is_setting
+from ..log import Finding
+from ..table import Columns, Format, Settings, Table
+from .content import SETTINGS, check_size, is_setting
 
 NAMES = ("dof_names", "joint_names", "names", "joints")
 """Arrays that hold the names of joints, in the order of columns of other arrays."""
 DOF_UNITS = "dof_units"
 OF_RECORDS = ("paths", DOF_UNITS)
 """What records hold beside series: where robots are, and the units of their DOFs."""
-SETTINGS = "settings"
-"""Text in JSON."""
 
 
 def read_npz(path: Path) -> Table:
-    """The arrays of a ``.npz`` file. One of shape (T, D) is a column for each joint, of (T, N, D) for N robots each.
+    """Return the arrays of a ``.npz`` file. Those of shape (T, D) are a column per joint, of (T, N, D) for N robots.
 
     Raises:
         LogError: It cannot be read, is cut off, or its arrays do not belong together.
@@ -69,9 +68,16 @@ def read_npz(path: Path) -> Table:
             raise LogError(f"'{path}': '{name}' has the shape {array.shape}; must be ({count}, …), a value per sample")
         else:
             unused.append(name)
-    findings = (f"arrays that are not used: {', '.join(unused)}",) if unused else ()
-    slides = frozenset(name for name, unit in zip(names, units, strict=False) if unit == "m")
-    return Table(str(path), columns, "sample", range(1, count + 1), settings, findings, slides)
+    names_unused = ", ".join(unused)
+    findings = (Finding(f"arrays that are not used: {names_unused}", "unused", names_unused),) if unused else ()
+    of_joints = dict(zip(names, units, strict=False))
+    return Table(str(path), columns, "sample", range(1, count + 1), settings, findings, of_joints)
+
+
+def write_npz(path: Path, columns: Columns, settings: Settings) -> None:
+    """Write a ``.npz`` file."""
+    everything = {**columns, SETTINGS: np.array(json.dumps(dict(settings)))}
+    np.savez_compressed(path, allow_pickle=False, **everything)
 
 
 def _settings(name: str, array: np.ndarray) -> dict[str, float | str]:
@@ -87,7 +93,7 @@ def _settings(name: str, array: np.ndarray) -> dict[str, float | str]:
 
 
 def _samples(path: Path, series: dict[str, np.ndarray]) -> int:
-    """How many samples there are: as the time has, or most arrays."""
+    """Return how many samples there are: as the time has, or most arrays."""
     for name, array in series.items():
         column = recognise(name)
         if column and column.quantity == "time":
@@ -118,3 +124,6 @@ def _columns(path: Path, name: str, array: np.ndarray, names: list[str]) -> Iter
 def _plain(values: np.ndarray) -> np.ndarray:
     """Numbers as float64; others as text."""
     return values.astype(np.float64) if values.dtype.kind in "fiub" else values.astype(str)
+
+
+NPZ = Format((".npz",), "arrays by name, (T,) or (T, joints) with `joint_names`", read_npz, write_npz)

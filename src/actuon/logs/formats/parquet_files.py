@@ -9,35 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import LogError, MissingExtraError
-from ..table import Table
-from .content import check_size, is_setting, text_column
-from .npz_files import SETTINGS
+from ...errors import LogError, require
+from ..table import Columns, Format, Settings, Table
+from .content import SETTINGS, check_size, is_setting, text_column
 
 _ROWS = 1024
 """Rows that are unpacked at once."""
 
 
-def parquet() -> Any:
-    """The package that reads and writes Parquet files.
-
-    Raises:
-        MissingExtraError: It is not installed.
-    """
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "parquet", "reading and writing Parquet files") from error
-    return pyarrow.parquet
+def _pyarrow(module: str = "") -> Any:
+    return require(f"pyarrow{module}", "parquet", "reading and writing Parquet files")
 
 
 def read_parquet(path: Path) -> Table:
-    """The columns of a ``.parquet`` file.
+    """Return the columns of a ``.parquet`` file.
 
     Raises:
         LogError: It cannot be read, or is not a Parquet file.
     """
-    reader = parquet()
+    reader = _pyarrow(".parquet")
     try:
         with path.open("rb") as stream:
             found = _read(path, reader.ParquetFile(stream))
@@ -60,26 +50,32 @@ def read_parquet(path: Path) -> Table:
     return Table(str(path), columns, "row", range(1, found.num_rows + 1), said)
 
 
+def write_parquet(path: Path, columns: Columns, settings: Settings) -> None:
+    """Write a ``.parquet`` file."""
+    table = _pyarrow().table({name: np.ascontiguousarray(values) for name, values in columns.items()})
+    _pyarrow(".parquet").write_table(table.replace_schema_metadata({SETTINGS: json.dumps(dict(settings))}), path)
+
+
 def _read(path: Path, file: Any) -> Any:
     """The table of a file, of which no more is unpacked than may be: a few bytes can stand for any number of rows."""
-    import pyarrow as pa
-
     check_size(path, 8 * file.metadata.num_rows * file.metadata.num_columns)
     batches, size = [], 0
     for batch in file.iter_batches(_ROWS):
         size += batch.nbytes
         check_size(path, size)
         batches.append(batch)
-    return pa.Table.from_batches(batches, file.schema_arrow)
+    return _pyarrow().Table.from_batches(batches, file.schema_arrow)
 
 
 def _plain(column: Any) -> np.ndarray:
     """Numbers, and dates as whole nanoseconds, as float64; others as text."""
-    import pyarrow as pa
-
+    pa = _pyarrow()
     kind = column.type
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
         return column.to_numpy().astype("int64").astype(np.float64)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
     return text_column("" if value is None else str(value) for value in column.to_pylist())
+
+
+PARQUET = Format((".parquet",), "`pip install 'actuon[parquet]'`", read_parquet, write_parquet)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declarations of YAML documents: what each key may hold.
+
+A `Check` takes the place of a value, for errors, and the value; it returns the value, or raises `ParameterError`.
+Checks of mappings are made of checks of their entries::
+
+    load = entries(mass=number(above=0.0), motor=text())
+    load("plant.yaml: load", {"mass": 0.5})
+
+`Config` declares parameters of components, which are single numbers in the precision of kernels; documents hold
+mappings, names and numbers of full precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from ..errors import ParameterError, listed, shown
+
+T = TypeVar("T")
+Check: TypeAlias = Callable[[str, Any], T]
+
+
+def number(*, above: float | None = None, nonzero: bool = False) -> Check[float]:
+    """Declare a finite number.
+
+    Args:
+        above: Value that it must exceed.
+        nonzero: Refuse 0.
+    """
+
+    def check(where: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ParameterError(f"{where}: got {shown(value)}; must be a finite number")
+        if above is not None and value <= above:
+            raise ParameterError(f"{where}: got {shown(value)}; must be greater than {above:g}")
+        if nonzero and value == 0:
+            raise ParameterError(f"{where}: got 0; must be another number")
+        return float(value)
+
+    return check
+
+
+def text(*, empty: bool = False) -> Check[str]:
+    """Declare text. Whole numbers are taken as text, since YAML reads names such as ``1`` as numbers.
+
+    Args:
+        empty: Allow "".
+    """
+
+    def check(where: str, value: Any) -> str:
+        if isinstance(value, bool) or not isinstance(value, (str, int)) or not (empty or str(value)):
+            raise ParameterError(f"{where}: got {shown(value)}; must be text")
+        return str(value)
+
+    return check
+
+
+def one_of(*values: T) -> Check[T]:
+    """Declare one of a few values."""
+
+    def check(where: str, value: Any) -> T:
+        if isinstance(value, bool) or value not in values:
+            raise ParameterError(f"{where}: got {shown(value)}; must be {' or '.join(map(str, values))}")
+        return values[values.index(value)]
+
+    return check
+
+
+def mapping(entry: Check[T], *, keys: Iterable[str] | None = None) -> Check[dict[str, T]]:
+    """Declare a mapping of names to values of one kind. Whole numbers are taken as names.
+
+    Args:
+        entry: Of each value.
+        keys: The only names allowed.
+    """
+
+    def check(where: str, value: Any) -> dict[str, T]:
+        return {key: entry(f"{where}.{key}", each) for key, each in _named(where, value, keys).items()}
+
+    return check
+
+
+def entries(**checks: Check[Any]) -> Check[dict[str, Any]]:
+    """Declare a mapping of known keys, each of its own kind. Keys that are left out, or null, are not in the result."""
+
+    def check(where: str, value: Any) -> dict[str, Any]:
+        named = _named(where, value, checks)
+        return {key: checks[key](f"{where}: {key}", each) for key, each in named.items() if each is not None}
+
+    return check
+
+
+def _named(where: str, value: Any, keys: Iterable[str] | None) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ParameterError(f"{where}: got {shown(value)}; must be a mapping of names to values")
+    named = {str(key) if type(key) is int else key: each for key, each in value.items()}
+    for key in named:
+        if not isinstance(key, str):
+            raise ParameterError(f"{where}: got the key {shown(key)}; must be text, so put it in quotes")
+        if keys is not None and key not in keys:
+            raise ParameterError(f"{where}: unknown key '{key}'; {listed(key, keys, 'keys')}")
+    return named

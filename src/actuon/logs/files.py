@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of logs: which are meant, and how a `Log` is written to one."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import LogError, listed
+from ..files import replacing
+from ..typing import PathLike
+from .formats import ENDINGS, format_of, known_format
+from .log import Log
+from .units import default, held_in
+
+
+def log_files(paths: PathLike | Iterable[PathLike]) -> list[Path]:
+    """Return the files that files, folders and patterns mean, each once, in their order; those of a folder by name."""
+    found: dict[Path, None] = {}
+    for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
+        found |= dict.fromkeys(_files(Path(path)))
+    if not found:
+        raise LogError("there are no logs; give files, folders or patterns")
+    return list(found)
+
+
+def _files(path: Path) -> list[Path]:
+    if os.path.isdir(path):
+        inside = sorted(each for each in path.iterdir() if each.is_file() and format_of(each))
+        if not inside:
+            names = [each.name for each in sorted(path.iterdir())]
+            raise LogError(f"'{path}' holds no logs, which end in {', '.join(ENDINGS)}; {listed('', names, 'files')}")
+        return inside
+    if os.path.exists(path) or not glob.has_magic(str(path)):
+        return [path]
+    matches = sorted(Path(each) for each in glob.glob(str(path), recursive=True))
+    matches = [each for each in matches if each.is_file()]
+    if not matches:
+        raise LogError(f"'{path}' matches no file")
+    return matches
+
+
+def save_log(path: PathLike, log: Log) -> None:
+    """Write a log with its units and settings. An existing file is replaced at once, or kept.
+
+    Args:
+        path: Where to; its ending says the format, one of those that `read_log` reads.
+        log: What to write.
+
+    Raises:
+        LogError: No format has the ending, or it is one that is only read.
+    """
+    path = Path(path)
+    form = known_format(path)
+    if form.write is None:
+        raise LogError(f"'{path}': files of the format '{form.endings[0]}' are only read; write another")
+    columns = {"time [s]": log.time}
+    for joint in log.joints:
+        for quantity, values in joint.quantities().items():
+            unit = held_in(quantity, joint.units.get(quantity, default(quantity)))
+            columns[f"{quantity}/{joint.name} [{unit}]"] = values
+    with replacing(path) as partial:
+        form.write(partial, columns, log.settings)
