@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 import actuon
 from actuon.errors import ParameterError, RobotFileError
 from actuon.files import check_folder
+from actuon.logs.formats import endings_in_words
 
 from .options import AllowTorch
 
@@ -35,7 +36,7 @@ fit_app = typer.Typer(cls=_Group, help="Fit actuators to logs of real joints and
 
 Logs = Annotated[
     list[Path],
-    typer.Argument(help="Logs: .csv, .parquet, .npz or .json, also .gz.", show_default=False, readable=False),
+    typer.Argument(help=f"Logs: {endings_in_words()}.", show_default=False, readable=False),
 ]
 Columns = Annotated[
     Path | None, typer.Option(help="YAML that says which column is what, in which unit.", readable=False)
@@ -66,7 +67,7 @@ Step = Annotated[
 def fit(
     logs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Logs: .csv, .parquet, .npz or .json, also .gz.", show_default=False, readable=False),
+        typer.Argument(help=f"Logs: {endings_in_words()}.", show_default=False, readable=False),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The actuon.yaml to write.", readable=False)

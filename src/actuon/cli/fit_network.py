@@ -20,6 +20,7 @@ from actuon.fit.front import candidates_of
 from actuon.fit.network_fitting import NetworkResult, fit_network
 from actuon.fit.network_training import check_kind
 from actuon.fit.search import SearchOptions
+from actuon.logs import Finding
 
 from .fit_tables import FitProgress, models_table, print_findings
 from .tables import make_console
@@ -81,7 +82,7 @@ def train(
             print(f"wrote {path}")
 
 
-def _print(result: NetworkResult, findings: Sequence[str]) -> None:
+def _print(result: NetworkResult, findings: Sequence[Finding]) -> None:
     console = make_console()
     for warning in result.warnings:
         console.print(f"[bold]warning:[/bold] {escape(warning)}", highlight=False)

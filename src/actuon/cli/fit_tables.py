@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,14 +21,13 @@ from actuon.fit.parameters import place_of
 from actuon.fit.result import RunError, named_zeros
 from actuon.fit.search import Progress as Told
 from actuon.fit.selection import Compared
+from actuon.logs import Finding
 
 from .tables import make_console
 
 MILLI = 1e3
 _MOST_FINDINGS = 20
 _MOST_NAMES = 3
-_NUMBER = re.compile(r"(?<= )-?\d+(\.\d+)?(e[+-]?\d+)?(?![\w'])")
-"""A number in a sentence, not in the name of a joint."""
 
 
 class FitProgress:
@@ -99,8 +97,8 @@ def print_fit(result: FitResult) -> None:
         console.print(f"in runs that the model was not fitted to: {_mrad(result.held_out)}", highlight=False)
 
 
-def print_findings(console: Console, findings: Iterable[str], logs: Iterable[str]) -> None:
-    """Print what was noticed while logs were read. What differs between logs by numbers alone is one line.
+def print_findings(console: Console, findings: Iterable[Finding], logs: Iterable[str]) -> None:
+    """Print what was noticed while logs were read. One line for what was found alike in several logs.
 
     Args:
         console: Where to.
@@ -114,20 +112,19 @@ def print_findings(console: Console, findings: Iterable[str], logs: Iterable[str
         console.print(f"found: {len(found) - _MOST_FINDINGS} more, which --json shows", highlight=False)
 
 
-def _gathered(findings: Iterable[str], names: Mapping[str, str]) -> Iterator[str]:
-    alike: dict[str, list[tuple[str, str]]] = {}
+def _gathered(findings: Iterable[Finding], names: Mapping[str, str]) -> Iterator[str]:
+    alike: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
-        path = next((path for path in names if finding.startswith(f"{path}: ")), "")
-        alike.setdefault(_NUMBER.sub("0", finding.removeprefix(path)), []).append((path, finding))
+        alike.setdefault((finding.kind, finding.where, finding.severity), []).append(finding)
     for own in alike.values():
-        others = [names.get(path, "") for path, _ in own[1:]]
-        if len({path for path, _ in own}) < len(own):
-            yield from (finding for _, finding in own)
+        others = [names.get(finding.log, "") for finding in own[1:]]
+        if len({finding.log for finding in own}) < len(own):
+            yield from own
         elif others:
             more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
-            yield f"{own[0][1]}; alike in {', '.join(others[:_MOST_NAMES])}{more}"
+            yield f"{own[0]}; alike in {', '.join(others[:_MOST_NAMES])}{more}"
         else:
-            yield own[0][1]
+            yield own[0]
 
 
 def _mrad(error: float | None) -> str:
@@ -171,7 +168,7 @@ def _zeros(zeros: Mapping[str, Mapping[str, float]]) -> str:
     return f"zeros of the encoders in each log [mrad]: {'; '.join(logs)}"
 
 
-def print_applied(actuators: Path, found: Applied, findings: Iterable[str]) -> None:
+def print_applied(actuators: Path, found: Applied, findings: Iterable[Finding]) -> None:
     """Print how far actuators are off, by log and joint, and what was noticed in the logs."""
     console = make_console()
     for warning in found.warnings:

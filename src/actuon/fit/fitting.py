@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ..logs import Finding
 from .identifiability import undetermined
 from .jobs import SearchJob, Workers, refined, searched
 from .local import LocalResult, refine_together
@@ -82,10 +83,10 @@ def fit_models(
     )
 
 
-def findings_of(plant: Plant) -> Iterator[str]:
+def findings_of(plant: Plant) -> Iterator[Finding]:
     """Return findings in the logs of a plant, and changes of its robot, each once."""
     own = plant.findings if isinstance(plant, RobotPlant) else ()
-    yield from dict.fromkeys([*own, *(f"{run.path}: {finding}" for run in plant.runs for finding in run.findings)])
+    yield from dict.fromkeys([*own, *(finding.of_log(run.path) for run in plant.runs for finding in run.findings)])
 
 
 def options_for(options: SearchOptions, is_one: bool) -> SearchOptions:

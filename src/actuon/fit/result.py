@@ -14,6 +14,7 @@ import numpy as np
 
 from ..actuator.config import ActuatorConfig
 from ..files import replacing
+from ..logs import Finding
 from ..robot_files.fleet import FOUND, found_as_plain
 from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
@@ -104,7 +105,7 @@ class FitResult:
     evaluations: int
     seed: int
     seconds: float
-    findings: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What was noticed in the logs."""
     verdicts: tuple[Verdict, ...] = ()
     """How good the fit of each joint is."""

@@ -231,10 +231,8 @@ class AngleUnits:
             if signal.unit is None and _SLIDING.search(name) and _largest(joint) > _FAR:
                 raise LogError(
                     f"'{self.path}', column '{signal.column.name}': positions of '{name}', which slides by its name, "
-                    f"reach "
-                    f"{_largest(joint):.3g}; state their unit, with 'units: {{position: mm, command: mm}}' in a "
-                    f"mapping or "
-                    f"a name such as '{signal.column.name} [mm]'"
+                    f"reach {_largest(joint):.3g}; state their unit, with 'units: {{position: mm, command: mm}}' in a "
+                    f"mapping or a name such as '{signal.column.name} [mm]'"
                 )
 
     def _refuse_large(self) -> None:
@@ -251,9 +249,8 @@ class AngleUnits:
             if _largest(joint) > _LARGE:
                 raise LogError(
                     f"{of} reach {_largest(joint):.3g}, which may be degrees, or radians of many turns; say which, "
-                    f"with "
-                    f"'units: {{position: deg, command: deg}}' in a mapping or a name such as '{signal.column.name} "
-                    f"[deg]'"
+                    f"with 'units: {{position: deg, command: deg}}' in a mapping or a name such as "
+                    f"'{signal.column.name} [deg]'"
                 )
 
     def _find_commands(self) -> bool:
@@ -268,8 +265,7 @@ class AngleUnits:
                 self._note(
                     "command",
                     f"commands are in degrees ('{command.column.name}' moves 57 times as far as "
-                    f"'{position.column.name}'), "
-                    "and are turned to radians",
+                    f"'{position.column.name}'), and are turned to radians",
                 )
                 break
             if position.unit == "deg" and _is_close(ratio, 1.0 / _DEGREES):

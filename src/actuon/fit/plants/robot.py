@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import LogError, ParameterError
-from ...logs import Log
+from ...logs import Finding, Log
 from ...typing import PathLike
 from ..link import is_of_link
 from ..models import Model, changed
@@ -99,7 +99,7 @@ class RobotPlant:
         return {"plant": "a robot", "time step [s]": self._dt, "robot": self._robot.digest(), **zeros}
 
     @property
-    def findings(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """What was changed of the robot, in sentences."""
         return tuple(self._robot.findings)
 

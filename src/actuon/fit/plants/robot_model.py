@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import ActuonError, LogError, MissingExtraError, RobotFileError, listed
 from ...files import check_readable
-from ...logs import Log
+from ...logs import Finding, Log
 from ...logs.units import default, held_in
 from ..search_inputs import digest
 from .usd_robot import USD_FORMATS, spec_of_usd
@@ -52,10 +52,11 @@ class RobotModel:
         except (ValueError, RuntimeError, mujoco.FatalError) as error:
             raise RobotFileError(f"'{path}' cannot be read: {' '.join(str(error).split())}") from error
         self.path = path
-        self.findings: list[str] = []
+        self.findings: list[Finding] = []
         """What was changed, in sentences."""
         if held:
-            self.findings.append(f"joints of '{path.name}' that are not in the logs stand still: {', '.join(held)}")
+            text = f"joints of '{path.name}' that are not in the logs stand still: {', '.join(held)}"
+            self.findings.append(Finding(text, "robot", ", ".join(held)))
         self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
         self.joints = logs[0].joint_names
         self.columns = np.array([int(self.model.joint(name).dofadr[0]) for name in self.joints])
@@ -121,10 +122,11 @@ class RobotModel:
             if least[0] < low - _MARGIN or most[1] > high + _MARGIN:
                 position, where = (least[0], least[2]) if least[0] < low - _MARGIN else (most[1], most[2])
                 self.model.jnt_limited[joint] = False
-                self.findings.append(
+                text = (
                     f"{name}: is at {position:.4g} in {where}, outside of its range from {low:.4g} to {high:.4g} in "
                     f"'{self.path.name}': its stops are switched off"
                 )
+                self.findings.append(Finding(text, "robot", name, "warning"))
             elif least[0] > low + _FAR and most[1] < high - _FAR:
                 self.model.jnt_limited[joint] = False
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ActuonError
+from ...logs.formats import ENDINGS
 from ..background import Background
 from ..folder import Folder
 from ..replay import LogWork, Replayed, command_of, fittable
@@ -17,7 +18,6 @@ from ..session import Session
 from ..svg import BLUE, GREY, ORANGE, RED, Line, draw_lines, thinned
 from .drive import DrivePanel
 
-FORMATS = (".csv", ".csv.gz", ".json", ".json.gz", ".npz", ".parquet")
 _NONE = "choose a log"
 _BUCKETS = 300
 
@@ -45,7 +45,7 @@ class LogPanel:
     ):
         self._gui, self._session, self._folder, self._drive, self._joint = gui, session, folder, drive, joint
         self.work = LogWork(session, background)
-        self._file = gui.add_dropdown("Log", (_NONE, *folder.files(FORMATS)), hint=f"In {folder.root}.")
+        self._file = gui.add_dropdown("Log", (_NONE, *folder.files(ENDINGS)), hint=f"In {folder.root}.")
         self._file.on_update(lambda event: self._load() if event.client is not None else None)
         gui.add_button("Look for logs again").on_click(lambda _: self._look_again())
         self._said = gui.add_html("")
@@ -60,12 +60,12 @@ class LogPanel:
             self._button.on_click(lambda _: self._fit_or_stop())
 
     def _look_again(self) -> None:
-        self._file.options = (_NONE, *self._folder.files(FORMATS))
+        self._file.options = (_NONE, *self._folder.files(ENDINGS))
 
     def _load(self) -> None:
         if self._file.value != _NONE:
             try:
-                self.work.load(self._folder.to_read(self._file.value, FORMATS))
+                self.work.load(self._folder.to_read(self._file.value, ENDINGS))
             except ActuonError as error:
                 self.work.error = str(error)
 
