@@ -331,3 +331,16 @@ def test_a_captured_step_that_differs_is_not_used(monkeypatch, calls):
     run.step(9)
     assert calls["steps"] == 9 + 9 + 1
     check_alike(run, eager)
+
+
+@pytest.mark.parametrize("solver", ["MuJoCo", "MuJoCo Warp"])
+def test_the_solver_is_captured_under_implicit_efforts(solver, calls):
+    captured, eager = (Run(graphs, SOLVERS[solver], CHAINS["implicit"]) for graphs in (None, False))
+    for _ in range(4):
+        captured.step()
+    python_steps = calls["steps"]
+    captured.step(), captured.step(9)
+    assert calls["steps"] == python_steps
+    for n in (1, 1, 1, 1, 1, 9):
+        eager.step(n)
+    check_alike(captured, eager)

@@ -63,7 +63,7 @@ class NewtonEngine:
     def step(self, steps: int, motors: Sequence[Motor]) -> int:
         """Step motors and physics, at least once and at most so often."""
         stepped = [motor for motor in motors if motor.is_stepped]
-        self._physics.notice_changes(self.state.state, self.state.control)
+        self._physics.notice_changes()
         for done in range(1, steps + 1):
             for motor in stepped:
                 self._step_motor(motor)

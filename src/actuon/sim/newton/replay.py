@@ -30,7 +30,7 @@ class Replay:
 
     Args:
         device: Where it runs.
-        graphs: Whether to capture. None: where no other thread could launch anything meanwhile.
+        graphs: Whether to capture. None: on a CPU, where no other thread could launch anything meanwhile.
     """
 
     def __init__(self, device: wp.Device, graphs: bool | None):
@@ -65,7 +65,7 @@ class Replay:
         if self._replay is not None:
             self._replay()
             return False
-        if not (self._graphs or is_only_thread()):
+        if not (self._graphs or (self._device.is_cpu and is_only_thread())):
             work()
             return True
         try:

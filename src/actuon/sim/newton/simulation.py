@@ -43,7 +43,7 @@ class NewtonSimulation(Simulation):
         njmax: Most constraints in an environment, of MuJoCo Warp. Default: Newton's estimate.
         nconmax: Most contact points in an environment, of MuJoCo Warp. Default: Newton's estimate.
         graphs: Whether steps are captured in graphs and replayed, which gives the same results in less time. True
-            promises that no other thread uses Warp meanwhile. Default: in processes without other threads of Python.
+            promises that no other thread uses Warp meanwhile. Default: on a CPU, without other threads of Python.
     """
 
     engine: NewtonEngine

@@ -41,9 +41,11 @@ class Physics:
         self._pipeline = newton.CollisionPipeline(self.model) if self._needs_contacts() else None
         self._contacts = self._pipeline.contacts() if self._pipeline is not None else None
         self.graphs: bool | None = None
-        """Whether steps are captured and replayed. None: where no other thread runs."""
+        """Whether steps are captured and replayed. None: on a CPU where no other thread runs."""
         self._replays: dict[int, Replay] = {}
         self._attributes = Attributes()
+        self._stepped: tuple[Any, ...] = ()
+        """State and control of the last step from Python; those of implicit efforts have a control of their own."""
 
     def _needs_contacts(self) -> bool:
         return True
@@ -62,11 +64,12 @@ class Physics:
         key = dt if self._is_graphable() else None
         has_run = replay.run(key, lambda: self._step_once(state, control, dt), lambda: self._record(state, control, dt))
         if has_run:
-            self._attributes.keep(self._read_in_steps(state, control))
+            self._stepped = state, control
+            self._attributes.keep(self._read_in_steps(*self._stepped))
 
-    def notice_changes(self, state: Any, control: Any) -> None:
+    def notice_changes(self) -> None:
         """Let no graph be replayed that was captured before arrays or options were replaced."""
-        if self._replays and self._attributes.have_changed(self._read_in_steps(state, control)):
+        if self._stepped and self._attributes.have_changed(self._read_in_steps(*self._stepped)):
             for replay in self._replays.values():
                 replay.forget()
 
