@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Gymnasium vector environment: the quadruped that comes with Actuon, with the motors of your choice."""
+"""Gymnasium environments: a robot of your own with its motors, and the quadruped that comes with Actuon."""
 
 from ..errors import MissingExtraError
 
@@ -11,13 +11,21 @@ except ImportError as error:
 from .motors import MotorsLike as MotorsLike
 from .quadruped import QuadrupedEnv as QuadrupedEnv
 from .rewards import REWARDS as REWARDS
+from .robot_env import RobotEnv as RobotEnv
+from .single_env import SingleEnv as SingleEnv
 
-gymnasium.register("actuon/Quadruped-v0", vector_entry_point="actuon.gym:QuadrupedEnv")
+gymnasium.register(
+    "actuon/Quadruped-v0",
+    entry_point="actuon.gym.quadruped:make_quadruped",
+    vector_entry_point="actuon.gym.quadruped:QuadrupedEnv",
+)
 
 __all__ = [
     "REWARDS",
     "MotorsLike",
     "QuadrupedEnv",
+    "RobotEnv",
+    "SingleEnv",
 ]
 
 

@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`RobotEnv`: a robot of your own with its motors, as a Gymnasium vector environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from gymnasium import logger
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from ..actuator.config import ActuatorConfig
+from ..arrays import numbers
+from ..attach.articulation_actuators import ArticulationActuators
+from ..attach.telemetry import Telemetry
+from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, shown
+from ..robot_files.yaml import load_actuators, match_actuators
+from ..sim import Articulation, MujocoSimulation
+from ..sim.ids import ids_to_reset
+from ..typing import ArrayLike, PathLike
+from .camera import Camera
+
+RobotMotors: TypeAlias = PathLike | ActuatorConfig | Mapping[str, ActuatorConfig] | None
+RENDER_MODES = ("rgb_array",)
+
+
+class RobotEnv(VectorEnv):
+    """Copies of a robot, stepped together. What they see and are paid for are functions of yours.
+
+    A step sets the targets of the joints that have motors to home plus ``action_scale`` times the action, from -1 to 1,
+    and takes ``substeps`` steps of physics and motors. Functions get the environment, with `position`, `velocity`,
+    `action`, `last_action`, `episode_time`, `telemetry()`, `robots` and `simulation`, and return arrays with a row for
+    each robot::
+
+        def reward(env):
+            return -np.abs(env.position - goal).sum(axis=1)
+
+        envs = RobotEnv("arm.xml", 16, "arm.actuon.yaml", reward=reward)
+
+    Each environment draws random numbers from a generator of its own, `np_random`: whatever happens to the others, it
+    goes on the same, to the last bit.
+
+    Args:
+        robot: An MJCF or URDF file, with one robot.
+        num_envs: Number of robots.
+        motors: A YAML file with actuators, one `ActuatorConfig` for all joints, or configs by the names of joints.
+            Joints without one are passive. None: MuJoCo's own servos.
+        reward: Returns the rewards of a step, shape (N,).
+        observation: Returns observations, shape (N, O). Default: positions of all joints from home, their velocities,
+            and the last action.
+        terminated: Returns which robots failed, booleans of shape (N,). Default: none ever does.
+        start: Called with the environment and the numbers of robots that start an episode at home; moves them
+            elsewhere.
+        act: Called with the environment and the actions, shape (N, A), instead of setting position targets.
+        action_scale: How far an action of 1 moves the target of a joint [rad or m].
+        dt: Time step of physics and motors [s].
+        substeps: Of these in a step of the environment.
+        episode_seconds: Length of an episode [s].
+        autoreset_mode: When an environment that ended starts again: at the next step, in the same one, or not without
+            a `reset`.
+        render_mode: ``"rgb_array"`` for pictures by `render`.
+        width: Of pictures.
+        height: Of pictures.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES)}  # noqa: RUF012  # as Gymnasium declares it
+
+    def __init__(
+        self,
+        robot: PathLike,
+        num_envs: int = 1,
+        motors: RobotMotors = None,
+        *,
+        reward: Callable[[Any], np.ndarray] | None = None,
+        observation: Callable[[Any], np.ndarray] | None = None,
+        terminated: Callable[[Any], np.ndarray] | None = None,
+        start: Callable[[Any, np.ndarray], object] | None = None,
+        act: Callable[[Any, np.ndarray], object] | None = None,
+        action_scale: float = 0.5,
+        dt: float = 0.004,
+        substeps: int = 5,
+        episode_seconds: float = 20.0,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        render_mode: str | None = None,
+        width: int = 480,
+        height: int = 360,
+    ):
+        for name, function in {
+            "reward": reward,
+            "observation": observation,
+            "terminated": terminated,
+            "start": start,
+            "act": act,
+        }.items():
+            if function is not None and not callable(function):
+                raise ParameterError(f"{name}: got {shown(function)}; must be a function of the environment")
+        if reward is None and type(self)._rewards is RobotEnv._rewards:
+            raise ParameterError("reward: is missing; must be a function of the environment that returns shape (N,)")
+        if render_mode not in (None, *RENDER_MODES):
+            raise ParameterError(f"render_mode: got {shown(render_mode)}; must be None or 'rgb_array'")
+        if not _is_whole(substeps) or substeps < 1:
+            raise ParameterError(f"substeps: got {shown(substeps)}; must be a whole number ≥ 1")
+        self.autoreset_mode = _checked_mode(autoreset_mode)
+        self.render_mode = render_mode
+        self._reward, self._observation, self._terminated = reward, observation, terminated
+        self._start_function, self._act = start, act
+        self.substeps, self.action_scale = int(substeps), float(action_scale)
+        self.simulation = MujocoSimulation(Path(robot), num_envs, dt)
+        self.step_seconds = self.simulation.dt * self.substeps
+        """Length of a step [s]."""
+        self.metadata = {
+            "render_modes": list(RENDER_MODES),
+            "render_fps": round(1.0 / self.step_seconds),
+            "autoreset_mode": self.autoreset_mode,
+        }
+        self.max_episode_steps = _checked_steps(episode_seconds, self.step_seconds)
+        if len(self.simulation.robots) != num_envs:
+            names = ", ".join(robot.name for robot in self.simulation.robots if robot.env == 0)
+            raise ParameterError(f"'{robot}' must hold one robot; it holds: {names or 'none'}")
+        self.robots = Articulation(self.simulation.robots[0].name, self.simulation)
+        configs = _configs(motors, self.robots.dof_names)
+        self.actuators = (
+            ArticulationActuators.from_actuators(
+                self.simulation.robots[0].name,
+                [(config, joint) for joint, config in configs.items()],
+                simulation=self.simulation,
+            )
+            if configs
+            else None
+        )
+        """The motors; None for MuJoCo's own servos."""
+        self.num_envs = num_envs
+        stiffness = self.robots.get_dof_gains()[0].numpy()[0]
+        driven = [name in configs if configs else stiffness[i] > 0.0 for i, name in enumerate(self.robots.dof_names)]
+        self._driven = np.flatnonzero(driven)
+        self.joints = [self.robots.dof_names[i] for i in self._driven]
+        """Names of the joints that actions move."""
+        if not self.joints:
+            raise ParameterError(f"'{robot}' has no servos of its own, and no motors are given: nothing to act with")
+        self.home = self.robots.get_dof_positions().numpy()[0]
+        """Positions of all joints at the start [rad or m], shape (D,)."""
+        self._generators = [np.random.default_rng() for _ in range(num_envs)]
+        self._seeds: list[int | None] = [None] * num_envs
+        self._steps = np.zeros(num_envs, dtype=np.int64)
+        self._ended = np.zeros(num_envs, dtype=bool)
+        self._camera: Camera | None = None
+        self._size = (width, height)
+        self._is_ready = False
+        self.action = np.zeros((num_envs, len(self.joints)), np.float32)
+        """Actions of the last step, shape (N, A); 0 at the start of an episode."""
+        self.last_action = self.action.copy()
+        """Those of the step before."""
+        self.single_action_space = Box(-1.0, 1.0, (len(self.joints),), np.float32)
+        self.single_observation_space = Box(-np.inf, np.inf, (self._observation_size(),), np.float32)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    @property
+    def position(self) -> np.ndarray:
+        """Positions of all joints of one DOF, passive ones too [rad or m], shape (N, D)."""
+        return self.robots.values("joint_q")
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """Their velocities [rad/s or m/s], shape (N, D)."""
+        return self.robots.values("joint_qd")
+
+    @property
+    def episode_time(self) -> np.ndarray:
+        """Time since the start of each episode [s], shape (N,)."""
+        return self.step_seconds * self._steps
+
+    @property
+    def np_random(self) -> tuple[np.random.Generator, ...]:
+        """The generator of each environment."""
+        return tuple(self._generators)
+
+    @property
+    def np_random_seed(self) -> tuple[int | None, ...]:
+        """The seed of each environment; None where none was given."""
+        return tuple(self._seeds)
+
+    def telemetry(self) -> Telemetry | None:
+        """Return what the motors did in the last step of physics. None for MuJoCo's own servos."""
+        return None if self.actuators is None else self.actuators.telemetry()
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start new episodes, in all environments or some. The state of their motors is reset too.
+
+        Args:
+            seed: Environment i starts from ``seed + i``; or one seed for each. Default: generators go on.
+            options: ``{"reset_mask": ...}``, a mask of booleans, or ``{"env_ids": ...}``, numbers: which environments.
+                The others go on unchanged. Default: all.
+
+        Returns:
+            Observations of all environments, shape (N, O), and no more information.
+        """
+        ids, seeds = self._chosen(options), self._checked_seeds(seed)
+        if not self._is_ready and len(ids) < self.num_envs:
+            raise SimulationError("reset: the first one must be of all environments")
+        for i in ids:
+            if seeds[i] is not None:
+                self._seeds[i], self._generators[i] = seeds[i], np.random.default_rng(seeds[i])
+        self._start(ids)
+        self._is_ready = True
+        return self._observations(), {}
+
+    def step(self, actions: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Let all robots act for one step.
+
+        Args:
+            actions: From -1 to 1, shape (N, A); what is beyond is clipped.
+
+        Returns:
+            Observations of shape (N, O), rewards, terminations and truncations of shape (N,), and ``final_obs`` of
+            those that ended and started again in this step.
+
+        Raises:
+            ArrayError: Actions have another shape, or one is NaN or infinite. Nothing has moved.
+            SimulationError: There was no `reset`; or a robot diverged, see `MujocoSimulation.step`.
+        """
+        given = self._checked_actions(actions)
+        starting = np.flatnonzero(self._ended)
+        self._command(given)
+        self.simulation.step(self.substeps)
+        self._steps += 1
+        self.last_action, self.action = self.action, given
+        self._moved()
+        failed = self._terminations()
+        rewards = self._rewards()
+        late = ~failed & (self._steps >= self.max_episode_steps)
+        self._advance()
+        infos: dict[str, Any] = {}
+        observations = self._observations()
+        self._ended = failed | late
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
+            starting = np.flatnonzero(self._ended)
+            infos = self._final(observations, starting)
+        elif starting.size:
+            rewards[starting], failed[starting], late[starting] = 0.0, False, False
+        if starting.size:
+            self._start(starting)
+            observations[starting] = self._observations()[starting]
+        return observations, rewards, failed, late, infos
+
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """Return a picture of each environment, shape (height, width, 3), 8 bits, from a camera that goes along.
+
+        Raises:
+            SimulationError: MuJoCo finds no OpenGL to draw with.
+        """
+        if self.render_mode is None:
+            logger.warn('render() without a render mode: make the environment with render_mode="rgb_array"')
+            return None
+        if self._camera is None:
+            robot = self.robots.robots[0]
+            self._camera = Camera(self.simulation.models[0], robot.root_body, *self._size)
+        return tuple(self._camera.draw(data) for data in self.simulation.data)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the simulation and the camera."""
+        if self._camera is not None:
+            self._camera.close()
+            self._camera = None
+        self.simulation.close()
+
+    # What an environment may do in its own way
+
+    def _command(self, actions: np.ndarray) -> None:
+        """Hand actions to the motors."""
+        if self._act is not None:
+            self._act(self, actions)
+            return
+        targets = self.home[self._driven] + self.action_scale * actions
+        self.robots.set_dof_position_targets(targets, dof_indices=self._driven)
+
+    def _moved(self) -> None:
+        """Called when robots have moved: after steps and at the start of episodes."""
+
+    def _terminations(self) -> np.ndarray:
+        if self._terminated is None:
+            return np.zeros(self.num_envs, dtype=bool)
+        return self._rows("terminated", self._terminated(self), (self.num_envs,)).astype(bool)
+
+    def _rewards(self) -> np.ndarray:
+        assert self._reward is not None
+        return self._rows("reward", self._reward(self), (self.num_envs,)).astype(np.float32)
+
+    def _advance(self) -> None:
+        """Called after rewards are paid and before robots observe."""
+
+    def _observation_size(self) -> int:
+        if self._observation is None:
+            return 2 * self.robots.num_dofs + len(self.joints)
+        return int(self._rows("observation", self._observation(self), (self.num_envs, None)).shape[1])
+
+    def _observations(self) -> np.ndarray:
+        if self._observation is None:
+            return np.concatenate([self.position - self.home, self.velocity, self.action], axis=1, dtype=np.float32)
+        shape = (self.num_envs, self.single_observation_space.shape[0])
+        return self._rows("observation", self._observation(self), shape).astype(np.float32)
+
+    def _start_state(self, ids: np.ndarray) -> None:
+        """Move robots that are at home to where their episodes start."""
+        if self._start_function is not None:
+            self._start_function(self, ids)
+
+    # Shared
+
+    def _rows(self, name: str, values: Any, shape: tuple[int | None, ...]) -> np.ndarray:
+        """Return what a function of the user returned, a copy, or refuse its shape."""
+        array = np.array(values)
+        fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+        if not fits or array.dtype.kind not in "fiub":
+            wanted = ", ".join("any" if n is None else str(n) for n in shape)
+            raise ArrayError(
+                f"{name}: the function returned {array.dtype} of shape {array.shape}; must be numbers of shape "
+                f"({wanted}{',' if len(shape) == 1 else ''})"
+            )
+        return array
+
+    def _start(self, ids: np.ndarray) -> None:
+        """Bring environments to the start of an episode."""
+        if not ids.size:
+            return
+        self.simulation.reset(ids)
+        self._steps[ids], self._ended[ids] = 0, False
+        self.action, self.last_action = self.action.copy(), self.last_action.copy()
+        self.action[ids], self.last_action[ids] = 0.0, 0.0
+        self._start_state(ids)
+        self._moved()
+
+    def _final(self, observations: np.ndarray, ids: np.ndarray) -> dict[str, Any]:
+        """Return what Gymnasium wants to know of environments that end and start again in one step."""
+        last = np.full(self.num_envs, None, dtype=object)
+        for i in ids:
+            last[i] = observations[i].copy()
+        return {
+            "final_obs": last,
+            "_final_obs": self._ended.copy(),
+            "final_info": {},
+            "_final_info": self._ended.copy(),
+        }
+
+    def _checked_actions(self, actions: Any) -> np.ndarray:
+        if not self._is_ready:
+            raise SimulationError("step: call reset() first")
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+            ids = ", ".join(map(str, np.flatnonzero(self._ended)[:10]))
+            raise SimulationError(f"step: environments that ended must be reset first: {ids}")
+        given = numbers(actions, "actions")
+        if given.dtype.kind not in "fiub":
+            raise ArrayTypeError(f"actions: got {shown(actions)}; must be numbers of shape {self.action.shape}")
+        if given.shape != self.action.shape:
+            raise ArrayError(f"actions: got shape {given.shape}; must be {self.action.shape}, a row for each robot")
+        if not np.isfinite(given).all():
+            env, joint = np.argwhere(~np.isfinite(given))[0]
+            name = self.joints[joint]
+            raise ArrayError(f"actions: got {given[env, joint]} for '{name}' of environment {env}; must be finite")
+        return np.clip(given, -1.0, 1.0).astype(np.float32, copy=False)
+
+    def _chosen(self, options: dict[str, Any] | None) -> np.ndarray:
+        """Return the environments that options name."""
+        if options is not None and not isinstance(options, Mapping):
+            raise ParameterError(f"options: got {shown(options)}; must be a dict with reset_mask or env_ids")
+        given = dict(options or {})
+        unknown = [key for key in given if key not in ("reset_mask", "env_ids")]
+        if unknown:
+            known = listed(str(unknown[0]), ("reset_mask", "env_ids"), "keys")
+            raise ParameterError(f"options: unknown key {shown(unknown[0])}; {known}")
+        if len(given) > 1:
+            raise ParameterError("options: got reset_mask and env_ids; give one of them")
+        for name, ids in given.items():
+            if name == "reset_mask" and numbers(ids, name).dtype != bool:
+                raise ParameterError(f"reset_mask: got {shown(ids)}; must be a mask of {self.num_envs} booleans")
+            return ids_to_reset(name, ids, self.num_envs)
+        return np.arange(self.num_envs)
+
+    def _checked_seeds(self, seed: Any) -> list[int | None]:
+        """Return one seed for each environment."""
+        if seed is None:
+            return [None] * self.num_envs
+        if _is_whole(seed):
+            seeds: list[Any] = [int(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = list(seed) if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, bytes) else []
+        is_right = all(each is None or (_is_whole(each) and each >= 0) for each in seeds)
+        if len(seeds) != self.num_envs or not is_right:
+            raise ParameterError(f"seed: got {shown(seed)}; must be a whole number ≥ 0, or {self.num_envs} of them")
+        return seeds
+
+
+def _configs(motors: Any, joints: Sequence[str]) -> dict[str, ActuatorConfig]:
+    """Return the actuators of joints, by name, in the order of joints; none for MuJoCo's own servos."""
+    if motors is None:
+        return {}
+    if isinstance(motors, ActuatorConfig):
+        return dict.fromkeys(joints, motors)
+    if isinstance(motors, Mapping):
+        for name, config in motors.items():
+            if name not in joints:
+                raise ParameterError(f"motors: there is no joint {shown(name)}; {listed(str(name), joints, 'joints')}")
+            if not isinstance(config, ActuatorConfig):
+                raise ParameterError(f"motors: {name}: got {shown(config)}; must be an ActuatorConfig")
+        found = dict(motors)
+    elif isinstance(motors, (str, Path)):
+        matched = match_actuators(load_actuators(motors), joints)
+        found = {name: actuator for _, own in matched for name, actuator in own.items()}
+    else:
+        raise ParameterError(
+            f"motors: got {shown(motors)}; must be the path of a YAML file, an ActuatorConfig, or ActuatorConfigs by "
+            "the names of joints"
+        )
+    return {name: found[name] for name in joints if name in found}
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _checked_mode(mode: Any) -> AutoresetMode:
+    try:
+        return AutoresetMode(mode)
+    except ValueError as error:
+        known = ", ".join(repr(each.value) for each in AutoresetMode)
+        raise ParameterError(f"autoreset_mode: got {shown(mode)}; must be an AutoresetMode, or {known}") from error
+
+
+def _checked_steps(seconds: Any, step: float) -> int:
+    is_number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
+    if not is_number or not step <= seconds < 1e9:
+        raise ParameterError(f"episode_seconds: got {shown(seconds)}; must be a number from {step:g} on [s]")
+    return round(seconds / step)
