@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from actuon.fit import Log
-from actuon.fit.selection import Compared
+from actuon.fit.select import Compared
 from actuon.tools.plots import pyplot, save_figure
 
 MILLI = 1e3
