@@ -320,13 +320,13 @@ def test_a_newton_that_steps_otherwise_is_stepped_from_python(missing, monkeypat
 def test_a_captured_step_that_differs_is_not_used(monkeypatch, calls):
     eager = Run(False)
     eager.step(9)
-    read = replay.NativeStep._read_mujoco
+    read = replay.NativeStep.read_mujoco
 
     def spoil(self):
         read(self)
         wp.copy(self._state.joint_q, wp.zeros_like(self._state.joint_q))
 
-    monkeypatch.setattr(replay.NativeStep, "_read_mujoco", spoil)
+    monkeypatch.setattr(replay.NativeStep, "read_mujoco", spoil)
     run = Run(None)
     run.step(9)
     assert calls["steps"] == 9 + 9 + 1

@@ -151,7 +151,7 @@ class NativeStep:
         """
         device = self._solver.model.device
         self._push = captured(device, self._write_mujoco)
-        self._pull = captured(device, self._read_mujoco)
+        self._pull = captured(device, self.read_mujoco)
         before = self._contents()
         self._step()
         replayed = self._contents()
@@ -170,7 +170,7 @@ class NativeStep:
         solver._apply_mjc_control(solver.model, self._state, self._control, arrays)
         solver._update_mjc_data(arrays, solver.model, self._state)
 
-    def _read_mujoco(self) -> None:
+    def read_mujoco(self) -> None:
         solver = self._solver
         solver._update_newton_state(solver.model, self._state, self._arrays, state_prev=self._state)
 
