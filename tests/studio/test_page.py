@@ -52,7 +52,7 @@ def page(browser, studio):
     opened = browser.new_page(viewport=SIZE)
     opened.goto(studio.url)
     opened.wait_for_selector("text=Stages", timeout=PATIENCE)
-    opened.wait_for_selector('[data-actuon="envelope"]', timeout=PATIENCE)
+    until(lambda: envelope(opened) is not None)
     yield opened
     opened.close()
 
@@ -70,8 +70,24 @@ def field_of(page, label):
     return page.locator("label", has_text=label).locator("xpath=ancestor::div[.//input][1]").locator("input").last
 
 
+CHARTS = """() => Object.values(window.__viserTestpoints?.uplots ?? {}).map(({chart}) => ({
+    labels: chart.series.map(each => each.label), data: chart.data.map(each => Array.from(each)),
+    x: [chart.scales.x.min, chart.scales.x.max], y: [chart.scales.y.min, chart.scales.y.max],
+    top: chart.root.getBoundingClientRect().top, width: chart.root.getBoundingClientRect().width}))"""
+"""Charts that the page shows, as uPlot has them."""
+
+
+def charts(page):
+    """Series and axes of the charts, by the label of the last line in each."""
+    return {each["labels"][-1]: each for each in page.evaluate(CHARTS)}
+
+
 def envelope(page):
-    return page.get_attribute('[data-actuon="envelope"]', "points")
+    """Highest efforts of the envelope; None if it is not shown yet."""
+    plane = charts(page).get("now")
+    if plane is None or "motor envelope ↑" not in plane["labels"]:
+        return None
+    return np.array(plane["data"][plane["labels"].index("motor envelope ↑")], float)
 
 
 def robot_pixels(page):
@@ -88,11 +104,63 @@ def test_a_slider_reaches_the_robot_and_the_envelope_follows(page, studio):
     field.fill("12")
     field.press("Enter")
     until(lambda: studio.session.real.configs[joint].clamping[1].max_effort == 12.0)
-    until(lambda: envelope(page) != before)
-    field.fill("35.55")
-    field.press("Enter")
+    until(lambda: np.nanmax(envelope(page)) == 12.0 < np.nanmax(before))
+    restore = page.get_by_role("button", name="max_effort back to 35.5")
+    restore.wait_for(timeout=PATIENCE)
+    page.get_by_role("button", name="All back to the file's values").wait_for(timeout=PATIENCE)
+    restore.click()
     until(lambda: studio.session.real.configs[joint].clamping[1].max_effort == 35.55)
+    restore.wait_for(state="hidden", timeout=PATIENCE)
+    page.get_by_role("button", name="All back to the file's values").wait_for(state="hidden", timeout=PATIENCE)
+    assert field.input_value() == "35.55"
     assert not studio.session.message
+
+
+def test_the_tab_has_a_title_of_its_own(page):
+    page.wait_for_function("document.title == 'quadruped.xml · Actuon'", timeout=PATIENCE)
+
+
+def test_charts_move_on_and_keep_a_zoom(page, studio):
+    until(lambda: {"now", "position", "clipped", "amplitude"} <= charts(page).keys())
+    for label, chart in charts(page).items():
+        assert np.isfinite(chart["x"] + chart["y"]).all(), label
+    before = charts(page)["position"]
+    page.evaluate(
+        """() => Object.values(window.__viserTestpoints.uplots).map(each => each.chart)
+        .find(chart => chart.series.at(-1).label == "position").setScale("x", {min: -1, max: -0.5})"""
+    )
+    until(lambda: charts(page)["position"]["data"] != before["data"])
+    assert charts(page)["position"]["x"] == [-1, -0.5]
+
+
+def test_robot_and_plots_have_room_in_a_small_window(browser, studio):
+    small = browser.new_page(viewport={"width": 1024, "height": 700})
+    small.goto(studio.url)
+    until(lambda: sum(chart["top"] < 600 and chart["width"] > 300 for chart in charts(small).values()) >= 3)
+    left = max(chart["width"] for chart in charts(small).values())
+    right = small.get_by_text("stability limit").bounding_box()
+    assert right["x"] - left > 350  # the robot is between the plots and the readouts
+    notices = [box.bounding_box() for box in small.locator(".mantine-Notification-root").all()]
+    assert all(box["y"] > right["y"] + 100 for box in notices)
+    small.close()
+
+
+def test_a_key_resets_unless_it_is_typed(page, studio):
+    session = studio.session
+    session.do(session.pause, False)
+    until(lambda: session.time > 0.5)
+    session.do(session.pause, True)
+    held = session.time
+    page.get_by_role("tab", name="Save").first.click()
+    name = page.locator("label", has_text="Values").locator("xpath=ancestor::div[.//input][1]").locator("input")
+    name.press("r")
+    page.wait_for_timeout(500)
+    assert session.time == held
+    page.get_by_role("tab", name="Motor").first.click()
+    page.locator("canvas").first.focus()
+    page.keyboard.press("r")
+    until(lambda: session.time == 0.0)
+    session.do(session.pause, False)
 
 
 def test_the_robot_moves_in_the_page_unless_paused(page, studio):
@@ -147,6 +215,10 @@ def test_files_are_saved_in_the_folder_and_nowhere_else(page, studio):
     name.press("Enter")
     page.get_by_role("button", name="Save as YAML").click()
     until((studio.folder.root / "legs.yaml").exists)
+    outcome = page.locator('[data-actuon="outcome"]')
+    outcome.wait_for(timeout=PATIENCE)
+    page.wait_for_timeout(7000)
+    assert outcome.inner_text().endswith(f"saved {studio.folder.root / 'legs.yaml'}")
     assert len(actuon.load_actuators(studio.folder.root / "legs.yaml")) == 2
     name.fill("../legs.yaml")
     name.press("Enter")

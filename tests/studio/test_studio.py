@@ -16,8 +16,8 @@ from actuon.studio.background import Background
 from actuon.studio.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
 from actuon.studio.folder import Folder
 from actuon.studio.history import Pace
-from actuon.studio.numbers import alike, numbers_of
-from actuon.studio.plots import draw_joint, spectrum
+from actuon.studio.numbers import alike, numbers_of, written
+from actuon.studio.plots import joint_charts
 from actuon.studio.replay import LogReplay, LogWork, command_of, fittable
 from actuon.studio.saving import as_png, save_report, save_usd, save_yaml
 from actuon.studio.server import is_of_own_page, make_server
@@ -135,7 +135,7 @@ def test_a_limit_that_clips_is_named(motor):
     window = motor.history.window(0, 1.0, motor.real.dt)
     (name,) = window.clipped_shares()
     assert name == "ClampingVoltage"
-    assert np.abs(window.given).max() < np.abs(window.wanted).max()
+    assert np.abs(window.applied).max() < np.abs(window.requested).max()
 
 
 def test_two_robots_side_by_side(session):
@@ -235,6 +235,50 @@ def test_sliders_stay_within_what_is_declared():
                 number.declared.check(number.name, int(low) if number.declared.integer else low)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (999.96, "1_000"),
+        (4567.8, "4_570"),
+        (1234567.0, "1_230_000"),
+        (-35.55, "-35.5"),
+        (0.012345, "0.0123"),
+        (1.2e-7, "1.2 × 10⁻⁷"),
+        (3.21e12, "3.21 × 10¹²"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_numbers_as_people_write_them(value, text):
+    assert written(value) == text.replace("_", "\u202f")
+
+
+@pytest.mark.parametrize("effort", [0.2, 35.0])
+def test_sliders_of_zeros_suit_other_values_of_the_chain_and_the_joint(effort):
+    limit, gear = actuon.MaxEffortClampingConfig(effort), actuon.GearTransmissionConfig(9.0)
+    config = actuon.ActuatorConfig(actuon.PDControlConfig(10.0, 1.0), [limit], transmission=gear)
+    ranges = {each.name: each.slider_range() for each in numbers_of(config, inertia=0.01) if each.is_slider}
+    assert 0.1 * effort < ranges["const_effort"][1] < effort
+    assert ranges["reflected_inertia"][:2] == (0.0, pytest.approx(0.03))
+
+
+def test_values_go_back_to_those_of_the_file(session):
+    joints = [session.first_joint, session.joints[0]]
+    stage = place(session, joints[0], "kp")
+    before = dict(session.real.configs)
+    assert session.file_configs == before
+    session.set_number(joints, stage, "kp", 33.0)
+    session.set_number(joints, stage, "kd", 3.0)
+    session.restore(joints, stage, "kp")
+    assert [session.real.configs[joint].controller.kp for joint in joints] == [100.0, 60.0]
+    assert [session.real.configs[joint].controller.kd for joint in joints] == [3.0, 3.0]
+    session.set_mode("implicit")
+    session.restore_all()
+    assert session.real.configs == before
+    assert session.real.mode == "as the file says"
+    session.advance(0.01)
+
+
 def test_envelope_and_share_follow_the_values(session, background):
     analyses = Analyses(session.source, background)
     joint, configs = session.first_joint, session.real.configs
@@ -246,25 +290,6 @@ def test_envelope_and_share_follow_the_values(session, background):
     assert not analyses.error
     session.set_number([joint], place(session, joint, "max_effort"), "max_effort", 10.0)
     assert envelope_of(session.real.configs[joint]).most.max() == pytest.approx(10.0)
-
-
-def test_the_spectrum_shows_what_vibrates():
-    time = np.arange(2000) * 0.002
-    frequency, amplitude = spectrum(3.0 + 0.5 * np.sin(2 * np.pi * 60.0 * time), 0.002)
-    assert frequency[amplitude.argmax()] == pytest.approx(60.0, abs=1.0)
-    assert amplitude.max() == pytest.approx(0.5, rel=0.05)
-
-
-def test_pictures_of_a_joint(motor):
-    motor.set_drive(Drive(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
-    motor.advance(0.5)
-    window = motor.history.window(0, 4.0, motor.real.dt)
-    envelope = envelope_of(motor.real.configs["motor"])
-    pictures = draw_joint(window, window, envelope, motor.real.dt, ("rad", "N·m"))
-    assert {"plane", "position", "effort", "spectrum", "current"} <= pictures.keys()
-    assert 'data-actuon="envelope"' in pictures["plane"]
-    assert "Voltage" in pictures["clipping"]
-    assert "nan" not in "".join(pictures.values())
 
 
 def test_what_is_neither_a_robot_nor_a_motor():
@@ -419,12 +444,14 @@ def test_values_are_saved_as_yaml_and_into_usd(tmp_path, session):
 def test_a_report_holds_pictures_and_values(tmp_path, motor):
     motor.advance(0.2)
     window = motor.history.window(0, 4.0, motor.real.dt)
-    pictures = draw_joint(window, None, None, motor.real.dt, ("rad", "N·m"))
+    charts = joint_charts(window, None, None, motor.real.dt, ("rad", "N·m"))
     picture = as_png(np.zeros((4, 4, 3), np.uint8))
-    save_report(tmp_path / "report.html", "ak80-9: motor", picture, "", pictures, motor.real.configs)
+    readouts = {"time": "0.2 s"}
+    save_report(tmp_path / "report.html", "ak80-9: motor", picture, readouts, charts, motor.real.configs)
     text = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64," in text
-    assert "<svg" in text
+    assert text.count("<svg") == len(charts)
+    assert "<td>time</td><td>0.2 s</td>" in text
     assert "torque_constant [N·m/A]" in text
 
 

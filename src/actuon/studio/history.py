@@ -14,7 +14,7 @@ from ..attach.telemetry import Telemetry
 
 _LOOKED_AT = 2.0
 """Over how much of the past shares are taken [s]."""
-SERIES = ("position", "target", "velocity", "wanted", "given")
+SERIES = ("position", "target", "velocity", "requested", "applied")
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Window:
     """[rad or m]."""
     velocity: np.ndarray
     """That the actuator saw [rad/s or m/s]."""
-    wanted: np.ndarray
+    requested: np.ndarray
     """Effort of the controller [N·m or N]."""
-    given: np.ndarray
+    applied: np.ndarray
     """Effort that the joint got [N·m or N]."""
     limit: np.ndarray
     """Which limit clipped it, as an index of ``limits``; -1 where none did."""
@@ -74,15 +74,15 @@ class History:
             self._rows["position"][at] = position
             self._rows["target"][at] = target
             self._rows["velocity"][at] = telemetry.velocity[0]
-            self._rows["wanted"][at] = telemetry.computed_effort[0]
-            self._rows["given"][at] = telemetry.applied_effort[0]
+            self._rows["requested"][at] = telemetry.computed_effort[0]
+            self._rows["applied"][at] = telemetry.applied_effort[0]
             self._limit[at] = -1
             for column in np.flatnonzero(telemetry.clipped[0]):
                 name = telemetry.limited_by[0, column]
                 self._limit[at, column] = self._limits.setdefault(name, len(self._limits))
             for name, values in telemetry.signals.items():
                 if name not in self._signals:
-                    self._signals[name] = np.full_like(self._rows["given"], np.nan)
+                    self._signals[name] = np.full_like(self._rows["applied"], np.nan)
                 self._signals[name][at] = values[0]
             for name in self._signals.keys() - telemetry.signals.keys():
                 self._signals[name][at] = np.nan

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,9 @@ from ..declare.registry import by_config
 _STEPS = 200
 """Positions of a slider."""
 _SCALES = {"N·m/rad": 10.0, "N·m·s/rad": 1.0, "N·m": 1.0, "rad/s": 10.0, "A": 10.0, "V": 24.0, "s": 0.02, "Hz": 200.0}
-"""The order of magnitude of a value that is 0 or infinite, by unit."""
+_SCALES |= {"kg·m²": 0.01, "rad": 0.1}
+"""Order of magnitude of a value that is 0 or infinite, by unit, where the chain has no other value of this unit."""
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Number:
     value: Any
     slides: bool = False
     """Whether the joint slides, so that units are those of forces and lengths."""
+    scale: float = 1.0
+    """Order of magnitude that a slider takes where the value is 0 or infinite."""
 
     @property
     def label(self) -> str:
@@ -59,8 +64,7 @@ class Number:
         """Low and high end of a slider, and its step, all within the declared range."""
         declared = self.declared
         value = 0.0 if self.is_off else float(self.value)
-        size = abs(value) or _SCALES.get(declared.unit, 1.0)
-        high = _round_up(2.5 * size if not self.is_off else 10.0 * size)
+        high = round_up(10.0 * self.scale if self.is_off else 2.5 * (abs(value) or self.scale))
         if declared.integer:
             high = max(10.0, math.ceil(high))
         low = -high
@@ -77,20 +81,34 @@ class Number:
         return min(low, value), max(high, value), step
 
 
-def _round_up(value: float) -> float:
-    """The next of 1, 1.5, 2, 3, 5, 7.5 times a power of ten."""
+def round_up(value: float) -> float:
+    """Return the next of 1, 1.5, 2, 3, 4, 5, 7.5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(value))
-    return next((power * step for step in (1.0, 1.5, 2.0, 3.0, 5.0, 7.5) if power * step >= value), 10.0 * power)
+    return next((power * step for step in (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5) if power * step >= value), 10.0 * power)
 
 
-def numbers_of(config: ActuatorConfig, slides: bool = False) -> list[Number]:
-    """All declared parameters of a chain, stage by stage. Stages that are not configs have none."""
+def numbers_of(config: ActuatorConfig, slides: bool = False, inertia: float = 0.0) -> list[Number]:
+    """Return all declared parameters of a chain, stage by stage. Stages that are not configs have none.
+
+    Args:
+        config: The chain.
+        slides: Whether its joint slides.
+        inertia: Inertia that the engine gives its joint beside the links [kg·m² or kg]; 0 if it is not known.
+    """
     found = []
     for stage, part in enumerate(config.stages):
         if isinstance(part, Config):
             for name, declared in part.declared().items():
                 found.append(Number(stage, by_config(part).type_name, name, declared, getattr(part, name), slides))
-    return found
+    largest: dict[str, float] = {}
+    for number in found:
+        if number.is_slider and not number.is_off and number.value:
+            unit = number.declared.unit
+            largest[unit] = max(largest.get(unit, 0.0), abs(number.value))
+    scales = _SCALES | {unit: 0.1 * value for unit, value in largest.items()}
+    if inertia > 0.0:
+        scales["kg·m²"] = inertia
+    return [dataclasses.replace(number, scale=scales.get(number.declared.unit, 1.0)) for number in found]
 
 
 def stage_titles(config: ActuatorConfig) -> list[str]:
@@ -106,3 +124,13 @@ def stage_titles(config: ActuatorConfig) -> list[str]:
 def alike(configs: dict[str, ActuatorConfig], joint: str) -> list[str]:
     """The joints whose actuators have the same stages and values as this one's, this one included."""
     return [name for name, config in configs.items() if config == configs[joint]]
+
+
+def written(value: float) -> str:
+    """Return a number with three digits as people write it: 0.0123, 4.57, 1 230."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    power = math.floor(math.log10(abs(value)))
+    if not -5 < power < 9:
+        return f"{value / 10.0**power:.3g} × 10{str(power).translate(_SUPERSCRIPTS)}"
+    return f"{round(value, 2 - power):,.{max(0, 2 - power)}f}".replace(",", "\u202f")

@@ -4,21 +4,26 @@
 from __future__ import annotations
 
 import html
+import json
 import logging
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from ..charts import GREY, RED, Chart
 from ..typing import PathLike
 from .analyses import Analyses
 from .background import Background
 from .folder import Folder
+from .history import Window
+from .numbers import written
 from .panels.drive import DrivePanel
 from .panels.log import LogPanel
 from .panels.motor import MotorPanel
 from .panels.save import SavePanel
-from .plots import SECONDS, draw_joint
+from .plots import SECONDS, Plots, joint_charts
 from .saving import save_report
 from .scene import Scene
 from .server import LOCALHOST, make_server, quietly
@@ -32,7 +37,16 @@ _PLOTS_EVERY = 3
 """At every which picture plots are drawn."""
 _BEHIND = 0.95
 """Share of real time below which the page says that it cannot keep up."""
-_NO_LOG = '<div style="margin:1em;color:#8a94a3">No log is loaded: choose one under Log, at the right.</div>'
+_PLOTS_WIDTH, _CONTROLS_WIDTH = 350, 300
+"""Of the panels [px]: a window of 1024 leaves 370 to the robot."""
+_NO_LOG = '<div style="margin:1em;color:#8a94a3">No log is loaded. Choose one in the tab Log on the right.</div>'
+_STYLE = (
+    "<style>.mantine-Notifications-root{top:auto!important;bottom:8px!important;max-width:340px}"
+    ".mantine-NumberInput-root{width:4.2rem!important}"
+    ".uplot .u-legend{font-size:11px;text-align:left;margin-left:50px}.uplot .u-legend tr:first-child{display:none}"
+    ".uplot .u-legend th{padding:0;font-weight:normal}.uplot .u-legend td{padding:0 6px 0 2px}</style>"
+)
+"""Notices that do not cover the readouts, room for the digits of values, and legends that need little."""
 _log = logging.getLogger("actuon.studio")
 
 
@@ -86,9 +100,12 @@ class Studio:
         gui, session = self.server.gui, self.session
         gui.configure_theme(brand_color=(47, 111, 208), show_logo=False, show_share_button=False)
         gui.set_panel_label(f"Actuon · {session.source.title}")
+        title = html.escape(json.dumps(f"{session.source.title} · Actuon"))
         self._scene = Scene(self.server, session.real)
         gui.main_panel.dock_right()
-        gui.main_panel.set_width(340)
+        gui.main_panel.set_width(_CONTROLS_WIDTH)
+        # viser has no name for the browser's tab: an image that is none sets it
+        gui.add_html(f'{_STYLE}<img hidden src="data:," onerror="document.title={title}">')
         self._status = gui.add_html("")
         tabs = gui.add_tab_group()
         with tabs.add_tab("Motor"):
@@ -99,13 +116,14 @@ class Studio:
             self._log = LogPanel(gui, session, self.folder, self._background, self._drive, self._joint)
         with tabs.add_tab("Save"):
             self._save = SavePanel(gui, session, self.folder, self._save_report)
-        plots = gui.add_panel()
-        with plots.add_tab("Plots"):
-            self._plots = gui.add_html("")
-        with plots.add_tab("Log"):
-            self._log_plots = gui.add_html("")
-        plots.dock_left()
-        plots.set_width(440)
+        panel = gui.add_panel()
+        self._plots = Plots(self.server, panel.add_tab("Plots"))
+        log_tab = panel.add_tab("Log")
+        with log_tab:
+            self._no_log = gui.add_html(_NO_LOG)
+        self._log_plots = Plots(self.server, log_tab)
+        panel.dock_left()
+        panel.set_width(_PLOTS_WIDTH)
 
     def _joint(self) -> str:
         return str(self._motor.joint.value)
@@ -129,55 +147,54 @@ class Studio:
         """Bring plots, values and status up to date."""
         session, joint = self.session, self._joint()
         self._analyses.update(joint, session.real.configs, session.real.mode, session.values_version)
-        self._plots.content = "".join(self._pictures(joint).values())
-        self._log_plots.content = self._log.refresh() or _NO_LOG
+        self._plots.show(self._charts(joint))
+        self._log.refresh()
+        self._log_plots.show(self._log.charts)
+        self._no_log.visible = not self._log.charts
         self._motor.refresh()
         self._drive.refresh()
         self._save.refresh()
-        self._status.content = self._status_text(joint)
+        self._status.content = _as_html(*self._status_rows(joint))
 
-    def _pictures(self, joint: str) -> dict[str, str]:
-        session, dt = self.session, self.session.real.dt
+    def _window(self, joint: str) -> Window:
+        session = self.session
+        return session.history.window(session.dof_names.index(joint), SECONDS, session.real.dt)
+
+    def _charts(self, joint: str) -> dict[str, Chart]:
+        session, dt, window = self.session, self.session.real.dt, self._window(joint)
         column = session.dof_names.index(joint)
-        window = session.history.window(column, SECONDS, dt)
         ideal = session.ideal_history.window(column, SECONDS, dt) if session.ideal is not None else None
         units = ("m", "N") if session.real.slides[column] else ("rad", "N·m")
-        return draw_joint(window, ideal, self._analyses.envelope(joint), dt, units) if len(window.time) > 1 else {}
+        return joint_charts(window, ideal, self._analyses.envelope(joint), dt, units) if len(window.time) > 1 else {}
 
     def _save_report(self, path: Path, picture: bytes | None) -> None:
         joint = self._joint()
-        title = f"{self.session.source.title}: {joint}"
-        pictures = self._pictures(joint) | {"log": self._log.refresh()}
-        save_report(path, title, picture, self._status_text(joint), pictures, self.session.real.configs)
+        rows, _ = self._status_rows(joint)
+        charts = self._charts(joint) | self._log.charts
+        save_report(path, f"{self.session.source.title}: {joint}", picture, rows, charts, self.session.real.configs)
 
-    def _status_text(self, joint: str) -> str:
-        column = self.session.dof_names.index(joint)
+    def _status_rows(self, joint: str) -> tuple[dict[str, str], list[str]]:
+        """Return readouts by name, and what is wrong."""
         session, pace, analyses = self.session, self.session.pace, self._analyses
-        behind = pace.real_time < _BEHIND and not session.is_paused and not session.problem
+        column = session.dof_names.index(joint)
         kept = f"{pace.real_time:.2f} × real time, load {100.0 * pace.load:.0f} %"
         state = "paused" if session.is_paused else "stopped" if session.problem else kept
-        rows = [("time", f"{session.time:.1f} s"), ("pace", state)]
+        rows = {"time": f"{session.time:.1f} s", "pace": state}
         share = analyses.shares.get(joint)
         if share is not None:
             stale = " …" if analyses.shares_version != session.values_version else ""
-            rows.append(
-                ("stability limit", f"{100.0 * share:.0f} % used{' (unstable)' if share >= 1.0 else ''}{stale}")
-            )
-        rows.append(("energy given", f"{session.work[column]:.3g} J of {session.work.sum():.3g} J"))
+            rows["stability limit"] = f"{100.0 * share:.0f} % used{' (unstable)' if share >= 1.0 else ''}{stale}"
+        shares = self._window(joint).clipped_shares()
+        clipped = [f"{100.0 * each:.0f} % by {name.removeprefix('Clamping')}" for name, each in shares.items()]
+        rows["clipped"] = ", ".join(clipped) or f"not in the last {SECONDS:g} s"
+        rows["work of the joint"] = f"{written(session.work[column])} J of {written(session.work.sum())} J"
         drawn = session.electrical[column]
         if drawn == drawn:
-            rows.append(("energy drawn", f"{drawn:.3g} J, less what came back"))
-        cells = "".join(
-            f'<tr><td style="color:#8a94a3;padding-right:1em">{name}</td><td>{html.escape(text)}</td></tr>'
-            for name, text in rows
-        )
-        said = [text for text in (session.problem, session.message) if text]
-        if behind:
-            said.append("this computer cannot keep real time: what you see is slower than the robot would be")
-        warnings = "".join(
-            f'<div style="color:#d6453d;font-size:0.85em;margin-top:0.3em">{html.escape(text)}</div>' for text in said
-        )
-        return f'<div style="margin:0.4em 0.8em"><table style="font-size:0.85em">{cells}</table>{warnings}</div>'
+            rows["electrical energy"] = f"{written(drawn)} J net"
+        warnings = [text for text in (session.problem, session.message, analyses.error) if text]
+        if pace.real_time < _BEHIND and not session.is_paused and not session.problem:
+            warnings.append("this computer cannot keep real time: the robot moves more slowly than in reality")
+        return rows, warnings
 
     def wait(self) -> None:
         """Stay until the program is interrupted."""
@@ -206,3 +223,10 @@ class Studio:
 
     def __repr__(self) -> str:
         return f"<Studio of {self.session.source.title} at {self.url}>"
+
+
+def _as_html(rows: Mapping[str, str], warnings: Sequence[str]) -> str:
+    left = f'<td style="color:{GREY};padding-right:1em;white-space:nowrap">'
+    cells = "".join(f"<tr>{left}{name}</td><td>{html.escape(text)}</td></tr>" for name, text in rows.items())
+    notes = "".join(f'<div style="color:{RED};margin-top:0.3em">{html.escape(text)}</div>' for text in warnings)
+    return f'<div style="margin:0.4em 0.8em;font-size:0.8em;line-height:1.35"><table>{cells}</table>{notes}</div>'

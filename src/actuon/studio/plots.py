@@ -1,89 +1,152 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots beside the robot, of one joint."""
+"""The plots beside the robot: one joint over the last seconds, and a log against its replay."""
 
 from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..actuator.trials import Envelope
+from ..charts import BLUE, GREEN, GREY, ORANGE, RED, Band, Chart, Series, to_uplot
 from .history import Window
-from .plane import draw_plane
-from .svg import BLUE, GREEN, GREY, ORANGE, RED, Line, draw_lines, thinned
+from .numbers import round_up
+from .replay import Replayed
 
 SECONDS = 4.0
 """How much of the past is drawn [s]."""
 PATH_SECONDS = 1.5
-"""How much of it on the plane [s]."""
+"""How much of it on the torque-speed plane [s]."""
+_NOW_SECONDS = 0.05
+"""How much of it is marked as now [s]."""
 _BUCKETS = 200
+_PATH_POINTS = 300
 _SMALLEST = 1e-4
-"""Amplitude [N·m or N] that a spectrum ends at."""
+"""Amplitude that a spectrum ends at [N·m or N]."""
 _MODELLED = (("current", "current [A]", ORANGE), ("temperature", "temperature [°C]", RED))
 _HOUSING = "housing_temperature"
-_HEIGHT = 150.0
+_PLANE_HEIGHT = 230
+_OUTSIDE = 1.25
+"""How far beyond the envelope a path is shown."""
 
 
-def draw_joint(
-    window: Window, ideal: Window | None, envelope: Envelope | None, dt: float, units: tuple[str, str]
-) -> dict[str, str]:
-    """Pictures of a joint over the last seconds, by name, as SVG and HTML.
+class Plots:
+    """Charts in a container of a viser GUI, which keep the zoom of the user while their data change.
 
     Args:
-        window: Of the robot.
-        ideal: Of the ideal one, where it is there.
+        server: A ``viser.ViserServer``.
+        container: Tab or folder that they are in.
+    """
+
+    def __init__(self, server: Any, container: Any):
+        self._server, self._container = server, container
+        self._drawn: dict[str, tuple[dict[str, Any], Any]] = {}
+
+    def show(self, charts: Mapping[str, Chart]) -> None:
+        """Draw charts by name, in this order, and remove others."""
+        for name in self._drawn.keys() - charts.keys():
+            self._drawn.pop(name)[1].remove()
+        for order, (name, chart) in enumerate(charts.items()):
+            settings = to_uplot(chart)
+            if name not in self._drawn:
+                with self._container:
+                    handle = self._server.gui.add_uplot(order=order, **settings)
+            else:
+                known, handle = self._drawn[name]
+                with self._server.atomic():
+                    for key, value in settings.items():
+                        if not (_are_same if key == "data" else operator.eq)(value, known[key]):
+                            setattr(handle, key, value)
+            self._drawn[name] = settings, handle
+
+
+def _are_same(data: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> bool:
+    pairs = zip(data, known, strict=False)
+    return len(data) == len(known) and all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+
+def joint_charts(
+    window: Window, ideal: Window | None, envelope: Envelope | None, dt: float, units: tuple[str, str]
+) -> dict[str, Chart]:
+    """Return the charts of a joint over the last seconds, by name.
+
+    Args:
+        window: Of the robot, at least two steps.
+        ideal: Of the ideal robot, if there is one.
         envelope: Envelope of the joint; None if it is not known or limited.
         dt: Time step [s].
         units: Of position and effort.
     """
     length, force = units
-    path = slice(-max(2, round(PATH_SECONDS / dt)), None)
-    stride = max(1, len(window.time[path]) // 300)
-    speeds, efforts, hits = (
-        values[path][::-1][::stride][::-1] for values in (window.velocity, window.given, window.limit >= 0)
-    )
-    pictures = {"plane": draw_plane(envelope, speeds, efforts, hits, units)}
     time = window.time - window.time[-1]
+    thin = _Thinning(time)
 
-    def series(label: str, values: np.ndarray, colour: str, width: float = 1.6, dash: str = "") -> Line:
-        return Line(label, *thinned(time, values, _BUCKETS), colour, width, dash=dash)
+    def over_time(label: str, *series: Series) -> Chart:
+        return Chart("time [s]", label, series, x_range=(-SECONDS, 0.0))
 
-    def over_time(label: str, *lines: Line) -> str:
-        return draw_lines(lines, (-SECONDS, 0.0), _HEIGHT, ("time [s]", label))
+    def line(label: str, values: np.ndarray, colour: str, width: float = 1.5, is_dashed: bool = False) -> Series:
+        return Series(label, thin.x, thin(values), colour, width, is_dashed=is_dashed)
 
-    other = []
+    beside = []
     if ideal is not None and len(ideal.time) > 1:
-        other = [series("ideal", np.interp(window.time, ideal.time, ideal.position), GREEN)]
-    target = series("target", window.target, GREY, 1.2, "4 2")
-    pictures["position"] = over_time(f"position [{length}]", target, *other, series("position", window.position, BLUE))
-    most = 2.0 * float(np.abs(window.given).max()) or np.inf
-    wanted = series("wanted", np.clip(window.wanted, -most, most), GREY, 1.2, "4 2")
-    hit = window.limit >= 0
-    pictures["effort"] = over_time(
-        f"effort [{force}]",
-        wanted,
-        series("given", window.given, BLUE),
-        Line("clipped", time[hit][::3], window.given[hit][::3], RED, 3.0, is_dots=True),
-    )
-    pictures["clipping"] = _clipping(window)
-    frequency, amplitude = spectrum(window.given, dt)
+        beside = [line("ideal", np.interp(window.time, ideal.time, ideal.position), GREEN)]
+    most = 2.0 * float(np.abs(window.applied).max()) or np.inf
+    charts = {
+        "plane": _plane(window, envelope, dt, units),
+        "position": over_time(
+            f"position [{length}]",
+            line("target", window.target, GREY, is_dashed=True),
+            *beside,
+            line("position", window.position, BLUE),
+        ),
+        "effort": over_time(
+            f"effort [{force}]",
+            line("requested", np.clip(window.requested, -most, most), GREY, is_dashed=True),
+            line("applied", window.applied, BLUE),
+            Series("clipped", thin.x, thin.where(window.limit >= 0, window.applied), RED, 4.0, is_dots=True),
+        ),
+    }
+    frequency, amplitude = spectrum(window.applied, dt)
     if len(frequency):
-        pictures["spectrum"] = draw_lines(
-            [Line("spectrum of the effort", frequency, amplitude, BLUE, 1.2)],
-            (0.0, float(frequency[-1])),
-            _HEIGHT,
-            ("frequency [Hz]", f"[{force}]"),
-            is_log=True,
-        )
+        label = f"effort [{force}]"
+        series = [Series("amplitude", frequency, amplitude, BLUE, 1.2)]
+        limits = 0.0, float(round(0.5 / dt))
+        charts["spectrum"] = Chart("frequency [Hz]", label, series, x_range=limits, is_log=True)
     for name, label, colour in _MODELLED:
         if name in window.signals:
-            lines = [series(name, window.signals[name], colour)]
+            lines = [line(name, window.signals[name], colour)]
             if name == "temperature" and _HOUSING in window.signals:
-                lines.append(series("housing", window.signals[_HOUSING], GREY))
-            pictures[name] = over_time(label, *lines)
-    return pictures
+                lines.append(line("housing", window.signals[_HOUSING], GREY))
+            charts[name] = over_time(label, *lines)
+    return charts
+
+
+def log_charts(joint: Replayed, units: tuple[str, str]) -> dict[str, Chart]:
+    """Return the charts of a replayed log by name: recorded against simulated, and the error.
+
+    Args:
+        joint: Of the log.
+        units: Of positions, and of a thousandth.
+    """
+    thin = _Thinning(joint.time)
+    limits = 0.0, float(joint.time[-1])
+    lines = [
+        Series("recorded", thin.x, thin(joint.recorded), ORANGE, 2.0),
+        Series("simulated", thin.x, thin(joint.simulated), BLUE),
+    ]
+    if joint.command is not None:
+        lines.insert(0, Series("command", thin.x, thin(joint.command), GREY, 1.0, is_dashed=True))
+    error = Series("simulated − recorded", thin.x, thin(1e3 * (joint.simulated - joint.recorded)), RED)
+    return {
+        joint.joint: Chart("time [s]", f"{joint.joint} [{units[0]}]", lines, x_range=limits, height=220),
+        f"{joint.joint}, error": Chart("time [s]", f"error [{units[1]}]", [error], x_range=limits),
+    }
 
 
 def spectrum(values: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies [Hz], and the amplitude at each in the unit of ``values``, without their mean."""
+    """Return frequencies [Hz], and the amplitude at each in the unit of ``values``, without their mean."""
     if len(values) < 16:
         return np.zeros(0), np.zeros(0)
     taper = np.hanning(len(values))
@@ -95,9 +158,62 @@ def spectrum(values: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
     return frequency[:count:bins], np.maximum(highest, _SMALLEST)
 
 
-def _clipping(window: Window) -> str:
-    shares = window.clipped_shares()
-    said = ", ".join(f"{name.removeprefix('Clamping')} {100.0 * share:.0f} %" for name, share in shares.items())
-    style = "font-size:0.75em;margin:0 0.6em 0.4em 3.4em;"
-    colour = f"color:{RED}" if said else f"color:{GREY}"
-    return f'<div style="{style}{colour}">clipped in the last {SECONDS:g} s: {said or "never"}</div>'
+def _plane(window: Window, envelope: Envelope | None, dt: float, units: tuple[str, str]) -> Chart:
+    """Draw the envelope, and the joint's path as dots: uPlot draws no line whose x goes back."""
+    count = max(2, round(PATH_SECONDS / dt))
+    stride = max(1, min(count, len(window.time)) // _PATH_POINTS)
+    path = slice(-1, -count - 1, -stride)
+    velocity, effort, clipped = (each[path] for each in (window.velocity, window.applied, window.limit >= 0))
+    now = slice(0, max(1, round(_NOW_SECONDS / dt / stride)))
+    series = [
+        Series("path", velocity, effort, GREY, 2.5, is_dots=True),
+        Series("clipped", velocity[clipped], effort[clipped], RED, 4.0, is_dots=True),
+        Series("now", velocity[now], effort[now], ORANGE, 7.0, is_dots=True),
+    ]
+    bands = []
+    fastest, strongest = float(np.abs(velocity).max()), float(np.abs(effort).max())
+    if envelope is not None:
+        bands = [Band("motor envelope", envelope.velocity, envelope.least, envelope.most, BLUE)]
+        fastest = max(min(fastest, _OUTSIDE * envelope.velocity[-1]), envelope.velocity[-1])
+        strongest = max(strongest, float(np.abs([envelope.least, envelope.most]).max()))
+    across, up = (round_up(1.02 * each or 1.0) for each in (fastest, strongest))
+    labels = f"velocity [{units[0]}/s]", f"effort [{units[1]}]"
+    return Chart(*labels, series, bands, (-across, across), (-up, up), height=_PLANE_HEIGHT)
+
+
+class _Thinning:
+    """Fewer points over one x: the lowest and the highest of each stretch, so that a fast swing keeps its width.
+
+    Args:
+        x: Ascending, shape (T,).
+    """
+
+    def __init__(self, x: np.ndarray):
+        self._width = len(x) // _BUCKETS
+        if self._width < 3:
+            self._width = 0
+            self.x = x
+            return
+        rows = self._rows(x)
+        self.x = rows[:, [0, self._width // 2]].ravel()
+
+    def _rows(self, values: np.ndarray) -> np.ndarray:
+        count = len(values) // self._width * self._width
+        return values[-count:].reshape(-1, self._width)
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """Return the values of a line at ``x``."""
+        if not self._width:
+            return values
+        rows = self._rows(values)
+        ends = np.sort(np.stack([rows.argmin(axis=1), rows.argmax(axis=1)], axis=1), axis=1)
+        return np.take_along_axis(rows, ends, axis=1).ravel()
+
+    def where(self, condition: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return a value at which the condition holds for each ``x``, or NaN."""
+        if not self._width:
+            return np.where(condition, values, np.nan)
+        rows = self._rows(np.where(condition, values, np.nan))
+        first = np.isfinite(rows).argmax(axis=1)[:, None]
+        found = np.take_along_axis(rows, first, axis=1)
+        return np.concatenate([found, np.full_like(found, np.nan)], axis=1).ravel()

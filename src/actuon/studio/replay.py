@@ -41,7 +41,7 @@ _WIDE = 1e2
 """Ends of a range by which to look for a number > 0 on a logarithmic scale."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Replayed:
     """A joint in a log, each of shape (T,)."""
 
@@ -239,11 +239,15 @@ class LogWork:
         """End a fit with the best values so far."""
         self._stops = True
 
+    @property
+    def slides(self) -> bool:
+        """Whether the first joint of the log slides."""
+        robot = self._session.real
+        return self.log is not None and bool(robot.slides[robot.dof_names.index(self.log.joint_names[0])])
+
     def shown_error(self, radians: float) -> str:
         """Return an error of the log's joints with its unit."""
-        robot = self._session.real
-        slides = self.log is not None and robot.slides[robot.dof_names.index(self.log.joint_names[0])]
-        return f"{1e3 * radians:.2f} {'mm' if slides else 'mrad'}"
+        return f"{1e3 * radians:.2f} {'mm' if self.slides else 'mrad'}"
 
     def _submit(self, key: str, function: Callable[..., Any], path: Path, *args: Any, **callbacks: Any) -> None:
         self.error = ""

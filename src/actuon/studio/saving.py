@@ -7,12 +7,13 @@ import base64
 import html
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from ..actuator.config import ActuatorConfig
+from ..charts import Chart, pyplot, to_matplotlib
 from ..errors import MissingExtraError, RobotFileError
 from ..files import replacing
 from ..robot_files.yaml import ActuatorEntry, save_actuators
@@ -97,8 +98,8 @@ def save_report(
     path: Path,
     title: str,
     picture: bytes | None,
-    status: str,
-    plots: Mapping[str, str],
+    readouts: Mapping[str, str],
+    charts: Mapping[str, Chart],
     configs: Mapping[str, ActuatorConfig],
 ) -> None:
     """Write a report.
@@ -107,8 +108,8 @@ def save_report(
         path: The HTML file.
         title: Of the robot, and the joint in the plots.
         picture: Of the robot, a PNG file; None where no page is open.
-        status: Pace, energy and the like, as HTML.
-        plots: By name, as SVG and HTML.
+        readouts: Pace, energy and others by name.
+        charts: By name.
         configs: The actuators by joint.
     """
     image = ""
@@ -116,20 +117,33 @@ def save_report(
         image = f'<img alt="the robot" src="data:image/png;base64,{base64.b64encode(picture).decode()}">'
     text = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>{image}{status}{''.join(plots.values())}"
+        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>{image}{_table(readouts.items())}"
+        f"{''.join(map(_drawn, charts.values()))}"
         f"<h2>Values</h2>{_values(configs)}</html>\n"
     )
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
+def _drawn(chart: Chart) -> str:
+    """Draw a chart as SVG."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(7.0, chart.height / 60.0), layout="constrained")
+    to_matplotlib(chart, axes)
+    stream = io.StringIO()
+    figure.savefig(stream, format="svg")
+    plt.close(figure)
+    return stream.getvalue()[stream.getvalue().index("<svg") :]
+
+
 def _values(configs: Mapping[str, ActuatorConfig]) -> str:
     parts = []
     for entry in entries_of(configs):
-        rows = "".join(
-            f"<tr><td>{html.escape(number.stage_name)}</td><td>{html.escape(number.label)}</td>"
-            f"<td>{html.escape(str(number.value))}</td></tr>"
-            for number in numbers_of(entry.actuator)
-        )
-        parts.append(f"<h3>{html.escape(', '.join(entry.joints))}</h3><table>{rows}</table>")
+        rows = [(number.stage_name, number.label, str(number.value)) for number in numbers_of(entry.actuator)]
+        parts.append(f"<h3>{html.escape(', '.join(entry.joints))}</h3>{_table(rows)}")
     return "".join(parts)
+
+
+def _table(rows: Iterable[Iterable[str]]) -> str:
+    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

@@ -24,7 +24,7 @@ from ..typing import PathLike
 from .drive import SINE, Drive
 from .history import History, Pace
 from .numbers import alike
-from .robot import StudioRobot
+from .robot import OF_FILE, StudioRobot
 from .scene import poses_of
 from .source import Source
 
@@ -63,6 +63,8 @@ class Session:
         self.dof_names = robot.dof_names
         self.joints = list(robot.configs)
         """Names of the joints that have an actuator."""
+        self.file_configs = dict(robot.configs)
+        """Actuators as the file has them, by joint."""
         self.history = History(round(KEPT_SECONDS / robot.dt), len(robot.dof_names))
         self.ideal_history = History(round(KEPT_SECONDS / robot.dt), len(robot.dof_names))
         self.work = np.zeros(len(robot.dof_names))
@@ -168,6 +170,19 @@ class Session:
         for robot in self.robots:
             robot.set_configs(configs)
         self._values_changed()
+
+    def restore(self, joints: Iterable[str], stage: int, name: str) -> None:
+        """Bring one value of some joints back to that of the file."""
+        by_value: dict[Any, list[str]] = {}
+        for joint in joints:
+            by_value.setdefault(getattr(self.file_configs[joint].stages[stage], name), []).append(joint)
+        for value, same in by_value.items():
+            self.set_number(same, stage, name, value)
+
+    def restore_all(self) -> None:
+        """Bring all values back to those of the file, and the mode too."""
+        self.set_configs(self.file_configs)
+        self.set_mode(OF_FILE)
 
     def set_mode(self, mode: str) -> None:
         """Hand efforts to the engine as one of `robot.MODES`."""

@@ -41,14 +41,15 @@ class DrivePanel:
             control.on_update(lambda event: self.apply() if event.client is not None else None)
         self._pause = gui.add_button("Pause")
         self._pause.on_click(lambda _: session.ask(session.pause, not session.is_paused))
-        gui.add_button("Reset").on_click(lambda _: session.ask(session.reset))
+        gui.add_button("Reset", hint="Key R.").on_click(lambda _: session.ask(session.reset))
+        gui.add_command("Reset", hotkey="R").on_trigger(lambda _: session.ask(session.reset))
         if session.real.is_fixed_base:
             self._push = gui.add_slider(f"Knock [{unit}/s]", 0.0, 20.0, 0.1, _KNOCK)
         else:
             self._push = gui.add_slider("Push [N]", 0.0, 300.0, 1.0, _PUSH)
         gui.add_button("Push").on_click(lambda _: session.ask(self._do_push))
         self._ideal = gui.add_checkbox(
-            "Ideal robot beside it", False, hint="The same controllers without delay and limits. Both start over."
+            "Ideal robot beside it", False, hint="Its controllers without delay and limits. Both start over."
         )
         self._ideal.on_update(lambda _: session.ask(session.show_ideal, self._ideal.value))
 

@@ -7,19 +7,17 @@ import html
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from ...charts import RED, Chart
 from ...errors import ActuonError
 from ...logs.formats import ENDINGS
 from ..background import Background
 from ..folder import Folder
+from ..plots import log_charts
 from ..replay import LogWork, Replayed, command_of, fittable
 from ..session import Session
-from ..svg import BLUE, GREY, ORANGE, RED, Line, draw_lines, thinned
 from .drive import DrivePanel
 
 _NONE = "choose a log"
-_BUCKETS = 300
 
 
 class LogPanel:
@@ -52,6 +50,9 @@ class LogPanel:
         self._play = gui.add_button("Play its commands", visible=False)
         self._play.on_click(lambda _: self._play_commands())
         self._fit_folder = gui.add_folder("Fit", visible=False)
+        self._charted: list[Replayed] = []
+        self.charts: dict[str, Chart] = {}
+        """Charts of the log by name."""
         self._boxes: dict[str, Any] = {}
         self._boxes_of: tuple[str, tuple[str, ...]] | None = None
         with self._fit_folder:
@@ -82,8 +83,8 @@ class LogPanel:
         else:
             self.work.stop_fit()
 
-    def refresh(self) -> str:
-        """Bring it up to date. Returns the pictures of the log, as HTML."""
+    def refresh(self) -> None:
+        """Bring controls, errors and charts up to date."""
         work = self.work
         work.refresh()
         is_there, is_fitting = work.log is not None, work.progress is not None
@@ -97,7 +98,10 @@ class LogPanel:
         if is_there:
             self._offer_values()
         self._said.content = self._text()
-        return "".join(draw_log(joint) for joint in self._shown())
+        shown = self._shown()
+        if shown != self._charted:
+            self._charted = shown
+            self.charts = {name: chart for joint in shown for name, chart in log_charts(joint, self._units()).items()}
 
     def _offer_values(self) -> None:
         assert self.work.log is not None
@@ -113,9 +117,12 @@ class LogPanel:
         self._boxes_of = joint, tuple(paths)
 
     def _shown(self) -> list[Replayed]:
-        """The joint that is chosen, or all where the log does not have it."""
+        """Return the selected joint, or all if the log does not have it."""
         chosen = [joint for joint in self.work.replayed if joint.joint == self._joint()]
         return chosen or self.work.replayed
+
+    def _units(self) -> tuple[str, str]:
+        return ("m", "mm") if self.work.slides else ("rad", "mrad")
 
     def _text(self) -> str:
         work = self.work
@@ -128,21 +135,3 @@ class LogPanel:
         lines += [f"<table>{rows}</table>"] if rows else []
         lines += [f'<div style="color:{RED}">{html.escape(work.error)}</div>'] if work.error else []
         return f'<div style="margin:0.3em 0.8em;font-size:0.85em">{"".join(lines)}</div>'
-
-
-def draw_log(joint: Replayed) -> str:
-    """Recorded against simulated, and the difference, as SVG."""
-    across = 0.0, float(joint.time[-1])
-
-    def series(label: str, values: np.ndarray, colour: str, width: float = 1.6, dash: str = "") -> Line:
-        return Line(label, *thinned(joint.time, values, _BUCKETS), colour, width, dash=dash)
-
-    lines = [] if joint.command is None else [series("command", joint.command, GREY, 1.0, "4 2")]
-    lines += [series("recorded", joint.recorded, ORANGE, 2.2), series("simulated", joint.simulated, BLUE, 1.4)]
-    title = f'<div style="margin:0.4em 0 0 3.4em;font-size:0.85em;font-weight:bold">{html.escape(joint.joint)}</div>'
-    error = 1e3 * (joint.simulated - joint.recorded)
-    return (
-        title
-        + draw_lines(lines, across, 230.0, ("time [s]", "position [rad]"))
-        + draw_lines([series("simulated less recorded", error, RED)], across, 150.0, ("time [s]", "error [mrad]"))
-    )

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..numbers import Number, alike, numbers_of, stage_titles
+from ..numbers import Number, alike, numbers_of, stage_titles, written
 from ..robot import MODES
 from ..session import Session
 
-THIS, ALIKE, ALL = "this joint", "joints alike", "all joints"
+THIS, ALIKE, ALL = "this joint", "matching joints", "all joints"
 _NEAR_END = 0.995
 _WIDER = 2.0
 
@@ -29,15 +29,18 @@ class MotorPanel:
         self._gui, self._session = gui, session
         self.joint = gui.add_dropdown("Joint", session.joints, initial_value=session.first_joint)
         self._scope = gui.add_dropdown(
-            "Change", (ALIKE, THIS, ALL), hint="Whose values a slider changes: alike are joints with the same values."
+            "Change", (ALIKE, THIS, ALL), hint="Whose values a slider changes. Matching joints have the same values."
         )
         self._mode = gui.add_dropdown(
             "Efforts", MODES, hint="explicit: held over a step; implicit: the engine takes their slopes into its step."
         )
         self._mode.on_update(lambda _: session.ask(session.set_mode, self._mode.value))
+        self._restore_all = gui.add_button("All back to the file's values", color="gray", visible=False)
+        self._restore_all.on_click(lambda _: session.ask(session.restore_all))
         self._stages = gui.add_folder("Stages")
         self._handles: list[Any] = []
         self._sliders: dict[tuple[int, str], Any] = {}
+        self._restores: dict[tuple[int, str], Any] = {}
         self._version = session.values_version
         self._on_joint = on_joint
         self.joint.on_update(self._choose)
@@ -66,6 +69,15 @@ class MotorPanel:
             if slider is not None and not number.is_off and not math.isclose(slider.value, number.value, rel_tol=1e-6):
                 slider.min, slider.max = min(slider.min, number.value), max(slider.max, number.value)
                 slider.value = number.value
+        self._show_restores()
+
+    def _show_restores(self) -> None:
+        """Offer to bring back the values that are not those of the file."""
+        session, joint = self._session, self.joint.value
+        values, of_file = session.real.configs[joint].stages, session.file_configs[joint].stages
+        for (stage, name), button in self._restores.items():
+            button.visible = getattr(values[stage], name) != getattr(of_file[stage], name)
+        self._restore_all.visible = session.real.configs != session.file_configs or session.real.mode != MODES[0]
 
     def _choose(self, event: Any) -> None:
         self._build()
@@ -73,12 +85,14 @@ class MotorPanel:
 
     def _numbers(self) -> list[Number]:
         joint, robot = self.joint.value, self._session.real
-        return numbers_of(robot.configs[joint], robot.slides[robot.dof_names.index(joint)])
+        column = robot.dof_names.index(joint)
+        inertia = float(robot.articulation.get_dof_armatures().numpy()[0, column])
+        return numbers_of(robot.configs[joint], robot.slides[column], inertia)
 
     def _build(self) -> None:
         for handle in self._handles:
             handle.remove()
-        self._handles, self._sliders = [], {}
+        self._handles, self._sliders, self._restores = [], {}, {}
         config = self._session.real.configs[self.joint.value]
         numbers = self._numbers()
         for stage, title in enumerate(stage_titles(config)):
@@ -89,6 +103,7 @@ class MotorPanel:
                 for number in numbers:
                     if number.stage == stage:
                         self._add(number)
+        self._show_restores()
 
     def _add(self, number: Number) -> None:
         if number.is_slider:
@@ -109,8 +124,15 @@ class MotorPanel:
             chosen = self._gui.add_dropdown(number.label, options, initial_value=number.value, hint=number.hint)
             chosen.on_update(lambda event: self._set(number, chosen.value, event))
         else:
-            text = "left open" if number.value is None else str(number.value)
+            text = "unset" if number.value is None else str(number.value)
             self._gui.add_text(number.label, text, disabled=True, hint=number.hint)
+            return
+        stage, name = number.stage, number.name
+        of_file = getattr(self._session.file_configs[self.joint.value].stages[stage], name)
+        shown = written(of_file) if number.is_slider else of_file
+        button = self._gui.add_button(f"↺ {name} back to {shown}", color="gray", visible=False)
+        button.on_click(lambda _: self._session.ask(self._session.restore, self.joints(), stage, name))
+        self._restores[stage, name] = button
 
     def _moved(self, number: Number, slider: Any, event: Any) -> None:
         self._set(number, slider.value, event)

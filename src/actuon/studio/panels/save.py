@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import html
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ...attach.recorder import FORMATS as RECORDS
-from ...errors import ActuonError
+from ...charts import GREEN, RED
+from ...errors import ActuonError, SimulationError
 from ..folder import Folder
 from ..saving import USD_WRITTEN, YAML_FORMATS, as_png, save_usd, save_yaml, usd_of
 from ..session import Session
@@ -41,48 +44,51 @@ class SavePanel:
         self._row(gui, "Picture", f"{stem}.studio.png", "Save picture", self._save_picture)
         self._record_name = gui.add_text("Record", f"{stem}.studio.csv", hint=f"Every step, as {' or '.join(RECORDS)}.")
         self._record = gui.add_button("Record")
-        self._record.on_click(lambda event: self._told(event, self._start_or_stop))
+        self._record.on_click(lambda event: self._report_outcome(self._start_or_stop))
+        self._outcome = gui.add_html("")
 
     def _row(self, gui: Any, label: str, name: str, button: str, action: Callable[[str, Any], str]) -> None:
         field = gui.add_text(label, name)
-        gui.add_button(button).on_click(lambda event: self._told(event, lambda: action(field.value, event.client)))
+        gui.add_button(button).on_click(lambda event: self._report_outcome(lambda: action(field.value, event.client)))
 
-    def _told(self, event: Any, action: Callable[[], str]) -> None:
-        """Do it, and say how that went to the one who asked."""
+    def _report_outcome(self, action: Callable[[], str]) -> None:
+        """Do it, and say how that went, until the next one."""
         try:
-            title, body, colour = "Saved", action(), "green"
+            text, colour = action(), GREEN
         except ActuonError as error:
-            title, body, colour = "Not saved", str(error), "red"
-        if event.client is not None:
-            event.client.add_notification(title, body, color=colour, auto_close_seconds=6.0)
+            text, colour = f"not saved: {error}", RED
+        self._outcome.content = (
+            f'<div data-actuon="outcome" style="margin:0.5em 0.8em;font-size:0.85em;color:{colour};'
+            f'overflow-wrap:anywhere">{time.strftime("%H:%M:%S")} {html.escape(text)}</div>'
+        )
 
     def _save_yaml(self, name: str, client: Any) -> str:
         path = self._folder.to_write(name, YAML_FORMATS, self._replace.value)
         save_yaml(path, dict(self._session.real.configs))
-        return str(path)
+        return f"saved {path}"
 
     def _save_usd(self, name: str, client: Any) -> str:
         path = self._folder.to_write(name, USD_WRITTEN, self._replace.value)
         save_usd(path, self._session.source, dict(self._session.real.configs))
-        return str(path)
+        return f"saved {path}"
 
     def _save_report(self, name: str, client: Any) -> str:
         path = self._folder.to_write(name, _REPORT, self._replace.value)
         self._report(path, _rendered(client))
-        return str(path)
+        return f"saved {path}"
 
     def _save_picture(self, name: str, client: Any) -> str:
         path = self._folder.to_write(name, _PICTURE, self._replace.value)
         picture = _rendered(client)
         if picture is None:
-            return "nothing: no page is open"
+            raise SimulationError("no page is open whose picture could be taken")
         path.write_bytes(picture)
-        return str(path)
+        return f"saved {path}"
 
     def _start_or_stop(self) -> str:
         session = self._session
         if session.is_recording:
-            return str(session.do(session.stop_recording))
+            return f"saved {session.do(session.stop_recording)}"
         path = self._folder.to_write(self._record_name.value, RECORDS, self._replace.value)
         session.do(session.record, path)
         return f"recording into {path}, until you stop it"

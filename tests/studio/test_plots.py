@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Charts of the page, and the form in which uPlot takes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from actuon.charts import BLUE, Band, Chart, Series, pyplot, to_matplotlib, to_uplot
+from actuon.studio.analyses import envelope_of
+from actuon.studio.drive import SINE, Drive
+from actuon.studio.plots import Plots, joint_charts, log_charts, spectrum
+from actuon.studio.replay import Replayed
+from actuon.studio.session import Session
+from actuon.studio.source import find_source
+
+
+def test_the_spectrum_shows_what_vibrates():
+    time = np.arange(2000) * 0.002
+    frequency, amplitude = spectrum(3.0 + 0.5 * np.sin(2 * np.pi * 60.0 * time), 0.002)
+    assert frequency[amplitude.argmax()] == pytest.approx(60.0, abs=1.0)
+    assert amplitude.max() == pytest.approx(0.5, rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Charts of a motor that is clipped, its past, and its envelope."""
+    with Session(find_source("ak80-9")) as motor:
+        motor.set_drive(Drive(SINE, (0,), amplitude=1.0, frequency=8.0, names=motor.dof_names))
+        motor.advance(2.0)
+        window = motor.history.window(0, 4.0, motor.real.dt)
+        envelope = envelope_of(motor.real.configs["motor"])
+        return joint_charts(window, window, envelope, motor.real.dt, ("rad", "N·m")), window, envelope
+
+
+def series(chart, label):
+    return next(each for each in chart.series if each.label == label)
+
+
+def test_charts_of_a_joint(drawn):
+    charts, window, envelope = drawn
+    assert list(charts)[:5] == ["plane", "position", "effort", "spectrum", "current"]
+    assert charts["plane"].x_label == "velocity [rad/s]"
+    assert charts["plane"].y_range[1] > envelope.most.max()
+    (band,) = charts["plane"].bands
+    np.testing.assert_array_equal(band.high, envelope.most)
+    position = series(charts["position"], "position")
+    assert -4.0 <= position.x[0] < position.x[-1] <= 0.0
+    assert len(position.x) < len(window.time)
+    assert np.ptp(position.y) == np.ptp(window.position)
+    clipped = series(charts["effort"], "clipped").y
+    assert 0 < np.isfinite(clipped).sum() < len(clipped)
+    assert np.isin(clipped[np.isfinite(clipped)], window.applied[window.limit >= 0]).all()
+    assert [each.label for each in charts["position"].series] == ["target", "ideal", "position"]
+
+
+def test_no_gap_of_a_line_spoils_an_axis(drawn):
+    for name, chart in drawn[0].items():
+        settings = to_uplot(chart)
+        (x, *columns), (_, *series) = settings["data"], settings["series"]
+        assert (np.diff(x) > 0.0).all()
+        for values, each in zip(columns, series, strict=True):
+            assert values.dtype == np.float64
+            assert values.shape == x.shape
+            is_fitted = "range" not in settings["scales"]["y"] and each.get("auto", True)
+            assert np.isfinite(values).all() or not is_fitted, name
+
+
+def test_series_of_different_x_share_one():
+    line = Series("line", np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 4.0]), BLUE)
+    dots = Series("dots", np.array([1.5, 0.5, 3.0]), np.array([7.0, np.nan, 9.0]), BLUE, is_dots=True)
+    band = Band("band", np.array([0.0, 2.0]), np.array([-1.0, -3.0]), np.array([1.0, 3.0]), BLUE)
+    x, high, low, between, marked = to_uplot(Chart("x", "y", [line, dots], [band], y_range=(-9.0, 9.0)))["data"]
+    assert x.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 3.0]
+    np.testing.assert_allclose(high, [1.0, 1.5, 2.0, 2.5, 3.0, np.nan])
+    np.testing.assert_allclose(low, -high)
+    np.testing.assert_allclose(between, [0.0, 0.5, 1.0, 2.5, 4.0, np.nan])
+    np.testing.assert_allclose(marked, [np.nan, np.nan, np.nan, 7.0, np.nan, 9.0])
+    _, held, _ = to_uplot(Chart("x", "y", [line, dots]))["data"]
+    np.testing.assert_allclose(held, [0.0, 0.5, 1.0, 2.5, 4.0, 4.0])
+
+
+@pytest.mark.parametrize(("is_log", "digits"), [(False, [123.46, 0.0]), (True, [123.5, 0.0001235])])
+def test_values_have_few_digits(is_log, digits):
+    line = Series("a", np.array([0.0, 1.0]), np.array([123.456789, 0.000123456]), BLUE)
+    assert to_uplot(Chart("x", "y", [line], is_log=is_log))["data"][1].tolist() == digits
+
+
+class Page:
+    """A viser server that keeps the charts it is told to show."""
+
+    def __init__(self):
+        self.gui, self.shown = self, []
+
+    def add_uplot(self, data, **settings):
+        self.shown.append(Handle(self, data, settings))
+        return self.shown[-1]
+
+    def atomic(self):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+class Handle:
+    def __init__(self, page, data, settings):
+        self.__dict__.update(page=page, changed=[], **settings, data=data)
+
+    def __setattr__(self, name, value):
+        self.changed.append(name)
+        self.__dict__[name] = value
+
+    def remove(self):
+        self.page.shown.remove(self)
+
+
+def test_new_values_change_the_data_alone_so_that_a_zoom_stays():
+    page = Page()
+    plots = Plots(page, page)
+
+    def chart(count, label="y [rad]"):
+        return Chart("x", label, [Series("a", np.arange(count), np.arange(count), BLUE)])
+
+    plots.show({"one": chart(3), "two": chart(3)})
+    one, two = page.shown
+    plots.show({"one": chart(5), "two": chart(5, "y [m]")})
+    assert one.changed == ["data"]
+    assert two.changed == ["data", "axes"]
+    assert len(one.data[0]) == 5
+    plots.show({"one": chart(5), "two": chart(5, "y [m]")})  # as while the robot is paused
+    assert one.changed == ["data"]
+    plots.show({"two": chart(5)})
+    assert page.shown == [two]
+
+
+def test_charts_of_a_log_name_their_units():
+    time = np.linspace(0.0, 2.0, 1001)
+    joint = Replayed("knee", time, None, np.sin(time), np.sin(time) + 0.002)
+    main, error = log_charts(joint, ("m", "mm")).values()
+    assert main.y_label == "knee [m]"
+    assert error.y_label == "error [mm]"
+    np.testing.assert_allclose(error.series[0].y, 2.0)
+
+
+def test_a_chart_in_matplotlib(drawn):
+    plane = drawn[0]["plane"]
+    _, axes = pyplot().subplots()
+    to_matplotlib(plane, axes)
+    assert axes.get_xlim() == plane.x_range
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["motor envelope", "path", "clipped", "now"]
+    pyplot().close(axes.figure)
