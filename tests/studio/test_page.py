@@ -134,6 +134,7 @@ def test_charts_move_on_and_keep_a_zoom(page, studio):
 
 
 def test_robot_and_plots_have_room_in_a_small_window(browser, studio):
+    studio.session.do(studio.session.pause, True)  # what stands still is drawn quickly without a graphics card
     small = browser.new_page(viewport={"width": 1024, "height": 700})
     small.goto(studio.url)
     until(lambda: sum(chart["top"] < 600 and chart["width"] > 300 for chart in charts(small).values()) >= 3)
@@ -217,7 +218,9 @@ def test_files_are_saved_in_the_folder_and_nowhere_else(page, studio):
     until((studio.folder.root / "legs.yaml").exists)
     outcome = page.locator('[data-actuon="outcome"]')
     outcome.wait_for(timeout=PATIENCE)
-    page.wait_for_timeout(7000)
+    page.get_by_role("tab", name="Motor").first.click()
+    page.get_by_role("tab", name="Save").first.click()
+    outcome.wait_for(timeout=PATIENCE)
     assert outcome.inner_text().endswith(f"saved {studio.folder.root / 'legs.yaml'}")
     assert len(actuon.load_actuators(studio.folder.root / "legs.yaml")) == 2
     name.fill("../legs.yaml")
