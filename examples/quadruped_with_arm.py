@@ -62,7 +62,7 @@ def main() -> None:
     with MujocoSimulation(quadruped_with_arm(), num_envs=4) as simulation:
         robots = Articulation("base")
         groups = ActuatorGroups(robots, GROUPS)
-        groups.resolution_table()
+        print(groups.resolution_table())
         groups["legs"].randomize("stiffness", Uniform(0.9, 1.1))
         wave = robots.get_dof_indices("arm_joint1").numpy()
         home = robots.get_dof_position_targets().numpy()[0, wave]

@@ -176,6 +176,7 @@ _LAZY: dict[str, tuple[str, ...]] = {
     "graph": (),
     "gym": (),
     "lab": (),
+    "logs": (),
     "mujoco": (),
     "studio": (),
     "usd": (

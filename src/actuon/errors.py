@@ -159,7 +159,8 @@ def listed(name: str, known: Iterable[str], what: str) -> str:
     """Return the end of a message about an unknown ``name``: the known names and the closest match."""
     known = list(known)
     shown = ", ".join(known[:20]) + (f", and {len(known) - 20} more" if len(known) > 20 else "")
-    close = difflib.get_close_matches(name, known, n=1) or [each for each in known if name and name in each]
+    close = [each for each in known if name and each.endswith(f".{name}")]  # "kp" for "controller.kp"
+    close = close or difflib.get_close_matches(name, known, n=1) or [each for each in known if name and name in each]
     return f"{what}: {shown or 'none'}" + (f". Did you mean '{close[0]}'?" if close else "")
 
 

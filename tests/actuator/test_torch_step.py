@@ -199,6 +199,8 @@ def test_bad_input(rng):
         actuon.torch.step(actuator, sim, {}, dt=DT)
     with pytest.raises(actuon.ParameterError, match=r"no 'controller\.kq'.*Did you mean 'controller\.kp'"):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kq": torch.zeros(N)})
+    with pytest.raises(actuon.ParameterError, match=r"no 'kp'; parameters: .*Did you mean 'controller\.kp'"):
+        actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"kp": torch.zeros(N)})
     with pytest.raises(actuon.ArrayError, match=r"controller\.kp.*got shape \(3,\)"):
         actuon.torch.step(actuator, sim, sim, dt=DT, parameters={"controller.kp": torch.zeros(3)})
     for parameters, said in (

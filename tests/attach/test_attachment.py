@@ -199,7 +199,7 @@ def test_powers_are_told_and_recorded(tmp_path, capsys):
         simulation.step()
         np.testing.assert_array_equal(last.mechanical_power, data["mechanical_power"][-1])
         text = last.table(1)
-        assert capsys.readouterr().out.strip() == text
+        assert not capsys.readouterr().out
         header, *rows = text.splitlines()
         assert "mechanical power [W]" in header
         assert "current [A]" in header
@@ -349,7 +349,7 @@ def test_a_saved_run_goes_on_with_the_parameters_it_had(make, randomise, tmp_pat
             for name in expected.keys() - {"time"}:
                 np.testing.assert_array_equal(going[name], expected[name], err_msg=name)
             if make is randomised_groups:
-                assert "saved state" in other["two"].table_text()
+                assert "saved state" in other["two"].resolution_table()
             other.close()
 
     without = {key: values for key, values in saved.items() if not key.startswith("parameters/")}

@@ -128,7 +128,7 @@ def test_what_is_not_private_is_not_found(code):
 
 
 MODULES = ("assets", "bench", "fit", "graph", "gym", "lab", "mjlab", "mujoco", "newton", "sim", "studio", "torch")
-MODULES += ("usd",)
+MODULES += ("logs", "usd")
 
 
 def test_names_of_the_package():

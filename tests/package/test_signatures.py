@@ -44,7 +44,16 @@ def signatures(name, value):
         yield from ((name, kind) for kind in (*(kind for _, kind in kinds), signature.return_annotation))
 
 
-MODULES = ("actuon", "actuon.gym", "actuon.lab", "actuon.mjlab", "actuon.mujoco", "actuon.newton", "actuon.graph")
+MODULES = (
+    "actuon",
+    "actuon.gym",
+    "actuon.logs",
+    "actuon.lab",
+    "actuon.mjlab",
+    "actuon.mujoco",
+    "actuon.newton",
+    "actuon.graph",
+)
 
 
 @pytest.mark.parametrize("module", MODULES)

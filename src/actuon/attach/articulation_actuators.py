@@ -189,11 +189,9 @@ class ArticulationActuators(Attachment):
         return drawn
 
     def resolution_table(self) -> str:
-        """Print, and return: per joint and parameter the config's value, the one that the first robot has, unit, and
-        where it comes from."""
-        text = table_of_values(self.articulation, self.actuators, self.configs, self._sources)
-        print(text)
-        return text
+        """Return a table as text: per joint and parameter the config's value, the one that the first robot has, unit,
+        and where it comes from."""
+        return table_of_values(self.articulation, self.actuators, self.configs, self._sources)
 
     @property
     def actuated_dof_indices(self) -> list[int]:

@@ -78,7 +78,7 @@ class Telemetry:
         return self.signals.get("voltage", unknown) * self.signals.get("current", unknown)
 
     def table(self, robot: int = 0) -> str:
-        """Print, and return: a row per joint of a robot, a column per quantity with its unit.
+        """Return a row per joint of a robot, a column per quantity with its unit, as text.
 
         Args:
             robot: Its row, as in the arrays.
@@ -95,9 +95,7 @@ class Telemetry:
             columns.append((f"{name.replace('_', ' ')}{unit}", *numbers))
         widths = [max(map(len, column)) for column in columns]
         rows = zip(*columns, strict=True)
-        text = "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
-        print(text)
-        return text
+        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def make_telemetry(

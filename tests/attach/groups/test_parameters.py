@@ -150,7 +150,7 @@ def test_gear_ratio_puts_limits_on_the_motors_side():
     assert (model.saturation_effort == 27.0).all()
     assert (model.velocity_limit == 10.0).all()
     assert (build(IdealPDActuatorCfg(**COMMON, gear_ratio=9.0), effort_limit=7.0).effort_limit == 7.0).all()
-    assert "motor side" in model.table_text()
+    assert "motor side" in model.resolution_table()
     for ratio in (0.0, -1.0, True, "x", math.nan):
         with pytest.raises(ValueError, match="gear_ratio"):
             IdealPDActuatorCfg(**COMMON, gear_ratio=ratio)
@@ -270,8 +270,8 @@ def test_the_table_says_where_each_value_comes_from(capsys):
     model = build(
         DCMotorCfg(**COMMON, saturation_effort=35.0, velocity_limit_sim=9.0), effort_limit=25.0, armature=0.01
     )
-    model.resolution_table()
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [line.split() for line in model.resolution_table().splitlines()]
+    assert not capsys.readouterr().out
     assert ["left_hip", "stiffness", "0", "40", "40", "N·m/rad", "config"] in rows
     assert ["right_knee", "armature", "0.01", "–", "0.01", "kg·m²", "asset"] in rows
     assert ["left_knee", "velocity_limit", "inf", "9", "9", "rad/s", "velocity_limit_sim"] in rows
@@ -279,3 +279,14 @@ def test_the_table_says_where_each_value_comes_from(capsys):
     table = model.joint_property_resolution_table
     assert table["stiffness"][1] == ["left_knee", 1, 0.0, 60.0, 60.0]
     assert table["saturation_effort"][0] == ["left_hip", 0, None, 35.0, 35.0]
+
+
+def test_parameters_are_declared_for_type_checkers():
+    from actuon.attach.groups.group_model import ActuatorBase
+    from actuon.attach.groups.models import DCMotor
+    from actuon.attach.groups.resolution import PARAMETERS
+
+    declared = ActuatorBase.__annotations__ | DCMotor.__annotations__
+    assert {name for name, kind in declared.items() if kind == "Tensor"} == set(PARAMETERS)
+    with pytest.raises(AttributeError):
+        build(IdealPDActuatorCfg(**COMMON)).saturation_effort  # noqa: B018

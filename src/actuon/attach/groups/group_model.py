@@ -88,6 +88,26 @@ class ActuatorBase(RandomParameters):
         velocity_limit: Value of the asset.
     """
 
+    stiffness: Tensor
+    """Position gain [N·m/rad]."""
+    damping: Tensor
+    """Velocity gain [N·m·s/rad]."""
+    armature: Tensor
+    """Inertia of the rotor as seen at the joint [kg·m²]."""
+    friction: Tensor
+    """Dry friction before the joint moves [N·m]."""
+    dynamic_friction: Tensor
+    """Dry friction while it moves [N·m]."""
+    viscous_friction: Tensor
+    """Friction that grows with speed [N·m·s/rad]."""
+    effort_limit: Tensor
+    """Largest effort of the model [N·m]."""
+    effort_limit_sim: Tensor
+    """Largest effort that the engine lets through [N·m]."""
+    velocity_limit: Tensor
+    """Largest speed of the model [rad/s]."""
+    velocity_limit_sim: Tensor
+    """Largest speed that the engine allows [rad/s]."""
     is_implicit_model: ClassVar[bool] = False
     _motor_side: ClassVar[tuple[str, ...]] = ("effort_limit", "saturation_effort")
     _extra: ClassVar[tuple[str, ...]] = ()
@@ -328,13 +348,7 @@ class ActuatorBase(RandomParameters):
         return rows_by_parameter(self._resolved_now(), self.joint_names, numbers)
 
     def resolution_table(self) -> str:
-        """Print, and return, the same as text, with units and sources."""
-        text = self.table_text()
-        print(text)
-        return text
-
-    def table_text(self) -> str:
-        """The same, not printed."""
+        """Return `joint_property_resolution_table` as text, with units and sources."""
         return table_text(self._resolved_now(), self.joint_names, self.asset_places, self._sources)
 
     def _resolved_now(self) -> dict[str, Resolved]:

@@ -393,18 +393,16 @@ class ActuatorGroups(Attachment):
         return self.groups[name]
 
     def resolution_table(self) -> str:
-        """Print, and return: per joint and parameter the asset's value, the config's, the one used, unit and source."""
+        """Return text: for joints and parameters the asset's value, the config's, value used, unit, source."""
         parts = []
         for name, model in self.groups.items():
             mode = "" if self._modes[name] == EXPLICIT else f", effort_mode {self._modes[name]}"
-            parts.append(f"{name}: {type(model).__name__}{mode}\n{model.table_text()}")
+            parts.append(f"{name}: {type(model).__name__}{mode}\n{model.resolution_table()}")
         if self.unassigned:
             parts.append(f"in no group: {', '.join(self.unassigned)}")
         if self.mode_text:
             parts.append(self.mode_text)
-        text = "\n\n".join(parts)
-        print(text)
-        return text
+        return "\n\n".join(parts)
 
 
 def _joined(columns: Sequence[np.ndarray]) -> np.ndarray:

@@ -85,6 +85,8 @@ class IdealPDActuator(ActuatorBase):
 class DCMotor(IdealPDActuator):
     """Explicit PD through the torque-speed envelope of a DC motor. The corner speed follows the parameters."""
 
+    saturation_effort: Tensor
+    """Stall effort of the motor [N·m]."""
     _extra = ("saturation_effort",)
 
     def _resolve(self) -> dict[str, Resolved]:
