@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motors for an arm from Python: a weight that a PD controller lets sag, and feedforward that holds it.
 
-Run with ``python examples/01_python.py``. The page: docs/tutorials/01_python.md.
+Run with ``python examples/01_python.py``. The page: docs/tutorials/python.md.
 """
 
 from __future__ import annotations

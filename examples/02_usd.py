@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motors in a robot's USD file: write them, read them back, carry them over to YAML, and drive the robot with them.
 
-Run with ``python examples/02_usd.py``. The page: docs/tutorials/02_usd.md.
+Run with ``python examples/02_usd.py``. The page: docs/tutorials/usd.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One light hinge, much damping, a step of 4 ms: why it shakes, and three ways to calm it.
 
-Run with ``python examples/04_tips.py``. The page: docs/tutorials/04_tips.md.
+Run with ``python examples/04_tips.py``. The page: docs/tutorials/vibration.md.
 """
 
 from __future__ import annotations

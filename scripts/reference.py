@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import sys
 from pathlib import Path
@@ -39,10 +40,10 @@ def parameter_table(config: type[actuon.Config]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def vocabulary_table(docs: Path) -> str:
-    """A Markdown table: what a component is called in Python, YAML, USD and `actuon.lab`, with links from ``docs``."""
+def vocabulary_table(docs: Path, page: Path) -> str:
+    """A Markdown table: what a component is called in Python, YAML, USD and `actuon.lab`, with links from ``page``."""
     lines = ["| component, its config | YAML | USD schema | group configs |", "|---|---|---|---|"]
-    pages = _pages(docs)
+    pages = _pages(docs, page)
     for entry in _registered():
         assert entry.config is not None
         config = entry.config.__name__
@@ -56,9 +57,9 @@ def vocabulary_table(docs: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def types_table(docs: Path) -> str:
-    """A Markdown table: the types that YAML knows of each kind, with links from ``docs``."""
-    lines, pages = ["| kind | `type` |", "|---|---|"], _pages(docs)
+def types_table(docs: Path, page: Path) -> str:
+    """A Markdown table: the types that YAML knows of each kind, with links from ``page``."""
+    lines, pages = ["| kind | `type` |", "|---|---|"], _pages(docs, page)
     for kind in dict.fromkeys(entry.kind for entry in _registered()):
         own = [entry for entry in _registered() if entry.kind is kind and entry.config is not None]
         links = [f"[`{entry.type_name}`]({pages[entry.config.__name__]})" for entry in own if entry.config]
@@ -66,17 +67,17 @@ def types_table(docs: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _pages(docs: Path) -> dict[str, str]:
-    """The page of each config, by its name."""
+def _pages(docs: Path, linking: Path) -> dict[str, str]:
+    """The page of each config, by its name, as ``linking`` links it."""
     pages = {
-        name: page.relative_to(docs).as_posix()
-        for page in sorted(docs.glob("components/*.md"))
+        name: Path(os.path.relpath(page, linking.parent)).as_posix()
+        for page in sorted(docs.glob("motors/*.md"))
         for name in _MARK.findall(page.read_text(encoding="utf-8"))
     }
     missing = [entry.config.__name__ for entry in _registered() if entry.config and entry.config.__name__ not in pages]
     if missing:
         marks = ", ".join(f"<!-- parameters: {name} -->" for name in missing)
-        raise SystemExit(f"{docs}/components: no page has the line {marks}")
+        raise SystemExit(f"{docs}/motors: no page has the line {marks}")
     return pages
 
 
@@ -102,14 +103,19 @@ def _names(entry: Registered) -> list[str]:
     return [name for name in own if classes[name] is not entry.component_class] or own
 
 
+def _with_tables(docs: Path, page: Path) -> str:
+    """Return the text of a page with its tables written anew."""
+    text = page.read_text(encoding="utf-8")
+    text = _MARK.sub(lambda m: f"<!-- parameters: {m[1]} -->\n{parameter_table(getattr(actuon, m[1]))}", text)
+    text = _VOCABULARY.sub(lambda _: f"<!-- vocabulary -->\n{vocabulary_table(docs, page)}", text)
+    return _TYPES.sub(lambda _: f"<!-- types -->\n{types_table(docs, page)}", text)
+
+
 def main() -> None:
     docs = Path(sys.argv[1])
     for page in sorted(docs.rglob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        written = _MARK.sub(lambda m: f"<!-- parameters: {m[1]} -->\n{parameter_table(getattr(actuon, m[1]))}", text)
-        written = _VOCABULARY.sub(lambda _: f"<!-- vocabulary -->\n{vocabulary_table(docs)}", written)
-        written = _TYPES.sub(lambda _: f"<!-- types -->\n{types_table(docs)}", written)
-        if written != text:
+        written = _with_tables(docs, page)
+        if written != page.read_text(encoding="utf-8"):
             page.write_text(written, encoding="utf-8")
             print(f"wrote {page}")
 

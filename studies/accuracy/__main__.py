@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well fits predict real logs, and find parameters again: writes ``docs/accuracy.md`` from what this run gives.
+"""Measure how well fits predict real logs and find parameters again; writes ``docs/measured/accuracy.md``.
 
 Run with ``make accuracy``, or ``make accuracy ONLY=xl330`` for one part; numbers of the others are those of
-``docs/accuracy.json``, where all are kept.
+``docs/measured/accuracy.json``, where all are kept.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.accuracy", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the logs, by robot")
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of accuracy.md and accuracy.json")
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of the documentation")
     parser.add_argument("--draws", type=int, default=20, help="sets of parameters that the synthetic study draws")
     parser.add_argument(
         "--page", action="store_true", help="write the page anew from the numbers kept, and run nothing"
     )
     options = parser.parse_args()
     actuon.quiet()
-    kept = options.docs / "accuracy.json"
+    kept = options.docs / "measured/accuracy.json"
     found = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
     place = Place(options.data, options.docs / "images", options.draws)
     for name in () if options.page else options.only or PARTS:
         say(name)
         run_part(name, place, found)
         _write(kept, json.dumps(found, indent=1) + "\n")
-    _write(options.docs / "accuracy.md", page(found))
-    say(f"wrote {options.docs / 'accuracy.md'}")
+    written = options.docs / "measured/accuracy.md"
+    _write(written, page(found))
+    say(f"wrote {written}")
 
 
 def run_part(name: str, place: Place, found: dict[str, Any]) -> None:

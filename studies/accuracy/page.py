@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``docs/accuracy.md``, from the numbers of the studies. Figures of others are here, with where they stand."""
+"""``docs/measured/accuracy.md``, from the numbers of the studies. Figures of others are here, with where they stand."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ drawn. Do not edit. `make accuracy ONLY=xl330` runs one part; the numbers of all
 [accuracy.json](accuracy.json). The logs are read from `../shared/data`, where a README for each robot says where they
 come from.
 
-All errors are mean absolute errors of the position in mrad, [closed loop](fit.md): the commands of a log go in, the
-joint or robot moves by itself from the first measured state on, without resets, over whole runs or the windows that are
+All errors are mean absolute errors of the position in mrad, [closed loop](../fit/index.md): the commands of a log go in,
+the joint or robot moves by itself from the first measured state on, without resets, over whole runs or the windows that are
 stated. *Held out* are runs that the model was not fitted to.
 """
 
@@ -53,8 +53,8 @@ _DATA = {
         "Two geared motors, driven by torque: six trajectories of 10 s at 500 Hz from "
         "[double_pendulum](https://github.com/dfki-ric-underactuated-lab/double_pendulum), in windows of 0.5 s from "
         "the measured state. One trajectory is held out at a time. Encoders have "
-        "[zeros of their own](fit.md#whole-robots) in each: those of a held-out one are found from one half of its "
-        "windows for the other half.",
+        "[zeros of their own](../fit/index.md#whole-robots) in each: those of a held-out one are found from one half of "
+        "its windows for the other half.",
         "Figures of the README of the data, for another trajectory of the same kind, in the same windows:",
     ),
     "so101": (
@@ -130,7 +130,7 @@ def _data_set(name: str, part: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield from _rows(part)
         for picture in part["pictures"]:
-            yield f"![{title}](images/{picture})\n"
+            yield f"![{title}](../images/{picture})\n"
         yield _where(part)
     yield f"{of_others}\n"
     yield "| | mrad |"
@@ -183,7 +183,7 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"| {name} | {_spread(part['models'][name]['mae_mrad'])} |" for name in names)
     yield (
         f"\nFar is more than {_FAR:g} times: there the search ended in another valley. The "
-        "[verdict](fit.md#is-it-any-good) of a fit shows it: its error is many times the noise of the logs.\n"
+        "[verdict](../fit/index.md#is-it-any-good) of a fit shows it: its error is many times the noise of the logs.\n"
     )
     yield f"| parameter | {' | '.join(f'{n}: inside | off by' for n in names)} |"
     yield f"|---|{'--:|--:|' * len(names)}"
@@ -197,7 +197,7 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
         "range from which it was drawn.\n"
     )
     for picture in part["pictures"]:
-        yield f"![found and true values](images/{picture})\n"
+        yield f"![found and true values](../images/{picture})\n"
     yield "Red: the truth is outside of the interval.\n"
     yield (
         "Intervals say how sure a parameter is if the model is right. They do not know of a time step that is longer "

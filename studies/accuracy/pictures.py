@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of ``docs/accuracy.md``."""
+"""Pictures of ``docs/measured/accuracy.md``."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def configs():
 
 
 def test_every_component_has_a_page_with_its_parameters():
-    tables = dict(match for page in ROOT.glob("docs/components/*.md") for match in PARAMETERS.findall(page.read_text()))
+    tables = dict(match for page in ROOT.glob("docs/motors/*.md") for match in PARAMETERS.findall(page.read_text()))
     for config in configs():
         if config is not actuon.Config:
             assert tables.get(config.__name__) == parameter_table(config), (
@@ -82,7 +82,7 @@ def test_pages_that_are_included_have_no_relative_links():
             )
 
 
-def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page():
+def test_every_page_is_in_the_navigation_of_the_site_and_in_the_index_of_its_folder():
     def pages_of(entries):
         for entry in entries:
             for value in entry.values() if isinstance(entry, dict) else [entry]:
@@ -93,23 +93,25 @@ def test_every_page_is_in_the_navigation_of_the_site_and_on_its_first_page():
     missing = sorted(set(pages) - set(listed))
     assert not missing, f"add to nav of zensical.toml: {', '.join(missing)}"
     assert sorted(listed) == pages, "nav of zensical.toml lists a page twice, or one that does not exist"
-    first = (DOCS / "index.md").read_text()
-    for name in pages:
-        assert name == "index.md" or name.startswith("api/") or f"]({name}" in first, (
-            f"docs/index.md does not link {name}"
+    for page in ROOT.glob("docs/*/**/*.md"):
+        index = DOCS / page.relative_to(DOCS).parts[0] / "index.md"
+        assert page == index or f"]({page.relative_to(index.parent)})" in index.read_text(), (
+            f"{index} does not link {page}"
         )
 
 
 def test_the_vocabulary_table_is_that_of_the_registry():
-    page = (DOCS / "which.md").read_text()
+    path = DOCS / "start/choose.md"
+    page = path.read_text()
     table = page[page.index("<!-- vocabulary -->\n") :].removeprefix("<!-- vocabulary -->\n").split("\n\n")[0]
-    assert table + "\n" == vocabulary_table(DOCS), "run: python -m scripts.reference docs"
+    assert table + "\n" == vocabulary_table(DOCS, path), "run: python -m scripts.reference docs"
 
 
 def test_the_table_of_yaml_types_is_that_of_the_registry():
-    page = (DOCS / "yaml.md").read_text()
+    path = DOCS / "reference/yaml.md"
+    page = path.read_text()
     table = page[page.index("<!-- types -->\n") :].removeprefix("<!-- types -->\n").split("\n\n")[0]
-    assert table + "\n" == types_table(DOCS), "run: python -m scripts.reference docs"
+    assert table + "\n" == types_table(DOCS, path), "run: python -m scripts.reference docs"
 
 
 class Lstm(torch.nn.Module):
@@ -149,7 +151,7 @@ def public_names(module):
 
 
 def test_every_public_name_is_in_the_api_reference():
-    shown = [name for page in ROOT.glob("docs/api/*.md") for name in SHOWN.findall(page.read_text())]
+    shown = [name for page in ROOT.glob("docs/reference/api/*.md") for name in SHOWN.findall(page.read_text())]
     assert len(shown) == len(set(shown))
     in_mjlab = re.findall(r"\b(\w+) as \1\b", Path(actuon.__file__).with_name("mjlab.py").read_text())  # not installed
     for name in shown:
@@ -160,7 +162,7 @@ def test_every_public_name_is_in_the_api_reference():
     for module in ("fit", "graph", "gym", "lab", "mujoco", "newton", "sim", "studio", "usd"):
         missing |= {f"actuon.{module}.{name}" for name in public_names(getattr(actuon, module)) - public_names(actuon)}
     missing -= set(shown)
-    assert not missing, f"add to a page in docs/api: {', '.join(f'::: {name}' for name in sorted(missing))}"
+    assert not missing, f"add to a page in docs/reference/api: {', '.join(f'::: {name}' for name in sorted(missing))}"
 
 
 def test_every_public_name_is_documented():
@@ -178,7 +180,7 @@ def test_every_public_name_is_documented():
 
 
 def test_the_largest_effort_of_a_motor_is_called_a_peak_everywhere():
-    pages = [(DOCS / name).read_text() for name in ("components/dc_motor.md", "glossary.md")]
+    pages = [(DOCS / name).read_text() for name in ("motors/dc_motor.md", "concepts/glossary.md")]
     field = actuon.DCMotorClampingConfig.declared()["max_motor_effort"]
     for text in (*pages, field.doc, inspect.getdoc(actuon.ClampingDCMotor)):
         assert re.search(r"\bpeak (effort|torque)", text, re.IGNORECASE)
@@ -211,6 +213,6 @@ def test_readme_names_the_commands():
 
 
 def test_the_measured_tables_say_on_which_machine():
-    page = (DOCS / "performance.md").read_text()
+    page = (DOCS / "measured/performance.md").read_text()
     assert "faster than Newton" in page
     assert re.search(r"\d+ cores", page)

@@ -172,7 +172,7 @@ def test_units_by_name(name, value, si):
 
 
 def test_an_editor_and_the_docs_know_every_figure():
-    text = (ROOT / "docs" / "motors.md").read_text("utf-8")
+    text = (ROOT / "docs/motors/datasheet.md").read_text("utf-8")
     assert all(f"| `{name}` | {figure.unit} |" in text and figure.doc in text for name, figure in FIGURES.items())
     assert all(f"`{name}`" in text for name in SPELLINGS)
     assert set(get_type_hints(Figures)) == set(SPELLINGS)

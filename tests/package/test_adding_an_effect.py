@@ -117,15 +117,15 @@ def test_the_fuzzers_draw_every_oracle():
 def test_it_has_a_page(name):
     config = built_in.components()[name].config.__name__
     mark = f"<!-- parameters: {config} -->"
-    assert any(mark in page.read_text() for page in ROOT.glob("docs/components/*.md")), (
-        f"no page of {name}: write docs/components/….md with the line {mark}, and run: python -m scripts.reference docs"
+    assert any(mark in page.read_text() for page in ROOT.glob("docs/motors/*.md")), (
+        f"no page of {name}: write docs/motors/….md with the line {mark}, and run: python -m scripts.reference docs"
     )
 
 
 @EVERY
 def test_it_is_in_the_api_reference(name):
-    text = "".join(page.read_text() for page in ROOT.glob("docs/api/*.md"))
+    text = "".join(page.read_text() for page in ROOT.glob("docs/reference/api/*.md"))
     for made in (name, built_in.components()[name].config.__name__):
         assert f"::: actuon.{made}\n" in text, (
-            f"add to docs/api/stages.md (or controllers.md, limits.md): ::: actuon.{made}"
+            f"add to docs/reference/api/stages.md (or controllers.md, limits.md): ::: actuon.{made}"
         )
