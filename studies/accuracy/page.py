@@ -13,9 +13,9 @@ drawn. Do not edit. `make accuracy ONLY=xl330` runs one part; the numbers of all
 [accuracy.json](accuracy.json). The logs are read from `../shared/data`, where a README for each robot says where they
 come from.
 
-All errors are mean absolute errors of the position in mrad, [closed loop](../fit/index.md): the commands of a log go in,
-the joint or robot moves by itself from the first measured state on, without resets, over whole runs or the windows that are
-stated. *Held out* are runs that the model was not fitted to.
+All errors are mean absolute errors of the position in mrad, [closed loop](../fit/index.md): the commands of a log go in
+and the joint or robot moves by itself from the first measured state on, without resets, over whole runs or the windows
+that are stated. *Held out* are runs that the model was not fitted to.
 """
 
 _FAR = 3.0
@@ -53,8 +53,8 @@ _DATA = {
         "Two geared motors, driven by torque: six trajectories of 10 s at 500 Hz from "
         "[double_pendulum](https://github.com/dfki-ric-underactuated-lab/double_pendulum), in windows of 0.5 s from "
         "the measured state. One trajectory is held out at a time. Encoders have "
-        "[zeros of their own](../fit/index.md#whole-robots) in each: those of a held-out one are found from one half of "
-        "its windows for the other half.",
+        "[zeros of their own](../fit/index.md#whole-robots) in each: those of a held-out one are found from one half "
+        "of its windows for the other half.",
         "Figures of the README of the data, for another trajectory of the same kind, in the same windows:",
     ),
     "so101": (
