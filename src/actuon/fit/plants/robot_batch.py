@@ -13,7 +13,7 @@ import warp as wp
 
 from ...actuator.config import EXPLICIT, ActuatorConfig, part_kind
 from ...attach.articulation_actuators import ArticulationActuators
-from ...attach.engine_inertia import inertia_at_joints
+from ...attach.engine_side import at_joints
 from ...components.delay_time import InterpolatedDelayConfig
 from ...components.sensors.encoder import SensorEncoder
 from ...declare.registry import ComponentKind
@@ -304,7 +304,7 @@ class RobotBatch:
     def _write_inertia(self) -> None:
         wanted = np.zeros((self._simulation.num_envs, self._articulation.num_dofs), np.float32)
         for actuator in self._actuators.actuators:
-            wanted.ravel()[actuator.effort_indices.numpy()] = inertia_at_joints(actuator)
+            wanted.ravel()[actuator.effort_indices.numpy()] = at_joints(actuator).inertia
         columns = np.flatnonzero(wanted.any(axis=0))
         if columns.size:
             at = self._articulation.at.of_dofs(columns)
