@@ -94,8 +94,7 @@ def _windows() -> Any:
 
 def _zeros() -> Any:
     logs = [_log("a", _TWO), _log("b", _TWO, seconds=1.0)]
-    plant = RobotPlant(_arm(), logs, dt=0.002, window=0.5, has_own_zeros=True)
-    return plant.with_zeros(np.array([[0.02, -0.01], [-0.03, 0.04]]))
+    return RobotPlant(_arm(), logs, dt=0.002, window=0.5, has_own_zeros=True)
 
 
 def _usd() -> Any:
@@ -171,16 +170,25 @@ def _residuals(plant_name: str, model_name: str) -> Named:
     plant, model = PLANTS[plant_name](), MODELS[model_name]
     rng = seeded(f"candidates of {plant_name} {model_name}")
     candidates = [_drawn(model, rng) for _ in plant.joints]
-    models = [model for _ in plant.joints]
-    for i, found in enumerate(_run(plant, models, candidates)):
+    if plant.log_parameters:
+        model = model.freed(plant.log_parameters[0])
+        logs = plant.parts("log").of_run
+        candidates = [_with_column(own, _ZEROS[logs, joint]) for joint, own in enumerate(candidates)]
+    trials = plant.trials([model for _ in plant.joints], candidates)
+    for i, found in enumerate(plant.residuals(trials)):
         yield f"run {i}", found
-    yield "errors", plant.errors(models, candidates)
+    yield "errors", plant.errors(trials)
 
 
-def _run(plant: Any, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return simulated less measured positions of each run, shape (candidates, samples, joints)."""
-    found: list[np.ndarray] = plant.residuals(models, candidates)
-    return found
+_ZEROS = np.array([[0.02, -0.01], [-0.03, 0.04]])
+"""Of encoders, by log and joint [rad]."""
+
+
+def _with_column(candidates: np.ndarray, by_run: np.ndarray) -> np.ndarray:
+    """Return candidates, shape (C, P), with a number of each run behind theirs, shape (C, R, P + 1)."""
+    count, runs = len(candidates), len(by_run)
+    column = np.broadcast_to(by_run[None, :, None], (count, runs, 1))
+    return np.concatenate([np.repeat(candidates[:, None], runs, axis=1), column], axis=2)
 
 
 def _drawn(model: Model, rng: np.random.Generator) -> np.ndarray:
@@ -270,9 +278,9 @@ def _with_duty(log: Log) -> Log:
 
 def _pushed(log: Log) -> Log:
     (joint,) = log.joints
-    return dataclasses.replace(
-        log, joints=(dataclasses.replace(joint, command=None, effort_command=0.1 * joint.command),)
-    )
+    assert joint.command is not None
+    pushed = dataclasses.replace(joint, command=None, effort_command=0.1 * joint.command)
+    return dataclasses.replace(log, joints=(pushed,))
 
 
 FACTS: dict[str, Callable[[], list[Log]]] = {
