@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -17,12 +17,11 @@ from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim import Articulation, Simulation
 from ..sim.ids import ids_to_reset
 from ..typing import DeviceLike, IdsLike, PathLike
-from .attachment import Attachment, signal_attr
-from .auto_mode import install_with_auto
-from .fan_out import actuators_of_all
+from .attachment import Attachment, Parts, chains_on
+from .chain_set import COMPUTED, TANGENT_ATTRS, Places, build_actuators, signal_attr
 from .fitted_motors import DrawnMotors
+from .hand_overs import Efforts, SilencedDrives, check_slopes
 from .random_motors import randomize_from_fit
-from .tangent_mode import COMPUTED, TANGENT_ATTRS, check_slopes
 from .value_table import Sources, sources_of, table_of_values
 
 if TYPE_CHECKING:
@@ -121,38 +120,18 @@ class ArticulationActuators(Attachment):
             checked_effort_mode(effort_mode)
             for config in found.values():
                 config.effort_mode = effort_mode
-        self._make_arrays(articulation)
         self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
         """What each DOF was built from, by name. A change of one has no effect."""
         self._sources: Sources = {}
         self._columns = np.array(sorted(found), dtype=np.int64)
-        self._auto_step = bool(auto_step)
         given, auto = (
             np.array([column for column in self._columns if found[column].effort_mode == mode], dtype=np.int64)
             for mode in (IMPLICIT, AUTO)
         )
         for column in given:
             check_slopes(f"DOF '{articulation.dof_names[column]}'", found[column].stages)
-        if auto.size:
-            install_with_auto(self, lambda tangent: self._install(found, tangent), given, auto)
-        else:
-            self._install(found, given)
-
-    def _install(self, found: dict[int, ActuatorConfig], tangent: np.ndarray) -> None:
-        """Build the actuators and attach them, with tangents of these DOFs."""
-        articulation = self.articulation
-        options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
-        options["in_engine"] = articulation.simulation.solves_friction(articulation.at)
-        self._tangent_columns, actuators = tangent, []
-        for columns, attrs in ((np.setdiff1d(self._columns, tangent), None), (tangent, TANGENT_ATTRS)):
-            own = {int(column): found[column] for column in columns}
-            options["control_tangent_attrs"] = attrs
-            actuators += actuators_of_all(articulation, own, accumulate=False, **options)
-        self._take_actuators(actuators)
-        self._attach(self._columns)
-
-    def _hand_over(self, undo: contextlib.ExitStack) -> None:
-        self._silence(self._columns, undo)
+        build = functools.partial(_parts, articulation, found)
+        super().__init__(articulation, build, given, auto, bool(auto_step))
 
     def randomize(
         self,
@@ -181,9 +160,9 @@ class ArticulationActuators(Attachment):
         """
         self._check_open()
         rows = ids_to_reset("env_ids", env_ids, len(self.articulation))
-        names, dt = list(self.articulation.dof_names), self.articulation.simulation.dt
-        drawn = randomize_from_fit(names, dt, self.actuators, list(self.configs), from_fit, joints, rows, seed)
-        self._inertia.update(self._undo)
+        dt = self.articulation.simulation.dt
+        drawn = randomize_from_fit(self._chains, dt, list(self.configs), from_fit, joints, rows, seed)
+        self._renew()
         if 0 in rows:
             self._sources |= sources_of(drawn, self.configs)
         return drawn
@@ -191,7 +170,7 @@ class ArticulationActuators(Attachment):
     def resolution_table(self) -> str:
         """Return a table as text: per joint and parameter the config's value, the one that the first robot has, unit,
         and where it comes from."""
-        return table_of_values(self.articulation, self.actuators, self.configs, self._sources)
+        return table_of_values(self._chains, self.configs, self._sources)
 
     @property
     def actuated_dof_indices(self) -> list[int]:
@@ -219,6 +198,30 @@ class ArticulationActuators(Attachment):
         robots, dofs = len(self.articulation), len(self._columns)
         text = f"<ArticulationActuators on {dofs} DOFs of {robots} robots: {len(self.actuators)} actuators"
         return f"{text}{self.mode_text and ', '}{self.mode_text}>"
+
+
+def _parts(articulation: Articulation, found: Mapping[int, ActuatorConfig], implicit: np.ndarray) -> Parts:
+    """Return actuators of DOFs, by column, and their hand-overs."""
+    simulation, at = articulation.simulation, articulation.at
+    columns = np.array(sorted(found), dtype=np.int64)
+    places = Places(at.flat("joint_qd"), at.flat("joint_q"), at.flat("joint_target_q"))
+    actuators = []
+    for chosen, attrs in ((np.setdiff1d(columns, implicit), None), (implicit, TANGENT_ATTRS)):
+        actuators += build_actuators(
+            {int(column): found[column] for column in chosen},
+            articulation.dof_names,
+            places,
+            simulation.device,
+            articulation.num_dofs if simulation.engine.steps_single_robots else None,
+            accumulate=False,
+            control_computed_output_attr=COMPUTED,
+            control_signal_attrs=signal_attr,
+            control_tangent_attrs=attrs,
+            in_engine=simulation.solves_friction(at),
+        )
+    chains = chains_on(articulation, actuators)
+    efforts = Efforts(chains.table(COMPUTED), *[chains.table("joint_f")] * 3)
+    return Parts.of(articulation, chains, efforts, columns, implicit, [SilencedDrives(articulation, columns)])
 
 
 def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:

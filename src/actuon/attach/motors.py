@@ -24,22 +24,18 @@ import warp as wp
 from ..actuator.actuator import Actuator
 from ..actuator.builder import ActuatorBuilder
 from ..actuator.config import EXPLICIT, IMPLICIT, ActuatorConfig, Part
-from ..actuator.shared_battery import SharedBattery
-from ..actuator.state import STRUCTURE, VERSION, ActuatorState, check_like, check_structure, read_arrays, write_arrays
+from ..actuator.state import VERSION, read_arrays, write_arrays
 from ..actuator.trials import Conditions, at_rest
 from ..arrays import is_read_only, require_detached
-from ..components.component import Component
 from ..components.controllers.pd import PDControlConfig
 from ..components.delay_time import DelayTime
 from ..components.effects.friction import EffectFriction, FrictionEffectConfig
-from ..components.limits.battery import ClampingBattery
 from ..errors import (
     ArrayError,
     ArrayTypeError,
     MissingArrayError,
     ParameterError,
     RobotFileError,
-    StateError,
     StructureError,
     listed,
     located,
@@ -50,15 +46,14 @@ from ..motors.datasheet import MotorDatasheet
 from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim.ids import ids_to_reset
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
-from .attachment import signal_attr
-from .changed_parameters import check_changed, write_changed
-from .engine_inertia import inertia_at_joints, stages_with_ratios
+from .batteries import BatteryPool
+from .chain_set import COMPUTED, ChainSet, signal_attr
+from .engine_side import at_joints, stages_with_ratios
 from .fitted_motors import DrawnMotors
 from .groups.randomisation import Distribution, generator
 from .groups.resolution import matching
-from .motor_supply import TRIPPED, TripLog, number_dofs
 from .random_motors import Baseline, randomize_from_fit, randomize_parameters
-from .telemetry import Telemetry, make_telemetry
+from .telemetry import Telemetry, make_telemetry, trip_log
 
 _YAML = (".yaml", ".yml")
 _USD = (".usda", ".usd", ".usdc", ".usdz")
@@ -73,9 +68,6 @@ _ANY_DT = 1e6
 """Longer than time steps are [s]."""
 _NOT_CHECKED = float("nan")
 _OWN_CONTROLLERS = "controller: is for a motor alone; the actuators of this source have their own"
-_COMPUTED = "computed"
-_PARAMETERS = "parameters/"
-"""Prefix of names of parameters in a file."""
 _NUMPY_FLOATS = tuple(np.dtype(kind) for kind in (np.float16, np.float32, np.float64))
 _WARP_FLOATS = (wp.float16, wp.bfloat16, wp.float32, wp.float64)
 _LABELS = {
@@ -147,25 +139,10 @@ class Motors:
         self._device = wp.get_device(device)
         self._inertia = inertia
         self.actuators, self._in_simulator = self._build(inertia is not None)
-        self._robot_of = [actuator.effort_indices.numpy() // len(names) for actuator in self.actuators]
         if inertia is not None:
             self._write_inertia(inertia)
-        dofs = [actuator.effort_indices.numpy().astype(np.int64) for actuator in self.actuators]
-        number_dofs(self.actuators, self._robot_of, dofs)
-        self._states = [actuator.state() for actuator in self.actuators]
-        self._share_batteries()
         self._make_arrays()
         self._report_simulator_side()
-
-    def _share_batteries(self) -> None:
-        """Let all motors of a robot hang on one battery."""
-        self._powered = [
-            i
-            for i, actuator in enumerate(self.actuators)
-            if any(isinstance(stage, ClampingBattery) for stage in actuator.stages)
-        ]
-        supplied = [self.actuators[i] for i in self._powered]
-        self._battery = SharedBattery(supplied, [self._robot_of[i] for i in self._powered]) if supplied else None
 
     def _build(self, applies_friction: bool) -> tuple[list[Actuator], list[bool]]:
         """Build an actuator per structure, and tell for each whether the simulator solves its friction."""
@@ -179,7 +156,7 @@ class Motors:
             config = _with_inertia(config) if applies_friction else config
             with located(f"joint '{name}'"):
                 builders[_needs_inertia(config)].add(config, np.arange(self.num_envs) * self._shape[1] + column)
-        options: dict[str, Any] = {"control_computed_output_attr": _COMPUTED, "control_signal_attrs": signal_attr}
+        options: dict[str, Any] = {"control_computed_output_attr": COMPUTED, "control_signal_attrs": signal_attr}
         built = {
             in_simulator: builder.finalize(self._device, accumulate=False, in_engine=in_simulator, **options)
             for in_simulator, builder in builders.items()
@@ -197,7 +174,7 @@ class Motors:
         configs = list(self.configs.values())
         for actuator in self.actuators:
             at = actuator.effort_indices.numpy()
-            total = joints[at] + inertia_at_joints(actuator)
+            total = joints[at] + at_joints(actuator).inertia
             for position, (stage, ratio, varies) in enumerate(stages_with_ratios(actuator)):
                 if not isinstance(stage, EffectFriction):
                     continue
@@ -214,19 +191,22 @@ class Motors:
 
     def _make_arrays(self) -> None:
         """Make what the actuators read and write: flat, robot by robot."""
-        stages = [stage for actuator in self.actuators for stage in actuator.stages]
-        takes = {name: stage for stage in stages for name in stage.stage().custom_inputs}
+        size = math.prod(self._shape)
+        given = ("joint_q", "joint_qd", "joint_target_q")
+        self._chains = ChainSet(
+            self.actuators,
+            self.num_envs,
+            self.joint_names,
+            self._device,
+            given={name: wp.zeros(size, dtype=wp.float32, device=self._device) for name in given},
+            numbers=(np.arange(self.num_envs)[:, None], np.arange(size).reshape(self._shape)),
+            pool=BatteryPool(),
+        )
+        self._chains.batteries.join(self._chains.states)
+        self._arrays = self._chains.arrays
+        takes = {name: stage for stage in self._chains.stages for name in stage.stage().custom_inputs}
         self._needed = {name: type(s).__name__ for name, s in takes.items() if name not in s.OPTIONAL_INPUTS}
         self._custom_inputs = tuple(takes)
-        self._signals = {
-            signal: attr for actuator in self.actuators for signal, attr in actuator.control_signal_attrs.items()
-        }
-        zeros = dict.fromkeys((*_LABELS, *takes, "joint_f", _COMPUTED), 0.0)
-        size = math.prod(self._shape)
-        self._arrays = {
-            name: wp.full(size, value, dtype=wp.float32, device=self._device)
-            for name, value in (zeros | dict.fromkeys(self._signals.values(), math.nan)).items()
-        }
         self._rows = {name: self._host(name) for name in self._arrays}
         self._tensors: dict[str, Any] = {}
         self._nonzero: set[str] = set()
@@ -237,12 +217,8 @@ class Motors:
         self._friction_is_current = False
         """Whether the arrays of friction are those of the parameters as they are now."""
         self._baseline: Baseline = {}
-        tripped, temperature = (
-            self._arrays[attr].reshape(self._shape) if attr is not None else None
-            for attr in map(self._signals.get, (TRIPPED, "temperature"))
-        )
         robots = [f"robot {i}" for i in range(self.num_envs)] if self.num_envs > 1 else None
-        self._trips = None if tripped is None else TripLog(self.joint_names, robots, tripped, temperature)
+        self._trips = trip_log(self._chains, robots)
 
     def _host(self, name: str) -> np.ndarray:
         """An array as NumPy has it, shape (N, J): over the same memory on the CPU, a copy of a GPU's."""
@@ -296,23 +272,20 @@ class Motors:
         given["joint_qd"] = qd  # last, for telemetry: it stays where another one is refused
         for name, value in given.items():
             self._put(name, value)
-        self._step(self._states, dt)
+        self._check_dt(dt)
+        self._chains.step(self._arrays, self._arrays, dt)
         self._dt, self._friction_is_current = dt, True
         if self._trips is not None and self._device.is_cpu:  # a look at each step would wait for a GPU
             self._trips.look()
         efforts: _Array = self._efforts(q, out)
         return efforts
 
-    def _step(self, states: Sequence[ActuatorState | None], dt: float | None) -> None:
+    def _check_dt(self, dt: float | None) -> None:
+        """Refuse a time step that a stage cannot take, before any has taken it."""
         if dt is not self._checked_dt and dt != self._checked_dt:
             for actuator in self.actuators:
                 actuator.check_dt(dt)
             self._checked_dt = dt
-        arrays = self._arrays
-        for actuator, state in zip(self.actuators, states, strict=True):
-            actuator.step(arrays, arrays, state, state, dt)
-        if self._battery is not None:
-            self._battery.share(*(states[i] for i in self._powered))
 
     def _further(self, inputs: Mapping[str, ArrayLike]) -> dict[str, ArrayLike | None]:
         """All inputs beside targets by name; None for optional ones that were not given."""
@@ -418,10 +391,7 @@ class Motors:
         Args:
             envs: Which robots: whole numbers, a slice, or a mask. Default: all.
         """
-        rows = ids_to_reset("envs", envs, self.num_envs)
-        for state, robots in zip(self._states, self._robot_of, strict=True):
-            if state is not None:
-                state.reset(None if len(rows) == self.num_envs else np.isin(robots, rows))
+        self._chains.reset(ids_to_reset("envs", envs, self.num_envs))
 
     def save(self, path: PathLike) -> None:
         """Write the memory and the parameters of the motors to a file.
@@ -432,15 +402,11 @@ class Motors:
         Raises:
             StateError: A joint diverged, and its motor remembers NaN. Says which.
         """
-        write_arrays(path, self._contents())
+        write_arrays(path, self._chains.saved(labels=self._labels()))
 
-    def _contents(self) -> dict[str, np.ndarray]:
-        """Memory and parameters, and a description of the motors, as arrays by name."""
-        contents = {STRUCTURE: np.array(self._structure())}
-        contents |= {key: stage.numbers()[name] for key, (stage, name) in self._parameters().items()}
-        for prefix, state in self._stateful():
-            contents |= {f"{prefix}{key}": array for key, array in state.saved(prefix[:-1]).items()}
-        return contents
+    def _labels(self) -> list[str]:
+        """Return what each actuator is called where a file describes the motors."""
+        return [", ".join(type(stage).__name__ for stage in actuator.stages) for actuator in self.actuators]
 
     def load(self, path: PathLike) -> None:
         """Read what `save` wrote; steps go on from it bit for bit.
@@ -455,72 +421,34 @@ class Motors:
         self._take(f"'{path}'", contents, version)
 
     def _take(self, where: str, contents: Mapping[str, np.ndarray], version: int) -> None:
-        """Take over what `_contents` gave, or refuse it whole."""
-        check_structure(where, contents, self._structure(), "the state of {}; here are {}")
-        changed: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
-        parameters = self._parameters()
-        for key in contents:
-            if key.startswith(_PARAMETERS) and key not in parameters:
-                raise StateError(f"{where}: '{key}' is a parameter that these motors leave out; give it a value first")
-        for key, (stage, name) in parameters.items():
-            check_like(where, key, contents.get(key), stage.numbers()[name])
-            changed[id(stage), name] = stage, contents[key]
-        with located(where, StateError):
-            check_changed(changed, self._dt)
-        parts = []
-        for prefix, state in self._stateful():
-            own = {key.removeprefix(prefix): array for key, array in contents.items() if key.startswith(prefix)}
-            parts.append((state, state.checked(f"{where}: {prefix}", own, version)))
-        for stage, name in parameters.values():  # draws start from what the motors were built with
+        """Take over what was saved, or refuse it whole."""
+        take = self._chains.checked(where, contents, version, self._dt, labels=self._labels())
+        for stage, name in self._chains.parameters().values():  # draws start from what the motors were built with
             self._baseline.setdefault((id(stage), name), stage.numbers()[name])
-        write_changed(changed)
+        take()
         self._parameters_changed()
-        for state, own in parts:
-            state.take(own)
 
     def _parameters_changed(self) -> None:
         self._checked_dt, self._friction_is_current = _NOT_CHECKED, False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles: motors of the same configs with the same memory and parameters."""
-        places = {key: (id(stage), name) for key, (stage, name) in self._parameters().items()}
+        places = {key: (id(stage), name) for key, (stage, name) in self._chains.parameters().items()}
         baseline = {key: self._baseline[place] for key, place in places.items() if place in self._baseline}
         shown = {name: array.numpy() for name, array in self._arrays.items()}
-        memory = self._contents(), baseline, shown, self._nonzero, self._dt, self._friction_is_current
+        contents = self._chains.saved(labels=self._labels())
+        memory = contents, baseline, shown, self._nonzero, self._dt, self._friction_is_current
         return _copied, (type(self), self.configs, self.num_envs, self._inertia, str(self._device), memory)
 
     def _restore(self, memory: tuple[Any, ...]) -> None:
         """Take over the memory that `__reduce__` gave."""
         contents, baseline, shown, nonzero, self._dt, is_current = memory
         self._take("copied motors", contents, VERSION)
-        places = self._parameters()
+        places = self._chains.parameters()
         self._baseline = {(id(places[key][0]), places[key][1]): values.copy() for key, values in baseline.items()}
         for name, values in shown.items():
             self._arrays[name].assign(values)
         self._nonzero, self._friction_is_current = set(nonzero), is_current
-
-    def _structure(self) -> list[str]:
-        """Describe, line by line, what must be the same for a saved state to fit."""
-        lines = [f"{self.num_envs} robots"]
-        for actuator in self.actuators:
-            columns = dict.fromkeys((actuator.effort_indices.numpy() % len(self.joint_names)).tolist())
-            stages = ", ".join(type(stage).__name__ for stage in actuator.stages)
-            lines.append(f"{stages} on {', '.join(self.joint_names[column] for column in columns)}")
-        return lines
-
-    def _stateful(self) -> Iterator[tuple[str, ActuatorState]]:
-        """States with what their arrays in a file begin with."""
-        return ((f"actuators[{i}]/", state) for i, state in enumerate(self._states) if state is not None)
-
-    def _parameters(self) -> dict[str, tuple[Component, str]]:
-        """Parameters of all stages, by their name in a file."""
-        return {
-            f"{_PARAMETERS}actuators[{i}]/{position}.{name}": (stage, name)
-            for i, actuator in enumerate(self.actuators)
-            for position, stage in enumerate(actuator.stages)
-            for name in stage.numbers()
-            if name in stage.declared()
-        }
 
     def randomize(
         self,
@@ -553,11 +481,11 @@ class Motors:
             raise ParameterError("randomize: needs either parameters or from_fit")
         rows = ids_to_reset("envs", envs, self.num_envs)
         # before the first step, a delay may have any length; a step that is too short for it is refused
-        robots = list(self.joint_names), _ANY_DT if self._dt is None else self._dt, self.actuators
+        chains = self._chains, _ANY_DT if self._dt is None else self._dt
         if from_fit is not None:
             if joints is not None and not isinstance(joints, Mapping):
                 raise ParameterError("joints: with from_fit, must be a mapping of joints to joints of the file")
-            drawn = randomize_from_fit(*robots, list(self.joint_names), from_fit, joints, rows, seed)
+            drawn = randomize_from_fit(*chains, list(self.joint_names), from_fit, joints, rows, seed)
             self._parameters_changed()
             return drawn
         assert parameters is not None
@@ -565,7 +493,7 @@ class Motors:
         if joints is not None:
             patterns = [joints] if isinstance(joints, str) else joints
             chosen = [name for pattern in patterns for name in matching("joints", pattern, self.joint_names)]
-        randomize_parameters(*robots, self._baseline, parameters, chosen, rows, generator("seed", seed))
+        randomize_parameters(*chains, self._baseline, parameters, chosen, rows, generator("seed", seed))
         self._parameters_changed()
         return None
 
@@ -573,29 +501,24 @@ class Motors:
         """Return requested, applied and clipped efforts of the last step, and the signals of stages."""
         if self._trips is not None and not self._device.is_cpu:
             self._trips.look()
-        velocity, computed, applied = (self._host(name).copy() for name in ("joint_qd", _COMPUTED, "joint_f"))
-        signals = {signal: self._host(attr).copy() for signal, attr in self._signals.items()}
-        names = list(self.joint_names)
-        return make_telemetry(names, velocity, computed, applied, signals, self.actuators, None)
+        velocity, computed, applied = (self._host(name).copy() for name in ("joint_qd", COMPUTED, "joint_f"))
+        return make_telemetry(self._chains, velocity, computed, applied, None)
 
     @property
     def armature(self) -> np.ndarray:
         """Inertia of the rotors at the joints, to be set in the simulator [kg·m² or kg]; shape (N, J), or (J,) for one
         robot."""
-        total = np.zeros(math.prod(self._shape))
-        for actuator in self.actuators:
-            total[actuator.effort_indices.numpy()] = inertia_at_joints(actuator)
-        return total.reshape(self._shapes[0])
+        return self._chains.inertia().reshape(self._shapes[0])
 
     @property
     def friction(self) -> JointFriction:
         """Friction of the joints at the last step, to be set in the simulator; zero where the motors apply it."""
         with contextlib.nullcontext() if self._friction_is_current else self._scratch_step(None):
             total = {signal: np.zeros(math.prod(self._shape)) for signal in ("dry_friction", "viscous_friction")}
-            for actuator, in_simulator in zip(self.actuators, self._in_simulator, strict=True):
-                at = actuator.effort_indices.numpy()
-                for signal in set(total).intersection(actuator.control_signal_attrs if in_simulator else ()):
-                    total[signal][at] = self._arrays[self._signals[signal]].numpy()[at]
+            for i, in_simulator in enumerate(self._in_simulator):
+                at = self._chains.places[i]
+                for signal in set(total).intersection(self.actuators[i].control_signal_attrs if in_simulator else ()):
+                    total[signal][at] = self._chains.signals[signal].numpy().ravel()[at]
         return JointFriction(*(values.reshape(self._shapes[0]) for values in total.values()))
 
     def compile(self, dt: float | None = None) -> None:
@@ -617,7 +540,8 @@ class Motors:
         dt = possible_dt(self.actuators, self._dt) if dt is None else dt
         kept = {name: array.numpy().copy() for name, array in self._arrays.items()}
         try:
-            self._step([actuator.state() for actuator in self.actuators], dt)
+            self._check_dt(dt)
+            self._chains.try_step(self._arrays, self._arrays, dt)
             yield
         finally:
             for name, values in kept.items():

@@ -25,7 +25,6 @@ import warp as wp
 from ..actuator.actuator import Actuator
 from ..actuator.config import ActuatorConfig, Part
 from ..components.effects.noise import EffectNoise
-from ..components.limits.battery import ClampingBattery
 from ..errors import MissingExtraError, RobotFileError, SimulationError, StructureError, listed
 from ..kernel.chain import HELD, TANGENT
 from ..kernel.launch import CCall
@@ -39,14 +38,13 @@ from ..sim.mujoco.callback import CELLS, Call, Control, Draw, Joint, Robot, Word
 from ..sim.mujoco.model import read_spec
 from ..typing import ArrayLike, PathLike
 from .articulation_actuators import ArticulationActuators
-from .attachment import Attachment, signal_attr
+from .attachment import Attachment
+from .batteries import draws_of
+from .chain_set import COMPUTED, TANGENT_ATTRS, ChainSet, is_implicit, repeated, signal_attr
 from .effort_limits import effort_limiter
-from .fan_out import repeated
 from .groups.cfg import ActuatorBaseCfg
 from .groups.groups import ActuatorGroups
-from .motor_supply import number_dofs
 from .motors import configs_of_robot
-from .tangent_mode import COMPUTED, TANGENT_ATTRS
 from .telemetry import Telemetry, make_telemetry
 
 try:
@@ -293,12 +291,8 @@ class _Attached:
                 name = articulation.dof_names[i]
                 most = self.largest.get(name, np.inf)
                 bounds = max(float(lower[i]), -most), min(float(upper[i]), most)
-                found[i] = _Driven(name, int(dofs[i]), first + i, _is_implicit(actuator), *bounds)
+                found[i] = _Driven(name, int(dofs[i]), first + i, is_implicit(actuator), *bounds)
         return dict(sorted(found.items()))
-
-
-def _is_implicit(actuator: Actuator) -> bool:
-    return not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)
 
 
 def _attach(simulation: MujocoSimulation, configs: Mapping[str, ActuatorConfig]) -> list[_Attached]:
@@ -356,6 +350,10 @@ def _pieces(memory: Memory, place: int, name: str) -> Iterator[tuple[int, int]]:
         yield row * memory.grid(place, name).strides[0] // 4, count
 
 
+_GIVEN = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", COMPUTED)
+"""Arrays of motors, by name."""
+
+
 class LoadedMotors:
     """The motors of a model, on spare cells.
 
@@ -374,23 +372,33 @@ class LoadedMotors:
         self.joints = [joint.name for joint in self.driven]
         self.dt = simulation.dt
         self._num_dofs = sum(len(robot.dofs) for robot in simulation.robots)
-        self.actuators: list[Actuator] = []
+        actuators: list[Actuator] = []
         self._robot_of: list[int] = []
         for each, own in zip(attached, by_column, strict=True):
             for actuator, columns in each.actuators:
                 at = np.array([self.joints.index(own[column].name) for column in columns.tolist()])
-                self.actuators.append(self._on_cells(actuator, at))
+                actuators.append(self._on_cells(actuator, at))
                 self._robot_of.append(each.robot)
-        self._make_arrays()
-        places = [actuator.effort_indices.numpy().astype(np.int64) % len(self.joints) for actuator in self.actuators]
-        numbers = np.array([joint.number for joint in self.driven])
-        robots = [np.full(len(at), robot) for at, robot in zip(places, self._robot_of, strict=True)]
-        number_dofs(self.actuators, robots, [numbers[at] for at in places])
-        self.states = [actuator.state() for actuator in self.actuators]
-        self.calls = [self._call(i) for i in range(len(self.actuators))]
+        robot_of_joint = np.array([each.robot for each, own in zip(attached, by_column, strict=True) for _ in own])
+        zeroed = {name: wp.zeros(CELLS * len(self.joints), dtype=wp.float32, device="cpu") for name in _GIVEN}
+        self.chains = ChainSet(
+            actuators,
+            *(CELLS, self.joints, wp.get_device("cpu")),
+            given=zeroed,
+            numbers=(robot_of_joint, np.array([joint.number for joint in self.driven])),
+            has_two_states=lambda _: False,
+        )
+        for i, actuator in enumerate(actuators):
+            if actuator.custom_inputs:
+                raise StructureError(
+                    f"joint '{self._joint_of(i)}': takes the input '{actuator.custom_inputs[0]}', for which MuJoCo has "
+                    "no control; use MujocoSimulation"
+                )
+        self.arrays = self.chains.arrays
+        self.calls = [self._call(i) for i in range(len(actuators))]
         self._limits, limit_calls = self._limit()
         self.calls += limit_calls
-        self.words = [word for i in range(len(self.actuators)) for word in self._words(i)]
+        self.words = [word for i in range(len(actuators)) for word in self._words(i)]
         self.half = sum(word.count for word in self.words if word.is_twice)
         self.num_words = 2 + 2 * self.half + sum(word.count for word in self.words if not word.is_twice)
         """Numbers that are remembered."""
@@ -415,44 +423,27 @@ class LoadedMotors:
             stages=[repeated(stage, CELLS) for stage in actuator.stages],
             control_computed_output_attr=COMPUTED,
             control_signal_attrs=signal_attr,
-            control_tangent_attrs=TANGENT_ATTRS if _is_implicit(actuator) else None,
+            control_tangent_attrs=TANGENT_ATTRS if is_implicit(actuator) else None,
             accumulate=False,
             control_every=actuator.control_every,
             in_engine=any(stage.in_engine for stage in actuator.stages),
             robot_dofs=len(columns),
         )
 
-    def _make_arrays(self) -> None:
-        names = ["joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", COMPUTED]
-        self.signals = {
-            signal: attr for actuator in self.actuators for signal, attr in actuator.control_signal_attrs.items()
-        }
-        for actuator in self.actuators:
-            if actuator.custom_inputs:
-                raise StructureError(
-                    f"joint '{self._joint_of(actuator)}': takes the input '{actuator.custom_inputs[0]}', for which "
-                    "MuJoCo has no control; use MujocoSimulation"
-                )
-        self.arrays = {name: wp.zeros(CELLS * len(self.joints), dtype=wp.float32, device="cpu") for name in names}
-        self.arrays |= {
-            attr: wp.full(CELLS * len(self.joints), np.nan, dtype=wp.float32, device="cpu")
-            for attr in self.signals.values()
-        }
-
-    def _joint_of(self, actuator: Actuator) -> str:
-        return self.joints[int(actuator.effort_indices.numpy()[0]) % len(self.joints)]
+    def _joint_of(self, position: int) -> str:
+        return self.joints[int(self.chains.places[position][0]) % len(self.joints)]
 
     def _call(self, position: int) -> CCall:
-        actuator, state = self.actuators[position], self.states[position]
+        actuator, state = self.chains.actuators[position], self.chains.states[position]
         call = actuator.c_call(self.arrays, self.arrays, state, self.dt)
         if call is None:
             own = [type(stage).__name__ for stage in actuator.stages if not stage.is_fused()]
             raise StructureError(
-                f"joint '{self._joint_of(actuator)}': {', '.join(own) or 'the chain'} has kernels of its own, which "
+                f"joint '{self._joint_of(position)}': {', '.join(own) or 'the chain'} has kernels of its own, which "
                 "MuJoCo cannot call; use MujocoSimulation"
             )
         if call.size > MOST_BYTES:
-            raise StructureError(f"joint '{self._joint_of(actuator)}': the chain has too many stages")
+            raise StructureError(f"joint '{self._joint_of(position)}': the chain has too many stages")
         return call
 
     def _limit(self) -> tuple[tuple[np.ndarray, np.ndarray] | None, list[CCall]]:
@@ -467,10 +458,10 @@ class LoadedMotors:
         bounds = wp.array(lower, device="cpu"), wp.array(upper, device="cpu")
         effort = self.arrays["joint_f"].reshape(shape)
         calls = []
-        for is_implicit in (False, True):
-            columns = np.array([i for i, joint in enumerate(self.driven) if joint.is_implicit == is_implicit])
+        for implicit in (False, True):
+            columns = np.array([i for i, joint in enumerate(self.driven) if joint.is_implicit == implicit])
             if columns.size:
-                names = TANGENT_ATTRS.values() if is_implicit else ()
+                names = TANGENT_ATTRS.values() if implicit else ()
                 tangent = [self.arrays[name].reshape(shape) for name in names]
                 _, call = effort_limiter(effort, columns, bounds, effort, tangent=tangent).one_robot()
                 assert call is not None
@@ -479,7 +470,7 @@ class LoadedMotors:
 
     def _words(self, position: int) -> Iterator[_Word]:
         """Yield what an actuator remembers, but for tags of rings, which tell copies apart and are not needed."""
-        actuator, state = self.actuators[position], self.states[position]
+        actuator, state = self.chains.actuators[position], self.chains.states[position]
         if state is None:
             return
         memory = state.memory
@@ -511,16 +502,10 @@ class LoadedMotors:
     def draws(self) -> list[Any]:
         """Return the motors on the batteries of the robots, battery by battery."""
         found: dict[int, list[Any]] = {}
-        for actuator, state, robot in zip(self.actuators, self.states, self._robot_of, strict=True):
-            for place, stage in enumerate(actuator.stages):
-                if isinstance(stage, ClampingBattery) and state is not None:
-                    memory = state.memory
-                    own, other = (
-                        memory.buffers["floats"].ptr + 4 * memory.places[place, name]
-                        for name in ("own_load", "other_load")
-                    )
-                    piece = Draw(own, other, 4 * memory.sizes["floats"], memory.cells.dofs, False)
-                    found.setdefault(robot, []).append(piece)
+        chains = self.chains.actuators, self.chains.states, self._robot_of
+        for actuator, state, robot in zip(*chains, strict=True):
+            for own in draws_of(actuator, state, np.zeros(0, np.int64)):
+                found.setdefault(robot, []).append(Draw(own.own, own.other, own.stride, own.count, False))
         for pieces in found.values():
             pieces[-1].is_last = True
         return [piece for pieces in found.values() for piece in pieces]
@@ -528,12 +513,9 @@ class LoadedMotors:
     def at_rest(self, signal: str) -> np.ndarray:
         """Return a signal of each joint at rest; NaN where none is offered, shape (joints,)."""
         values = np.full(len(self.joints), np.nan)
-        for actuator in self.actuators:
-            if signal in actuator.control_signal_attrs:
-                state = actuator.state()
-                actuator.step(self.arrays, self.arrays, state, state, self.dt)
-                at = actuator.effort_indices.numpy()[: actuator.robot_dofs]
-                values[at] = self.arrays[self.signals[signal]].numpy()[at]
+        if signal in self.chains.signals:
+            self.chains.try_step(self.arrays, self.arrays, self.dt)
+            values[:] = self.chains.signals[signal].numpy()[0]
         return values
 
     def bind(self, model: mujoco.MjModel, joints: Sequence[Any], word_at: np.ndarray) -> None:
@@ -579,9 +561,11 @@ class LoadedMotors:
         places = {"q": "joint_q", "qd": "joint_qd", "target": "joint_target_q", "target_qd": "joint_target_qd"}
         places |= {"feedforward": "joint_act", "effort": "joint_f"}
         optional = {"slope_q": TANGENT[0], "slope_qd": TANGENT[1], "dry": _DRY, "viscous": _VISCOUS}
-        places |= {name: self.signals[signal] for name, signal in optional.items() if signal in self.signals}
-        for name, array in places.items():
-            setattr(robot, name, self.arrays[array].ptr)
+        read = {name: self.arrays[array] for name, array in places.items()}
+        signals = self.chains.signals
+        read |= {name: signals[signal] for name, signal in optional.items() if signal in signals}
+        for name, array in read.items():
+            setattr(robot, name, array.ptr)
         self._place = door().add(robot)
 
     def close(self) -> None:
@@ -615,14 +599,11 @@ class LoadedMotors:
 
     def telemetry(self, model: mujoco.MjModel, data: mujoco.MjData) -> Telemetry:
         """Return what the motors give now."""
-        shape = CELLS, len(self.joints)
         with door().look(model, data, self.robot) as cell:
-            arrays = {name: array.numpy().reshape(shape).copy() for name, array in self.arrays.items()}
+            names = ("joint_qd", COMPUTED, "joint_f")
+            velocity, computed, applied = (self.chains.table(name).numpy().copy() for name in names)
+            told = make_telemetry(self.chains, velocity, computed, applied, self._limits)
         self.check()
-        signals = {signal: arrays[attr] for signal, attr in self.signals.items() if signal not in TANGENT}
-        told = make_telemetry(
-            self.joints, arrays["joint_qd"], arrays[COMPUTED], arrays["joint_f"], signals, self.actuators, self._limits
-        )
         one = slice(cell, cell + 1)
         return Telemetry(
             told.dof_names,

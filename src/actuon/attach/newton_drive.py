@@ -25,7 +25,7 @@ from ..kernel.launch import recording_tape
 from ..motors.catalogue import CatalogueMotor
 from ..motors.datasheet import MotorDatasheet
 from ..typing import PathLike
-from .engine_inertia import inertia_at_joints
+from .engine_side import at_joints
 from .motors import JointFriction, is_by_joint, open_configs, possible_dt, report_simulator_side
 from .newton_force_law import ForceLaw, Route, limited_line
 
@@ -153,7 +153,7 @@ class DriveActuon(DriveBase):
     @property
     def armature(self) -> np.ndarray:
         """Inertia of the rotors at the joints, to be set in the simulator [kg·m² or kg], shape (N,)."""
-        return inertia_at_joints(self.actuator)
+        return at_joints(self.actuator).inertia
 
     @property
     def friction(self) -> JointFriction:

@@ -17,7 +17,7 @@ from ..components.delay_time import DelayTime
 from ..errors import ParameterError, located, shown
 from ..robot_files.paths import Place, place_in
 from ..typing import PathLike
-from .changed_parameters import check_changed, write_changed
+from .chain_set import ChainSet, check_changed, write_changed
 from .fitted_motors import DrawnMotors, FittedMotors
 from .groups.randomisation import Distribution, generator
 
@@ -42,9 +42,8 @@ class _Chain:
 
 
 def randomize_from_fit(
-    dof_names: Sequence[str],
+    chains: ChainSet,
     dt: float,
-    actuators: Sequence[Actuator],
     names: list[str],
     path: PathLike,
     joints: Mapping[str, str] | None,
@@ -54,9 +53,8 @@ def randomize_from_fit(
     """Draw motors for joints of robots, and write them. If anything is not allowed, nothing is written.
 
     Args:
-        dof_names: All DOFs of a robot.
+        chains: Chains of the robots.
         dt: Time step [s].
-        actuators: Of the robots; their ``effort_indices`` count through robots and DOFs.
         names: The DOFs that have an actuator.
         path: As for `FittedMotors`, and so is the next.
         joints: Which joint of the file each is drawn from.
@@ -67,7 +65,7 @@ def randomize_from_fit(
     drawn = fitted.draw(generator("seed", seed), len(rows))
     new: dict[tuple[int, str], tuple[Component, np.ndarray]] = {}
     for name, (_, values) in drawn.items():
-        for chain in _chains(dof_names, actuators, name, rows):
+        for chain in _chains(chains, name, rows):
             with located(f"'{path}': joint '{fitted.of[name].name}'", ParameterError):
                 _prepare(chain, fitted, name, values, dt, new)
     check_changed(new, dt)
@@ -79,9 +77,8 @@ def randomize_from_fit(
 
 
 def randomize_parameters(
-    dof_names: Sequence[str],
+    chains: ChainSet,
     dt: float,
-    actuators: Sequence[Actuator],
     baseline: Baseline,
     parameters: Mapping[str, Distribution],
     joints: Sequence[str],
@@ -91,9 +88,8 @@ def randomize_parameters(
     """Draw parameters of joints, and write them. If a value is not allowed, nothing is written.
 
     Args:
-        dof_names: All DOFs of a robot.
+        chains: Chains of the robots.
         dt: Time step [s].
-        actuators: Of the robots; their ``effort_indices`` count through robots and DOFs.
         baseline: Values before the first draw, to scale and add to. Gets those of parameters that are drawn first.
         parameters: Distributions by path.
         joints: The DOFs to draw for. Those whose chain lacks a parameter stay as they are.
@@ -113,7 +109,7 @@ def randomize_parameters(
         refusal: ParameterError | None = None
         found = False
         for column, name in enumerate(joints):
-            for chain in _chains(dof_names, actuators, name, rows):
+            for chain in _chains(chains, name, rows):
                 try:
                     place = _place(chain, path)
                 except ParameterError as error:
@@ -138,11 +134,10 @@ def randomize_parameters(
     write_changed(new)
 
 
-def _chains(dof_names: Sequence[str], actuators: Sequence[Actuator], name: str, rows: np.ndarray) -> Iterator[_Chain]:
-    column = dof_names.index(name)
-    for actuator in actuators:
-        robots, columns = np.divmod(actuator.effort_indices.numpy(), len(dof_names))
-        at = np.flatnonzero((columns == column) & np.isin(robots, rows))
+def _chains(chains: ChainSet, name: str, rows: np.ndarray) -> Iterator[_Chain]:
+    column = chains.dof_names.index(name)
+    for actuator, places, robots in zip(chains.actuators, chains.places, chains.robot_of, strict=True):
+        at = np.flatnonzero((places % chains.shape[1] == column) & np.isin(robots, rows))
         if at.size:
             yield _Chain(actuator, at, np.searchsorted(rows, robots[at]))
 

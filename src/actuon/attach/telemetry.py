@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import warp as wp
 
-from ..actuator.actuator import Actuator
-from ..kernel.chain import CLIPPED, LIMITED_BY
+from ..kernel.chain import CLIPPED, LIMITED_BY, TANGENT
+from ..sim.motor import Trips
+from .chain_set import ChainSet
+
+TRIPPED = "tripped"
+"""The signal of a motor that was switched off."""
+
+_log = logging.getLogger("actuon.actuators")
 
 ENGINE = "engine"
 """What limited an effort where the limit is that of the joint in the engine."""
@@ -99,32 +107,28 @@ class Telemetry:
 
 
 def make_telemetry(
-    dof_names: list[str],
+    chains: ChainSet,
     velocity: np.ndarray,
     computed: np.ndarray,
     applied: np.ndarray,
-    signals: dict[str, np.ndarray],
-    actuators: Sequence[Actuator],
     bounds: tuple[np.ndarray, np.ndarray] | None,
 ) -> Telemetry:
     """Make it from what actuators wrote.
 
     Args:
-        dof_names: Names of the DOFs.
-        velocity: What the actuators saw [rad/s or m/s], shape (N, D).
+        chains: The actuators.
+        velocity: What they saw [rad/s or m/s], shape (N, D).
         computed: What the controllers wanted [N·m or N], shape (N, D).
         applied: What the joints got [N·m or N], shape (N, D).
-        signals: What stages offered, each of shape (N, D).
-        actuators: Whose stages.
         bounds: Lowest and highest effort that the engine lets through, each of shape (N, D). None: any.
     """
+    signals = {name: array.numpy().copy() for name, array in chains.signals.items() if name not in TANGENT}
     with np.errstate(invalid="ignore"):  # infinity less infinity, which is told elsewhere
         differs = np.abs(computed - applied) > CLIPPED * np.abs(computed)
     clipped = differs.copy()
     limited_by = np.full(applied.shape, "", dtype=object)
     positions = signals.pop(LIMITED_BY, None)
-    for actuator in actuators:
-        at = actuator.effort_indices.numpy()
+    for actuator, at in zip(chains.actuators, chains.places, strict=True):
         if LIMITED_BY in actuator.control_signal_attrs and positions is not None:
             numbers = positions.reshape(-1)[at]
             for position, stage in enumerate(actuator.stages):
@@ -135,4 +139,80 @@ def make_telemetry(
     if bounds is not None:
         by_engine = differs & ((applied <= bounds[0]) | (applied >= bounds[1]))
         limited_by[by_engine], clipped[by_engine] = ENGINE, True
-    return Telemetry(dof_names, velocity, computed, applied, clipped, limited_by, signals)
+    return Telemetry(list(chains.dof_names), velocity, computed, applied, clipped, limited_by, signals)
+
+
+def trip_log(chains: ChainSet, robots: Sequence[str] | None) -> TripLog | None:
+    """Return what reports motors of chains that trip; None where none can.
+
+    Args:
+        chains: The chains.
+        robots: What to call each robot. None where there is one.
+    """
+    tripped = chains.signals.get(TRIPPED)
+    if tripped is None:
+        return None
+    return TripLog(chains.dof_names, robots, tripped, chains.signals.get("temperature"))
+
+
+class TripLog:
+    """Says once for each motor that it has tripped: of which joint and robot, when, and how hot it was.
+
+    Args:
+        joint_names: Names of the joints, in order.
+        robots: What to call each robot. None where there is one.
+        tripped: Which motors have, above zero, shape (N, D).
+        temperature: Temperatures of the windings [°C], shape (N, D).
+    """
+
+    def __init__(
+        self, joint_names: Sequence[str], robots: Sequence[str] | None, tripped: wp.array, temperature: wp.array | None
+    ):
+        self._joint_names, self._robots = joint_names, robots
+        self._tripped, self._temperature = tripped, temperature
+        self._said = np.zeros(tripped.shape, np.int64)
+        self._step = np.full(tripped.shape, -1, np.int64)
+        self._step_temperature = np.zeros(tripped.shape, np.float32)
+
+    def for_program(self) -> Trips:
+        """Return what compiled code fills in at each step, for `report`."""
+        temperature = None if self._temperature is None else self._temperature.numpy()
+        return Trips(self._tripped.numpy(), temperature, self._said, self._step, self._step_temperature)
+
+    def look(self, time: float | None = None) -> None:
+        """Say what is new.
+
+        Args:
+            time: Of the simulation [s]; left out where it is not known.
+        """
+        flags = self._tripped.numpy() > 0.0
+        new = flags & (self._said == 0)
+        self._said[...] = flags  # one that was reset is said again
+        if np.count_nonzero(new):
+            self._say(new, time, None if self._temperature is None else self._temperature.numpy())
+
+    def forget(self) -> None:
+        """Say nothing of motors that have tripped by now."""
+        self._said[...] = self._tripped.numpy() > 0.0
+        self._step[...] = -1
+
+    def report(self, begin: float, dt: float) -> None:
+        """Say what is new since a run of steps of ``dt`` [s] began, at ``begin`` [s]."""
+        if self._step.max() < 0:
+            return
+        temperatures = None if self._temperature is None else self._step_temperature
+        for step in np.unique(self._step[self._step >= 0]).tolist():
+            self._say(self._step == step, begin + step * dt, temperatures)
+        self._step[...] = -1
+
+    def _say(self, new: np.ndarray, time: float | None, temperatures: np.ndarray | None) -> None:
+        for column in np.flatnonzero(new.any(axis=0)):
+            (rows,) = np.nonzero(new[:, column])
+            _log.warning(
+                "%sthe motor of joint '%s'%s%s has tripped%s; it gives no effort until it is reset",
+                "" if time is None else f"t = {time:.6g} s: ",
+                self._joint_names[int(column)],
+                "" if self._robots is None else f" of {self._robots[int(rows[0])]}",
+                f", and of {len(rows) - 1} more" if len(rows) > 1 else "",
+                "" if temperatures is None else f" at {temperatures[rows[0], column]:.4g} °C",
+            )

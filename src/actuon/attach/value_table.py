@@ -10,7 +10,7 @@ import numpy as np
 from ..actuator.actuator import Actuator
 from ..actuator.config import ActuatorConfig
 from ..robot_files.paths import place_in, stage_names
-from ..sim import Articulation
+from .chain_set import ChainSet
 from .fitted_motors import DrawnMotors
 from .groups.resolution import aligned, shown_number
 
@@ -28,17 +28,16 @@ def sources_of(drawn: DrawnMotors, configs: Mapping[str, ActuatorConfig]) -> Sou
 
 
 def table_of_values(
-    articulation: Articulation,
-    actuators: Sequence[Actuator],
+    chains: ChainSet,
     configs: Mapping[str, ActuatorConfig],
     sources: Mapping[tuple[str, int, str], str],
 ) -> str:
     """Per joint and parameter: the config's value, that of the first robot, unit, and where it comes from."""
     rows: list[Sequence[str]] = [("joint", "parameter", "config", "used", "unit", "source")]
     for joint, config in configs.items():
-        (column,) = articulation.dof_columns(joint)
-        for actuator in actuators:
-            for at in np.flatnonzero(actuator.effort_indices.numpy() == column):
+        column = chains.dof_names.index(joint)
+        for actuator, places in zip(chains.actuators, chains.places, strict=True):
+            for at in np.flatnonzero(places == column):
                 rows += _rows(joint, config, actuator, int(at), sources)
     return aligned(rows)
 

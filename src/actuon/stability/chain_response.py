@@ -16,6 +16,7 @@ import warp as wp
 
 from ..actuator.actuator import Actuator
 from ..actuator.state import ActuatorState
+from ..attach.chain_set import ChainSet
 from ..errors import SimulationError
 from ..sim import Articulation
 
@@ -132,24 +133,18 @@ class ChainProbe:
         self._start = given.joint_q.numpy().copy()
         self._places = {kind: articulation.at.flat(kind) for kind in ("joint_q", "joint_qd", "joint_target_q")}
         self._state = {kind: wp.zeros_like(getattr(given, kind)) for kind in ("joint_q", "joint_qd")}
-        self._control = {"joint_target_q": wp.zeros_like(given.joint_target_q)}
-        device, width = articulation.simulation.device, len(articulation) * articulation.num_dofs
-        for actuator in self._actuators:
-            flat = [actuator.control_target_vel_attr, actuator.control_feedforward_attr, *actuator.custom_inputs]
-            self._control |= {str(name): wp.zeros_like(given.joint_qd) for name in flat if name is not None}
-            own = [actuator.control_output_attr, *actuator.control_signal_attrs.values()]
-            if actuator.control_computed_output_attr is not None:
-                own.append(actuator.control_computed_output_attr)
-            self._control |= {name: wp.zeros(width, dtype=wp.float32, device=device) for name in own}
+        self._chains = ChainSet(
+            self._actuators,
+            *(len(articulation), articulation.dof_names, articulation.simulation.device),
+            given={"joint_target_q": wp.zeros_like(given.joint_target_q)},
+            num_velocities=given.joint_qd.size,
+            has_two_states=lambda _: False,
+        )
 
     def offered(self, signal: str) -> np.ndarray:
         """Return a signal of the stages in the last step, shape (N, D); NaN where no stage offers it."""
-        values = np.full(self._shape, np.nan)
-        for actuator in self._actuators:
-            if signal in actuator.control_signal_attrs:
-                at = actuator.effort_indices.numpy()
-                values.ravel()[at] = self._control[actuator.control_signal_attrs[signal]].numpy()[at]
-        return values
+        found = self._chains.signals.get(signal)
+        return np.full(self._shape, np.nan) if found is None else found.numpy().astype(np.float64)
 
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lowest and highest effort at rest, each of shape (N, D); ±inf where there is none."""
@@ -163,7 +158,7 @@ class ChainProbe:
 
     def _most(self, offset: float) -> np.ndarray:
         attrs = [(each.control_target_vel_attr, each.control_feedforward_attr) for each in self._actuators]
-        pushed = [self._control[str(name)] for both in attrs for name in both if name is not None]
+        pushed = [self._chains.arrays[str(name)] for both in attrs for name in both if name is not None]
         for array in pushed:  # chains that do not depend on positions have limits too
             array.fill_(_PUSH * offset)
         try:
@@ -227,9 +222,11 @@ class ChainProbe:
     ) -> np.ndarray:
         """Return efforts [N·m or N] over steps, the first with a changed position or velocity, shape (steps, N, D)."""
         q, qd = self._start.copy(), np.zeros(self._state["joint_qd"].shape, np.float32)
-        target = self._control["joint_target_q"].numpy().copy()
+        chains = self._chains
+        target = chains.arrays["joint_target_q"].numpy().copy()
         target[self._places["joint_target_q"]] = q[self._places["joint_q"]] + offset
-        self._control["joint_target_q"].assign(target)
+        chains.arrays["joint_target_q"].assign(target)
+        chains.states = chains.other_states = states
         efforts = np.zeros((steps, *self._shape))
         for step in range(steps):
             if step < 2:
@@ -238,11 +235,9 @@ class ChainProbe:
                 changed[self._places[("joint_q", "joint_qd")[kind]]] += np.float32(change if step == 0 else 0.0)
                 self._state["joint_q"].assign(now)
                 self._state["joint_qd"].assign(speed)
-            for actuator, state in zip(self._actuators, states, strict=True):
-                actuator.step(self._state, self._control, state, state, self._dt)
-            for actuator in self._actuators:
-                at = actuator.effort_indices.numpy()
-                efforts[step].ravel()[at] = self._control[actuator.control_output_attr].numpy()[at]
+            chains.run(self._state, chains.arrays, self._dt)
+            for actuator, at in zip(self._actuators, chains.places, strict=True):
+                efforts[step].ravel()[at] = chains.arrays[actuator.control_output_attr].numpy()[at]
         bad = ~np.isfinite(efforts).all(axis=(0, 1))
         if bad.any():
             names = ", ".join(self._names[i] for i in np.flatnonzero(bad))

@@ -11,8 +11,8 @@ import torch
 import warp as wp
 
 import actuon
+from actuon.attach.engine_side import engine_side
 from actuon.attach.mjlab.chains import INPUTS, EnvironmentChains
-from actuon.attach.mjlab.engine_side import engine_side
 from tests.support.torch_networks import LSTM
 
 ENVS, DT = 4, 0.005

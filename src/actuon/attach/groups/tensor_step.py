@@ -15,7 +15,11 @@ from ...arrays import require_detached
 from ...components.component import Component
 from ...errors import ParameterError
 from ...typing import Tensor
+from ..chain_set import COMPUTED, ChainSet
 from .tensors import viewed
+
+_ARRAYS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", COMPUTED)
+"""Arrays that come with each step."""
 
 
 class TensorStep:
@@ -31,15 +35,16 @@ class TensorStep:
     def __init__(self, where: str, shape: tuple[int, int], stages: Sequence[Component], device: wp.Device):
         self._where, self.shape, self.device = where, shape, device
         indices = wp.array(np.arange(shape[0] * shape[1], dtype=np.uint32), device=device)
-        self._actuator = Actuator(indices, stages=stages, control_computed_output_attr="computed", accumulate=False)
-        self._state = self._actuator.state()
+        actuator = Actuator(indices, stages=stages, control_computed_output_attr=COMPUTED, accumulate=False)
+        names = [f"{where} {i}" for i in range(shape[1])]
+        self._chains = ChainSet([actuator], shape[0], names, device, without=_ARRAYS)
         self._zeros = viewed(wp.zeros(shape[0] * shape[1], dtype=wp.float32, device=device), shape)
         self._flattened: dict[str, tuple[Any, Any]] = {}
 
     @property
     def stages(self) -> tuple[Component, ...]:
         """The components that run."""
-        return self._actuator.stages
+        return tuple(self._chains.stages)
 
     def run(
         self,
@@ -51,24 +56,16 @@ class TensorStep:
     ) -> tuple[Tensor, Tensor]:
         """Step from positions, velocities, their targets and feedforward to efforts before and after limits [N·m]."""
         computed, applied = self._new(), self._new()
-        sim = {
-            "joint_q": self._flat("joint_pos", joint_pos),
-            "joint_qd": self._flat("joint_vel", joint_vel),
-            "joint_target_q": self._flat("joint_positions", joint_positions),
-            "joint_target_qd": self._flat("joint_velocities", joint_velocities),
-            "joint_act": self._flat("joint_efforts", joint_efforts),
-            "joint_f": applied,
-            "computed": computed,
-        }
-        self._actuator.step(sim, sim, self._state, self._state)
+        given = {"joint_pos": joint_pos, "joint_vel": joint_vel, "joint_positions": joint_positions}
+        given |= {"joint_velocities": joint_velocities, "joint_efforts": joint_efforts}
+        flat = [self._flat(name, tensor) for name, tensor in given.items()]
+        sim = dict(zip(_ARRAYS, (*flat, applied, computed), strict=True))
+        self._chains.step(sim, sim, None)
         return computed.reshape(self.shape), applied.reshape(self.shape)
 
     def reset(self, ids: np.ndarray) -> None:
         """Let environments forget the past."""
-        if self._state is not None:
-            mask = np.zeros(self.shape, dtype=bool)
-            mask[ids] = True
-            self._state.reset(None if mask.all() else wp.array(mask.ravel(), device=self.device))
+        self._chains.reset(ids)
 
     def _new(self) -> Tensor:
         """A flat tensor for the efforts of one step, in the kind that the model has. What was given out stays."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +20,11 @@ from ...components.controllers.pd import PDControlConfig
 from ...errors import ParameterError, RobotFileError, StructureError, listed, located, shown
 from ...motors.catalogue import motor_of
 from ...robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
+from ..batteries import BatteryPool
+from ..engine_side import EngineSide, engine_side
 from ..groups.tensors import warp_device
-from ..tangent_mode import check_slopes
+from ..hand_overs import check_slopes
 from .chains import HELD_FIELDS, INPUTS, SLOPE, EnvironmentChains
-from .engine_side import EngineSide, engine_side
 from .friction import FrictionHandOver, sharpen
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 _YAML = (".yaml", ".yml")
 _NO_LIMIT = float("inf")
+_pools: weakref.WeakKeyDictionary[Entity, BatteryPool] = weakref.WeakKeyDictionary()
+"""Batteries of the robots of each entity, which all its configs share."""
 _STEEPEST = -1e9
 """Steepest slope of an effort by velocity that MuJoCo gets [N·m·s/rad or N·s/m]."""
 
@@ -188,7 +192,17 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         super().initialize(mj_model, model, data, device)
         in_engine = [side.solves_friction for side in self._sides.values()]
         where = wp.get_device(warp_device(device))
-        self._chains = EnvironmentChains(self.configs, in_engine, data.nworld, where, float(mj_model.opt.timestep))
+        is_joint = self.transmission_type == TransmissionType.JOINT
+        self._chains = EnvironmentChains(
+            self.configs,
+            in_engine,
+            data.nworld,
+            where,
+            float(mj_model.opt.timestep),
+            pool=_pools.setdefault(self.entity, BatteryPool()) if is_joint else None,
+            columns=self._target_ids_list if is_joint else None,
+            width=self.entity.num_joints if is_joint else None,
+        )
 
     @property
     def chains(self) -> EnvironmentChains:

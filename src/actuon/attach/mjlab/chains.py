@@ -21,18 +21,16 @@ from ...components.component import Component
 from ...components.effects.friction import EffectFriction
 from ...components.kinds import Transmission
 from ...errors import ArrayError, ParameterError, StructureError, listed, located
-from ...kernel.chain import SLOPES
+from ...kernel.chain import LIMITED_BY, SLOPES
 from ...robot_files.paths import parameter_places
 from ...sim.ids import ids_to_reset, ids_to_write
 from ...torch import check_tensor
 from ...typing import IdsLike, PathLike
-from ..attachment import signal_attr
-from ..changed_parameters import check_changed, write_changed
-from ..engine_inertia import inertia_at_joints
+from ..batteries import BatteryPool
+from ..chain_set import ChainSet, check_changed, signal_attr, write_changed
+from ..engine_side import at_joints
 from ..fitted_motors import DrawnMotors
-from ..motor_supply import BatteryPool, RobotBatteries, number_dofs
 from ..random_motors import randomize_from_fit
-from .engine_side import friction_at_joints
 
 _FRICTION = (
     "friction",
@@ -89,6 +87,9 @@ class EnvironmentChains:
         num_envs: Number of environments.
         device: Where to run.
         dt: Time step of physics [s].
+        pool: Batteries of the robots, if other chains drive joints of them too. Default: of these chains alone.
+        columns: Numbers of the joints among all ``width`` joints of a robot, for random numbers. Default: in order.
+        width: Number of joints of a robot. Default: that of these chains.
     """
 
     def __init__(
@@ -98,7 +99,13 @@ class EnvironmentChains:
         num_envs: int,
         device: wp.Device,
         dt: float,
+        *,
+        pool: BatteryPool | None = None,
+        columns: Sequence[int] | None = None,
+        width: int | None = None,
     ):
+        columns, width = range(len(configs)) if columns is None else columns, width or len(configs)
+        pool = BatteryPool() if pool is None else pool
         self.joint_names = tuple(configs)
         self.shape = (num_envs, len(configs))
         self.device = device
@@ -106,29 +113,27 @@ class EnvironmentChains:
         self._dt = dt
         self._solved: list[Actuator] = []
         """Those whose friction the engine solves."""
-        self.actuators = self._build(configs, in_engine)
+        numbers = np.arange(num_envs)[:, None], np.arange(num_envs)[:, None] * width + np.asarray(columns)
+        self._chains = ChainSet(
+            self._build(configs, in_engine),
+            *(num_envs, self.joint_names, device),
+            without=(*INPUTS.values(), "joint_f", signal_attr(LIMITED_BY)),
+            numbers=numbers,
+            pool=pool,
+            has_two_states=lambda _: True,
+        )
+        self.actuators = self._chains.actuators
         """As few as there are kinds of chains; each DOF is an environment's joint."""
-        places = [actuator.effort_indices.numpy().astype(np.int64) for actuator in self.actuators]
-        self._env_of = [at // self.shape[1] for at in places]
-        number_dofs(self.actuators, self._env_of, places)
-        self._batteries = RobotBatteries(self.actuators, self._env_of, BatteryPool())
-        self._before, self._after = ([actuator.state() for actuator in self.actuators] for _ in range(2))
-        self._batteries.join(self._before)
+        self._chains.batteries.join(self._chains.states)
         self._has_run = False
-        attrs = {n: attr for actuator in self.actuators for n, attr in actuator.control_signal_attrs.items()}
-        offered = {*(name for actuator in self.actuators for name in actuator.signals), SLOPE}
-        signals = {name: self._new_array(np.nan) for name in attrs if name in offered}
-        inputs = {name: self._new_array(0.0) for actuator in self.actuators for name in actuator.custom_inputs}
-        self._kept = {attrs[name]: array.flatten() for name, array in signals.items()}
-        self._kept |= {name: array.flatten() for name, array in inputs.items()}
-        self._signals, self._inputs = ({name: wp.to_torch(a) for name, a in own.items()} for own in (signals, inputs))
-        self._parameters = self._find_parameters([np.unique(at % self.shape[1]) for at in places])
+        self._signals, self._inputs = (
+            {name: wp.to_torch(array.reshape(self.shape)) for name, array in own.items()}
+            for own in (self._chains.signals, self._chains.inputs)
+        )
+        self._parameters = self._find_parameters([np.unique(at % self.shape[1]) for at in self._chains.places])
         self.friction_is_handed_over = False
         """Whether the model gets friction at each step, so that its parameters may change."""
         wp.synchronize_device(device)
-
-    def _new_array(self, value: float) -> wp.array:
-        return wp.full(self.shape, value, dtype=wp.float32, device=self.device)
 
     def _build(self, configs: Mapping[str, ActuatorConfig], in_engine: Sequence[bool]) -> list[Actuator]:
         built: list[Actuator] = []
@@ -190,18 +195,17 @@ class EnvironmentChains:
         """
         arrays = {array: self._flat(name, command[name]) for name, array in INPUTS.items()}
         effort = torch.empty(self.shape, dtype=torch.float32, device=self._torch_device)
-        control = {**arrays, **self._kept, "joint_f": effort.view(-1)}
+        control = {**arrays, **self._chains.arrays, "joint_f": effort.view(-1)}
         with self._on_stream_of_torch():
-            for actuator, before, after in zip(self.actuators, self._before, self._after, strict=True):
-                actuator.step(arrays, control, before, after, self._dt)
-            self._batteries.share(self._after)
+            self._chains.run(arrays, control, self._dt)
+            self._chains.batteries.share(self._chains.other_states)
         self._has_run = True
         return effort
 
     def advance(self) -> None:
         """Physics has moved on by a time step: what the last `run` led to is the past now."""
         if self._has_run:
-            self._before, self._after = self._after, self._before
+            self._chains.advance()
             self._has_run = False
 
     def reset(self, env_ids: IdsLike = None) -> None:
@@ -214,11 +218,7 @@ class EnvironmentChains:
         if not ids.size:
             return
         with self._on_stream_of_torch():
-            for i, envs in enumerate(self._env_of):
-                mask = None if len(ids) == self.shape[0] else wp.array(np.isin(envs, ids), device=self.device)
-                for state in (self._before[i], self._after[i])[: 1 + self._has_run]:
-                    if state is not None:
-                        state.reset(mask)
+            self._chains.reset(ids, self._has_run)
 
     def parameter(self, name: str, default: bool = False) -> torch.Tensor:
         """A copy of a parameter, shape (environments, joints); NaN for joints whose chain does not have it.
@@ -290,7 +290,7 @@ class EnvironmentChains:
         ids = ids_to_reset("env_ids", env_ids, self.shape[0])
         names = list(self.joint_names)
         with self._on_stream_of_torch():
-            return randomize_from_fit(names, self._dt, self.actuators, names, from_fit, joints, ids, seed)
+            return randomize_from_fit(self._chains, self._dt, names, from_fit, joints, ids, seed)
 
     def held(self) -> dict[str, torch.Tensor]:
         """What a model holds of the chains, by its name for it, each of shape (environments, joints); NaN: nothing.
@@ -301,13 +301,12 @@ class EnvironmentChains:
 
     def _held(self) -> dict[str, np.ndarray]:
         found = {field: np.full(math.prod(self.shape), np.nan, np.float32) for field in HELD_FIELDS}
-        for actuator in self.actuators:
-            at = actuator.effort_indices.numpy()
-            inertia = inertia_at_joints(actuator)
-            found["dof_armature"][at] = np.where(inertia > 0.0, inertia, np.nan)
+        for actuator, at in zip(self.actuators, self._chains.places, strict=True):
+            own = at_joints(actuator)
+            found["dof_armature"][at] = np.where(own.inertia > 0.0, own.inertia, np.nan)
             offers = "dry_friction" in actuator.signals and actuator in self._solved
             if offers and not self.friction_is_handed_over:
-                found["dof_frictionloss"][at], found["dof_damping"][at] = friction_at_joints(actuator)
+                found["dof_frictionloss"][at], found["dof_damping"][at] = own.dry, own.viscous
         return {field: values.reshape(self.shape) for field, values in found.items()}
 
     def _having(self, name: str) -> list[_Parameter]:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batteries and random numbers of robots, which all their motors share; and messages about motors that tripped."""
+"""Batteries of robots, which all their motors share."""
 
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -13,52 +12,9 @@ import warp as wp
 from ..actuator.actuator import Actuator
 from ..actuator.shared_battery import SharedBattery
 from ..actuator.state import ActuatorState
-from ..components.effects.noise import EffectNoise
 from ..components.limits.battery import ClampingBattery
-from ..sim import Articulation, Simulation
-from ..sim.motor import Draws, Trips
-
-TRIPPED = "tripped"
-"""The signal of a motor that was switched off."""
-
-_log = logging.getLogger("actuon.actuators")
-
-
-STREAM = "stream"
-"""The parameter of stages with random numbers that tells robots apart: the same on all joints of a robot."""
-
-
-def robot_numbers(articulation: Articulation) -> tuple[np.ndarray, np.ndarray]:
-    """Number robots and DOFs such that all robots of a simulation differ.
-
-    Robots are counted through the environments, one kind after the other, so that the first kind has the numbers that
-    it has alone.
-
-    Returns:
-        Number of each robot, and of its first DOF, each of shape (N,).
-    """
-    simulation = articulation.simulation
-    order = np.arange(len(simulation.robots)).reshape(simulation.num_envs, -1).T.ravel()
-    widths = np.array([len(simulation.robots[i].dofs) for i in order])
-    numbers, first_dofs = np.empty_like(order), np.empty_like(order)
-    numbers[order], first_dofs[order] = np.arange(len(order)), np.cumsum(widths) - widths
-    return numbers[articulation.robot_ids], first_dofs[articulation.robot_ids]
-
-
-def number_dofs(actuators: Sequence[Actuator], robots: Sequence[np.ndarray], dofs: Sequence[np.ndarray]) -> None:
-    """Give each robot lags of its own, and each DOF of each robot noise of its own, whichever actuator it belongs to.
-
-    Args:
-        actuators: All actuators of the robots.
-        robots: For each of them, the number of the robot of each DOF, shape (n,).
-        dofs: For each of them, numbers of the DOFs, shape (n,).
-    """
-    for actuator, own_robots, own_dofs in zip(actuators, robots, dofs, strict=True):
-        for stage in actuator.stages:
-            if isinstance(stage, EffectNoise):
-                stage.number_dofs(own_dofs)
-            elif STREAM in (numbers := stage.numbers()) and not numbers[STREAM].any():
-                setattr(stage, STREAM, own_robots)
+from ..sim import Simulation
+from ..sim.motor import Draws
 
 
 class BatteryPool:
@@ -172,20 +128,18 @@ class RobotBatteries:
         if self.has_any:
             self._pool.were_shared()
 
-    def draws(self, cells: Sequence[np.ndarray]) -> list[Draws] | None:
+    def draws(self, states: Sequence[ActuatorState | None], cells: Sequence[np.ndarray]) -> list[Draws] | None:
         """Return the motors as compiled code sees them; None where it cannot step all motors on the batteries.
 
         Args:
+            states: What the actuators of the attachment remember.
             cells: For each actuator of the attachment, its number for each robot. See `RobotCall`.
         """
         if not self.is_compiled:
             return None
         found = []
-        for actuator, place, state in zip(self.actuators, self._places, self.states, strict=True):
-            assert state is not None
-            memory, at = state.memory, _battery_of(actuator)
-            own, other = (memory.buffers["floats"].ptr + 4 * memory.places[at, name] for name in _LOADS)
-            found.append(Draws(own, other, 4 * memory.sizes["floats"], memory.cells.dofs, cells[place]))
+        for actuator, place in zip(self.actuators, self._places, strict=True):
+            found += draws_of(actuator, states[place], cells[place])
         return found
 
     def join(self, states: Sequence[ActuatorState | None]) -> Callable[[], None]:
@@ -235,6 +189,21 @@ _LOADS = ("own_load", "other_load")
 """State of a battery that each motor keeps for itself; all else is the same for all motors on it."""
 
 
+def draws_of(actuator: Actuator, state: ActuatorState | None, cells: np.ndarray) -> list[Draws]:
+    """Return the motors of an actuator on their batteries as compiled code sees them, if it has any.
+
+    Args:
+        actuator: The actuator.
+        state: What it remembers.
+        cells: Its number for each robot. See `RobotCall`.
+    """
+    if state is None or not _has_battery(actuator):
+        return []
+    memory, at = state.memory, _battery_of(actuator)
+    own, other = (memory.buffers["floats"].ptr + 4 * memory.places[at, name] for name in _LOADS)
+    return [Draws(own, other, 4 * memory.sizes["floats"], memory.cells.dofs, cells)]
+
+
 def _battery_of(actuator: Actuator) -> int:
     """Return the position of the battery in the chain."""
     return next(i for i, stage in enumerate(actuator.stages) if isinstance(stage, ClampingBattery))
@@ -242,66 +211,3 @@ def _battery_of(actuator: Actuator) -> int:
 
 def _has_battery(actuator: Actuator) -> bool:
     return any(isinstance(stage, ClampingBattery) for stage in actuator.stages)
-
-
-class TripLog:
-    """Says once for each motor that it has tripped: of which joint and robot, when, and how hot it was.
-
-    Args:
-        joint_names: Names of the joints, in order.
-        robots: What to call each robot. None where there is one.
-        tripped: Which motors have, above zero, shape (N, D).
-        temperature: Temperatures of the windings [°C], shape (N, D).
-    """
-
-    def __init__(
-        self, joint_names: Sequence[str], robots: Sequence[str] | None, tripped: wp.array, temperature: wp.array | None
-    ):
-        self._joint_names, self._robots = joint_names, robots
-        self._tripped, self._temperature = tripped, temperature
-        self._said = np.zeros(tripped.shape, np.int64)
-        self._step = np.full(tripped.shape, -1, np.int64)
-        self._step_temperature = np.zeros(tripped.shape, np.float32)
-
-    def for_program(self) -> Trips:
-        """Return what compiled code fills in at each step, for `report`."""
-        temperature = None if self._temperature is None else self._temperature.numpy()
-        return Trips(self._tripped.numpy(), temperature, self._said, self._step, self._step_temperature)
-
-    def look(self, time: float | None = None) -> None:
-        """Say what is new.
-
-        Args:
-            time: Of the simulation [s]; left out where it is not known.
-        """
-        flags = self._tripped.numpy() > 0.0
-        new = flags & (self._said == 0)
-        self._said[...] = flags  # one that was reset is said again
-        if np.count_nonzero(new):
-            self._say(new, time, None if self._temperature is None else self._temperature.numpy())
-
-    def forget(self) -> None:
-        """Say nothing of motors that have tripped by now."""
-        self._said[...] = self._tripped.numpy() > 0.0
-        self._step[...] = -1
-
-    def report(self, begin: float, dt: float) -> None:
-        """Say what is new since a run of steps of ``dt`` [s] began, at ``begin`` [s]."""
-        if self._step.max() < 0:
-            return
-        temperatures = None if self._temperature is None else self._step_temperature
-        for step in np.unique(self._step[self._step >= 0]).tolist():
-            self._say(self._step == step, begin + step * dt, temperatures)
-        self._step[...] = -1
-
-    def _say(self, new: np.ndarray, time: float | None, temperatures: np.ndarray | None) -> None:
-        for column in np.flatnonzero(new.any(axis=0)):
-            (rows,) = np.nonzero(new[:, column])
-            _log.warning(
-                "%sthe motor of joint '%s'%s%s has tripped%s; it gives no effort until it is reset",
-                "" if time is None else f"t = {time:.6g} s: ",
-                self._joint_names[int(column)],
-                "" if self._robots is None else f" of {self._robots[int(rows[0])]}",
-                f", and of {len(rows) - 1} more" if len(rows) > 1 else "",
-                "" if temperatures is None else f" at {temperatures[rows[0], column]:.4g} °C",
-            )

@@ -1,0 +1,590 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ChainSet`: the actuators of robots, with all that they read, write and remember.
+
+Whoever steps chains has one: attachments in engines, `Motors` on arrays, mjlab's entities, groups on tensors, motors in
+MuJoCo's own loop, and the probe that measures how chains respond.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+import warp as wp
+
+from ..actuator.actuator import Actuator
+from ..actuator.builder import ActuatorBuilder, config_of_class
+from ..actuator.config import EXPLICIT, IMPLICIT, ActuatorConfig, Part, built
+from ..actuator.newton_parts import check_lengths
+from ..actuator.state import STRUCTURE, ActuatorState, check_like, check_structure
+from ..components.component import Component
+from ..components.effects.noise import EffectNoise
+from ..declare.config import Config
+from ..declare.parameters import Field
+from ..errors import StateError, located
+from ..kernel.chain import BOUNDS, SLOPES, TANGENT
+from ..kernel.state import check_finite
+from ..sim.motor import Draws, RobotCall
+from .batteries import BatteryPool, RobotBatteries
+from .engine_side import at_joints
+
+COMPUTED = "computed"
+"""Name of the array to which actuators write the effort before limits."""
+
+TANGENT_ATTRS = {name: f"tangent_{name}" for name in (*SLOPES, *BOUNDS)}
+"""Names of the arrays to which actuators write slopes and bounds of their efforts."""
+
+STREAM = "stream"
+"""The parameter of stages with random numbers that tells robots apart: the same on all joints of a robot."""
+
+PARAMETERS = "parameters/"
+"""Prefix of names of parameters in a file."""
+
+Changed = Mapping[tuple[int, str], tuple[Component, np.ndarray]]
+"""New values by the ``id`` of a stage and the name of its parameter, with the stage."""
+
+
+def signal_attr(name: str) -> str:
+    """Return the name of the array to which actuators write a signal of their stages."""
+    return f"signal_{name}"
+
+
+def is_implicit(actuator: Actuator) -> bool:
+    """Return whether an actuator gives slopes beside its efforts."""
+    return not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where the DOFs of N robots lie in flat arrays of a simulation, each of shape (N, D)."""
+
+    velocities: np.ndarray
+    positions: np.ndarray
+    targets: np.ndarray
+
+    def of(self, rows: np.ndarray, column: int) -> dict[str, np.ndarray]:
+        """Return where a DOF of some robots is, each of shape (n,), as `ActuatorBuilder.add` takes it."""
+        return {
+            "index": self.velocities[rows, column],
+            "pos_index": self.positions[rows, column],
+            "target_pos_index": self.targets[rows, column],
+            "effort_index": rows * self.velocities.shape[1] + column,
+        }
+
+
+class Keeper(Protocol):
+    """Memory and parameters beside those of chains, which are saved with them."""
+
+    @property
+    def common(self) -> Collection[str]:
+        """Names of what is kept for all robots together."""
+
+    def kept(self) -> Mapping[str, np.ndarray]:
+        """Return what is remembered, by name: a row for each robot, but for what is `common`."""
+
+    def check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
+        """Refuse what `kept` never gives, of the same shapes and finite."""
+
+    def take_kept(self, contents: Mapping[str, np.ndarray]) -> None:
+        """Take over what `kept` gave."""
+
+    def parameters(self) -> Mapping[str, tuple[Field[Any], wp.array]]:
+        """Return parameters by their name in a file: how they are declared, and their array."""
+
+    def take_parameters(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take over parameters that were checked."""
+
+
+class ChainSet:
+    """Actuators of N robots with D DOFs each, with their arrays, states and batteries.
+
+    Args:
+        actuators: Their ``effort_indices`` count through robots and DOFs.
+        num_robots: Number of robots.
+        dof_names: Names of the DOFs of each.
+        device: Where they run.
+        given: Arrays that actuators read and write, flat, by name. Those of ``without``, which come with each step, are
+            left out; all others are made.
+        without: Names of arrays that are not made.
+        num_velocities: Length of arrays of velocities. Default: N·D.
+        numbers: Number of the robot and of the DOF for random numbers, of shapes that fit (N, D). Default: actuators
+            have theirs.
+        names: Name of each actuator in files.
+        pool: Batteries of the robots. Default: each motor has its own.
+        robot_ids: Numbers of the robots among those of the pool, shape (N,). Default: in order.
+        has_two_states: Whether an actuator goes from one state to another, so that the one before a step is still there
+            after it. Default: where its efforts are implicit.
+    """
+
+    def __init__(
+        self,
+        actuators: Sequence[Actuator],
+        num_robots: int,
+        dof_names: Sequence[str],
+        device: wp.Device,
+        *,
+        given: Mapping[str, wp.array] | None = None,
+        without: Collection[str] = (),
+        num_velocities: int | None = None,
+        numbers: tuple[np.ndarray, np.ndarray] | None = None,
+        names: Sequence[str] | None = None,
+        pool: BatteryPool | None = None,
+        robot_ids: np.ndarray | None = None,
+        has_two_states: Callable[[Actuator], bool] = is_implicit,
+    ):
+        self.actuators = list(actuators)
+        """Each for all robots together, as few as there are kinds of chains."""
+        self.shape = num_robots, len(dof_names)
+        """(N, D)."""
+        self.dof_names = list(dof_names)
+        self.device = device
+        self.names = [f"actuators[{i}]" for i in range(len(actuators))] if names is None else list(names)
+        """Names of the actuators in files."""
+        self.stages = [stage for actuator in actuators for stage in actuator.stages]
+        """Stages of all actuators."""
+        self.places = [actuator.effort_indices.numpy().astype(np.int64) for actuator in actuators]
+        """Number of each DOF of each actuator among the N·D."""
+        self.robot_of = [at // len(dof_names) for at in self.places]
+        """Row of the robot of each DOF, for each actuator."""
+        if numbers is not None:
+            self._number(*(np.broadcast_to(own, self.shape).ravel() for own in numbers))
+        self.states = [actuator.state() for actuator in actuators]
+        """State of each actuator; None for one without memory."""
+        self.other_states = [
+            actuator.state() if has_two_states(actuator) else state
+            for actuator, state in zip(actuators, self.states, strict=True)
+        ]
+        """States that a step goes to, in place where they are `states`; after it, what was remembered before."""
+        self.arrays = dict(given or {})
+        """What actuators read and write beside positions and velocities, flat, by name."""
+        self.signals: dict[str, wp.array] = {}
+        """Signals of stages, by name, each of shape (N, D); NaN before the first step, and on DOFs without it."""
+        self.inputs: dict[str, wp.array] = {}
+        """Inputs of stages beside targets and feedforward, by name, flat as velocities; zero at first."""
+        self._make_arrays(without, math.prod(self.shape) if num_velocities is None else num_velocities)
+        ids = np.arange(num_robots) if robot_ids is None else robot_ids
+        rows = [ids[robots] for robots in self.robot_of]
+        self.batteries = RobotBatteries([] if pool is None else actuators, rows, pool or BatteryPool())
+        """Those of the robots, which their motors share."""
+
+    def _number(self, robots: np.ndarray, dofs: np.ndarray) -> None:
+        """Give each robot lags of its own, and each DOF noise of its own, whichever actuator it belongs to."""
+        for actuator, at in zip(self.actuators, self.places, strict=True):
+            for stage in actuator.stages:
+                if isinstance(stage, EffectNoise):
+                    stage.number_dofs(dofs[at])
+                elif STREAM in (numbers := stage.numbers()) and not numbers[STREAM].any():
+                    setattr(stage, STREAM, robots[at])
+
+    def _make_arrays(self, without: Collection[str], num_velocities: int) -> None:
+        def make(name: str | None, length: int, value: float = 0.0) -> None:
+            if name is not None and name not in self.arrays and name not in without:
+                self.arrays[name] = wp.full(length, value, dtype=wp.float32, device=self.device)
+
+        count = math.prod(self.shape)
+        for actuator in self.actuators:
+            for name in (actuator.control_target_vel_attr, actuator.control_feedforward_attr, *actuator.custom_inputs):
+                make(name, num_velocities)
+            for name in (actuator.control_output_attr, actuator.control_computed_output_attr):
+                make(name, count)
+            for signal, attr in actuator.control_signal_attrs.items():
+                make(attr, count, math.nan)
+                if attr in self.arrays:
+                    self.signals[signal] = self.table(attr)
+            self.inputs |= {name: self.arrays[name] for name in actuator.custom_inputs}
+
+    def table(self, name: str) -> wp.array:
+        """Return an array that actuators write, with shape (N, D)."""
+        return self.arrays[name].reshape(self.shape)
+
+    def run(self, state: object, control: object, dt: float | None) -> None:
+        """Step all actuators from `states` to `other_states`, by kernels alone. See `Actuator.step`."""
+        for actuator, before, after in zip(self.actuators, self.states, self.other_states, strict=True):
+            actuator.step(state, control, before, after, dt)
+
+    def advance(self) -> None:
+        """Make what the last `run` led to the present."""
+        self.states, self.other_states = self.other_states, self.states
+
+    def step(self, state: object, control: object, dt: float | None) -> None:
+        """Step all actuators, and share the loads of their batteries."""
+        self.run(state, control, dt)
+        self.advance()
+        self.batteries.share(self.states)
+
+    def try_step(self, state: object, control: object, dt: float | None) -> None:
+        """Step all actuators from fresh states, which are dropped."""
+        for actuator in self.actuators:
+            fresh = actuator.state()
+            actuator.step(state, control, fresh, fresh, dt)
+
+    def reset(self, rows: np.ndarray, has_run: bool = False) -> None:
+        """Let robots forget the past.
+
+        Args:
+            rows: Which, each once.
+            has_run: Whether `other_states` count too, as between `run` and `advance`.
+        """
+        everyone = len(rows) == self.shape[0]
+        for i, robots in enumerate(self.robot_of):
+            mask = None if everyone else wp.array(np.isin(robots, rows), device=self.device)
+            for state in (self.states[i], self.other_states[i])[: 1 + has_run]:
+                if state is not None:
+                    state.reset(mask)
+
+    def inertia(self) -> np.ndarray:
+        """Return the inertia that stages bring at each joint [kg·m²], shape (N, D); 0 where they bring none."""
+        found = np.zeros(self.shape)
+        for actuator, at in zip(self.actuators, self.places, strict=True):
+            found.ravel()[at] = at_joints(actuator).inertia
+        return found
+
+    def cells(self) -> list[np.ndarray] | None:
+        """Return the number of each robot in each actuator, or -1; None where robots of one are not told apart."""
+        found = []
+        for actuator, robots in zip(self.actuators, self.robot_of, strict=True):
+            count = actuator.robot_dofs
+            if count is None or (robots.reshape(-1, count) != robots[::count, None]).any():
+                return None
+            cells = np.full(self.shape[0], -1, np.int64)
+            cells[robots[::count]] = np.arange(len(robots) // count)
+            found.append(cells)
+        return found
+
+    def calls(self, state: object, dt: float, cells: Sequence[np.ndarray]) -> list[RobotCall] | None:
+        """Return what steps the actuators of one robot in compiled code; None where one has kernels of its own."""
+        found = []
+        for actuator, memory, own in zip(self.actuators, self.states, cells, strict=True):
+            call = actuator.c_call(state, self.arrays, memory, dt)
+            if call is None:
+                return None
+            found.append(RobotCall(call, own))
+        return found
+
+    def draws(self, cells: Sequence[np.ndarray]) -> list[Draws] | None:
+        """Return motors on batteries as compiled code sees them; None where it cannot step all motors on these."""
+        return self.batteries.draws(self.states, cells)
+
+    def joints_of(self, position: int) -> str:
+        """Return the names of the joints of an actuator."""
+        columns = dict.fromkeys((self.places[position] % self.shape[1]).tolist())
+        return ", ".join(self.dof_names[column] for column in columns)
+
+    def description(self) -> dict[str, str]:
+        """Return the chain and the joints of each actuator, by its name."""
+        found = {}
+        for i, (name, actuator) in enumerate(zip(self.names, self.actuators, strict=True)):
+            stages = " → ".join(f"{type(stage).__name__} {stage.fingerprint()}".strip() for stage in actuator.stages)
+            every = f", control every {actuator.control_every} steps" if actuator.control_every > 1 else ""
+            mode = IMPLICIT if is_implicit(actuator) else EXPLICIT
+            found[name] = f"{stages}{every} with {mode} efforts on {self.joints_of(i)}"
+        return found
+
+    def structure(self, labels: Sequence[str] | None = None) -> list[str]:
+        """Return what must be the same for a state to fit, line by line.
+
+        Args:
+            labels: What to call each actuator. Default: its name.
+        """
+        lines = [f"{label} on {self.joints_of(i)}" for i, label in enumerate(labels or self.names)]
+        return [f"{self.shape[0]} robots", *lines]
+
+    def parameters(self) -> dict[str, tuple[Component, str]]:
+        """Return parameters of stages by what they are called in a file: the stage, and their name there."""
+        return {
+            f"{PARAMETERS}{own}/{position}.{name}": (stage, name)
+            for own, actuator in zip(self.names, self.actuators, strict=True)
+            for position, stage in enumerate(actuator.stages)
+            for name in stage.numbers()
+            if name in stage.declared()
+        }
+
+    def _named_states(self) -> dict[str, ActuatorState]:
+        pairs = zip(self.names, self.states, strict=True)
+        return {name: state for name, state in pairs if state is not None}
+
+    def saved(self, keepers: Sequence[Keeper] = (), labels: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """Return memory and parameters for a file.
+
+        Args:
+            keepers: What is saved beside the chains.
+            labels: As for `structure`.
+
+        Raises:
+            StateError: An actuator remembers NaN. Says which.
+        """
+        contents = {STRUCTURE: np.array(self.structure(labels))}
+        for keeper in keepers:
+            contents |= keeper.kept()
+            contents |= {key: array.numpy() for key, (_, array) in keeper.parameters().items()}
+        contents |= {key: stage.numbers()[name] for key, (stage, name) in self.parameters().items()}
+        for name, state in self._named_states().items():
+            contents |= {f"{name}/{key}": array for key, array in state.saved(name).items()}
+        return contents
+
+    def checked(
+        self,
+        where: str,
+        contents: Mapping[str, np.ndarray],
+        version: int,
+        dt: float | None,
+        keepers: Sequence[Keeper] = (),
+        labels: Sequence[str] | None = None,
+    ) -> Callable[[], None]:
+        """Refuse what `saved` would not give. Returns what takes the rest over.
+
+        Args:
+            where: What to call its origin in an error.
+            contents: Arrays by name.
+            version: Version of the file. See `actuator.state`.
+            dt: Time step [s]. None: any that stages take.
+            keepers: What is saved beside the chains.
+            labels: As for `structure`.
+
+        Raises:
+            StateError: It is of other actuators or robots, or damaged; says how they differ.
+        """
+        check_structure(where, contents, self.structure(labels), "the state of {}; here are {}")
+        for keeper in keepers:
+            for key, values in keeper.kept().items():
+                check_like(where, key, contents.get(key), values)
+                check_finite(f"{where}: {key}", contents[key])
+            keeper.check_kept(where, contents)
+        parts = {}
+        for name, state in self._named_states().items():
+            prefix = f"{name}/"
+            own = {k.removeprefix(prefix): v for k, v in contents.items() if k.startswith(prefix)}
+            parts[name] = state.checked(f"{where}: {name}", own, version)
+        changed = self._checked_parameters(where, contents, dt, keepers)
+
+        def take() -> None:
+            for keeper in keepers:
+                keeper.take_kept(contents)
+                keeper.take_parameters({key: contents[key] for key in keeper.parameters() if key in contents})
+            write_changed(changed)
+            for name, state in self._named_states().items():
+                state.take(parts[name])
+
+        return take
+
+    def _checked_parameters(
+        self, where: str, contents: Mapping[str, np.ndarray], dt: float | None, keepers: Sequence[Keeper]
+    ) -> Changed:
+        """Return parameters of stages that a file has. Files of attachments of an earlier version have none.
+
+        Raises:
+            StateError: One is missing, or too many, or its values are not allowed.
+        """
+        found = {key for key in contents if key.startswith(PARAMETERS)}
+        if not found and keepers:
+            return {}
+        places = self.parameters()
+        beside = {key: own for keeper in keepers for key, own in keeper.parameters().items()}
+        like = {key: array.numpy() for key, (_, array) in beside.items()}
+        like |= {key: stage.numbers()[name] for key, (stage, name) in places.items()}
+        for key, values in like.items():
+            check_like(where, key, contents.get(key), values)
+        for key in sorted(found - like.keys()):
+            raise StateError(f"{where}: '{key}' is a parameter that these actuators leave out; give it a value first")
+        changed = {(id(stage), name): (stage, contents[key]) for key, (stage, name) in places.items()}
+        with located(where, StateError):
+            for key, (declared, _) in beside.items():
+                declared.check(key.removeprefix(PARAMETERS), contents[key])
+            check_changed(changed, dt)
+        addresses = [(key, values.ctypes.data) for keeper in keepers for key, values in keeper.kept().items()]
+        addresses += [(key, array.ptr) for key, (_, array) in beside.items()]
+        held = ((key, stage.arguments()[name]) for key, (stage, name) in places.items())
+        addresses += [(key, array.ptr) for key, array in held if array is not None]
+        in_memory: dict[int, str] = {}
+        for key, address in addresses:
+            if contents[key].size:
+                same = in_memory.setdefault(address, key)
+                if contents[same].tobytes() != contents[key].tobytes():
+                    raise StateError(
+                        f"{where}: '{same}' and '{key}' are one parameter, and differ; the file is damaged"
+                    )
+        return changed
+
+    def remembered(self, keepers: Sequence[Keeper]) -> tuple[dict[str, np.ndarray], list[ActuatorState | None]]:
+        """Return copies of all that is remembered, for `recall`."""
+        kept = {name: values.copy() for keeper in keepers for name, values in keeper.kept().items()}
+        return kept, [copy.deepcopy(state) for state in self.states]
+
+    def recall(
+        self,
+        memory: tuple[Mapping[str, np.ndarray], Sequence[ActuatorState | None]],
+        rows: np.ndarray,
+        keepers: Sequence[Keeper],
+    ) -> None:
+        """Let robots remember what `remembered` gave.
+
+        Args:
+            memory: What it gave.
+            rows: Which robots, bool of shape (N,).
+            keepers: Those that it was given.
+        """
+        saved, states = memory
+        for keeper in keepers:
+            kept = {name: values.copy() for name, values in keeper.kept().items()}
+            for name in kept:
+                if name not in keeper.common:
+                    kept[name][rows] = saved[name][rows]
+                elif rows.all():
+                    kept[name] = saved[name]
+            keeper.take_kept(kept)
+        for own, other, robots in zip(self.states, states, self.robot_of, strict=True):
+            if own is not None and other is not None:
+                own.assign(other, None if rows.all() else rows[robots])
+
+
+def check_changed(new: Changed, dt: float | None) -> None:
+    """Refuse values that are not allowed, each or together, or that a stage has no memory for.
+
+    Args:
+        new: The values.
+        dt: Time step [s]. None: the shortest that each stage takes.
+
+    Raises:
+        ParameterError: One of them is not; says which, and what is.
+    """
+    for stage, changed in _by_stage(new):
+        for name, numbers in changed.items():
+            stage.declared()[name].check(f"{type(stage).__name__}.{name}", numbers)
+        values = stage.arguments() | changed
+        stage._check_together(values)
+        stage.check_memory(values, dt)
+
+
+def write_changed(new: Changed) -> None:
+    """Write values that were checked, where they differ from what is there in a bit."""
+    for stage, changed in _by_stage(new):
+        before = stage.numbers()
+        stage.write_together({name: values for name, values in changed.items() if not is_equal(before[name], values)})
+
+
+def is_equal(before: np.ndarray, after: np.ndarray) -> bool:
+    """Return whether numbers are equal to the last bit, once ``after`` is stored as ``before`` is: -0.0 is not 0.0."""
+    return before.tobytes() == after.astype(before.dtype).tobytes()
+
+
+def _by_stage(new: Changed) -> Iterator[tuple[Component, dict[str, np.ndarray]]]:
+    for stage in {id(stage): stage for stage, _ in new.values()}.values():
+        yield stage, {name: numbers for (of, name), (_, numbers) in new.items() if of == id(stage)}
+
+
+@contextlib.contextmanager
+def to_change(array: wp.array) -> Iterator[Any]:
+    """An array as NumPy, to write into."""
+    numbers = array.numpy()
+    yield numbers
+    if not array.device.is_cpu:
+        array.assign(numbers)
+
+
+def build_actuators(
+    configs: Mapping[int, ActuatorConfig],
+    dof_names: Sequence[str],
+    places: Places,
+    device: wp.Device,
+    robot_width: int | None = None,
+    **options: Any,
+) -> list[Actuator]:
+    """Give DOFs of all robots their actuators, and group them into as few as possible.
+
+    Args:
+        configs: By column of the DOF. Configs are the same for all robots; components have a value for each.
+        dof_names: Names of all DOFs.
+        places: Where they lie.
+        device: Where to run.
+        robot_width: As for `ActuatorBuilder.finalize`.
+        options: Further arguments of `Actuator`.
+    """
+    builder, as_they_are = ActuatorBuilder(), []
+    count = len(places.velocities)
+    for column, config in sorted(configs.items()):
+        with located(f"DOF '{dof_names[column]}'"):
+            if all(isinstance(part, Config) or _is_declared(part) for part in config.stages):
+                for rows, own in _fanned_out(config, count):
+                    builder.add(own, **places.of(rows, column))
+            else:
+                at = {
+                    name: wp.array(x, dtype=wp.uint32, device=device)
+                    for name, x in places.of(np.arange(count), column).items()
+                }
+                actuator = Actuator(
+                    at["index"],
+                    stages=[_stage(part, count) for part in config.stages],
+                    pos_indices=at["pos_index"],
+                    target_pos_indices=at["target_pos_index"],
+                    effort_indices=at["effort_index"],
+                    control_every=config.control_every,
+                    **options,
+                )
+                as_they_are.append(actuator)
+    return [*builder.finalize(device=device, robot_width=robot_width, **options), *as_they_are]
+
+
+def _is_declared(part: Part) -> TypeGuard[Component]:
+    """Return whether a part is a component that its parameters can make again."""
+    if not isinstance(part, Component):
+        return False
+    if part.config is None or part.config.component is None:
+        return bool(part.declared()) and type(part).__init__ is Component.__init__
+    return type(part).__init__ is part.config.component.__init__
+
+
+def _stage(part: Part, count: int) -> Component:
+    """Return a stage for all robots: with values of its own, or the component as it is."""
+    if isinstance(part, Config):
+        return built(part)
+    if not _is_declared(part):
+        check_lengths(part, count)
+        return built(part)
+    part.check_fits(count)
+    return repeated(part, 1)
+
+
+def repeated(part: Component, count: int) -> Component:
+    """Return a component with the values of another ``count`` times, or that one where it has none of its own."""
+    if not _is_declared(part):
+        return part
+    values = {}
+    for name, value in part.arguments().items():
+        if value is not None:
+            numbers = value.numpy().copy() if isinstance(value, wp.array) else value
+            is_repeated = not part.declared()[name].shared and np.ndim(numbers) > 0
+            values[name] = np.tile(numbers, count) if is_repeated else numbers
+    made: Component = type(part).with_values(values)
+    return made
+
+
+def _fanned_out(actuator: ActuatorConfig, count: int) -> Iterator[tuple[np.ndarray, ActuatorConfig]]:
+    """Yield the actuator for all robots together, or for each robot where a part has one value for each."""
+    if all(isinstance(part, Config) for part in actuator.stages):
+        yield np.arange(count), actuator
+        return
+    columns = [_configs_of(part, count) if _is_declared(part) else [part] * count for part in actuator.stages]
+    for i in range(count):
+        yield np.array([i]), actuator.with_stages([configs[i] for configs in columns])
+
+
+def _configs_of(part: Component, count: int) -> list[Config]:
+    """Return the config of a component for each robot."""
+    part.check_fits(count)
+    rows: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, declared in part.declared().items():
+        value = part.arguments()[name]
+        if value is None:
+            continue
+        numbers = np.asarray(value.numpy() if isinstance(value, wp.array) else value)
+        for i, row in enumerate(rows):
+            if declared.shared:
+                row[name] = tuple(numbers.tolist())
+            else:
+                row[name] = (numbers if numbers.ndim == 0 else numbers[i]).item()
+    return [config_of_class(type(part), row) for row in rows]

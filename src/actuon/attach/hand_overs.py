@@ -1,0 +1,626 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hand-overs: what an attachment gives to an engine, each until the attachment gives the robots back.
+
+The engine's own drives fall silent; joints get the inertia of rotors as armature, and the friction of motors; efforts
+reach them as they are or, with ``effort_mode="implicit"``, as tangents: with their slopes by position and velocity, and
+their bounds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ..actuator.config import EXPLICIT, IMPLICIT, Part, built
+from ..actuator.implicit_step import slope_obstacle
+from ..actuator.state import ActuatorState
+from ..components.component import Component
+from ..components.effects.friction import JOINT_LOAD
+from ..components.kinds import Transmission
+from ..declare.parameters import Field
+from ..errors import ActuonError, SimulationError, StructureError
+from ..kernel.chain import BOUNDS, SLOPES
+from ..kernel.launch import Launch
+from ..sim import Articulation
+from ..sim.engine import PROPERTIES, EndOfStep, Tangent
+from ..sim.motor import Block, ImplicitProgram, MotorProgram, RobotCall
+from ..sim.robots import DofSet
+from ..stability.limits import shares_of
+from .chain_set import COMPUTED, TANGENT_ATTRS, ChainSet, is_implicit, to_change
+from .effort_limits import Bounds, Settler, effort_limiter
+
+_log = logging.getLogger("actuon.actuators")
+
+_FRICTION = {"dry_friction": "friction", "viscous_friction": "viscous_friction"}
+"""Property of the engine, by signal of stages."""
+
+_FRICTION_OF_ASSETS = (*_FRICTION.values(), "quadratic_friction", "cubic_friction")
+"""Friction that an asset may have, as engines call it."""
+
+
+class HandOver:
+    """Part of an attachment that gives something to the engine. Methods that do nothing may be left out.
+
+    It must not refer to the attachment, whose end gives everything back.
+    """
+
+    common: Collection[str] = ()
+    """Names of what is kept for all robots together. See `Keeper`, of which this is one."""
+    revision: int = 0
+    """Another number whenever `settlers` have changed."""
+
+    def attach(self, undo: contextlib.ExitStack) -> None:
+        """Give the engine what it is to hold, and put on ``undo`` what takes it back, also later on."""
+
+    def renew(self) -> None:
+        """Bring up to date what follows from parameters and limits, before steps are taken."""
+
+    def before(self) -> None:
+        """Read what actuators need of the engine, before they are stepped from Python."""
+
+    def settlers(self) -> Sequence[Settler]:
+        """Return what makes the efforts that the engine gets of what the chains gave."""
+        return ()
+
+    def after(self) -> None:
+        """Give the engine what actuators made, after they were stepped from Python."""
+
+    def has_run(self, dt: float) -> None:
+        """Show what steps of ``dt`` [s] have made, from Python or in compiled code."""
+
+    def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
+        """Return a program with what compiled code gives to the engine.
+
+        Args:
+            program: The program without it.
+            dt: Time step [s].
+            cells: Number of each robot in each actuator. See `RobotCall`.
+        """
+        return program
+
+    def reset(self, rows: np.ndarray) -> None:
+        """Let robots forget the past."""
+
+    def last_step(self) -> dict[str, np.ndarray]:
+        """Return arrays that files of simulations hold beside memory and parameters, to be written in place."""
+        return {}
+
+    def resume(self) -> None:
+        """Go on after such a file was loaded."""
+
+    def description(self) -> dict[str, str]:
+        """Return what must be the same for what was saved to fit, as texts by label."""
+        return {}
+
+    def kept(self) -> dict[str, np.ndarray]:
+        """Return what is remembered. See `Keeper`."""
+        return {}
+
+    def check_kept(self, where: str, contents: Mapping[str, np.ndarray]) -> None:
+        """Refuse what `kept` never gives."""
+
+    def take_kept(self, contents: Mapping[str, np.ndarray]) -> None:
+        """Take over what `kept` gave."""
+
+    def parameters(self) -> dict[str, tuple[Field[Any], wp.array]]:
+        """Return parameters beside those of stages. See `Keeper`."""
+        return {}
+
+    def take_parameters(self, values: Mapping[str, np.ndarray]) -> None:
+        """Take over parameters that were checked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Efforts:
+    """Efforts of the last step [N·m or N], each of shape (N, D)."""
+
+    computed: wp.array
+    """Before limits."""
+    given: wp.array
+    """What the chains gave."""
+    engine: wp.array
+    """What the engine gets from here."""
+    applied: wp.array
+    """What joints got, from here or from the engine's own drive."""
+
+
+class Inputs(HandOver):
+    """Feedforward and custom inputs of chains, which stay set from step to step, and are saved.
+
+    Args:
+        articulation: The robots.
+        chains: Their chains.
+        feedforward: Feedforward of controllers [N·m or N], flat as the simulation's velocities.
+    """
+
+    def __init__(self, articulation: Articulation, chains: ChainSet, feedforward: wp.array):
+        self._at = articulation.at.flat("joint_qd")
+        self._arrays = {"feedforward": feedforward}
+        self._arrays |= {f"custom_inputs/{name}": array for name, array in chains.inputs.items()}
+
+    def kept(self) -> dict[str, np.ndarray]:
+        return {name: array.numpy()[self._at] for name, array in self._arrays.items()}
+
+    def take_kept(self, contents: Mapping[str, np.ndarray]) -> None:
+        for name, array in self._arrays.items():
+            with to_change(array) as changed:
+                changed[self._at] = contents[name]
+
+
+class SilencedDrives(HandOver):
+    """The engine's own drives of DOFs, which push no more.
+
+    Args:
+        articulation: The robots.
+        columns: Which DOFs, shape (d,).
+    """
+
+    def __init__(self, articulation: Articulation, columns: np.ndarray):
+        self._drives, self._at = articulation.simulation.engine.drives, articulation.at.of_dofs(columns)
+
+    def attach(self, undo: contextlib.ExitStack) -> None:
+        drives, at = self._drives, self._at
+        undo.callback(drives.silence(at))
+        silent = drives.are_silent(at)
+        if not silent.all():
+            row, column = np.argwhere(~silent)[0]
+            what = drives.describe(at.subset(np.array([row]), np.array([column])))
+            raise SimulationError(
+                f"the engine's own drive of {at.joint(row, column)} is still there after those of the joints to drive "
+                f"were silenced: {what}"
+            )
+
+
+class RotorInertia(HandOver):
+    """The inertia that stages bring, as the armature of their joints, in the place of the asset's.
+
+    Args:
+        articulation: The robots.
+        chains: Their chains.
+    """
+
+    def __init__(self, articulation: Articulation, chains: ChainSet):
+        self._articulation, self._chains = articulation, chains
+        self._properties = articulation.simulation.engine.properties
+        self._is_stale = False
+        self._wanted = chains.inertia().astype(np.float32)
+        self._own: np.ndarray | None = None
+        self._undo = contextlib.ExitStack()
+
+    def attach(self, undo: contextlib.ExitStack) -> None:
+        self._undo = undo
+        for stage in dict.fromkeys(self._chains.stages):
+            if isinstance(stage, Transmission) or type(stage).engine_armature is not Component.engine_armature:
+                undo.callback(stage.on_write(self._on_write))
+        held = self._properties.get("armature", self._articulation.at)
+        self._own = None if held is None else held.copy()
+        columns = np.flatnonzero(self._wanted.any(axis=0))
+        if not columns.size:
+            return
+        if self._own is None:
+            self._warn_of_none()
+            return
+        self._say(columns, self._own)
+        undo.callback(self._properties.keep(self._articulation.at.of_dofs(columns)))
+        self._write(columns, self._values(columns, self._own))
+
+    def _warn_of_none(self) -> None:
+        engine = type(self._articulation.simulation).__name__
+        _log.warning("%s holds no armature: the inertia of motors is left out", engine)
+
+    def _on_write(self) -> None:
+        self._is_stale = True
+
+    def _values(self, columns: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Return the armature that DOFs are to have [kg·m²], shape (N, d): the asset's where stages bring none."""
+        wanted = self._wanted[:, columns]
+        return np.where(wanted > 0.0, wanted, own[:, columns])
+
+    def _say(self, columns: np.ndarray, own: np.ndarray) -> None:
+        """Warn of armatures of the asset that are replaced."""
+        for column, values in zip(columns, self._values(columns, own).T, strict=True):
+            before = own[:, column]
+            other = (before != 0.0) & ~np.isclose(before, values, rtol=1e-5)
+            if other.any():
+                robot = int(np.argmax(other))
+                _log.warning(
+                    "joint '%s': the asset's armature of %g kg·m² is replaced by %g kg·m², the inertia of the rotor at "
+                    "the joint",
+                    self._articulation.dof_names[column],
+                    before[robot],
+                    values[robot],
+                )
+
+    def renew(self) -> None:
+        if self._is_stale:
+            self.update()
+
+    def update(self) -> None:
+        """Hand over inertia again where parameters have changed it."""
+        before, wanted = self._wanted, self._chains.inertia().astype(np.float32)
+        columns = np.flatnonzero((wanted != before).any(axis=0))
+        if columns.size:
+            self._wanted = wanted
+            try:
+                self._change(columns, columns[~before[:, columns].any(axis=0)])
+            except SimulationError:
+                self._wanted = before
+                raise
+        self._is_stale = False
+
+    def _change(self, columns: np.ndarray, first: np.ndarray) -> None:
+        """Write the armature of DOFs, of which stages of the ``first`` brought none before."""
+        at = self._articulation.at
+        held = self._properties.get("armature", at)
+        if held is None or self._own is None:
+            self._warn_of_none()
+            return
+        self._own[:, first] = held[:, first]
+        values = self._values(columns, self._own)
+        if np.array_equal(held[:, columns], values):
+            return
+        if first.size:
+            self._undo.callback(self._properties.keep(at.of_dofs(first)))
+        self._write(columns, values)
+
+    def _write(self, columns: np.ndarray, values: np.ndarray) -> None:
+        at = self._articulation.at.of_dofs(columns)
+        self._properties.set(at, armature=values)
+        now = self._properties.get("armature", at)
+        if now is None or not np.allclose(now, values, rtol=1e-5):
+            raise SimulationError("the engine holds a different armature from what was written")
+
+
+class SolvedFriction(HandOver):
+    """Friction that stages offer, for engines that solve it, in place of the asset's own; and the loads that the engine
+    tells to stages.
+
+    Args:
+        articulation: The robots.
+        chains: Their chains.
+    """
+
+    def __init__(self, articulation: Articulation, chains: ChainSet):
+        self._articulation, self._chains = articulation, chains
+        self._writers: list[Callable[[], None]] = []
+        self._handed_over: dict[str, tuple[wp.array, np.ndarray]] = {}
+        self._read: Callable[[], None] | None = None
+
+    def attach(self, undo: contextlib.ExitStack) -> None:
+        articulation, engine, chains = self._articulation, self._articulation.simulation.engine, self._chains
+        offering = [
+            at
+            for actuator, at in zip(chains.actuators, chains.places, strict=True)
+            if _FRICTION.keys() & set(actuator.signals)
+        ]
+        if not offering:
+            return
+        columns = np.unique(np.concatenate(offering) % articulation.num_dofs)
+        dofs = articulation.at.of_dofs(columns)
+        undo.callback(engine.properties.keep(dofs))
+        self._replace(dofs)
+        if articulation.simulation.solves_friction(articulation.at):
+            undo.callback(engine.properties.stiffen_friction(dofs))
+            for signal, name in _FRICTION.items():
+                if signal in chains.signals:
+                    self._writers.append(engine.properties.writer(name, dofs, chains.signals[signal]))
+                    self._handed_over[name] = chains.signals[signal], columns
+        if JOINT_LOAD in chains.inputs:
+            self._read = engine.state.load_reader(articulation.at, chains.inputs[JOINT_LOAD])
+
+    def _replace(self, at: DofSet) -> None:
+        """Take the asset's own friction off these DOFs, and say so."""
+        properties = self._articulation.simulation.engine.properties
+        said: dict[str, list[str]] = {}
+        for name in _FRICTION_OF_ASSETS:
+            held = properties.get(name, at)
+            if held is None:
+                continue
+            for joint, values in zip(at.names, held.T, strict=True):
+                most = float(values[np.abs(values).argmax()])
+                if most != 0.0:
+                    said.setdefault(joint, []).append(f"{most:g} {PROPERTIES[name].unit}")
+            if held.any():
+                properties.set(at, **{name: np.zeros(at.shape, np.float32)})
+        if said:
+            own = ", ".join(f"{joint} ({' and '.join(values)})" for joint, values in said.items())
+            _log.warning("the asset's own friction is replaced by that of the actuators, until close(): %s", own)
+
+    def before(self) -> None:
+        if self._read is not None:
+            self._read()
+
+    def after(self) -> None:
+        for write in self._writers:
+            write()
+
+    def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
+        properties = {name: (values.numpy(), own) for name, (values, own) in self._handed_over.items()}
+        loads = None if self._read is None else self._chains.inputs[JOINT_LOAD].numpy()
+        return dataclasses.replace(program, properties=properties, loads=loads)
+
+
+class ExplicitEfforts(HandOver):
+    """Efforts that the engine gets as they are.
+
+    Args:
+        articulation: The robots.
+        columns: Which DOFs, shape (d,), at least one.
+        followed: Those of them whose efforts come from here alone, and not from the engine's drives.
+        efforts: Efforts of all DOFs.
+    """
+
+    def __init__(self, articulation: Articulation, columns: np.ndarray, followed: np.ndarray, efforts: Efforts):
+        self._articulation, self._columns, self._followed = articulation, columns, followed
+        self._effort = efforts.engine
+        self._write: Callable[[], None] = _nothing
+
+    def attach(self, undo: contextlib.ExitStack) -> None:
+        engine, at = self._articulation.simulation.engine, self._articulation.at
+        self._write = engine.state.effort_writer(at.of_dofs(self._columns), self._effort)
+        if self._followed.size:
+            undo.callback(engine.drives.lift_limits(at.of_dofs(self._followed)))
+
+    def after(self) -> None:
+        self._write()
+
+    def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
+        return dataclasses.replace(program, pushed=self._columns)
+
+
+class TangentEfforts(HandOver):
+    """Efforts that the engine gets as tangents, and takes into its own solve.
+
+    Where a step ends, the chains are evaluated once more, remembering what they did before it, so that limits bind
+    there too.
+
+    Args:
+        articulation: The robots.
+        columns: Which DOFs, shape (d,), at least one.
+        chains: All their chains.
+        efforts: Efforts of all DOFs.
+    """
+
+    def __init__(self, articulation: Articulation, columns: np.ndarray, chains: ChainSet, efforts: Efforts):
+        self._articulation, self.columns, self._chains = articulation, columns, chains
+        self.tangent = Tangent(efforts.engine, *(chains.signals[name] for name in (*SLOPES, *BOUNDS)))
+        """What the engine gets."""
+        self._forgotten = np.zeros(len(articulation), dtype=bool)
+        """Robots that were reset since the last step, whose efforts are shown as zero, shape (N,)."""
+        self._own = [i for i, actuator in enumerate(chains.actuators) if is_implicit(actuator)]
+        names = {
+            name
+            for actuator in (chains.actuators[i] for i in self._own)
+            for name in (actuator.control_output_attr, COMPUTED, *actuator.control_signal_attrs.values())
+        }
+        outputs = {name: wp.zeros_like(chains.arrays[name]) for name in sorted(names)}
+        self._at_end: dict[str, wp.array] = {**chains.arrays, **outputs}
+        tables = {name: array.reshape(chains.shape) for name, array in outputs.items()}
+        self.given_at_end = tables[chains.actuators[self._own[0]].control_output_attr]
+        """What the chains give where a step ends [N·m or N], shape (N, D)."""
+        effort = self.given_at_end if efforts.engine is efforts.given else wp.zeros_like(efforts.engine)
+        self.tangent_at_end = Tangent(effort, *(tables[attr] for attr in TANGENT_ATTRS.values()))
+        """What the engine would get there."""
+        self._scratch: dict[int, ActuatorState] = {}
+        """States that the chains go to there, by position."""
+        for i in self._own:
+            state = chains.actuators[i].state()
+            if state is not None:
+                self._scratch[i] = state
+        self.settlers_at_end: Sequence[Settler] = ()
+        """What makes the efforts that the engine would get there."""
+        self.settle_at_end: Callable[[], None] = _nothing
+        self._dt: float | None = None
+        self._time = math.nan
+
+    def attach(self, undo: contextlib.ExitStack) -> None:
+        at, tangents = self._articulation.at.of_dofs(self.columns), self._articulation.simulation.engine.tangents
+        ending = EndOfStep(self.tangent_at_end, self._evaluate)
+        self._held = tangents.hold(at, self.tangent, ending, self._share)
+        undo.callback(self._held.release)
+
+    def _share(self) -> float:
+        """Return the share of the stability limit that the tangents use; 0 where it cannot be told."""
+        columns = self.columns.tolist()
+        try:
+            shares = shares_of(self._articulation, self._chains.actuators, columns)
+        except ActuonError:  # which a step will say
+            return 0.0
+        return max(shares[column] for column in columns)
+
+    def _evaluate(self) -> bool:
+        """Bring the tangent at the end up to date with the engine. False where the actuators were not stepped."""
+        simulation, chains = self._articulation.simulation, self._chains
+        if simulation.time != self._time:
+            return False
+        for i in self._own:
+            before, scratch = chains.other_states[i], self._scratch.get(i)
+            chains.actuators[i].step(simulation.arrays, self._at_end, before, scratch, self._dt)
+        self.settle_at_end()
+        return True
+
+    def has_begun(self, time: float) -> bool:
+        """Return whether tangents were handed over for the step that begins at ``time`` [s]."""
+        return self._time == time
+
+    def after(self) -> None:
+        self._held.write()
+
+    def has_run(self, dt: float) -> None:
+        self._forgotten[:] = False
+        self._dt, self._time = dt, self._articulation.simulation.time
+
+    def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
+        arrays, chains = self._articulation.simulation.arrays, self._chains
+        calls = [
+            RobotCall(call, cells[i])
+            for i in self._own
+            if (call := chains.actuators[i].c_call(arrays, self._at_end, self._scratch.get(i), dt)) is not None
+        ]
+        settling, kept = calls_of(self.settlers_at_end)
+        implicit = ImplicitProgram(
+            self.columns,
+            [array.numpy() for array in self.tangent],
+            [array.numpy() for array in self.tangent_at_end],
+            [*calls, *settling],
+            [block for i in self._own for block in self._blocks(i, cells[i])],
+        )
+        return dataclasses.replace(program, implicit=implicit, keep=[*program.keep, kept])
+
+    def _blocks(self, position: int, cells: np.ndarray) -> list[Block]:
+        """Return the memory of an actuator."""
+        state, before = self._chains.states[position], self._chains.other_states[position]
+        if state is None or before is None:
+            return []
+        at_end = self._scratch[position].memory
+        return [
+            Block(buffer.ptr, before.memory.buffers[name].ptr, at_end.buffers[name].ptr, size, cells)
+            for name, buffer in state.memory.buffers.items()
+            if (size := state.memory.sizes[name] * wp.types.type_size_in_bytes(buffer.dtype))
+        ]
+
+    def show(self, applied: np.ndarray) -> None:
+        """Write the efforts that the engine applied in its last step into an array of shape (N, D)."""
+        applied[:, self.columns] = np.where(self._forgotten[:, None], 0.0, self._held.applied())
+
+    def reset(self, rows: np.ndarray) -> None:
+        self._forgotten[rows] = True
+
+    def last_step(self) -> dict[str, np.ndarray]:
+        return {"last_step/forgotten": self._forgotten}
+
+    def resume(self) -> None:
+        self._time = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedEfforts:
+    """DOFs whose efforts are limited in one launch."""
+
+    columns: np.ndarray
+    """Which DOFs, shape (J,)."""
+    is_implicit: bool
+    """Whether they are tangents."""
+    largest: wp.array | None = None
+    """Largest effort that the engine lets through [N·m or N], shape (N, J). None: any."""
+
+
+class EffortLimits(HandOver):
+    """Limits of joints in the engine, which it does not apply to efforts from outside.
+
+    Args:
+        articulation: The robots.
+        efforts: Efforts of all DOFs.
+        parts: DOFs whose efforts are limited.
+        ranges: Returns lowest and highest effort [N·m or N] that the engine gets from here, each of shape (N, D); None:
+            any.
+        tangents: Those of the efforts that are tangents.
+    """
+
+    def __init__(
+        self,
+        articulation: Articulation,
+        efforts: Efforts,
+        parts: Sequence[LimitedEfforts],
+        ranges: Callable[[], tuple[np.ndarray, np.ndarray] | None],
+        tangents: TangentEfforts | None,
+    ):
+        self._properties = articulation.simulation.engine.properties
+        self._efforts, self._parts, self._ranges, self._tangents = efforts, parts, ranges, tangents
+        self.bounds: Bounds = None
+        """Lowest and highest effort that the engine gets from here [N·m or N], each of shape (N, D). None: any."""
+        self._version = -1
+        self._settlers: list[Settler] = []
+
+    def attach(self, undo: contextlib.ExitStack) -> None:
+        self._settle_with(None)
+        self.update()
+
+    def renew(self) -> None:
+        if self._properties.limits_version != self._version:
+            self.update()
+
+    def update(self) -> None:
+        """Read the limits again."""
+        bounds = self._ranges()
+        self._version = self._properties.limits_version
+        if bounds is not None and self.bounds is not None:
+            for array, values in zip(self.bounds, bounds, strict=True):
+                array.assign(np.ascontiguousarray(values, np.float32))
+        elif bounds is not None:
+            lower, upper = (wp.array(values, dtype=wp.float32, device=self._efforts.engine.device) for values in bounds)
+            self._settle_with((lower, upper))
+        elif self.bounds is not None:
+            self._settle_with(None)
+
+    def _settle_with(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.revision += 1
+        efforts, tangents = self._efforts, self._tangents
+        applied = None if efforts.applied is efforts.engine else efforts.applied
+        parts = [part for part in self._parts if bounds is not None or part.largest is not None]
+        self._settlers, at_end = [], []
+        for part in parts:
+            given, engine, slopes = efforts.given, efforts.engine, tuple[wp.array, ...]()
+            if part.is_implicit and tangents is not None:
+                slopes, end = tangents.tangent[1:], tangents.tangent_at_end
+                at_end.append(
+                    effort_limiter(
+                        tangents.given_at_end, part.columns, bounds, end.effort, part.largest, tangent=end[1:]
+                    )
+                )
+            self._settlers.append(effort_limiter(given, part.columns, bounds, engine, part.largest, applied, slopes))
+        if tangents is not None:
+            tangents.settlers_at_end, tangents.settle_at_end = at_end, in_turn(at_end)
+
+    def settlers(self) -> Sequence[Settler]:
+        return self._settlers
+
+
+def in_turn(settlers: Sequence[Settler]) -> Callable[[], None]:
+    """Return what runs settlers for all robots."""
+    launches: list[Launch] = [settler.all_robots() for settler in settlers]
+
+    def run() -> None:
+        for launch in launches:
+            launch.launch()
+
+    return run if launches else _nothing
+
+
+def calls_of(settlers: Sequence[Settler]) -> tuple[list[RobotCall], list[object]]:
+    """Return how compiled code runs settlers for one robot, and what must be kept as long as it does."""
+    made = [(settler.robots, *settler.one_robot()) for settler in settlers]
+    calls = [RobotCall(call, np.arange(robots, dtype=np.int64)) for robots, _, call in made if call is not None]
+    return calls, [made]
+
+
+def joint_ranges(articulation: Articulation) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the lowest and highest effort that joints take [N·m or N], each of shape (N, D). None: any."""
+    found = articulation.simulation.engine.drives.joint_range(articulation.at)
+    return None if found is None or not np.isfinite(found).any() else found
+
+
+def check_slopes(where: str, stages: Sequence[Part]) -> None:
+    """Refuse a chain that has no slopes.
+
+    Raises:
+        StructureError: It has none; says ``where``, and why.
+    """
+    why = slope_obstacle([built(part) for part in stages], requires_grad=False)
+    if why:
+        raise StructureError(
+            f"{where}: effort_mode '{IMPLICIT}' needs slopes of the effort, but {why}; use '{EXPLICIT}'"
+        )
+
+
+def _nothing() -> None:
+    """Do nothing."""
