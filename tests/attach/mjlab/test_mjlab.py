@@ -199,6 +199,26 @@ TENDON = """
 """
 
 
+def on_battery(targets, full_voltage=24.0):
+    """Motors that the battery cannot feed all at once."""
+    limits = [
+        actuon.BatteryClampingConfig(full_voltage=full_voltage, inner_resistance=0.1),
+        actuon.VoltageClampingConfig(torque_constant=0.1, resistance=1.2),
+    ]
+    return ours(actuon.ActuatorConfig(PD, limits, transmission=actuon.GearTransmissionConfig(6.0)), targets)
+
+
+def test_two_configs_of_a_robot_share_its_battery():
+    """The robot moves as with one config of all joints, and not as with batteries of their own."""
+    one, two = made([on_battery(ALL)]), made([on_battery(LEGS), on_battery(KNEES)])
+    torch.testing.assert_close(trot(two, 15), trot(one, 15), rtol=1e-4, atol=1e-4)
+    legs, knees = (own.chains.signals["supply_voltage"] for own in two.scene["robot"].actuators)
+    assert (legs < 23.5).all()
+    assert torch.equal(legs[:, :1].expand(-1, 4), knees)
+    with pytest.raises(actuon.ParameterError, match="full_voltage is 24 at one of its motors and 25 at another"):
+        made([on_battery(LEGS), on_battery(KNEES, 25.0)])
+
+
 def test_a_tendon():
     """Its length and speed are what the chain sees."""
     config = actuon.ActuatorConfig(PD, actuon.MaxEffortClampingConfig(6.0))

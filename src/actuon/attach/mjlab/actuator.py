@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _YAML = (".yaml", ".yml")
 _NO_LIMIT = float("inf")
-_pools: weakref.WeakKeyDictionary[Entity, BatteryPool] = weakref.WeakKeyDictionary()
-"""Batteries of the robots of each entity, which all its configs share."""
+_pools: weakref.WeakKeyDictionary[Entity, tuple[mjwarp.Data, BatteryPool]] = weakref.WeakKeyDictionary()
+"""Batteries of the robots of each entity, which all its configs share, and the data that it was initialized with."""
 _STEEPEST = -1e9
 """Steepest slope of an effort by velocity that MuJoCo gets [N·m·s/rad or N·s/m]."""
 
@@ -199,10 +199,17 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
             data.nworld,
             where,
             float(mj_model.opt.timestep),
-            pool=_pools.setdefault(self.entity, BatteryPool()) if is_joint else None,
+            pool=self._battery_pool(data) if is_joint else None,
             columns=self._target_ids_list if is_joint else None,
             width=self.entity.num_joints if is_joint else None,
         )
+
+    def _battery_pool(self, data: mjwarp.Data) -> BatteryPool:
+        """Return the batteries of the entity's robots: new ones where the entity is initialized again."""
+        known = _pools.get(self.entity)
+        if known is None or known[0] is not data:
+            known = _pools[self.entity] = data, BatteryPool()
+        return known[1]
 
     @property
     def chains(self) -> EnvironmentChains:
