@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from actuon.fit import Plant, SearchOptions
-from actuon.fit.model import Model
+from actuon.fit.models import Model
+from actuon.fit.plants.plant import Coupled
 from actuon.fit.presets import Bench, preset
-from actuon.fit.select import Compared, compare, mark_chosen
+from actuon.fit.selection import Compared, compare, mark_chosen
 
 MILLI = 1e3
 
@@ -64,7 +65,9 @@ def models_of(plant: Plant, name: str) -> list[Model]:
     """A preset for each joint of a plant."""
     scales = zip(plant.scales(), plant.joints, strict=True)
     models = [preset(name, Bench(own, plant.runs, joint)) for own, joint in scales]
-    return [plant.adapt(joint, model) for joint, model in enumerate(models)]
+    if isinstance(plant, Coupled):
+        models = [plant.suited(joint, model) for joint, model in enumerate(models)]
+    return models
 
 
 @dataclass(frozen=True)

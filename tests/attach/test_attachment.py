@@ -366,6 +366,33 @@ def test_a_saved_run_goes_on_with_the_parameters_it_had(make, randomise, tmp_pat
         np.testing.assert_array_equal(remembered(other)[key], before)
 
 
+def set_damping_of_groups(owner, value):
+    for model in owner.groups.values():
+        model.damping[:] = value
+
+
+def set_damping_of_actuators(owner, value):
+    for actuator in owner.actuators:
+        actuator.controller.kd = [value] * actuator.num_actuators
+
+
+@pytest.mark.parametrize(
+    ("make", "set_damping"),
+    [(randomised_groups, set_damping_of_groups), (randomised_actuators, set_damping_of_actuators)],
+    ids=["groups", "actuators"],
+)
+def test_the_sign_of_a_zero_is_saved_too(make, set_damping, tmp_path):
+    with MujocoSimulation(ARM, 2):
+        owner = make()
+        set_damping(owner, -0.0)
+        owner.save_state(tmp_path / "state.npz")
+        set_damping(owner, 0.0)
+        owner.load_state(tmp_path / "state.npz")
+        found = [values for key, values in remembered(owner).items() if key.endswith(("/damping", ".kd"))]
+        assert found
+        assert all(np.signbit(values).all() for values in found)
+
+
 @pytest.mark.parametrize(
     ("delay", "name", "value", "message"),
     [

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import actuon
+import actuon.mujoco
 from actuon import Articulation, ArticulationActuators, MujocoSimulation, NewtonSimulation
 from actuon.lab import ActuatorGroups, IdealPDActuator, IdealPDActuatorCfg
 
@@ -64,6 +65,18 @@ def test_the_inertia_of_a_rotor_is_the_joints_armature_once(engine, tmp_path, ca
         np.testing.assert_allclose(told.applied_effort, motor * 50.0 * 0.8, rtol=1e-5)
         owner.close()
         np.testing.assert_array_equal(robots.get_dof_armatures().numpy(), held)
+
+
+def test_joints_with_the_same_armature_are_named_in_one_warning(caplog):
+    """Also where a model is loaded for a loop of one's own."""
+    spec = mujoco.MjSpec.from_string(WHEELS)
+    spec.joint("second").armature = 0.2
+    with caplog.at_level(logging.WARNING, "actuon.actuators"):
+        actuon.mujoco.load(spec, chain(GEAR))
+    assert caplog.messages == [
+        "joints 'first', 'second': the asset's armature of 0.2 kg·m² is replaced by 0.5 kg·m², the inertia of the "
+        "rotor at the joint"
+    ]
 
 
 def test_gears_without_inertia_leave_the_assets_armature(tmp_path, caplog):

@@ -225,19 +225,21 @@ class RotorInertia(HandOver):
         return np.where(wanted > 0.0, wanted, own[:, columns])
 
     def _say(self, columns: np.ndarray, own: np.ndarray) -> None:
-        """Warn of armatures of the asset that are replaced."""
+        """Warn of armatures of the asset that are replaced, once for all joints with the same."""
+        replaced: dict[tuple[str, str], list[str]] = {}
         for column, values in zip(columns, self._values(columns, own).T, strict=True):
             before = own[:, column]
             other = (before != 0.0) & ~np.isclose(before, values, rtol=1e-5)
             if other.any():
                 robot = int(np.argmax(other))
-                _log.warning(
-                    "joint '%s': the asset's armature of %g kg·m² is replaced by %g kg·m², the inertia of the rotor at "
-                    "the joint",
-                    self._articulation.dof_names[column],
-                    before[robot],
-                    values[robot],
-                )
+                pair = f"{before[robot]:g}", f"{values[robot]:g}"
+                replaced.setdefault(pair, []).append(f"'{self._articulation.dof_names[column]}'")
+        for (old, new), joints in replaced.items():
+            _log.warning(
+                "joint%s %s: the asset's armature of %s kg·m² is replaced by %s kg·m², the inertia of the rotor at the "
+                "joint",
+                *("s" * (len(joints) > 1), ", ".join(joints), old, new),
+            )
 
     def renew(self) -> None:
         if self._is_stale:

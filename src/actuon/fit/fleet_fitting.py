@@ -14,12 +14,13 @@ from ..errors import LogError, ParameterError
 from ..logs.formats import format_of
 from ..robot_files.fleet import FEWEST, Fleet, save_fleet
 from ..typing import PathLike
-from .fitting import fit_logs
 from .fleet import fleet_of
+from .front import fit_logs
+from .jobs import Here, Titled, Workers
 from .plants.plant import Plant
 from .result import FitResult
-from .select import Compared, mark_chosen
-from .workers import LocalWorkers, Progress, ProgressFactory, Workers
+from .search import Progress
+from .selection import Compared, mark_chosen
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def fit_fleet(
     model: str | None = None,
     *,
     select: bool | Sequence[str] = False,
-    progress: ProgressFactory | None = None,
+    progress: Titled | None = None,
     workers: Workers | None = None,
     **options: Any,
 ) -> FleetResult:
@@ -118,10 +119,8 @@ def fit_fleet(
     return FleetResult(found, tuple(compared))
 
 
-def _run(
-    jobs: Mapping[str, RobotJob], progress: ProgressFactory | None, workers: Workers | None
-) -> dict[str, FitResult]:
-    results = (workers or LocalWorkers()).map(run_robot, list(jobs.values()), list(jobs), progress)
+def _run(jobs: Mapping[str, RobotJob], progress: Titled | None, workers: Workers | None) -> dict[str, FitResult]:
+    results = (workers or Here()).map(run_robot, list(jobs.values()), list(jobs), progress)
     found: dict[str, FitResult] = {}
     for name, result in zip(jobs, results, strict=False):
         found[name] = result

@@ -27,7 +27,8 @@ from ..errors import ParameterError, listed
 from ..logs import Log
 from .additions import add
 from .duty import duty_gain
-from .model import LOG, Model, Parameter
+from .models import Model
+from .parameters import LOG, Parameter
 from .plants.plant import Scales
 
 _LOAD = ("load_motor", "load_external")

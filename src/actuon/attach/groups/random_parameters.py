@@ -13,6 +13,7 @@ import warp as wp
 from ...errors import ParameterError, listed
 from ...sim.ids import ids_to_reset
 from ...typing import IdsLike, PathLike
+from ..chain_set import is_equal
 from ..fitted_motors import DrawnMotors, FittedMotors
 from .randomisation import STREAM, Distribution, check_stream, generator, set_stream, stream_of
 from .resolution import PARAMETERS, Resolved
@@ -198,7 +199,7 @@ class RandomParameters:
 
     def take(self, values: Mapping[str, np.ndarray]) -> None:
         """Take over parameters of a saved state, by name, and hand to the engine those of them that are its own."""
-        new = {name: numbers for name, numbers in values.items() if not np.array_equal(numbers, self._numbers_of(name))}
+        new = {name: numbers for name, numbers in values.items() if not is_equal(self._numbers_of(name), numbers)}
         self._change(new, np.arange(self.shape[0]))
         self._sources |= {name: ["saved state"] * self.shape[1] for name in new}
 
