@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import warp as wp
 
 from scripts.machine import machine
+from scripts.measured import save_tables
 
 from . import (
     arrays,
@@ -71,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
     parser.add_argument("--avx2", action="store_true", help="compile for a CPU without AVX-512; leaves out first_use")
     parser.add_argument("--markdown", action="store_true", help="print tables for a README")
+    parser.add_argument("--save", action="store_true", help="keep the tables for python -m scripts.measured")
     parser.add_argument("--check", action="store_true", help="check that contenders agree, without measuring")
     options = parser.parse_args(arguments)
     wp.config.log_level = wp.LOG_WARNING
@@ -81,14 +83,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.check:
             _check([part for part in parts if part in GATES])
             return
-        tables = [table for part in parts for table in PARTS[part].measure(options.seconds)]
+        measured = {part: PARTS[part].measure(options.seconds) for part in parts}
     except Disagreement as error:
         sys.exit(f"{parser.prog}: {error}")
     where = machine("warp-lang", "newton", "mujoco", "torch", "numpy")
     print(f"\n{where}{'; compiled for AVX2' if options.avx2 else ''}", flush=True)
-    for table in tables:
-        table.print(options.markdown)
+    for tables in measured.values():
+        for table in tables:
+            table.print(options.markdown)
     sys.stdout.flush()
+    if options.save:
+        save_tables(
+            {
+                part if len(tables) == 1 else f"{part}_{i + 1}": {"header": table.header, "rows": table.rows}
+                for part, tables in measured.items()
+                for i, table in enumerate(tables)
+            }
+        )
 
 
 def _check(parts: Sequence[str]) -> None:

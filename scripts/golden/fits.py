@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +13,19 @@ from typing import Any
 import numpy as np
 
 import actuon
-from actuon.fit import JointLog, KnownLoadPlant, Log, Model, Parameter, RobotPlant, SearchOptions, fit_logs
+from actuon.fit import (
+    PRESETS,
+    FitResult,
+    JointLog,
+    KnownLoadPlant,
+    Log,
+    Model,
+    Parameter,
+    RobotPlant,
+    SearchOptions,
+    fit_logs,
+)
+from actuon.fit.excitation import ExcitationOptions, Limits, excite
 
 from .case import Case, Scope, leave_out_adjoints, seeded
 from .rollout import Named
@@ -81,8 +94,7 @@ def _windows() -> Any:
 
 def _zeros() -> Any:
     logs = [_log("a", _TWO), _log("b", _TWO, seconds=1.0)]
-    plant = RobotPlant(_arm(), logs, dt=0.002, window=0.5, has_own_zeros=True)
-    return plant.with_zeros(np.array([[0.02, -0.01], [-0.03, 0.04]]))
+    return RobotPlant(_arm(), logs, dt=0.002, window=0.5, has_own_zeros=True)
 
 
 def _usd() -> Any:
@@ -147,22 +159,36 @@ def cases(scope: Scope) -> Iterator[Case]:
             yield Case(f"residuals/{plant}/{model}", functools.partial(_residuals, plant, model))
     for plant in ("pendulum", "robot"):
         yield Case(f"search/{plant}", functools.partial(_search, plant))
+    for name in MORE_SEARCHES:
+        yield Case(f"search/{name}", functools.partial(_search_more, name))
+    yield Case("excite", _excite)
+    for facts in FACTS:
+        yield Case(f"models/{facts}", functools.partial(_models, facts))
 
 
 def _residuals(plant_name: str, model_name: str) -> Named:
     plant, model = PLANTS[plant_name](), MODELS[model_name]
     rng = seeded(f"candidates of {plant_name} {model_name}")
     candidates = [_drawn(model, rng) for _ in plant.joints]
-    models = [model for _ in plant.joints]
-    for i, found in enumerate(_run(plant, models, candidates)):
+    if plant.log_parameters:
+        model = model.freed(plant.log_parameters[0])
+        logs = plant.parts("log").of_run
+        candidates = [_with_column(own, _ZEROS[logs, joint]) for joint, own in enumerate(candidates)]
+    trials = plant.trials([model for _ in plant.joints], candidates)
+    for i, found in enumerate(plant.residuals(trials)):
         yield f"run {i}", found
-    yield "errors", plant.errors(models, candidates)
+    yield "errors", plant.errors(trials)
 
 
-def _run(plant: Any, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return simulated less measured positions of each run, shape (candidates, samples, joints)."""
-    found: list[np.ndarray] = plant.residuals(models, candidates)
-    return found
+_ZEROS = np.array([[0.02, -0.01], [-0.03, 0.04]])
+"""Of encoders, by log and joint [rad]."""
+
+
+def _with_column(candidates: np.ndarray, by_run: np.ndarray) -> np.ndarray:
+    """Return candidates, shape (C, P), with a number of each run behind theirs, shape (C, R, P + 1)."""
+    count, runs = len(candidates), len(by_run)
+    column = np.broadcast_to(by_run[None, :, None], (count, runs, 1))
+    return np.concatenate([np.repeat(candidates[:, None], runs, axis=1), column], axis=2)
 
 
 def _drawn(model: Model, rng: np.random.Generator) -> np.ndarray:
@@ -175,11 +201,122 @@ def _drawn(model: Model, rng: np.random.Generator) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
+_SHORT = SearchOptions(seed=3, starts=1, population=12, generations=5)
+
+
 def _search(plant_name: str) -> Named:
     """Yield what a short fit finds: a search by seed, and the least squares after it."""
-    options = SearchOptions(seed=3, starts=1, population=12, generations=5)
-    result = fit_logs(model=MODELS["pd with friction"], plant=PLANTS[plant_name](), options=options)
+    yield from _found(fit_logs(model=MODELS["pd with friction"], plant=PLANTS[plant_name](), options=_SHORT))
+
+
+def _found(result: FitResult) -> Named:
     for joint in result.joints:
         yield f"{joint.name}/values", joint.values
     yield "error", np.array(result.error)
     yield "evaluations", np.array(result.evaluations)
+
+
+def _free_link() -> Any:
+    """Return a robot whose joints are searched together, since the mass of a link is looked for."""
+    free = {"elbow": {"link.mass": (0.1, 0.8)}}
+    return RobotPlant(_arm(), [_log("a", _TWO)], dt=0.002, window=0.5, free=free)
+
+
+def _own_zeros() -> Any:
+    """Return a robot whose encoders have zeros of their own in each log."""
+    logs = [_log("a", _TWO), _log("b", _TWO)]
+    free = {"elbow": {"link.mass": (0.1, 0.8)}}
+    return RobotPlant(_arm(), logs, dt=0.002, window=0.5, free=free, has_own_zeros=True)
+
+
+MORE_SEARCHES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
+    "three starts": (_robot, {"model": MODELS["pd"], "options": dataclasses.replace(_SHORT, starts=3)}),
+    "gains": (_servo_of_three_gains, {"model": MODELS["servo"], "options": _SHORT}),
+    "together": (_free_link, {"model": MODELS["pd"], "options": _SHORT}),
+    "zeros": (_own_zeros, {"model": MODELS["pd"], "options": _SHORT}),
+    "selection": (_pendulum, {"select": [MODELS["pd"], MODELS["pd with friction"]], "options": _SHORT}),
+    "selection of a robot": (_robot, {"select": ["pd", "pd_coulomb"], "options": _SHORT}),
+    "selection with zeros": (_own_zeros, {"select": [MODELS["pd"]], "options": _SHORT}),
+}
+
+
+def _search_more(name: str) -> Named:
+    plant, given = MORE_SEARCHES[name]
+    result = fit_logs(plant=plant(), **given)
+    yield from _found(result)
+    for joint in result.joints:
+        yield f"{joint.name}/ends", np.array([(p.low, p.high) for p in joint.parameters])
+        yield f"{joint.name}/covariance", joint.covariance
+    for compared in result.compared:
+        yield f"{compared.name}/held out", compared.by_run
+    if result.zeros:
+        yield "zeros", np.array([list(own.values()) for own in result.zeros.values()])
+
+
+def _excite() -> Named:
+    """Yield the motion that tells most of a model."""
+    model = MODELS["pd with friction"]
+    options = ExcitationOptions(seconds=3.0, generations=5, seed=3)
+    settings = {"mass": 0.5, "length": 0.1}
+    found = excite("joint", model, model.start, Limits(-1.0, 1.0, speed=8.0), settings, options)
+    yield "command", found.command
+    yield "position", found.position
+    yield "effort", found.effort
+    yield "after", np.array([one.after for one in found.parameters])
+
+
+def _servo_log(name: str, **extra: Any) -> Log:
+    log = _log(name, _ONE)
+    return dataclasses.replace(log, settings={**log.settings, "vin": 12.0, **extra})
+
+
+def _with_duty(log: Log) -> Log:
+    (joint,) = log.joints
+    duty = np.clip(4.0 * (joint.command - joint.position), -0.5, 0.5)
+    return dataclasses.replace(log, joints=(dataclasses.replace(joint, extra={"load": duty}),))
+
+
+def _pushed(log: Log) -> Log:
+    (joint,) = log.joints
+    assert joint.command is not None
+    pushed = dataclasses.replace(joint, command=None, effort_command=0.1 * joint.command)
+    return dataclasses.replace(log, joints=(pushed,))
+
+
+FACTS: dict[str, Callable[[], list[Log]]] = {
+    "position": lambda: [_log("a", _ONE)],
+    "gains": lambda: [_servo_log("a", kp=2.0), _servo_log("b", kp=5.0)],
+    "duty": lambda: [_with_duty(_servo_log("a"))],
+    "efforts": lambda: [_pushed(_log("a", _ONE))],
+}
+_ADDED = ("", "+limit", "+dead_band", "+supply", "+backlash", "+limit+backlash", "+dead_band+supply+limit")
+
+
+def _models(facts: str) -> Named:
+    """Yield all presets with additions, as the text of their fields; of one that is refused, why."""
+    plant = KnownLoadPlant(FACTS[facts](), dt=0.002)
+    for name in PRESETS:
+        for added in _ADDED:
+            try:
+                model = _model(name + added, plant)
+            except actuon.ActuonError as error:
+                text = str(error)
+            else:
+                fields = (model.name, _chain(model.actuator), _shown(model.parameters), dict(model.times))
+                text = repr((*fields, dict(model.settings), dict(model.links)))
+            yield name + added, np.frombuffer(text.encode(), np.uint8)
+
+
+def _model(name: str, plant: Any) -> Model:
+    """Return the model of a name as it is fitted to the one joint of a plant."""
+    from actuon.fit.presets import Bench, preset
+
+    return preset(name, Bench(plant.scales()[0], plant.runs, plant.joints[0]))
+
+
+def _chain(chain: actuon.ActuatorConfig) -> str:
+    return repr((chain.stages, chain.control_every, chain.effort_mode))
+
+
+def _shown(parameters: Sequence[Parameter]) -> list[tuple[Any, ...]]:
+    return [(p.path, p.low, p.high, p.start, p.scale, p.also, p.above) for p in parameters]

@@ -10,7 +10,7 @@ import numpy as np
 
 from actuon.charts import pyplot, save_figure
 from actuon.fit import Log
-from actuon.fit.selection import Compared
+from actuon.fit.select import Compared
 
 MILLI = 1e3
 

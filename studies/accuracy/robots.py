@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from actuon.fit import Plant, RobotPlant, SearchOptions, load_plant, read_logs
-from actuon.fit.selection import groups_of
+from actuon.fit.select import groups_of
 
 from .pictures import draw_models, draw_motion
 from .study import Comparison, NotPossible, Place, compare_presets
@@ -49,6 +49,6 @@ def _held_out(path: Path, plant: Plant, found: Comparison) -> Path:
     shown = []
     for group in groups_of(plant.runs):
         part = plant.subset(group.runs)
-        residuals = part.residuals(models, [own[None] for own in one.values[group.name]])
+        residuals = part.residuals(part.trials(models, [own[None] for own in one.values[group.name]]))
         shown += [(run, own[0, :, joint]) for run, own in zip(part.runs, residuals, strict=True)]
     return draw_motion(path, _SHOWN, shown, f"{_SHOWN}: {one.name}, each motion by a fit to the others")

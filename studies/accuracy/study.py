@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from actuon.fit import Plant, SearchOptions
-from actuon.fit.models import Model
-from actuon.fit.plants.plant import Coupled
+from actuon.fit.model import Model
 from actuon.fit.presets import Bench, preset
-from actuon.fit.selection import Compared, compare, mark_chosen
+from actuon.fit.select import Compared, compare, mark_chosen
 
 MILLI = 1e3
 
@@ -65,9 +64,7 @@ def models_of(plant: Plant, name: str) -> list[Model]:
     """A preset for each joint of a plant."""
     scales = zip(plant.scales(), plant.joints, strict=True)
     models = [preset(name, Bench(own, plant.runs, joint)) for own, joint in scales]
-    if isinstance(plant, Coupled):
-        models = [plant.suited(joint, model) for joint, model in enumerate(models)]
-    return models
+    return [plant.adapt(joint, model) for joint, model in enumerate(models)]
 
 
 @dataclass(frozen=True)

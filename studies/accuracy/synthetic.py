@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
-from actuon.fit.local import CONFIDENCE
-from actuon.fit.models import Model
+from actuon.fit.model import Model
 from actuon.fit.presets import Bench, preset
+from actuon.fit.refine import CONFIDENCE
 
 from .pictures import draw_found
 from .study import MILLI, Place, say
@@ -130,7 +130,8 @@ def _model(name: str, logs: list[Log]) -> Model:
 def _made(rng: np.random.Generator, logs: list[Log], model: Model, values: np.ndarray, dt: float) -> list[Log]:
     """The runs as a joint with these values moves, as its encoder shows them."""
     still = [_with_position(log, np.zeros(len(log))) for log in logs]
-    paths = KnownLoadPlant(still, dt=dt).residuals([model], [values[None]])
+    plant = KnownLoadPlant(still, dt=dt)
+    paths = plant.residuals(plant.trials([model], [values[None]]))
     made = []
     for log, path in zip(logs, paths, strict=True):
         noisy = path[0, :, 0] + _NOISE * rng.standard_normal(len(log))

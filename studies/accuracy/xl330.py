@@ -7,10 +7,10 @@ from typing import Any
 
 import actuon
 from actuon.fit import KnownLoadPlant, Model, read_logs
-from actuon.fit.applying import apply_models
-from actuon.fit.parameters import value_at
+from actuon.fit.apply import apply_models
+from actuon.fit.model import value_at
 from actuon.fit.presets import SELECTED, Bench, preset
-from actuon.fit.selection import groups_of
+from actuon.fit.select import groups_of
 
 from .pictures import draw_models, draw_motion
 from .study import MILLI, Place, by_group, compare_presets, say
@@ -24,7 +24,7 @@ def study(place: Place) -> dict[str, Any]:
     plant = KnownLoadPlant(read_logs(place.logs("xl330/*.json.gz")))
     found = compare_presets(plant, SELECTED["servo"])
     best, one = found.models[found.chosen], found.compared[found.chosen]
-    residuals = plant.residuals(best, [own[None] for own in one.values[SHOWN]])
+    residuals = plant.residuals(plant.trials(best, [own[None] for own in one.values[SHOWN]]))
     (group,) = (group for group in groups_of(plant.runs) if group.name == SHOWN)
     shown = [(plant.runs[i], residuals[i][0, :, 0]) for i in group.runs]
     pictures = [

@@ -17,6 +17,7 @@ from actuon.fit.verdict import judge
 from tests.support.command_line import command
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
 from tests.support.robot_files import save_robot
+from tests.support.trials import errors_of
 
 DT = 0.004
 KP, KT, RESISTANCE, VOLTAGE = 0.02, 0.4, 3.0, 7.4
@@ -257,7 +258,7 @@ def test_what_is_added_to_a_model_has_an_effect(logs, name, tmp_path):
     for i in range(1, number + 1):
         parameter = model.parameters[-i]
         candidates[i, -i] = parameter.low if parameter.path == "max_effort.max_effort" else parameter.high
-    errors = plant.errors([model], [candidates]).mean(axis=(1, 2))
+    errors = errors_of(plant, [model], [candidates]).mean(axis=(1, 2))
     assert np.isfinite(errors).all()
     assert (np.abs(errors[1:] - errors[0]) > 1e-4).all(), errors
     path = tmp_path / "servo.yaml"

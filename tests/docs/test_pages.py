@@ -17,6 +17,7 @@ import torch
 
 import actuon
 from actuon import lab
+from scripts.measured import pages, with_measured
 from scripts.reference import GROUP_STAGES, parameter_table, types_table, vocabulary_table
 from tests.support.paths import ROOT
 
@@ -210,6 +211,22 @@ def test_readme_names_the_commands():
     readme = (ROOT / "README.md").read_text()
     for command in ("make demo", "make test", "make docs"):
         assert command in readme
+
+
+def test_measured_tables_and_figures_are_those_that_were_kept():
+    shown = 0
+    for page in pages():
+        text = page.read_text()
+        assert with_measured(text) == text, f"{page.name}; run: python -m scripts.measured"
+        shown += text.count("<!-- figure: ") + text.count("<!-- table: ")
+    assert shown > 20
+
+
+def test_code_fits_the_page():
+    for page in PAGES:
+        for block in re.findall(r"^```\w+\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            for line in block.splitlines():
+                assert len(line) <= 92, f"{page.relative_to(ROOT)}: {line}"
 
 
 def test_the_measured_tables_say_on_which_machine():

@@ -14,7 +14,7 @@ import actuon
 from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
 from actuon.fit.excitation import ExcitationOptions, Limits, SimulatedMotions, excite
 from actuon.fit.excitation_words import motion_of
-from actuon.fit.local import refine
+from actuon.fit.refine import refine
 from actuon.fit.trajectories import Trajectories
 from actuon.logs import save_log
 from tests.fit.test_search import DT, MODEL, made_log, truth

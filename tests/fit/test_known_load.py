@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.fit.models import Model
-from actuon.fit.parameters import Parameter
+from actuon.fit.model import Model, Parameter
 from actuon.fit.plants.known_load import KnownLoadPlant, Load
 from actuon.fit.plants.plant import Plant
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
+from tests.support.trials import errors_of, residuals_of
 
 DT = 0.002
 
@@ -33,7 +33,7 @@ def test_a_pd_joint_with_dry_friction_moves_and_sticks_as_in_numpy():
     plant = KnownLoadPlant(logs, dt=DT)
     assert isinstance(plant, Plant)
     candidates = np.array([[2.0, 0.1], [1.0, 0.3], [4.0, 0.02]])
-    residuals = plant.residuals([model], [candidates])
+    residuals = residuals_of(plant, [model], [candidates])
     stuck = 0
     for log, found in zip(logs, residuals, strict=True):
         joint = log.joints[0]
@@ -45,7 +45,7 @@ def test_a_pd_joint_with_dry_friction_moves_and_sticks_as_in_numpy():
             stuck += (np.diff(expected) == 0.0).sum()
             np.testing.assert_allclose(residual, expected - joint.position, atol=2e-4)
     assert stuck > 100
-    errors = plant.errors([model], [candidates])
+    errors = errors_of(plant, [model], [candidates])
     assert errors.shape == (3, 2, 1)
     exact = np.stack([np.abs(r).mean(axis=1) for r in residuals], axis=1)
     np.testing.assert_allclose(errors, exact, rtol=2e-2)
@@ -88,7 +88,7 @@ def test_a_servo_with_every_term_of_friction_moves_as_in_numpy():
         log.time, joint.command, joint.enabled, (0.3, 0.0), dt=DT, mass=0.5, length=0.1, law=law, friction=friction,
         viscous=0.004, armature=armature, bias=bias, delay=delay,
     )  # fmt: skip
-    residual = KnownLoadPlant([log], dt=DT).residuals([model], [model.start[None]])[0][0, :, 0]
+    residual = residuals_of(KnownLoadPlant([log], dt=DT), [model], [model.start[None]])[0][0, :, 0]
     assert np.ptp(expected) > 0.3
     np.testing.assert_allclose(residual + joint.position, expected, atol=5e-4)
 
@@ -102,17 +102,17 @@ def test_a_candidate_moves_the_same_alone_and_in_a_batch_on_several_threads():
     )
     plant = KnownLoadPlant(logs, dt=DT)
     candidates = np.linspace(0.5, 5.0, 700)[:, None]
-    together = plant.errors([model], [candidates])
+    together = errors_of(plant, [model], [candidates])
     for i in (0, 333, 699):
-        np.testing.assert_array_equal(plant.errors([model], [candidates[i : i + 1]])[0], together[i])
-    np.testing.assert_array_equal(plant.subset([2]).errors([model], [candidates])[:, 0], together[:, 2])
+        np.testing.assert_array_equal(errors_of(plant, [model], [candidates[i : i + 1]])[0], together[i])
+    np.testing.assert_array_equal(errors_of(plant.subset([2]), [model], [candidates])[:, 0], together[:, 2])
 
 
 def test_a_simulation_that_diverges_has_an_error_of_inf():
     model = Model(
         "pd", actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 0.0)), (Parameter("controller.kd", 0.0, 1e6),)
     )
-    errors = KnownLoadPlant([drop_log()], dt=DT).errors([model], [np.array([[0.01], [1e5]])])
+    errors = errors_of(KnownLoadPlant([drop_log()], dt=DT), [model], [np.array([[0.01], [1e5]])])
     assert np.isfinite(errors[0]).all()
     assert np.isinf(errors[1]).all()
 

@@ -11,14 +11,15 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, SearchOptions, apply
-from actuon.fit.front import candidates_of
+from actuon.fit.fitting import candidates_of
 from actuon.fit.network_fitting import derivatives, fit_network, network_model, save_trained, training_run
 from actuon.fit.network_modules import Rolled
-from actuon.fit.network_replay import network_step, residuals_of
+from actuon.fit.network_replay import network_step
 from actuon.fit.network_training import TrainingJob, run_training
 from actuon.logs import save_log
 from tests.fit.test_search import DT, made_log, truth
 from tests.support.command_line import command
+from tests.support.trials import residuals_of
 
 torch = pytest.importorskip("torch")
 
@@ -36,7 +37,8 @@ def plant():
 
 def training_runs(plant, gain=1.0):
     (scales,) = plant.scales()
-    return tuple(training_run(plant, i, scales, "kp", gain) for i in range(len(plant.runs))), scales
+    runs = zip(plant.runs, plant.loads, strict=True)
+    return tuple(training_run(log, load, plant.dt, scales, "kp", gain) for log, load in runs), scales
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def test_a_network_moves_a_joint_in_training_as_its_file_does_in_a_replay(plant,
     path = tmp_path / "network.safetensors"
     save_trained(trained, path)
     model = network_model(trained, path, "kp", 1.0)
-    residuals = residuals_of(plant, [model], [np.zeros(0)])
+    residuals = [run[0] for run in residuals_of(plant, [model], [np.zeros((1, 0))])]
     rolled = Rolled(
         kind=kind, steps=trained.steps, history=max(1, *trained.steps), dt=plant.dt,
         scales=(trained.pos_scale, trained.vel_scale, trained.effort_scale), inertia=1.0, damping=1.0,
@@ -111,7 +113,7 @@ def test_the_effort_that_is_logged_is_learned(plant):
         logs.append(dataclasses.replace(log, joints=(joint,)))
     known = KnownLoadPlant(logs, dt=DT)
     (scales,) = known.scales()
-    run = training_run(known, 0, scales, "", 1.0)
+    run = training_run(known.runs[0], known.loads[0], DT, scales, "", 1.0)
     inside = run.enabled > 0.0
     np.testing.assert_allclose(run.effort[inside], 0.4 * (run.command - run.position)[inside], atol=0.02)
     np.testing.assert_array_equal(run.is_known, run.enabled)

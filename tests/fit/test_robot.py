@@ -26,11 +26,10 @@ from actuon.fit import (
     load_plant,
     read_logs,
 )
-from actuon.fit.fitting import fit_models
-from actuon.fit.front import candidates_of
-from actuon.fit.zeros import zeros_by_name
+from actuon.fit.fitting import candidates_of, fit_models
 from tests.support.paths import DATA
 from tests.support.pendulums import pendulum_log
+from tests.support.trials import errors_of, residuals_of
 
 mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("cmaes")
@@ -142,8 +141,9 @@ def test_the_true_actuators_follow_the_log_together_and_alone(arm: Path) -> None
     plant = RobotPlant(arm, [recorded(1, 3.0, 0.0), recorded(2, 2.0, 0.0)], dt=0.001)
     models = [Model(joint, chain(joint), ()) for joint in plant.joints]
     none = [np.zeros((1, 0)), np.zeros((1, 0))]
-    assert plant.errors(models, none).max() < 3e-3
-    assert plant.alone().errors(models, none).max() < 5e-3
+    assert errors_of(plant, models, none).max() < 3e-3
+    for joint in range(2):
+        assert errors_of(plant.only(joint), models[joint : joint + 1], none[:1]).max() < 5e-3
 
 
 def test_a_joint_alone_has_the_armature_of_the_file_where_its_chain_brings_none(tmp_path: Path) -> None:
@@ -152,10 +152,9 @@ def test_a_joint_alone_has_the_armature_of_the_file_where_its_chain_brings_none(
     friction = actuon.FrictionEffectConfig(dynamic=0.1, viscous=1.0)
     models = [Model("pd", actuon.ActuatorConfig(actuon.PDControlConfig(30.0, 0.0), effects=[friction]), ())] * 2
     plant = RobotPlant(path, [recorded(1, 2.0)])
-    alone = plant.alone()
-    assert alone is not None
     none = [np.zeros((1, 0))] * 2
-    np.testing.assert_allclose(alone.errors(models, none), plant.errors(models, none), rtol=0.15)
+    alone = [errors_of(plant.only(joint), models[:1], none[:1])[..., 0] for joint in range(2)]
+    np.testing.assert_allclose(np.stack(alone, axis=-1), errors_of(plant, models, none), rtol=0.15)
 
 
 def test_inertia_and_damping_of_the_files_actuators_are_those_of_its_joints(tmp_path: Path) -> None:
@@ -164,14 +163,14 @@ def test_inertia_and_damping_of_the_files_actuators_are_those_of_its_joints(tmp_
     motors = "".join(f'<motor joint="{name}" gear="2" armature="0.075" damping="0.1"/>' for name in TRUTH)
     drives.write_text(ARM.replace("<actuator>", f"<actuator>{motors}"))
     models = [Model("pd", actuon.ActuatorConfig(actuon.PDControlConfig(30.0, 0.0)), ())] * 2
-    errors = [RobotPlant(path, [recorded(1, 0.5)]).errors(models, [np.zeros((1, 0))] * 2) for path in (own, drives)]
+    errors = [errors_of(RobotPlant(path, [recorded(1, 0.5)]), models, [np.zeros((1, 0))] * 2) for path in (own, drives)]
     np.testing.assert_allclose(errors[0], errors[1], rtol=1e-4)
 
 
 def test_a_plant_keeps_its_simulation_to_itself(arm: Path) -> None:
     with actuon.MujocoSimulation(arm) as simulation:
         plant = RobotPlant(arm, [recorded(1, 0.5)], dt=0.002)
-        plant.errors([Model(joint, chain(joint), ()) for joint in plant.joints], [np.zeros((1, 0))] * 2)
+        errors_of(plant, [Model(joint, chain(joint), ()) for joint in plant.joints], [np.zeros((1, 0))] * 2)
         assert actuon.current_simulation() is simulation
     with pytest.raises(actuon.SimulationError, match="there is no simulation"):
         actuon.current_simulation()
@@ -181,11 +180,11 @@ def test_errors_are_those_of_the_residuals(arm: Path) -> None:
     plant = RobotPlant(arm, [recorded(1, 2.0), recorded(2, 1.0), recorded(3, 0.9)], dt=0.002)
     models = [Model(joint, chain(joint, kp=10.0), ()) for joint in plant.joints]
     none = [np.zeros((2, 0)), np.zeros((2, 0))]
-    errors, residuals = plant.errors(models, none), plant.residuals(models, none)
+    errors, residuals = errors_of(plant, models, none), residuals_of(plant, models, none)
     means = np.array([np.abs(run).mean(axis=1) for run in residuals]).swapaxes(0, 1)
     np.testing.assert_allclose(errors, means, rtol=0.02)
     for run in range(3):
-        np.testing.assert_allclose(plant.subset([run]).errors(models, none)[:, 0], errors[:, run], rtol=1e-5)
+        np.testing.assert_allclose(errors_of(plant.subset([run]), models, none)[:, 0], errors[:, run], rtol=1e-5)
 
 
 def test_a_trial_that_diverges_does_not_disturb_the_others(arm: Path) -> None:
@@ -194,8 +193,8 @@ def test_a_trial_that_diverges_does_not_disturb_the_others(arm: Path) -> None:
         Model(joint, chain(joint), (actuon.fit.Parameter("controller.kp", 1.0, 1e9, 30.0, "log"),))
         for joint in plant.joints
     ]
-    alone = plant.errors(free, [np.array([[30.0]]), np.array([[20.0]])])
-    both = plant.errors(free, [np.array([[30.0], [1e8]]), np.array([[20.0], [20.0]])])
+    alone = errors_of(plant, free, [np.array([[30.0]]), np.array([[20.0]])])
+    both = errors_of(plant, free, [np.array([[30.0], [1e8]]), np.array([[20.0], [20.0]])])
     assert np.isinf(both[1]).all()
     np.testing.assert_allclose(both[0], alone[0], rtol=1e-6)
 
@@ -235,12 +234,12 @@ def test_a_robot_of_one_joint_moves_as_a_known_load(pendulum: Path) -> None:
     logs = [held_pendulum(1.0), held_pendulum(4.0), held_pendulum(2.0, 0.4, 0.15), held_pendulum(1.0, 0.4)]
     robot, known = RobotPlant(pendulum, logs, dt=0.002), KnownLoadPlant(logs, dt=0.002)
     candidates = [np.array([[1.0], [3.0]])]
-    expected = known.residuals([GROWING], candidates)
-    for paths, wanted in zip(robot.residuals([GROWING], candidates), expected, strict=True):
+    expected = residuals_of(known, [GROWING], candidates)
+    for paths, wanted in zip(residuals_of(robot, [GROWING], candidates), expected, strict=True):
         np.testing.assert_allclose(paths, wanted, atol=2e-3)
     assert np.abs(expected[1] - expected[0]).max() > 0.1
     np.testing.assert_allclose(
-        robot.errors([GROWING], candidates), known.errors([GROWING], candidates), rtol=0.02, atol=1e-4
+        errors_of(robot, [GROWING], candidates), errors_of(known, [GROWING], candidates), rtol=0.02, atol=1e-4
     )
 
 
@@ -248,15 +247,15 @@ def test_a_log_without_the_setting_that_a_gain_grows_with_is_refused(pendulum: P
     log = held_pendulum(1.0)
     plant = RobotPlant(pendulum, [dataclasses.replace(log, settings={})], dt=0.002)
     with pytest.raises(ParameterError, match=r"controller\.kp: needs the setting 'kp' of the log"):
-        plant.errors([GROWING], [np.ones((1, 1))])
+        errors_of(plant, [GROWING], [np.ones((1, 1))])
 
 
 def test_a_trial_that_diverges_does_so_in_each_run_of_an_environment(pendulum: Path) -> None:
     logs = [held_pendulum(1.0, seconds) for seconds in (0.8, 0.42, 0.38)]
     model = dataclasses.replace(GROWING, times={})
-    errors = RobotPlant(pendulum, logs, dt=0.002).errors([model], [np.array([[1.0], [1e8]])])
+    errors = errors_of(RobotPlant(pendulum, logs, dt=0.002), [model], [np.array([[1.0], [1e8]])])
     assert np.isinf(errors[1]).all()
-    alone = RobotPlant(pendulum, logs, dt=0.002).errors([model], [np.array([[1.0]])])
+    alone = errors_of(RobotPlant(pendulum, logs, dt=0.002), [model], [np.array([[1.0]])])
     np.testing.assert_allclose(errors[0], alone[0], rtol=1e-6)
 
 
@@ -265,15 +264,17 @@ def test_a_trial_that_diverges_in_one_run_is_itself_in_the_next(pendulum: Path) 
     logs = [held_pendulum(1.0, 0.8), held_pendulum(1e8, 0.4), held_pendulum(1.0, 0.38)]
     for candidates in ([[1.0], [2.0]], [[2.0]]):
         together = RobotPlant(pendulum, logs, dt=0.002)
-        errors = together.errors([GROWING], [np.array(candidates)])
-        paths = together.residuals([GROWING], [np.array(candidates)])
+        errors = errors_of(together, [GROWING], [np.array(candidates)])
+        paths = residuals_of(together, [GROWING], [np.array(candidates)])
         assert np.isinf(errors[:, 1]).all()
         assert np.isnan(paths[1]).any(axis=1).all()
         for run in (0, 2):
             alone = RobotPlant(pendulum, [logs[run]], dt=0.002)
-            np.testing.assert_allclose(errors[:, run], alone.errors([GROWING], [np.array(candidates)])[:, 0], rtol=1e-6)
             np.testing.assert_allclose(
-                paths[run], alone.residuals([GROWING], [np.array(candidates)])[0], rtol=1e-5, atol=1e-7
+                errors[:, run], errors_of(alone, [GROWING], [np.array(candidates)])[:, 0], rtol=1e-6
+            )
+            np.testing.assert_allclose(
+                paths[run], residuals_of(alone, [GROWING], [np.array(candidates)])[0], rtol=1e-5, atol=1e-7
             )
 
 
@@ -281,11 +282,14 @@ def test_runs_after_one_in_which_all_trials_diverge_are_simulated(pendulum: Path
     logs = [held_pendulum(1e8, 0.8), held_pendulum(1e8, 0.42), held_pendulum(1.0, 0.38)]
     plant, candidates = RobotPlant(pendulum, logs, dt=0.002), [np.array([[1.0], [2.0]])]
     alone = RobotPlant(pendulum, [logs[2]], dt=0.002)
-    errors = plant.errors([GROWING], candidates)
+    errors = errors_of(plant, [GROWING], candidates)
     assert np.isinf(errors[:, :2]).all()
-    np.testing.assert_allclose(errors[:, 2], alone.errors([GROWING], candidates)[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(errors[:, 2], errors_of(alone, [GROWING], candidates)[:, 0], rtol=1e-6)
     np.testing.assert_allclose(
-        plant.residuals([GROWING], candidates)[2], alone.residuals([GROWING], candidates)[0], rtol=1e-5, atol=1e-7
+        residuals_of(plant, [GROWING], candidates)[2],
+        residuals_of(alone, [GROWING], candidates)[0],
+        rtol=1e-5,
+        atol=1e-7,
     )
 
 
@@ -305,10 +309,10 @@ def test_efforts_reach_the_engine_as_the_chain_says(pendulum: Path, off: float) 
         q += dt * v
     plant = RobotPlant(pendulum, [log], dt=dt)
     free = (actuon.fit.Parameter("controller.kp", 1.0, 1e3, kp),)
-    (residual,) = plant.residuals([Model("stiff", chain, free)], [np.array([[kp]])])
+    (residual,) = residuals_of(plant, [Model("stiff", chain, free)], [np.array([[kp]])])
     np.testing.assert_allclose(residual[0, :, 0] + log.joints[0].position, path, atol=1e-3)
     chain.effort_mode = "explicit"
-    assert np.isinf(plant.errors([Model("stiff", chain, free)], [np.array([[kp]])])).all()
+    assert np.isinf(errors_of(plant, [Model("stiff", chain, free)], [np.array([[kp]])])).all()
 
 
 def test_windows_start_at_the_measured_state(arm: Path) -> None:
@@ -317,9 +321,9 @@ def test_windows_start_at_the_measured_state(arm: Path) -> None:
     models = [Model(joint, chain(joint), ()) for joint in plant.joints]
     assert len(plant.runs) == 4
     none = [np.zeros((1, 0)), np.zeros((1, 0))]
-    first = [run[0, 0] for run in plant.residuals(models, none)]
+    first = [run[0, 0] for run in residuals_of(plant, models, none)]
     assert np.abs(first).max() < 1e-6
-    assert plant.errors(models, none).mean() < 4e-3
+    assert errors_of(plant, models, none).mean() < 4e-3
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
@@ -446,7 +450,7 @@ def test_the_mass_of_a_link_is_found_and_kept_in_the_file(tmp_path: Path) -> Non
     free = {"elbow": {"link.mass": (0.1, 0.8)}}
     fix = {name: {"delay.delay": 0.0, "transmission.reflected_inertia": 0.02} for name in TRUTH}
     plant = RobotPlant(arm, [pushed(arm, 0.5)], dt=0.002, window=0.5, usual_model="pd", free=free, fix=fix)
-    assert plant.alone() is None
+    assert plant.couples_joints
     result = fit_logs(plant=plant, options=SearchOptions(starts=1, population=16, generations=25))
     (found,) = result.joints[1].parameters
     assert found.path == "link.mass"
@@ -467,7 +471,7 @@ def test_so101_with_a_servo_of_its_own_does_better_than_with_a_stiff_one() -> No
             effects=[actuon.FrictionEffectConfig(dynamic=gains[2], viscous=gains[1])],
         )
         models = [Model(name, config, ()) for _ in plant.joints]
-        errors[name] = plant.errors(models, [np.zeros((1, 0))] * 6)[0, 0, :5].mean()
+        errors[name] = errors_of(plant, models, [np.zeros((1, 0))] * 6)[0, 0, :5].mean()
     assert errors["soft"] < 0.6 * errors["stiff"]
 
 
@@ -546,8 +550,9 @@ def test_logs_of_the_same_name_in_two_folders_have_zeros_of_their_own(tmp_path: 
     assert said["logs"] == ["a/log.csv", "b/log.csv"]
     assert said["zeros"]["a/log.csv"]["hip"] == pytest.approx(ZEROS["first.csv"], abs=5e-3)
     assert said["zeros"]["b/log.csv"]["hip"] == pytest.approx(ZEROS["second.csv"], abs=5e-3)
-    twins = RobotPlant(path, [dataclasses.replace(log, path="log") for log in logs], 0.002, window=0.5)
-    assert zeros_by_name(twins, np.array([[0.1], [0.2]])) == {"log": {"hip": 0.1}, "log (2)": {"hip": 0.2}}
+    twins = RobotPlant(path, [dataclasses.replace(log, path="log") for log in logs], 0.002, window=2.0)
+    assert twins.parts("log").names == ("log", "log (2)")
+    np.testing.assert_array_equal(twins.parts("log").of_run, [0, 0, 1, 1])
 
 
 @pytest.mark.parametrize("has_own_zeros", [False, True])
@@ -581,8 +586,8 @@ def test_a_zero_that_is_too_far_off_is_told(tmp_path: Path) -> None:
 
 def test_a_plant_that_was_sent_elsewhere_keeps_its_runs(arm: Path) -> None:
     plant = RobotPlant(arm, [recorded(1, 1.0), recorded(2, 1.0)], window=0.5, has_own_zeros=True)
-    some = plant.subset([1, 2]).with_zeros(np.full((2, 2), 0.01))
+    some = plant.subset([1, 2])
     sent = pickle.loads(pickle.dumps(some))
     assert [run.time[0] for run in sent.runs] == [run.time[0] for run in some.runs]
-    np.testing.assert_array_equal(sent.log_of_run, [0, 1])
-    np.testing.assert_array_equal(sent.zeros, some.zeros)
+    np.testing.assert_array_equal(sent.parts("log").of_run, [0, 1])
+    assert sent.log_parameters == some.log_parameters

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import actuon
-from actuon.fit import KnownLoadPlant, Model, Parameter, SearchOptions, fit_logs
+from actuon.fit import KnownLoadPlant, Model, Parameter, Plant, SearchOptions, fit_logs
 from actuon.fit.additions import add
 from actuon.fit.fitting import fit_models
-from actuon.fit.identifiability import undetermined
-from actuon.fit.local import correlation_time, refine
 from actuon.fit.presets import Bench, preset
+from actuon.fit.refine import correlation_time, refine, undetermined
 from actuon.fit.search import search
-from actuon.fit.selection import groups_of
+from actuon.fit.select import groups_of
 from tests.support.pendulums import pendulum_log, simulate, swinging_command, uneven_time
+from tests.support.trials import residuals_of
 
 DT = 0.004
 QUICK = SearchOptions(starts=1, population=40, generations=80, patience=25)
@@ -103,7 +103,7 @@ def test_a_search_can_be_repeated_and_gone_on_with(tmp_path):
     gone_on = search(
         counting(plant.runs, dt=DT), [MODEL], SearchOptions(seed=3, population=16, generations=8), resume=kept
     )
-    assert len(calls) == 3
+    assert len(calls) == 2 * 3  # of two starts
     np.testing.assert_array_equal(gone_on.values[0], whole.values[0])
     with pytest.raises(actuon.LogError, match=r"is another search: seed: 3 in it, 4 now\. Remove it, or give another"):
         search(plant, [MODEL], SearchOptions(seed=4, population=16), resume=kept)
@@ -198,21 +198,42 @@ def test_an_interrupt_gives_the_best_so_far():
 def test_joints_are_searched_side_by_side_or_together():
     """Two joints of which the plant is a formula, each with its own optimum."""
 
-    class Bowl:
-        joints = ("a", "b")
-        runs = (None,)
+    log = pendulum_log("bowl", np.arange(2.0), np.zeros(2), np.zeros(2))
+    log = dataclasses.replace(log, joints=tuple(dataclasses.replace(log.joints[0], name=name) for name in "ab"))
 
-        def errors(self, models, candidates):
-            goal = np.array([[0.3, 2.0], [0.7, 3.0]])
-            distance = [np.abs(c - g).sum(axis=1) for c, g in zip(candidates, goal, strict=True)]
-            return np.stack(distance, axis=-1)[:, None]
+    class Bowl(Plant):
+        dt = 1.0
 
+        def __init__(self, goal, is_coupled):
+            self.goal, self.is_coupled = goal, is_coupled
+            self.joints = tuple("ab"[: len(goal)])
+            self.runs = (dataclasses.replace(log, joints=log.joints[: len(goal)]),)
+
+        couples_joints = property(lambda self: self.is_coupled)
+
+        def only(self, joint):
+            return Bowl(self.goal[joint : joint + 1], False)
+
+        def simulate(self, trials, signal="position"):
+            distances = []
+            for own, (kp, kd) in zip(trials.values, self.goal, strict=True):
+                distances.append(np.abs(own["controller.kp"] - kp) + np.abs(own["controller.kd"] - kd))
+            return [np.repeat(np.stack(distances, axis=-1), 2, axis=1)]
+
+        def scales(self):
+            raise AssertionError
+
+        def replace(self, *, runs=None, dt=None):
+            return self
+
+    goal = [[0.3, 2.0], [0.7, 3.0]]
     chain = actuon.ActuatorConfig(actuon.PDControlConfig(0.5, 0.5))
     free = (Parameter("controller.kp", 0.0, 1.0), Parameter("controller.kd", 1.0, 5.0))
     models = [Model("m", chain, free), Model("m", chain, free)]
-    for together in (False, True):
-        found = search(Bowl(), models, SearchOptions(population=24, generations=60), together=together)
-        np.testing.assert_allclose(found.values, [[0.3, 2.0], [0.7, 3.0]], atol=0.02)
+    for is_coupled in (False, True):
+        options = SearchOptions(population=24, generations=60, tolerance=0.0, patience=60)
+        found = search(Bowl(goal, is_coupled), models, options)
+        np.testing.assert_allclose(found.values, goal, atol=0.02)
     fixed = [models[0].fixed("controller.kp", 0.3).fixed("controller.kd", 2.0), models[1].fixed("controller.kd", 3.0)]
     assert [len(model.parameters) for model in fixed] == [0, 1]
 
@@ -251,21 +272,20 @@ def test_what_the_logs_do_not_tell_is_said():
         ),
     )
     still = KnownLoadPlant([pendulum_log("a", time, np.zeros(len(time)), command)], {"inertia": 0.5}, dt=DT)
-    path = still.residuals([model], [model.start[None]])[0][0, :, 0]
+    path = residuals_of(still, [model], [model.start[None]])[0][0, :, 0]
     noisy = path + 1e-4 * np.random.default_rng(0).standard_normal(len(path))
     plant = KnownLoadPlant([pendulum_log("a", time, noisy, command)], {"inertia": 0.5}, dt=DT)
-    local = refine(plant, [model], [model.start], 0)
-    (sentence,) = undetermined(model.parameters, local)
+    (sentence,) = said_of(plant, model)
     assert "controller.torque_constant" in sentence
     assert "controller.resistance" in sentence
     assert "/" in sentence
     assert "record the current, or fix one" in sentence
-    assert undetermined(model.fixed("controller.resistance", 2.0).parameters, local_of(plant, model)) == []
+    assert said_of(plant, model.fixed("controller.resistance", 2.0)) == []
 
 
-def local_of(plant, model):
-    known = model.fixed("controller.resistance", 2.0)
-    return refine(plant, [known], [known.start], 0)
+def said_of(plant, model):
+    estimate = refine(plant, [model], [model.start])
+    return undetermined(model.parameters, estimate.jacobian, estimate.noise)
 
 
 def test_residuals_that_hang_together_count_for_less():

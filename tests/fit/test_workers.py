@@ -12,14 +12,14 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, RobotPlant, SearchOptions, fit_logs
-from actuon.fit.fitting import fit_models
-from actuon.fit.front import candidates_of
-from actuon.fit.jobs import SearchJob, best_of, by_joint, from_each_start, refined, run_search, searched
-from actuon.fit.local import refine
+from actuon.fit.fitting import candidates_of, fit_models
 from actuon.fit.ray_jobs import RayWorkers
-from actuon.fit.selection import compare
+from actuon.fit.refine import refine, refine_all
+from actuon.fit.search import Search, best_start, run_searches, run_task
+from actuon.fit.select import compare
 from tests.fit.test_robot import ARM, recorded
 from tests.fit.test_search import DT, MODEL, made_log, truth
+from tests.support.trials import errors_of
 
 SHORT = SearchOptions(seed=5, starts=1, population=16, generations=6)
 
@@ -37,19 +37,19 @@ def workers():
 
 
 def test_a_job_that_was_sent_away_finds_the_same(plant):
-    plant.errors([MODEL], [MODEL.start[None]])  # with a kernel built, as a plant in use has one
-    job = SearchJob(plant, (MODEL,), SHORT)
-    sent = pickle.loads(pickle.dumps(job))
-    np.testing.assert_array_equal(run_search(sent).values[0], run_search(job).values[0])
+    errors_of(plant, [MODEL], [MODEL.start[None]])  # with a kernel built, as a plant in use has one
+    ((task,),) = Search(plant, (MODEL,), SHORT).tasks()
+    sent = pickle.loads(pickle.dumps(task))
+    np.testing.assert_array_equal(run_task(sent).values[0], run_task(task).values[0])
 
 
 def test_each_start_is_a_job_of_its_own_and_the_best_is_taken(plant):
-    job = SearchJob(plant, (MODEL,), dataclasses.replace(SHORT, starts=3))
-    starts = from_each_start(job)
+    search = Search(plant, (MODEL,), dataclasses.replace(SHORT, starts=3))
+    (starts,) = search.tasks()
     assert [one.options.starts for one in starts] == [1, 1, 1]
     assert len({one.options.seed for one in starts}) == 3
-    found = [run_search(one) for one in starts]
-    (best,) = searched([job], ["all"])
+    found = [run_task(one) for one in starts]
+    (best,) = run_searches([search])
     assert best.errors[0] == min(one.errors[0] for one in found)
     assert best.evaluations == sum(one.evaluations for one in found)
 
@@ -66,8 +66,9 @@ def test_nothing_more_begins_after_an_interrupt(plant):
 
         return told
 
-    jobs = [SearchJob(plant, (MODEL,), dataclasses.replace(SHORT, generations=2))] * 3
-    found = list(searched(jobs, ["first", "second", "third"], progress=progress))
+    options = dataclasses.replace(SHORT, generations=2)
+    searches = [Search(plant, (MODEL,), options, title) for title in ("first", "second", "third")]
+    found = list(run_searches(searches, progress=progress))
     assert begun == ["first", "second"]
     assert [one.interrupted for one in found] == [False, True]
 
@@ -82,21 +83,29 @@ def arm(tmp_path_factory):
 
 
 def test_joints_that_do_not_disturb_each_other_are_jobs_of_their_own(arm):
-    alone = arm.alone()
     (models,) = candidates_of(arm, "pd_coulomb")
-    job = SearchJob(alone, tuple(models), dataclasses.replace(SHORT, starts=2))
-    parts = by_joint(job)
-    assert [part.plant.joints for part in parts] == [("shoulder",), ("elbow",)]
-    assert by_joint(dataclasses.replace(job, together=True))[0].plant is alone
-    (found,) = searched([job], ["arm"])
-    for part, values, error in zip(parts, found.values, found.errors, strict=True):
-        one = best_of([run_search(start) for start in from_each_start(part)])
+    search = Search(arm, tuple(models), dataclasses.replace(SHORT, starts=2))
+    parts = search.tasks()
+    assert [[task.plant.joints for task in starts] for starts in parts] == [[("shoulder",)] * 2, [("elbow",)] * 2]
+    (found,) = run_searches([search])
+    for starts, values, error in zip(parts, found.values, found.errors, strict=True):
+        one = best_start([run_task(task) for task in starts])
         np.testing.assert_array_equal(one.values[0], values)
         assert one.errors[0] == error
-        np.testing.assert_array_equal(part.plant.errors(part.models, [values[None]])[0].mean(), error)
-    starts = [model.start for model in models]
-    for joint, local in enumerate(refined(alone, models, starts, steps=1)):
-        np.testing.assert_allclose(local.values, refine(alone, models, starts, joint, steps=1).values, rtol=1e-6)
+        np.testing.assert_array_equal(errors_of(starts[0].plant, starts[0].models, [values[None]])[0].mean(), error)
+    begin = [model.start for model in models]
+    for joint, estimate in enumerate(refine_all(arm, models, begin, steps=1).estimates):
+        alone = refine(arm.only(joint), models[joint : joint + 1], begin[joint : joint + 1], steps=1)
+        np.testing.assert_allclose(estimate.values, alone.values, rtol=1e-6)
+
+
+def test_joints_that_move_one_another_are_one_task_for_each_start(arm, tmp_path):
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM)
+    plant = RobotPlant(path, arm.runs, dt=0.002, together=True)
+    (models,) = candidates_of(plant, "pd_coulomb")
+    (starts,) = Search(plant, tuple(models), dataclasses.replace(SHORT, starts=2)).tasks()
+    assert [task.plant.joints for task in starts] == [("shoulder", "elbow")] * 2
 
 
 def test_an_interrupt_finds_all_joints_as_far(arm):
@@ -107,9 +116,9 @@ def test_an_interrupt_finds_all_joints_as_far(arm):
 
     (models,) = candidates_of(arm, "pd_coulomb")
     options = dataclasses.replace(SHORT, generations=20)
-    jobs = [SearchJob(arm.alone(), tuple(models), options)] * 2
-    (found,) = searched(jobs, ["first", "second"], progress=lambda title: interrupt)
-    (wanted,) = searched([SearchJob(arm.alone(), tuple(models), dataclasses.replace(SHORT, generations=3))], ["three"])
+    searches = [Search(arm, tuple(models), options)] * 2
+    (found,) = run_searches(searches, progress=lambda title: interrupt)
+    (wanted,) = run_searches([Search(arm, tuple(models), dataclasses.replace(SHORT, generations=3))])
     assert found.interrupted
     assert found.generations == 3
     for one, other in zip(found.values, wanted.values, strict=True):

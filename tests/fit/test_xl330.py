@@ -8,11 +8,12 @@ import pytest
 
 import actuon
 from actuon.fit import KnownLoadPlant, Model, SearchOptions, read_logs
-from actuon.fit.applying import apply_models
+from actuon.fit.apply import apply_models
 from actuon.fit.duty import duty_gain
 from actuon.fit.presets import Bench, preset
 from actuon.fit.search import search
 from tests.support.paths import DATA, public_logs
+from tests.support.trials import errors_of
 
 
 @pytest.fixture(scope="module")
@@ -47,5 +48,5 @@ def test_a_gain_between_those_fitted_is_predicted_better_than_by_hand(plant):
     model = preset("servo_m2q", Bench(plant.scales()[0], plant.runs, "joint"))
     fitted = plant.subset(np.flatnonzero(gains != 200).tolist())
     found = search(fitted, [model], SearchOptions(starts=1, generations=130))
-    errors = plant.errors([model], [found.values[0][None]])[0, :, 0]
+    errors = errors_of(plant, [model], [found.values[0][None]])[0, :, 0]
     assert errors[gains == 200].mean() < 0.033

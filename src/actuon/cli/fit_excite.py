@@ -18,13 +18,13 @@ from rich.table import Table
 from actuon.charts import pyplot, save_figure
 from actuon.errors import ParameterError, RobotFileError
 from actuon.files import check_folder
-from actuon.fit import KnownLoadPlant, Plant, fit_logs
+from actuon.fit import Plant, fit_logs
 from actuon.fit.excitation import Excitation, ExcitationOptions, Limits, excite
 from actuon.fit.excitation_words import Motion, motions_of
-from actuon.fit.local import refine
-from actuon.fit.models import changed
+from actuon.fit.model import changed
 from actuon.fit.next_motion import bench_of, from_file, limits_of
 from actuon.fit.presets import Bench, preset
+from actuon.fit.refine import refine
 
 from .fit_tables import FitProgress
 from .tables import make_console
@@ -103,7 +103,7 @@ def propose(
             chosen = changed(preset(model or _DEFAULT_MODEL, bench), known["fix"], known["free"])
             values = chosen.start
     else:
-        if not isinstance(plant, KnownLoadPlant):
+        if plant.loads is None:
             raise ParameterError("--excite: needs a joint with a known load; that of a robot's joints is not known")
         (joint,) = plant.joints
         limits = limits_from(limit, limits_of(plant.runs, joint))

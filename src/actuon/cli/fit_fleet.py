@@ -18,7 +18,7 @@ from actuon.files import check_folder
 from actuon.fit import FleetJoint, Plant, fit_fleet
 from actuon.fit.fleet import fleet_of
 from actuon.fit.fleet_fitting import FleetResult, robots_folder
-from actuon.fit.parameters import LOG
+from actuon.fit.model import LOG
 from actuon.robot_files.fleet import FEWEST
 
 from .fit_tables import FitProgress, print_findings

@@ -11,12 +11,10 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from actuon.errors import ParameterError, RobotFileError
+from actuon.errors import RobotFileError, require
 from actuon.files import check_folder
-from actuon.fit import KnownLoadPlant, Plant
-from actuon.fit.extras import need
-from actuon.fit.fitting import findings_of
-from actuon.fit.front import candidates_of
+from actuon.fit import Plant
+from actuon.fit.fitting import candidates_of, findings_of
 from actuon.fit.network_fitting import NetworkResult, fit_network
 from actuon.fit.network_training import check_kind
 from actuon.fit.search import SearchOptions
@@ -54,7 +52,7 @@ def train(
         force: Replace files.
     """
     check_kind(kind)
-    need("torch", "torch", "training networks")
+    require("torch", "torch", "training networks")
     if output is not None:
         if output.suffix.lower() != ".safetensors":
             raise RobotFileError(f"'{output}' has the format '{output.suffix}'; a network is written as .safetensors")
@@ -63,8 +61,6 @@ def train(
                 raise RobotFileError(f"'{path}' already exists; --force replaces it")
         check_folder(output.parent)
     plant = plant_of()
-    if not isinstance(plant, KnownLoadPlant):
-        raise ParameterError("--network: needs a joint with a known load; that of a robot's joints is not known")
     candidates = candidates_of(plant, model, select=select, fix=known["fix"], free=known["free"])
     search: SearchOptions = known["options"]
     share = min(1.0, search.generations / SearchOptions.generations)

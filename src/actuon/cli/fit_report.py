@@ -14,7 +14,7 @@ from actuon.charts import pyplot, save_figure
 from actuon.files import replacing
 from actuon.fit import FitResult, Plant
 from actuon.fit.log_names import log_names
-from actuon.fit.parameters import place_of
+from actuon.fit.model import place_of
 from actuon.logs import Log
 
 MILLI = 1e3
@@ -32,7 +32,7 @@ def write_report(result: FitResult, plant: Plant, folder: Path) -> Path:
         folder: Where to; it is made where it is not there.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    residuals = plant.residuals([j.model for j in result.joints], [j.values[None] for j in result.joints])
+    residuals = plant.residuals(result.trials(plant))
     pictures = []
     names = _file_names([joint.name for joint in result.joints])
     for j, (joint, name) in enumerate(zip(result.joints, names, strict=True)):

@@ -17,10 +17,10 @@ from rich.table import Table
 
 from actuon.fit import Applied, FitResult
 from actuon.fit.log_names import log_names
-from actuon.fit.parameters import place_of
+from actuon.fit.model import place_of
 from actuon.fit.result import RunError, named_zeros
-from actuon.fit.search import Progress as Told
-from actuon.fit.selection import Compared
+from actuon.fit.select import Compared
+from actuon.fit.workers import Progress as Told
 from actuon.logs import Finding
 
 from .tables import make_console

@@ -9,11 +9,10 @@ from ..robot_files.fleet import (
     load_fleet as load_fleet,
     save_fleet as save_fleet,
 )
-from .applying import Applied as Applied, apply as apply
+from .apply import Applied as Applied, apply as apply
+from .fitting import fit_logs as fit_logs
 from .fleet_fitting import fit_fleet as fit_fleet
-from .front import fit_logs as fit_logs
-from .models import Model as Model
-from .parameters import Parameter as Parameter
+from .model import Model as Model, Parameter as Parameter
 from .plants.known_load import KnownLoadPlant as KnownLoadPlant
 from .plants.plant import Plant as Plant
 from .plants.plant_file import load_plant as load_plant

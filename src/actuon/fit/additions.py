@@ -15,8 +15,7 @@ from ..components.limits.max_effort import MaxEffortClampingConfig
 from ..components.transmissions.backlash import BacklashTransmissionConfig
 from ..components.transmissions.gear import GearTransmissionConfig
 from ..errors import ParameterError, listed
-from .models import Model
-from .parameters import LOG, Parameter
+from .model import LOG, Model, Parameter
 
 if TYPE_CHECKING:
     from .presets import Bench

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..logs import Log
-from .models import setting_of
+from .model import setting_of
 
 _FULL_SHARE = 0.005
 """Share of all samples at the largest duty from which on that is taken as 100 %."""

@@ -17,17 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError
+from ..errors import ParameterError, require
 from ..files import replacing
 from ..logs import JointLog, Log
 from ..typing import PathLike
 from .excitation_words import NARROWED, Motion, Told, motion_of
-from .extras import need
-from .identifiability import undetermined
-from .local import CONFIDENCE, LocalResult
-from .models import Model
-from .parameters import from_unit, place_of, to_unit
+from .model import Model, from_unit, place_of, to_unit
 from .plants.known_load import KnownLoadPlant
+from .refine import CONFIDENCE, Estimate, undetermined
 from .trajectories import Trajectories
 
 _MARGIN = 0.97
@@ -182,7 +179,7 @@ def excite(
     settings: Mapping[str, Any],
     options: ExcitationOptions | None = None,
     *,
-    local: LocalResult | None = None,
+    local: Estimate | None = None,
     progress: Progress | None = None,
 ) -> Excitation:
     """Search for the motion that tells most about the parameters.
@@ -213,7 +210,7 @@ class SimulatedMotions:
 
     def __init__(
         self, joint: str, model: Model, values: np.ndarray, limits: Limits, settings: Mapping[str, Any],
-        shapes: Trajectories, local: LocalResult | None, seed: int,
+        shapes: Trajectories, local: Estimate | None, seed: int,
     ):  # fmt: skip
         self.joint, self.model, self.values, self.limits = joint, model, np.asarray(values, float), limits
         self._settings = {**settings, **model.settings}
@@ -246,8 +243,9 @@ class SimulatedMotions:
     def motion(self, commands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predicted positions [rad] and efforts [N·m] for commands of shape (R, T), each of the same shape."""
         plant = self._plant(commands)
-        positions = np.array([run[0, :, 0] for run in plant.residuals([self.model], [self.values[None]])])
-        efforts = np.array([run[0, :, 0] for run in plant.efforts([self.model], [self.values[None]])])
+        trials = plant.trials([self.model], [self.values[None]])
+        positions = np.array([run[0, :, 0] for run in plant.residuals(trials)])
+        efforts = np.array([run[0, :, 0] for run in plant.simulate(trials, "effort")])
         return positions + self.shapes.start, efforts
 
     def jacobians(self, commands: np.ndarray) -> np.ndarray:
@@ -256,7 +254,8 @@ class SimulatedMotions:
         Where a joint just sticks or just does not, a difference says nothing about the parameter: it is no larger than
         what a change over the whole range could bring.
         """
-        runs = self._plant(commands).residuals([self.model], [self._candidates])
+        plant = self._plant(commands)
+        runs = plant.residuals(plant.trials([self.model], [self._candidates]))
         shape = (len(commands), len(self._widths), len(self.values), 2, commands.shape[1])
         found = np.array([run[..., 0] for run in runs]).reshape(shape)
         slopes = (found[..., 0, :] - found[..., 1, :]) / self._widths[..., None]
@@ -312,7 +311,7 @@ def _search(bench: SimulatedMotions, options: ExcitationOptions, progress: Progr
         elif generation < options.generations // 2:
             asked = np.array([_recombined(rng, [numbers for _, numbers in known], shapes) for _ in range(_POPULATION)])
         else:
-            search = search or need("cmaes").CMA(
+            search = search or require("cmaes", "fit", "exciting a joint").CMA(
                 mean=np.clip(best, 0.02, 0.98),
                 sigma=0.08,
                 bounds=np.tile([0.0, 1.0], (shapes.dimension, 1)),
@@ -353,7 +352,7 @@ def _described(bench: SimulatedMotions, command: np.ndarray) -> Excitation:
     positions, efforts = bench.motion(command[None])
     jacobian = bench.jacobians(command[None])[0, 0]
     model, count = bench.model, len(bench.values)
-    reached = need("scipy.stats").norm.ppf(0.5 + 0.5 * CONFIDENCE)
+    reached = require("scipy.stats", "fit", "exciting a joint").norm.ppf(0.5 + 0.5 * CONFIDENCE)
     before, after = (np.sqrt(np.diag(np.linalg.inv(known))) for known in (bench.before, bench.known_after(jacobian)))
     shares = np.clip(to_unit(model.parameters, bench.values), 0.0, 1.0)
     intervals: list[list[tuple[float, float]]] = []
@@ -367,11 +366,5 @@ def _described(bench: SimulatedMotions, command: np.ndarray) -> Excitation:
         )
     )
     known = np.zeros((0, count)) if bench.local is None else bench.local.jacobian
-    unclear = tuple(_sentences(bench, np.concatenate([known, jacobian])))
+    unclear = tuple(undetermined(model.parameters, np.concatenate([known, jacobian]), bench.noise))
     return Excitation(bench.joint, bench.shapes.time, command, positions[0], efforts[0], parameters, unclear)
-
-
-def _sentences(bench: SimulatedMotions, jacobian: np.ndarray) -> list[str]:
-    empty = np.zeros(len(bench.values))
-    square = np.zeros((len(empty), len(empty)))
-    return undetermined(bench.model.parameters, LocalResult(empty, empty, empty, jacobian, bench.noise, square))

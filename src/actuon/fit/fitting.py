@@ -1,36 +1,118 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fit from models and a plant to a result: search, least squares, intervals, and what is to be said about them."""
+"""`fit_logs`: from logs to a result in one call; `fit_models`: from models and a plant."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..logs import Finding
-from .identifiability import undetermined
-from .jobs import SearchJob, Workers, refined, searched
-from .local import LocalResult, refine_together
-from .models import Model
-from .parameters import LOG, Parameter
-from .plants.plant import Coupled, Plant
-from .plants.robot import RobotPlant
+from ..logs import Finding, Log
+from ..typing import PathLike
+from .model import LOG, Model, Parameter, changed
+from .plants.known_load import KnownLoadPlant
+from .plants.plant import Plant
+from .presets import SELECTED, Bench, preset
+from .refine import Estimate, refine_all, undetermined, varying
 from .result import FitResult, FittedJoint, FittedParameter, RunError
-from .search import Progress, SearchOptions, SearchResult
+from .search import Search, SearchOptions, run_searches
+from .select import compare
 from .verdict import judge
-from .zeros import zeros_by_name
+from .workers import Progress, ProgressFactory, Workers
 
+_STEP_MATTERS = 1.2
+"""By which factor the error may be another at half the time step."""
 _AT_BOUND = 1e-3
 """Share of a range from which on a value counts as being at its end."""
-_PATIENCE, _TOLERANCE = 10, 0.01
-"""Generations without progress after which a search of all joints together stops, and what counts as progress."""
-_MOST_WINDOWS = 40
-"""Windows that such a search looks at, spread over all of them."""
-_TOGETHER = 5
-"""How many times as many steps least squares take for all joints together."""
+
+
+def fit_logs(
+    logs: Sequence[Log] = (),
+    model: str | Model | None = None,
+    *,
+    select: bool | Sequence[str | Model] = False,
+    plant: Plant | None = None,
+    load: Mapping[str, float] | None = None,
+    fix: Mapping[str, float] | None = None,
+    free: Mapping[str, tuple[float, float] | None] | None = None,
+    options: SearchOptions | None = None,
+    progress: ProgressFactory | None = None,
+    resume: PathLike | None = None,
+    workers: Workers | None = None,
+) -> FitResult:
+    """Fit an actuator to logs.
+
+    Args:
+        logs: The runs, by `read_logs`. Not needed where a ``plant`` is given, which has them.
+        model: Name of a preset, or a model. Default: the one with load-dependent friction that suits the logs.
+        select: Compare several models, the usual ones or these, by their errors on held-out runs, and take the best.
+        plant: What the actuators move. Default: a joint with the load that the logs state.
+        load: ``mass`` and ``length`` of a pendulum, or ``inertia``, in place of what the logs state.
+        fix: Values of parameters that are fixed, by path.
+        free: Ranges of parameters that are fitted, by path; None takes one from the declaration and its present value.
+        options: How long and how wide to search, and the seed.
+        progress: Called with how far it is.
+        resume: File to go on from, and to keep what is found in.
+        workers: What runs the searches, such as `workers.RayWorkers`. Default: this process.
+    """
+    plant = plant if plant is not None else KnownLoadPlant(logs, load)
+    told = progress or (lambda title: None)
+    candidates = candidates_of(plant, model, select=select, fix=fix, free=free)
+    if select is False:
+        (chosen,) = candidates
+        result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
+        return _step_checked(plant, result)
+    compared = compare(plant, candidates, options, progress=told, workers=workers)
+    best = next((i for i, one in enumerate(compared) if one.chosen), 0)
+    chosen = candidates[best]
+    result = fit_models(plant, chosen, options, progress=told(chosen[0].name), resume=resume, workers=workers)
+    result = _step_checked(plant, result)
+    if not compared:
+        return dataclasses.replace(result, interrupted=True)
+    return result.with_held_out(compared[best].by_run, tuple(compared))
+
+
+def candidates_of(
+    plant: Plant,
+    model: str | Model | None = None,
+    *,
+    select: bool | Sequence[str | Model] = False,
+    fix: Mapping[str, float] | None = None,
+    free: Mapping[str, tuple[float, float] | None] | None = None,
+) -> list[list[Model]]:
+    """Return the models to fit or to compare, as `fit_logs` takes them: one for each joint, simple ones first."""
+    benches = [Bench(s, plant.runs, joint) for s, joint in zip(plant.scales(), plant.joints, strict=True)]
+    selected = SELECTED[_family(benches)]
+    usual = plant.usual_model or selected[-1]
+    names = (model or usual,) if select is False else selected if select is True else tuple(select)
+    found = []
+    for name in names:
+        own = [preset(name, bench) if isinstance(name, str) else name for bench in benches]
+        own = [plant.adapt(joint, one) for joint, one in enumerate(own)]
+        found.append([changed(one, fix or {}, free or {}) for one in own])
+    return sorted(found, key=lambda own: sum(len(one.parameters) for one in own))
+
+
+def _step_checked(plant: Plant, result: FitResult) -> FitResult:
+    """Return the result, with a warning where it is another at half the time step."""
+    if plant.loads is None:
+        return result
+    half = plant.replace(dt=0.5 * plant.dt)
+    error = float(half.errors(result.trials(half)).mean())
+    if max(error, result.error) <= _STEP_MATTERS * min(error, result.error) + 1e-3:
+        return result
+    said = (
+        f"the error is {1e3 * error:.1f} mrad instead of {1e3 * result.error:.1f} at half the time step of "
+        f"{plant.dt:g} s: fit with a shorter one (--dt)"
+    )
+    return dataclasses.replace(result, cautions=(*result.cautions, said))
+
+
+def _family(benches: Sequence[Bench]) -> str:
+    is_servo = all(bench.voltage is not None and bench.is_commanded for bench in benches)
+    return "servo" if is_servo else "pd"
 
 
 def fit_models(
@@ -38,10 +120,8 @@ def fit_models(
     models: Sequence[Model],
     options: SearchOptions | None = None,
     *,
-    together: bool = False,
-    starts: Sequence[Sequence[np.ndarray]] = (),
     progress: Progress | None = None,
-    resume: str | os.PathLike[str] | None = None,
+    resume: PathLike | None = None,
     refine_steps: int = 6,
     workers: Workers | None = None,
 ) -> FitResult:
@@ -51,8 +131,6 @@ def fit_models(
         plant: What the actuators move.
         models: One for each joint.
         options: How long and how wide to search.
-        together: Search all joints as one vector.
-        starts: Where searches begin, instead of at the models' own start: values for each joint, shape (P,).
         progress: Called after each generation.
         resume: File to go on from, and to keep what is found in.
         refine_steps: Most steps of least squares.
@@ -60,17 +138,17 @@ def fit_models(
     """
     begin = time.monotonic()
     options = options or SearchOptions()
-    begins = tuple(tuple(begin) for begin in starts)
-    quick, is_one = where_to_search(plant)
-    job = SearchJob(quick, tuple(models), options_for(options, is_one), together or is_one, begins, resume)
-    (found,) = searched([job], [models[0].name], workers, lambda title: progress)
-    local, plant = settled(plant, quick, models, found, is_one, refine_steps, workers)
-    errors = plant.errors(models, [own.values[None] for own in local])[0]
+    search = Search(plant, tuple(models), options, models[0].name, resume)
+    (found,) = run_searches([search], workers, lambda title: progress)
+    refined = refine_all(plant, models, found.values, 0 if found.interrupted else refine_steps, workers)
+    errors = refined.errors(plant)
     return FitResult(
-        joints=tuple(
-            fitted_joint(name, model, own) for name, model, own in zip(plant.joints, models, local, strict=True)
+        joints=tuple(map(_fitted_joint, plant.joints, models, refined.estimates)),
+        runs=tuple(
+            RunError(run.path, joint, float(errors[r, j]))
+            for r, run in enumerate(plant.runs)
+            for j, joint in enumerate(plant.joints)
         ),
-        runs=run_errors(plant, errors),
         converged=found.converged,
         interrupted=found.interrupted,
         generations=found.generations,
@@ -79,74 +157,29 @@ def fit_models(
         seconds=time.monotonic() - begin,
         findings=tuple(findings_of(plant)),
         verdicts=judge(plant.runs, plant.joints, errors),
-        zeros=zeros_by_name(plant, plant.zeros) if isinstance(plant, RobotPlant) and plant.has_own_zeros else {},
+        per_log=varying(plant, refined.models, refined.values, "log"),
+        per_unit=varying(plant, refined.models, refined.values, "unit"),
     )
 
 
 def findings_of(plant: Plant) -> Iterator[Finding]:
     """Return findings in the logs of a plant, and changes of its robot, each once."""
-    own = plant.findings if isinstance(plant, RobotPlant) else ()
-    yield from dict.fromkeys([*own, *(finding.of_log(run.path) for run in plant.runs for finding in run.findings)])
+    logged = (finding.of_log(run.path) for run in plant.runs for finding in run.findings)
+    yield from dict.fromkeys([*plant.findings, *logged])
 
 
-def options_for(options: SearchOptions, is_one: bool) -> SearchOptions:
-    """How long to search where all joints are one: trials take long there, and least squares follow in all numbers."""
-    if not is_one:
-        return options
-    rough = max(options.tolerance, _TOLERANCE)
-    return dataclasses.replace(options, patience=min(options.patience, _PATIENCE), tolerance=rough)
-
-
-def settled(
-    plant: Plant,
-    quick: Plant,
-    models: Sequence[Model],
-    found: SearchResult,
-    is_one: bool,
-    steps: int = 6,
-    workers: Workers | None = None,
-) -> tuple[list[LocalResult], Plant]:
-    """What least squares make of what a search has found, and the plant with the zeros that were found with it."""
-    steps = 0 if found.interrupted else steps
-    if is_one:
-        return refine_together(plant, models, found.values, steps=_TOGETHER * steps)
-    return refined(quick, models, found.values, steps, workers), plant
-
-
-def where_to_search(plant: Plant) -> tuple[Plant, bool]:
-    """The plant in which to search, and whether all its joints must be searched together.
-
-    Then a search looks at some of the windows, and least squares at all.
-    """
-    quick = plant.alone() if isinstance(plant, Coupled) else plant
-    if quick is not None:
-        return quick, False
-    last, count = len(plant.runs) - 1, min(len(plant.runs), _MOST_WINDOWS)
-    return plant.subset([int(i) for i in np.linspace(0, last, count).round()]), True
-
-
-def run_errors(plant: Plant, errors: np.ndarray) -> tuple[RunError, ...]:
-    """Errors of shape (R, J) with the names of runs and joints."""
-    return tuple(
-        RunError(run.path, joint, float(errors[r, j]))
-        for r, run in enumerate(plant.runs)
-        for j, joint in enumerate(plant.joints)
-    )
-
-
-def fitted_joint(name: str, model: Model, local: LocalResult) -> FittedJoint:
-    """What was found of a joint, with what is to be said of it."""
+def _fitted_joint(name: str, model: Model, estimate: Estimate) -> FittedJoint:
+    """Return what was found of a joint, with what is to be said of it."""
     parameters = tuple(
         FittedParameter(p.path, float(v), float(a), float(b), _at_bound(p, float(v)), p.above)
-        for p, v, a, b in zip(model.parameters, local.values, local.low, local.high, strict=True)
+        for p, v, a, b in zip(model.parameters, estimate.values, estimate.low, estimate.high, strict=True)
     )
-    open_questions = tuple(undetermined(model.parameters, local))
-    return FittedJoint(name, model, local.values, parameters, open_questions, local.covariance)
+    open_questions = tuple(undetermined(model.parameters, estimate.jacobian, estimate.noise))
+    return FittedJoint(name, model, estimate.values, parameters, open_questions, estimate.covariance)
 
 
 def _at_bound(parameter: Parameter, value: float) -> str:
-    """Which end of its range a value is at: ``"low"``, ``"high"``, ``"none"`` for one so low that it has no effect, or
-    empty."""
+    """Return the end of its range that a value is at: ``"low"``, ``"high"``, ``"none"`` if too low to matter, or ""."""
     share = float(parameter.to_unit(np.array(value)))
     if share > 1.0 - _AT_BOUND:
         return "high"

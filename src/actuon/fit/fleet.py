@@ -10,8 +10,7 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..robot_files.fleet import FEWEST, Fleet, FleetJoint, FleetParameter
-from .models import Model
-from .parameters import Parameter, place_of, value_at
+from .model import Model, Parameter, place_of, value_at
 
 if TYPE_CHECKING:
     from .result import FitResult, FittedJoint

@@ -14,13 +14,12 @@ from ..errors import LogError, ParameterError
 from ..logs.formats import format_of
 from ..robot_files.fleet import FEWEST, Fleet, save_fleet
 from ..typing import PathLike
+from .fitting import fit_logs
 from .fleet import fleet_of
-from .front import fit_logs
-from .jobs import Here, Titled, Workers
 from .plants.plant import Plant
 from .result import FitResult
-from .search import Progress
-from .selection import Compared, mark_chosen
+from .select import Compared, mark_chosen
+from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def fit_fleet(
     model: str | None = None,
     *,
     select: bool | Sequence[str] = False,
-    progress: Titled | None = None,
+    progress: ProgressFactory | None = None,
     workers: Workers | None = None,
     **options: Any,
 ) -> FleetResult:
@@ -119,8 +118,10 @@ def fit_fleet(
     return FleetResult(found, tuple(compared))
 
 
-def _run(jobs: Mapping[str, RobotJob], progress: Titled | None, workers: Workers | None) -> dict[str, FitResult]:
-    results = (workers or Here()).map(run_robot, list(jobs.values()), list(jobs), progress)
+def _run(
+    jobs: Mapping[str, RobotJob], progress: ProgressFactory | None, workers: Workers | None
+) -> dict[str, FitResult]:
+    results = (workers or LocalWorkers()).map(run_robot, list(jobs.values()), list(jobs), progress)
     found: dict[str, FitResult] = {}
     for name, result in zip(jobs, results, strict=False):
         found[name] = result

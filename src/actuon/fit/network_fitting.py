@@ -17,19 +17,20 @@ from ..components.effects.friction import FrictionEffectConfig
 from ..components.sensors.encoder import EncoderSensorConfig
 from ..components.transmissions.gear import GearTransmissionConfig
 from ..errors import ParameterError
+from ..logs import Log
 from ..networks.files import save_network
 from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
-from .applying import Applied, apply_models
-from .jobs import Here, Titled, Workers
+from .apply import Applied, apply_models
 from .log_names import log_names
-from .models import Model, setting_of
+from .model import Model, setting_of
 from .network_training import Trained, TrainingJob, TrainingRun, check_kind, run_training
-from .plants.known_load import KnownLoadPlant
-from .plants.plant import Scales
+from .plants.known_load import Load
+from .plants.plant import Plant, Scales
 from .presets import Bench
 from .search import SearchOptions
-from .selection import Compared, compare, groups_of
+from .select import Compared, compare, groups_of
+from .workers import LocalWorkers, ProgressFactory, Workers
 
 _SMOOTHED = 0.044
 """Time [s] over which positions are smoothed for velocities and accelerations."""
@@ -122,13 +123,13 @@ class NetworkResult:
 
 
 def fit_network(
-    plant: KnownLoadPlant,
+    plant: Plant,
     kind: str,
     candidates: Sequence[Sequence[Model]] = (),
     *,
     options: SearchOptions | None = None,
     share: float = 1.0,
-    progress: Titled | None = None,
+    progress: ProgressFactory | None = None,
     workers: Workers | None = None,
 ) -> NetworkResult:
     """Train a network on all runs, and compare others of its kind with physical models on held-out runs.
@@ -143,6 +144,8 @@ def fit_network(
         workers: What runs trainings and searches. Default: this process.
     """
     check_kind(kind)
+    if plant.loads is None:
+        raise ParameterError("--network: needs a joint with a known load; that of a robot's joints is not known")
     options = options or SearchOptions()
     (joint,), (scales,) = plant.joints, plant.scales()
     bench = Bench(scales, plant.runs, joint)
@@ -151,7 +154,10 @@ def fit_network(
             "--network: needs logs with commands of the position, which the network's error is made of"
         )
     setting, gain = bench.setting_of_gain, bench.gain
-    runs = [training_run(plant, i, scales, setting, gain) for i in range(len(plant.runs))]
+    runs = [
+        training_run(log, load, plant.dt, scales, setting, gain)
+        for log, load in zip(plant.runs, plant.loads, strict=True)
+    ]
     groups = groups_of(plant.runs) if len(plant.runs) > 1 else []
     rest = [[i for i in range(len(runs)) if i not in group.runs] for group in groups]
     jobs = [
@@ -162,7 +168,7 @@ def fit_network(
     physical = compare(plant, candidates, options, progress=progress, workers=workers) if groups and candidates else []
     errors = np.full((len(runs), 1), np.nan)
     outside, train = {}, []
-    for number, trained in enumerate((workers or Here()).map(run_training, jobs, titles, progress)):
+    for number, trained in enumerate((workers or LocalWorkers()).map(run_training, jobs, titles, progress)):
         if number == len(groups) or trained.interrupted:
             break
         group = groups[number]
@@ -180,15 +186,23 @@ def fit_network(
     return NetworkResult(joint, trained, setting, gain, applied, tuple(compared), outside, options.seed)
 
 
-def training_run(plant: KnownLoadPlant, index: int, scales: Scales, setting: str, gain: float) -> TrainingRun:
-    """A run at the steps of the plant, with velocities and the effort that its load needs."""
-    log, load = plant.runs[index], plant.loads[index]
-    even = log.resampled(plant.dt)
+def training_run(log: Log, load: Load, dt: float, scales: Scales, setting: str, gain: float) -> TrainingRun:
+    """Return a run at even steps, with velocities and the effort that its load needs.
+
+    Args:
+        log: The run, of one joint.
+        load: What hangs at it.
+        dt: The step [s].
+        scales: How large things are at the joint.
+        setting: Of the log with which its gain grows, or empty.
+        gain: The one that is trained for.
+    """
+    even = log.resampled(dt)
     (joint,) = even.joints
     if len(even) < _FEWEST:
-        raise ParameterError(f"{log.path}: has {len(even)} steps of {plant.dt:g} s; a network needs {_FEWEST}")
+        raise ParameterError(f"{log.path}: has {len(even)} steps of {dt:g} s; a network needs {_FEWEST}")
     position = joint.position
-    velocity, acceleration = derivatives(position, plant.dt)
+    velocity, acceleration = derivatives(position, dt)
     enabled = np.ones(len(even)) if joint.enabled is None else joint.enabled.astype(float)
     if "effort" in joint.extra:
         effort, is_known = joint.extra["effort"], enabled
@@ -239,7 +253,7 @@ def network_model(trained: Trained, path: Path, setting: str, gain: float) -> Mo
     return Model(trained.kind, actuator, (), times, {setting: gain} if setting else {})
 
 
-def _applied(plant: KnownLoadPlant, trained: Trained, setting: str, gain: float) -> Applied:
+def _applied(plant: Plant, trained: Trained, setting: str, gain: float) -> Applied:
     """The network in the runs of a plant, as its file would be."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "network.safetensors"

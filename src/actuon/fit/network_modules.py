@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .extras import need
+from ..errors import require
 
 if TYPE_CHECKING:
     from .network_training import TrainingRun
@@ -26,7 +26,7 @@ def make_module(kind: str, steps: int) -> Any:
         kind: One of `KINDS`.
         steps: How many steps an MLP sees.
     """
-    nn = need("torch", "torch", "training networks").nn
+    nn = require("torch", "torch", "training networks").nn
     width = _WIDTH[kind]
     if kind == "mlp":
         layers = [nn.Linear(2 * steps, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 1)]
@@ -53,7 +53,7 @@ class Rolled:
         self, *, kind: str, steps: tuple[int, ...], history: int, dt: float, scales: tuple[float, float, float],
         inertia: float, damping: float,
     ):  # fmt: skip
-        torch = self._torch = need("torch", "torch", "training networks")
+        torch = self._torch = require("torch", "torch", "training networks")
         self.kind, self.steps, self.history, self._dt, self.scales = kind, steps, history, dt, scales
         self.network = make_module(kind, len(steps))
         begin = {

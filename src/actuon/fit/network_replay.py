@@ -3,67 +3,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..components.controllers.neural import NeuralControlConfig
-from ..declare.config import Config
 from ..logs import JointLog
 from ..networks.files import load_metadata
 from ..networks.inputs import RANGE
 from ..robot_files.yaml import load_actuators
 from ..typing import PathLike
-from .models import Model
-from .parameters import place_of, value_at, with_values
+from .model import Model
 from .plants.plant import Plant
 
 OUTSIDE = 0.01
 """Share of samples outside of the range of a network's training that is worth a warning."""
-
-
-def residuals_of(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Simulated less measured position [rad] of each run, shape (T, J), from values of shape (P,) for each joint.
-
-    Numbers that grow with a setting of the log, and that all DOFs of a component share, such as the scale of an input
-    of a network, take a simulation for each value of the setting.
-    """
-    groups: dict[tuple[float, ...], list[int]] = {}
-    for i, run in enumerate(plant.runs):
-        factors = [model.factors(run.settings)[path] for model in models for path in _shared(model)]
-        groups.setdefault(tuple(factors), []).append(i)
-    candidates = [own[None] for own in values]
-    if all(not key for key in groups):
-        return [run[0] for run in plant.residuals(models, candidates)]
-    found: dict[int, np.ndarray] = {}
-    for runs in groups.values():
-        settings = plant.runs[runs[0]].settings
-        own = [_at_settings(model, settings) for model in models]
-        for i, residual in zip(runs, plant.subset(runs).residuals(own, candidates), strict=True):
-            found[i] = residual[0]
-    return [found[i] for i in range(len(plant.runs))]
-
-
-def _shared(model: Model) -> list[str]:
-    """Paths of numbers that grow with a setting, of which a component has one for all DOFs."""
-    found = []
-    for path in model.times:
-        place = place_of(model.actuator, path)
-        stage = model.actuator.stages[place.stage]
-        if isinstance(stage, Config) and place.name in stage.component.SHARED_PARAMS:
-            found.append(path)
-    return found
-
-
-def _at_settings(model: Model, settings: Mapping[str, Any]) -> Model:
-    """The model for logs with these settings, with what components share written into the chain."""
-    shared, factors = _shared(model), model.factors(settings)
-    values = {path: factors[path] * (value_at(model.actuator, path) or 0.0) for path in shared}
-    times = {path: name for path, name in model.times.items() if path not in shared}
-    return dataclasses.replace(model, actuator=with_values(model.actuator, values), times=times)
 
 
 def outside_of(plant: Plant, models: Sequence[Model], residuals: Sequence[np.ndarray]) -> dict[str, float]:

@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError, listed
-from .extras import need
+from ..errors import ParameterError, listed, require
 from .network_modules import KINDS, Rolled, make_module
-from .search import Progress
+from .workers import Progress
 
 _WINDOWS = (0.1, 0.3, 1.0)
 """Lengths of the windows [s]."""
@@ -131,7 +130,7 @@ class Trained:
 
     def module(self) -> Any:
         """The network as PyTorch has it, without its scales."""
-        torch = need("torch", "torch", "training networks")
+        torch = require("torch", "torch", "training networks")
         module = make_module(self.kind, len(self.steps))
         module.load_state_dict({name: torch.tensor(array) for name, array in self.weights.items()})
         return module.eval()
@@ -139,7 +138,7 @@ class Trained:
 
 def run_training(job: TrainingJob, progress: Progress | None = None) -> Trained:
     """Train, as the job says. The same seed gives the same network. An interrupt gives it as it is by then."""
-    torch = need("torch", "torch", "training networks")
+    torch = require("torch", "torch", "training networks")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -154,7 +153,7 @@ class _Training:
     """The state of a training."""
 
     def __init__(self, job: TrainingJob, progress: Progress | None):
-        self._torch = need("torch", "torch", "training networks")
+        self._torch = require("torch", "torch", "training networks")
         self._job, self._progress = job, progress
         self._rng = np.random.default_rng(job.seed)
         on = [run.enabled > 0.0 for run in job.runs]

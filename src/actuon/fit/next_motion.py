@@ -13,10 +13,9 @@ from ..files import read_yaml
 from ..logs import JointLog, Log
 from ..robot_files.yaml import FIT
 from ..typing import PathLike
-from .applying import models_of
+from .apply import models_of
 from .excitation import Limits
-from .models import Model
-from .parameters import value_at
+from .model import Model, value_at
 from .plants.known_load import Load
 from .plants.plant import Scales
 from .presets import Bench, preset

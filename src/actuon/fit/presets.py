@@ -27,8 +27,7 @@ from ..errors import ParameterError, listed
 from ..logs import Log
 from .additions import add
 from .duty import duty_gain
-from .models import Model
-from .parameters import LOG, Parameter
+from .model import LOG, Model, Parameter
 from .plants.plant import Scales
 
 _LOAD = ("load_motor", "load_external")

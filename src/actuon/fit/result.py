@@ -19,15 +19,15 @@ from ..robot_files.fleet import FOUND, found_as_plain
 from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
 from .fleet import joint_of
-from .local import CONFIDENCE
 from .log_names import log_names
-from .models import Model
-from .parameters import place_of
-from .problem import MOST_ZERO
+from .model import ZERO, Model, place_of
+from .plants.plant import Plant, Trials
+from .plants.robot import MOST_ZERO
+from .refine import CONFIDENCE, Varying
 from .verdict import Verdict, useless
 
 if TYPE_CHECKING:
-    from .selection import Compared
+    from .select import Compared
 
 MILLI = 1e3
 _FAR = 0.99
@@ -113,8 +113,15 @@ class FitResult:
     """Models that were compared, where one was selected."""
     cautions: tuple[str, ...] = ()
     """What is to be known beside that, for `warnings`."""
-    zeros: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
-    """Where encoders show zero [rad or m], by log and joint, of logs that have their own."""
+    per_log: Varying = dataclasses.field(default_factory=dict)
+    """Numbers that are one for each log, by log, joint and path."""
+    per_unit: Varying = dataclasses.field(default_factory=dict)
+    """Numbers that are one for each unit of a fleet, by unit, joint and path."""
+
+    @property
+    def zeros(self) -> dict[str, dict[str, float]]:
+        """Where encoders show zero [rad or m], by log and joint, of logs that have their own."""
+        return zeros_of(self.per_log)
 
     @property
     def error(self) -> float:
@@ -196,7 +203,24 @@ class FitResult:
             "models": [compared.as_dict() for compared in self.compared],
             "findings": list(self.findings),
             **({"zeros_mrad": milli_zeros(self.zeros)} if self.zeros else {}),
+            **({"units": self.per_unit} if self.per_unit else {}),
         }
+
+    def trials(self, plant: Plant) -> Trials:
+        """Return what was found as one candidate in the runs of a plant, those it was fitted to or others."""
+        found = []
+        for joint in self.joints:
+            parameters = (*joint.model.parameters, *plant.log_parameters)
+            starts = [parameter.start for parameter in plant.log_parameters]
+            values = np.tile(np.array([*joint.values, *starts], float), (len(plant.runs), 1))
+            for parts, named in ((plant.parts("log"), self.per_log), (plant.parts("unit"), self.per_unit)):
+                for run, part in enumerate(parts.of_run):
+                    numbers = named.get(parts.names[part], {}).get(joint.name, {})
+                    for i, parameter in enumerate(parameters):
+                        values[run, i] = numbers.get(parameter.path, values[run, i])
+            found.append((dataclasses.replace(joint.model, parameters=parameters), values[None]))
+        models, candidates = zip(*found, strict=True)
+        return plant.trials(models, candidates)
 
     def save_json(self, path: PathLike) -> None:
         """Write `as_dict` as JSON."""
@@ -215,6 +239,15 @@ class FitResult:
             for run, error in zip(self.runs, np.ravel(errors), strict=True)
         )
         return dataclasses.replace(self, runs=runs, compared=compared)
+
+
+def zeros_of(per_log: Varying) -> dict[str, dict[str, float]]:
+    """Return zeros of encoders by log and joint."""
+    return {
+        log: {joint: numbers[ZERO] for joint, numbers in own.items()}
+        for log, own in per_log.items()
+        if all(ZERO in numbers for numbers in own.values())
+    }
 
 
 def named_zeros(zeros: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, Mapping[str, float]]]:

@@ -1,37 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Global search: CMA-ES from several starts, of which all populations are one batch.
+"""Global search by CMA-ES: a flat list of tasks, one for each joint and start.
 
-Joints are searched side by side, each by its own error, or together, as one vector. A search is a function of its seed
-and of the errors it was told: so what is kept to go on later is those errors, and nothing that runs code when read.
+Joints that a plant can move on their own (`Plant.only`) are searched on their own, each by its own error; others
+together, as one vector, by the mean of their errors. The populations of a task are one batch.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
+import dataclasses
 import math
-import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import LogError
-from ..files import replacing
-from .extras import need
-from .models import Model
-from .parameters import from_unit, to_unit
+from ..errors import require
+from ..typing import PathLike
+from .model import Model, from_unit, to_unit
 from .plants.plant import Plant
-from .search_inputs import differences, inputs_of_file, search_inputs
+from .resume import SearchLog, search_inputs
+from .workers import Progress, ProgressFactory, Workers
 
 _FEWEST = 2
 """Dimensions that CMA-ES needs; a search of fewer has some that mean nothing."""
 _MANY, _FEW = 8, 2
 """Candidates for each parameter; where joints are searched together, of which a trial takes long, and in full."""
-_SAVE_EVERY = 25
-"""Generations after which what is known is written to the file."""
+_PATIENCE, _TOLERANCE = 10, 0.01
+"""Generations without progress after which a search of all joints together stops, and what counts as progress."""
+_MOST_WINDOWS = 40
+"""Windows that such a search looks at, spread over all of them."""
 
 
 @dataclass(frozen=True)
@@ -74,69 +72,194 @@ class SearchResult:
     """Whether it was stopped from outside."""
 
 
-Progress = Callable[[int, np.ndarray], None]
-"""Called after each generation with its number and the least error of each joint [rad], shape (J,)."""
+@dataclass(frozen=True)
+class SearchTask:
+    """One CMA-ES from one start, with all that it needs.
+
+    Args:
+        plant: What the actuators move. All its joints are one vector.
+        models: One for each joint.
+        options: How long and how wide, and the seed.
+        begin: Where to begin, as values for each joint, shape (P,).
+        resume: File to go on from, and to keep what is found in.
+    """
+
+    plant: Plant
+    models: tuple[Model, ...]
+    options: SearchOptions
+    begin: tuple[np.ndarray, ...]
+    resume: PathLike | None = None
+
+    @property
+    def population(self) -> int:
+        """Number of candidates in a generation."""
+        each = _FEW if len(self.models) > 1 else _MANY
+        return self.options.population or max(32, each * sum(len(model.parameters) for model in self.models))
 
 
-class _Group:
-    """The searches of some joints whose parameters are one vector."""
+class CmaSearch:
+    """A search that goes on for one generation with each `step`.
 
-    def __init__(
-        self,
-        joints: list[int],
-        models: Sequence[Model],
-        options: SearchOptions,
-        population: int,
-        begins: Sequence[Sequence[np.ndarray]],
-    ):
-        self.joints = joints
-        self.population = population
-        self._sizes = [len(models[j].parameters) for j in joints]
-        self._parameters = [p for j in joints for p in models[j].parameters]
+    Args:
+        task: What to search for.
+    """
+
+    def __init__(self, task: SearchTask):
+        self._task = task
+        self._parameters = [p for model in task.models for p in model.parameters]
         self._dimension = max(len(self._parameters), _FEWEST)
-        self._options = options
-        self._rng = np.random.default_rng([options.seed, *joints])
-        self._begins = [self._shares(np.concatenate([begin[j] for j in joints])) for begin in begins]
-        self._searches = [self._new(i) for i in range(max(options.starts, len(begins)))]
-        self.best, self.best_error = self._begins[0], math.inf
-
-    def _shares(self, values: np.ndarray) -> np.ndarray:
+        self._rng = np.random.default_rng([task.options.seed, *range(len(task.models))])
         spare = np.full(self._dimension - len(self._parameters), 0.5)
-        return np.concatenate([to_unit(self._parameters, values), spare])
+        begin = np.concatenate([to_unit(self._parameters, np.concatenate(task.begin)), spare])
+        self._cma = self._started(begin)
+        self._log = SearchLog(task.resume, lambda: search_inputs(task.plant, task.models, task.options, task.begin))
+        self._best, self._reference, self._since = begin, math.inf, 0
+        self.error = math.inf
+        """Least mean absolute error so far [rad]."""
+        self.generation = 0
+        """Generations so far."""
 
-    def _new(self, number: int) -> Any:
-        is_given = number < len(self._begins)
-        mean = self._begins[number] if is_given else self._rng.uniform(0.1, 0.9, self._dimension)
-        return need("cmaes").CMA(
+    def _started(self, mean: np.ndarray) -> Any:
+        options = self._task.options
+        return require("cmaes", "fit", "fitting").CMA(
             mean=np.clip(mean, 0.02, 0.98),
-            sigma=self._options.sigma,
+            sigma=options.sigma,
             bounds=np.tile([0.0, 1.0], (self._dimension, 1)),
             seed=int(self._rng.integers(2**31)),
-            population_size=self.population,
+            population_size=self._task.population,
         )
 
-    def ask(self) -> list[np.ndarray]:
-        """Values of the candidates of all starts for each joint of the group, shape (C, P)."""
-        self._asked = np.array([search.ask() for search in self._searches for _ in range(self.population)])
-        return self.values(self._asked)
+    @property
+    def errors(self) -> np.ndarray:
+        """`error` for each of the joints, shape (J,)."""
+        return np.full(len(self._task.models), self.error)
 
-    def tell(self, errors: np.ndarray) -> None:
-        """Learn from the errors of the candidates, shape (C,)."""
+    @property
+    def is_done(self) -> bool:
+        """Whether it has had its generations, or nothing improved for long."""
+        return self.generation >= self._task.options.generations or self._is_converged
+
+    @property
+    def _is_converged(self) -> bool:
+        return self._since >= self._task.options.patience
+
+    def step(self) -> None:
+        """Simulate one generation, or read its errors from the file, and learn from them."""
+        task = self._task
+        asked = np.array([self._cma.ask() for _ in range(task.population)])
+        errors = self._log.at(self.generation)
+        if errors is None:
+            errors = task.plant.errors(task.plant.trials(task.models, self._values(asked))).mean(axis=1)
+            self._log.add(errors)
+        self._learn(asked, errors.mean(axis=1))
+        self.generation += 1
+        is_better = self.error < self._reference * (1.0 - task.options.tolerance)
+        self._reference = self.error if is_better else self._reference
+        self._since = 0 if is_better else self._since + 1
+
+    def _learn(self, asked: np.ndarray, errors: np.ndarray) -> None:
         best = int(np.argmin(errors))
-        if errors[best] < self.best_error:
-            self.best, self.best_error = self._asked[best].copy(), float(errors[best])
+        if errors[best] < self.error:
+            self._best, self.error = asked[best].copy(), float(errors[best])
         worst = float(np.max(errors, initial=0.0, where=np.isfinite(errors)))
         finite = np.where(np.isfinite(errors), errors, 10.0 * worst + 1.0)
-        for i, search in enumerate(self._searches):
-            rows = slice(i * self.population, (i + 1) * self.population)
-            search.tell(list(zip(self._asked[rows], finite[rows], strict=True)))
-            if search.should_stop():
-                self._searches[i] = self._new(len(self._begins))
+        self._cma.tell(list(zip(asked, finite, strict=True)))
+        if self._cma.should_stop():
+            self._cma = self._started(self._rng.uniform(0.1, 0.9, self._dimension))
 
-    def values(self, shares: np.ndarray) -> list[np.ndarray]:
-        """Values of each joint of the group, shapes (..., P), from shares of shape (..., D)."""
+    def _values(self, shares: np.ndarray) -> list[np.ndarray]:
+        """Return values of each joint, shapes (..., P), from shares of shape (..., D)."""
         values = from_unit(self._parameters, shares[..., : len(self._parameters)])
-        return np.split(values, np.cumsum(self._sizes)[:-1], axis=-1)
+        sizes = [len(model.parameters) for model in self._task.models]
+        return np.split(values, np.cumsum(sizes)[:-1], axis=-1)
+
+    def result(self, *, interrupted: bool = False) -> SearchResult:
+        """Return the best so far, and write the file."""
+        self._log.save()
+        return SearchResult(
+            self._values(self._best),
+            self.errors,
+            self.generation,
+            self.generation * self._task.population,
+            converged=self._is_converged,
+            interrupted=interrupted,
+        )
+
+
+def run_task(task: SearchTask, progress: Progress | None = None) -> SearchResult:
+    """Search from one start. An interrupt ends it with the best so far."""
+    search = CmaSearch(task)
+    try:
+        while not search.is_done:
+            search.step()
+            if progress is not None:
+                progress(search.generation, search.errors)
+    except KeyboardInterrupt:
+        return search.result(interrupted=True)
+    return search.result()
+
+
+@dataclass(frozen=True)
+class Search:
+    """Searches of all joints of a plant, from all starts.
+
+    Args:
+        plant: What the actuators move.
+        models: One for each joint.
+        options: How long and how wide, and the seed.
+        title: What to call it.
+        resume: File to go on from, and to keep what is found in; joints and further starts have their own beside it.
+    """
+
+    plant: Plant
+    models: tuple[Model, ...]
+    options: SearchOptions
+    title: str = ""
+    resume: PathLike | None = None
+
+    def tasks(self) -> list[list[SearchTask]]:
+        """Return the tasks of each joint, or of all together, one for each start."""
+        if self.plant.couples_joints:
+            plant, options = _few_windows(self.plant), _rough(self.options)
+            return [_from_each_start(SearchTask(plant, self.models, options, _begin(self.models), self.resume))]
+        found = []
+        for joint, model in enumerate(self.models):
+            own, options, resume = self.plant.only(joint), self.options, self.resume
+            if len(self.models) > 1:
+                seed = int(np.random.default_rng([options.seed, joint]).integers(2**31))
+                options = dataclasses.replace(options, seed=seed)
+                resume = None if resume is None else f"{resume}.{own.joints[0]}"
+            found.append(_from_each_start(SearchTask(own, (model,), options, _begin([model]), resume)))
+        return found
+
+
+def _begin(models: Sequence[Model]) -> tuple[np.ndarray, ...]:
+    return tuple(model.start for model in models)
+
+
+def _rough(options: SearchOptions) -> SearchOptions:
+    """Return how long to search all joints together: trials take long, and least squares follow in all numbers."""
+    tolerance = max(options.tolerance, _TOLERANCE)
+    return dataclasses.replace(options, patience=min(options.patience, _PATIENCE), tolerance=tolerance)
+
+
+def _few_windows(plant: Plant) -> Plant:
+    """Return the plant with some of its windows, spread over all: least squares look at all of them."""
+    last, count = len(plant.runs) - 1, min(len(plant.runs), _MOST_WINDOWS)
+    return plant.subset([int(i) for i in np.linspace(0, last, count).round()])
+
+
+def _from_each_start(task: SearchTask) -> list[SearchTask]:
+    """Return a task for each start: the first from where it begins, the others from random values."""
+    one = dataclasses.replace(task.options, starts=1)
+    tasks = [dataclasses.replace(task, options=one)]
+    for number in range(1, task.options.starts):
+        rng = np.random.default_rng([task.options.seed, number])
+        begin = tuple(from_unit(m.parameters, rng.uniform(0.1, 0.9, len(m.parameters))) for m in task.models)
+        options = dataclasses.replace(one, seed=int(rng.integers(2**31)))
+        resume = None if task.resume is None else f"{task.resume}.{number}"
+        tasks.append(dataclasses.replace(task, options=options, begin=begin, resume=resume))
+    return tasks
 
 
 def search(
@@ -144,134 +267,101 @@ def search(
     models: Sequence[Model],
     options: SearchOptions | None = None,
     *,
-    together: bool = False,
-    starts: Sequence[Sequence[np.ndarray]] = (),
     progress: Progress | None = None,
-    resume: str | os.PathLike[str] | None = None,
+    resume: PathLike | None = None,
+    workers: Workers | None = None,
 ) -> SearchResult:
-    """Look for the parameters with the least error.
-
-    An interrupt, while it runs or between two generations, ends it with the best so far.
+    """Look for the parameters with the least error. An interrupt ends it with the best so far.
 
     Args:
         plant: What the actuators move.
         models: One for each joint.
         options: How long and how wide.
-        together: Search all joints as one vector by the mean of their errors. Default: each by its own.
-        starts: Where searches begin, instead of at the models' own start: values for each joint, shape (P,). There are
-            as many searches as these at least; further ones begin at random.
         progress: Called after each generation.
         resume: File that holds what has been found out so far, read where it is there, and written.
+        workers: What runs the tasks. Default: this process.
     """
-    steps = searching(
-        plant, models, options or SearchOptions(), together=together, starts=starts, progress=progress, resume=resume
-    )
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return done.value
+    one = Search(plant, tuple(models), options or SearchOptions(), resume=resume)
+    (found,) = run_searches([one], workers, lambda title: progress)
+    return found
 
 
-def searching(
-    plant: Plant,
-    models: Sequence[Model],
-    options: SearchOptions,
-    *,
-    together: bool = False,
-    starts: Sequence[Sequence[np.ndarray]] = (),
-    progress: Progress | None = None,
-    resume: str | os.PathLike[str] | None = None,
-) -> Generator[None, None, SearchResult]:
-    """A `search` that goes on for one generation each time it is asked to, and returns its result at the end."""
-    begins = list(starts) or [[model.start for model in models]]
-    joints = range(len(models))
-    together_or_not = [list(joints)] if together else [[j] for j in joints]
-    sizes = [sum(len(models[j].parameters) for j in own) for own in together_or_not]
-    each = _FEW if together and len(models) > 1 else _MANY
-    population = options.population or max(32, *(each * size for size in sizes))
-    groups = [_Group(own, models, options, population, begins) for own in together_or_not]
-    told = _Told(resume, lambda: search_inputs(plant, models, options, together, begins))
-    generation = since = 0
-    reference = np.full(len(groups), np.inf)
-    interrupted = False
+def run_searches(
+    searches: Sequence[Search], workers: Workers | None = None, progress: ProgressFactory | None = None
+) -> Iterator[SearchResult]:
+    """Return what searches find, in their order; one that was interrupted is the last.
+
+    In this process, the tasks of a search go on side by side, so that all are as far where they are interrupted.
+    """
+    parts = [one.tasks() for one in searches] if workers is not None else []
+    results = iter(()) if workers is None else _on_workers(searches, parts, workers, progress)
+    for number, one in enumerate(searches):
+        if workers is None:
+            found = _side_by_side(one.tasks(), progress(one.title) if progress is not None else None)
+        else:
+            found = [[next(results) for _ in starts] for starts in parts[number]]
+        merged = merge_joints([best_start(starts) for starts in found])
+        yield merged
+        if merged.interrupted:
+            return
+
+
+def _on_workers(
+    searches: Sequence[Search],
+    parts: Sequence[Sequence[Sequence[SearchTask]]],
+    workers: Workers,
+    progress: ProgressFactory | None,
+) -> Iterator[SearchResult]:
+    """Return the results of all tasks, one after the other."""
+    tasks: list[SearchTask] = []
+    titles: list[str] = []
+    for one, joints in zip(searches, parts, strict=True):
+        for starts in joints:
+            joint = f", {starts[0].plant.joints[0]}" if len(joints) > 1 else ""
+            titles += [one.title + joint + (f", start {i + 1}" if i else "") for i in range(len(starts))]
+            tasks += starts
+    return workers.map(run_task, tasks, titles, progress)
+
+
+def _side_by_side(joints: Sequence[Sequence[SearchTask]], told: Progress | None) -> list[list[SearchResult]]:
+    """Return what tasks find of which each goes on for one generation at a time."""
+    parts = [[CmaSearch(task) for task in starts] for starts in joints]
+    every = [search for starts in parts for search in starts]
+    is_interrupted = False
     try:
-        while generation < options.generations and since < options.patience:
-            asked = dict(itertools.chain.from_iterable(zip(g.joints, g.ask(), strict=True) for g in groups))
-            errors = told.at(generation)
-            if errors is None:
-                errors = plant.errors(models, [asked[j] for j in joints]).mean(axis=1)
-                told.add(errors)
-            for group in groups:
-                group.tell(errors[:, group.joints].mean(axis=1))
-            generation += 1
-            now = np.array([group.best_error for group in groups])
-            better = now < reference * (1.0 - options.tolerance)
-            reference = np.where(better, now, reference)
-            since = 0 if better.any() else since + 1
-            if progress is not None:
-                progress(generation, _by_joint(groups, now))
-            yield
+        while running := [search for search in every if not search.is_done]:
+            for search in running:
+                search.step()
+            if told is not None and not all(search.is_done for search in running):
+                best = [np.min([search.errors for search in starts], axis=0) for starts in parts]
+                told(max(search.generation for search in every), np.concatenate(best))
     except KeyboardInterrupt:
-        interrupted = True
-    told.save()
-    found = dict(itertools.chain.from_iterable(zip(g.joints, g.values(g.best), strict=True) for g in groups))
-    return SearchResult(
-        [found[j] for j in joints],
-        _by_joint(groups, np.array([group.best_error for group in groups])),
-        generation,
-        generation * population * max(options.starts, len(begins)),
-        converged=since >= options.patience,
-        interrupted=interrupted,
+        is_interrupted = True
+        for search in every:
+            if not search.generation and not search.is_done:  # so that each has something to give
+                search.step()
+    return [[search.result(interrupted=is_interrupted) for search in starts] for starts in parts]
+
+
+def best_start(found: Sequence[SearchResult]) -> SearchResult:
+    """Return the one with the least error, which stands for all starts: with the effort of all."""
+    best = min(found, key=lambda one: float(one.errors.mean()))
+    return dataclasses.replace(
+        best,
+        evaluations=sum(one.evaluations for one in found),
+        interrupted=any(one.interrupted for one in found),
     )
 
 
-def _by_joint(groups: Sequence[_Group], errors: np.ndarray) -> np.ndarray:
-    by_joint = {joint: error for group, error in zip(groups, errors, strict=True) for joint in group.joints}
-    return np.array([by_joint[joint] for joint in sorted(by_joint)])
-
-
-class _Told:
-    """The errors that a search was told, generation by generation, kept in a file."""
-
-    def __init__(self, path: str | os.PathLike[str] | None, inputs: Callable[[], dict[str, str]]):
-        self._path = None if path is None else Path(path)
-        self._of = {} if path is None else inputs()
-        self._errors: list[np.ndarray] = []
-        self._saved = 0
-        if self._path is not None and self._path.exists():
-            self._errors = self._read(self._path)
-            self._saved = len(self._errors)
-
-    def _read(self, path: Path) -> list[np.ndarray]:
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                said, errors = str(file["of"]), file["errors"]
-        except Exception as error:  # whatever zipfile, zlib and NumPy raise of a damaged file
-            raise LogError(f"'{path}': is not a search to go on with: {error}") from error
-        try:
-            of = inputs_of_file(path, json.loads(said))
-        except json.JSONDecodeError as error:
-            raise LogError(
-                f"'{path}': is of an earlier version, and does not say of which logs and plant; remove it, or give "
-                "another file"
-            ) from error
-        if of != self._of:
-            told = differences(of, self._of) if isinstance(of, dict) else "its inputs"
-            raise LogError(f"'{path}': is another search: {told}. Remove it, or give another file")
-        return list(errors)
-
-    def at(self, generation: int) -> np.ndarray | None:
-        """The errors of a generation, shape (C, J), where they are known."""
-        return self._errors[generation] if generation < len(self._errors) else None
-
-    def add(self, errors: np.ndarray) -> None:
-        self._errors.append(errors)
-        if self._path is not None and len(self._errors) - self._saved >= _SAVE_EVERY:
-            self.save()
-
-    def save(self) -> None:
-        if self._path is not None and len(self._errors) > self._saved:
-            with replacing(self._path) as partial, partial.open("wb") as stream:
-                np.savez_compressed(stream, of=json.dumps(self._of), errors=np.array(self._errors))
-            self._saved = len(self._errors)
+def merge_joints(found: Sequence[SearchResult]) -> SearchResult:
+    """Return what was found for single joints as one result."""
+    if len(found) == 1:
+        return found[0]
+    return SearchResult(
+        [value for one in found for value in one.values],
+        np.concatenate([one.errors for one in found]),
+        max(one.generations for one in found),
+        sum(one.evaluations for one in found),
+        converged=all(one.converged for one in found),
+        interrupted=any(one.interrupted for one in found),
+    )

@@ -133,6 +133,7 @@ class Log:
         joints: What was logged of each.
         settings: What the file says of the run, such as ``mass``, ``length``, ``kp`` and ``motor``.
         findings: What was noticed in the file and done about it: sentences with a kind, a place and a severity.
+        unit: Which robot of a fleet it is of, by name.
     """
 
     path: str
@@ -140,6 +141,7 @@ class Log:
     joints: tuple[JointLog, ...]
     settings: Mapping[str, float | str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if self.time.ndim != 1 or len(self.time) < 2 or not np.all(np.diff(self.time) > 0.0):

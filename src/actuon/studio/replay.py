@@ -15,9 +15,7 @@ import numpy as np
 from ..actuator.config import ActuatorConfig
 from ..errors import LogError, ParameterError
 from ..fit.fitting import fit_models
-from ..fit.models import Model
-from ..fit.network_replay import residuals_of
-from ..fit.parameters import LINEAR, LOG, Parameter, place_of
+from ..fit.model import LINEAR, LOG, Model, Parameter, place_of
 from ..fit.plants.known_load import KnownLoadPlant
 from ..fit.plants.plant import Plant
 from ..fit.plants.robot import RobotPlant
@@ -92,7 +90,8 @@ class LogReplay:
     def run(self, configs: Mapping[str, ActuatorConfig]) -> list[Replayed]:
         """Simulate the log with these actuators, from its first position on, by its commands."""
         models = [Model(name, configs[name], ()) for name in self.joints]
-        (residual,) = residuals_of(self._plant, models, [model.start for model in models])
+        trials = self._plant.trials(models, [model.start[None] for model in models])
+        (residual,) = (run[0] for run in self._plant.residuals(trials))
         time = self.log.time - self.log.time[0]
         return [
             Replayed(joint.name, time, joint.command, joint.position, joint.position + residual[:, i])
@@ -319,12 +318,6 @@ def _plant_of(source: Source, log: Log) -> Plant:
             f"'{log.path}': logs of a robot are replayed in MuJoCo, which does not read '{source.path.name}'; open its "
             "MJCF, or use the log of one joint with a known load"
         )
-    return _WholeRobot(source.path, [log])
-
-
-class _WholeRobot(RobotPlant):
-    """A robot that is searched as a whole: each joint alone would be without the armature, damping and friction of the
-    robot's file, which the chains here leave to the engine."""
-
-    def alone(self) -> None:
-        return None
+    # together: each joint alone would be without the armature, damping and friction of the robot's file, which the
+    # chains of the page leave to the engine
+    return RobotPlant(source.path, [log], together=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import warp as wp
@@ -14,27 +14,19 @@ import warp as wp
 from ...errors import LogError, ParameterError
 from ...logs import Log
 from ...typing import DeviceLike
-from ..models import Model, setting_of
-from ..search_inputs import digest
-from .load_batch import LoadBatch, Runs
-from .plant import Scales
-from .run_table import run_table, start_of
+from ..model import setting_of
+from ..resume import digest
+from .load_batch import LoadBatches, LoadedRuns
+from .plant import Plant, Scales, Signal, Trials
+from .runs import Run, usual_step
 
 GRAVITY = 9.81
+STEPS = (0.004, 0.002, 0.001, 0.0005)
+"""Time steps [s] of simulations."""
 _SMOOTHED = 0.02
 """Steps [s] over which positions are differentiated to see how fast and how hard a joint moves."""
 _STILL = 1e-3
 """A joint that moves less than this [rad] does not move."""
-
-
-STEPS = (0.004, 0.002, 0.001, 0.0005)
-"""Time steps [s] of simulations."""
-
-
-def usual_step(logs: Sequence[Log]) -> float:
-    """The longest of `STEPS` that is not much longer than the step of any log [s]."""
-    shortest = min(float(np.median(np.diff(log.time))) for log in logs)
-    return next((step for step in STEPS if step <= 1.25 * shortest), STEPS[-1])
 
 
 @dataclass(frozen=True)
@@ -55,7 +47,7 @@ class Load:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any], where: str = "load") -> Load:
-        """The load by ``mass`` [kg] and ``length`` [m] of a pendulum, or by ``inertia`` [kg·m²].
+        """Return the load by ``mass`` [kg] and ``length`` [m] of a pendulum, or by ``inertia`` [kg·m²].
 
         A pendulum may have a rod of ``arm_mass`` [kg] too, and another ``gravity`` [m/s²] than 9.81.
         """
@@ -72,7 +64,7 @@ class Load:
         return cls((mass + rod / 3.0) * length**2, (mass + 0.5 * rod) * g * length)
 
 
-class KnownLoadPlant:
+class KnownLoadPlant(Plant):
     """One joint with a known load, in all runs at once.
 
     Args:
@@ -81,6 +73,8 @@ class KnownLoadPlant:
         dt: Time step [s]. Default: one of `STEPS`, about that of the logs.
         device: Where to run.
     """
+
+    loads: tuple[Load, ...]
 
     def __init__(
         self,
@@ -97,102 +91,56 @@ class KnownLoadPlant:
                     f"{log.path}: has {len(log.joints)} joints ({', '.join(log.joint_names)}); a known load is that of "
                     "one: give the robot with --robot, or name the columns of one joint"
                 )
-        self._logs, self._device = tuple(logs), wp.get_device(device)
-        self._dt = usual_step(logs) if dt is None else float(dt)
+        self.runs, self.joints, self._device = tuple(logs), logs[0].joint_names, wp.get_device(device)
+        self.dt = usual_step(logs, STEPS) if dt is None else float(dt)
         self._given = None if load is None else dict(load)
-        self._loads = [Load.of_settings({**log.settings, **(self._given or {})}, log.path) for log in logs]
-        self._runs = Runs(
-            [run_table(log, self._dt) for log in logs],
-            np.array([start_of(log) for log in logs]),
-            np.array([load.inertia for load in self._loads]),
-            np.array([load.gravity for load in self._loads]),
-            [log.settings for log in logs],
+        self.loads = tuple(Load.of_settings({**log.settings, **(self._given or {})}, log.path) for log in logs)
+        self._on_grid = [Run.held(log, self.dt) for log in logs]
+        loaded = LoadedRuns(
+            [run.table(0) for run in self._on_grid],
+            np.array([run.start[:, 0] for run in self._on_grid]),
+            np.array([load.inertia for load in self.loads]),
+            np.array([load.gravity for load in self.loads]),
         )
-        self._batches: list[tuple[Model, int, LoadBatch]] = []
+        self._batches = LoadBatches(loaded, self.dt, self._device)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What it is made of: it can be sent to another machine, where its kernels are built anew."""
-        return KnownLoadPlant, (self._logs, self._given, self._dt, str(self._device))
+        """Return what it is made of: it can be sent to another machine, where its kernels are built anew."""
+        return KnownLoadPlant, (self.runs, self._given, self.dt, str(self._device))
 
-    @property
-    def dt(self) -> float:
-        """Time step [s]."""
-        return self._dt
+    def replace(self, *, runs: Sequence[int] | None = None, dt: float | None = None) -> Self:
+        """Return the plant with some of the runs, or at another time step [s]."""
+        logs = self.runs if runs is None else [self.runs[i] for i in runs]
+        return type(self)(logs, self._given, self.dt if dt is None else dt, self._device)
 
-    @property
-    def loads(self) -> tuple[Load, ...]:
-        """Of each run."""
-        return tuple(self._loads)
+    def facts(self) -> Mapping[str, Any]:
+        """See `Plant.facts`."""
+        loads = [value for load in self.loads for value in (load.inertia, load.gravity)]
+        return {"plant": "a known load", "time step [s]": self.dt, "load": digest(loads)}
 
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """The name of the joint."""
-        return self._logs[0].joint_names
-
-    @property
-    def runs(self) -> tuple[Log, ...]:
-        """The runs."""
-        return self._logs
-
-    def subset(self, runs: Sequence[int]) -> KnownLoadPlant:
-        """The same plant with some of the runs."""
-        return KnownLoadPlant([self._logs[i] for i in runs], self._given, self._dt, self._device)
-
-    def facts(self) -> dict[str, Any]:
-        """See `search_inputs.Described`."""
-        loads = [value for load in self._loads for value in (load.inertia, load.gravity)]
-        return {"plant": "a known load", "time step [s]": self._dt, "load": digest(loads)}
-
-    def halved(self) -> KnownLoadPlant:
-        """The same plant at half the time step."""
-        return KnownLoadPlant(self._logs, self._given, 0.5 * self._dt, self._device)
-
-    def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
-        """Mean absolute error of the position [rad], shape (C, R, 1)."""
-        errors = self._batch(models, len(candidates[0])).run(candidates[0])
+    def errors(self, trials: Trials) -> np.ndarray:
+        """Return mean absolute errors of the position [rad], shape (C, R, 1), as the kernel adds them up."""
+        errors = self._batches.batch(trials).errors(trials)
         return np.where(np.isfinite(errors), errors, np.inf)[..., None]
 
-    def residuals(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Simulated less measured position [rad] at the samples: R arrays of shape (C, T, 1)."""
-        paths = self._batch(models, len(candidates[0])).trace(candidates[0])
-        return [
-            self._at_samples(log, paths[:, run]) - log.joints[0].position[:, None] for run, log in enumerate(self._logs)
-        ]
-
-    def efforts(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Efforts of the motor at the joint [N·m] at the samples, before friction: R arrays of shape (C, T, 1)."""
-        paths = self._batch(models, len(candidates[0])).efforts(candidates[0])
-        return [self._at_samples(log, paths[:, run]) for run, log in enumerate(self._logs)]
-
-    def _at_samples(self, log: Log, paths: np.ndarray) -> np.ndarray:
-        """Positions at each step, shape (C, steps + 1), at the samples of a log: shape (C, T, 1)."""
-        at = (log.time - log.time[0]) / self._dt
-        before = np.clip(at.astype(int), 0, paths.shape[1] - 2)
-        share = at - before
-        return (paths[:, before] * (1.0 - share) + paths[:, before + 1] * share)[..., None]
-
-    def _batch(self, models: Sequence[Model], candidates: int) -> LoadBatch:
-        (model,) = models
-        for known, count, batch in self._batches:
-            if known is model and count == candidates:
-                return batch
-        batch = LoadBatch(model, candidates, self._runs, self._dt, self._device)
-        self._batches = [*self._batches[-3:], (model, candidates, batch)]
-        return batch
+    def simulate(self, trials: Trials, signal: Signal = "position") -> list[np.ndarray]:
+        """See `Plant.simulate`."""
+        paths = self._batches.batch(trials).trace(trials, signal)[..., None]
+        return [run.at_samples(paths[:, r, : run.steps + 1]) for r, run in enumerate(self._on_grid)]
 
     def scales(self) -> list[Scales]:
-        """How large efforts, speeds and inertias are."""
-        found = [_scales(log, load) for log, load in zip(self._logs, self._loads, strict=True)]
+        """See `Plant.scales`."""
+        found = [_scales(log, load) for log, load in zip(self.runs, self.loads, strict=True)]
         efforts, speeds, inertias, ranges = (np.array(column) for column in zip(*found, strict=True))
         if ranges.max() < _STILL:
             raise LogError(
-                f"{self._logs[0].path}: the joint does not move by {_STILL:g} rad in any log: nothing to fit to"
+                f"{self.runs[0].path}: the joint does not move by {_STILL:g} rad in any log: nothing to fit to"
             )
         return [Scales(*(float(column.max()) for column in (efforts, speeds, inertias, ranges)))]
 
 
 def _scales(log: Log, load: Load) -> tuple[float, float, float, float]:
-    """Effort, speed, inertia and range of the position in one log."""
+    """Return effort, speed, inertia and range of the position in one log."""
     grid = np.linspace(log.time[0], log.time[-1], max(4, round(log.duration / _SMOOTHED)))
     smooth = np.interp(grid, log.time, log.joints[0].position)
     speed = np.gradient(smooth, grid)

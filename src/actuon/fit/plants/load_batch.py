@@ -18,13 +18,12 @@ from ...actuator.config import ActuatorConfig, built
 from ...components.component import Component, Placement
 from ...components.delay_time import DelayInterpolated
 from ...components.kinds import Controller, Transmission
-from ...components.sensors.encoder import SensorEncoder
 from ...components.transmissions.gear import TransmissionGear
 from ...errors import ParameterError
 from ...threads import available_threads, run_together
-from ..models import Model
-from ..parameters import place_of
+from ..model import OUTSIDE, Model, place_of
 from .load_stage import COLUMNS, KnownLoad, MotorSwitch
+from .plant import Signal, Trials
 
 CHUNK = 64
 """Steps that are captured as one graph: at a few hundred trials, a call from Python would count."""
@@ -34,21 +33,43 @@ TRIALS_PER_THREAD = 256
 
 
 @dataclass(frozen=True)
-class Runs:
-    """What a batch must know of the runs, each with R entries."""
+class LoadedRuns:
+    """R runs of one joint, and what it moves in each."""
 
     tables: Sequence[np.ndarray]
-    """By `run_table`."""
+    """`COLUMNS` of each run, shape (steps, columns)."""
     starts: np.ndarray
     """Position [rad] and velocity [rad/s], shape (R, 2), as measured."""
     inertias: np.ndarray
-    """Of the loads [kg·m²]."""
+    """Of the loads [kg·m²], shape (R,)."""
     gravities: np.ndarray
-    """Of the loads [N·m]."""
-    settings: Sequence[Any]
-    """Of the logs."""
+    """Of the loads [N·m], shape (R,)."""
     armature: float = 0.0
     """Of the joint where the chain brings none [kg·m²]."""
+
+
+class LoadBatches:
+    """The batches that were used last, by model and number of candidates.
+
+    Args:
+        runs: The runs.
+        dt: Time step [s].
+        device: Where to run.
+    """
+
+    def __init__(self, runs: LoadedRuns, dt: float, device: wp.Device):
+        self._runs, self._dt, self._device = runs, dt, device
+        self._kept: list[LoadBatch] = []
+
+    def batch(self, trials: Trials) -> LoadBatch:
+        """Return the batch for the trials of one joint."""
+        (model,) = trials.models
+        for batch in self._kept:
+            if batch.model is model and batch.candidates == trials.count:
+                return batch
+        batch = LoadBatch(model, trials.count, self._runs, self._dt, self._device)
+        self._kept = [*self._kept[-3:], batch]
+        return batch
 
 
 class LoadBatch:
@@ -62,58 +83,44 @@ class LoadBatch:
         device: Where to run.
     """
 
-    def __init__(self, model: Model, candidates: int, runs: Runs, dt: float, device: wp.Device):
-        self._model, self._candidates, self._runs, self._dt = model, candidates, runs, dt
+    def __init__(self, model: Model, candidates: int, runs: LoadedRuns, dt: float, device: wp.Device):
+        self.model, self.candidates, self._runs = model, candidates, runs
         self._steps = max(len(table) for table in runs.tables)
-        factors = [model.factors(settings) for settings in runs.settings]
-        self._factors = {path: np.array([own[path] for own in factors]) for path in model.times}
         trials = candidates * len(runs.tables)
         threads = max(1, min(available_threads(), trials // TRIALS_PER_THREAD)) if device.is_cpu else 1
         bounds = [trials * i // threads for i in range(threads + 1)]
         self._shards = [_Shard(model, runs, candidates, slice(a, b), dt, device) for a, b in itertools.pairwise(bounds)]
 
-    def run(self, candidates: np.ndarray) -> np.ndarray:
-        """Mean absolute error of the position [rad], shape (C, R).
-
-        Args:
-            candidates: Values of the free parameters, shape (C, P).
-        """
-        self._write(candidates)
-        for shard in self._shards:
-            shard.capture()
+    def errors(self, trials: Trials) -> np.ndarray:
+        """Return mean absolute errors of the position [rad], shape (C, R); not finite where a trial diverged."""
+        self._write(trials)
         chunks = -(-self._steps // CHUNK)
         run_together([functools.partial(shard.replay, chunks) for shard in self._shards])
         errors = np.concatenate([shard.errors() for shard in self._shards])
-        return errors.reshape(-1, self._candidates).T
+        return errors.reshape(-1, self.candidates).T
 
-    def trace(self, candidates: np.ndarray) -> np.ndarray:
-        """Positions as the encoder shows them [rad], from the start on, shape (C, R, steps + 1)."""
-        return self._traced(candidates, "joint_q")
+    def trace(self, trials: Trials, signal: Signal) -> np.ndarray:
+        """Return a signal of each trial from the start on, shape (C, R, steps + 1).
 
-    def efforts(self, candidates: np.ndarray) -> np.ndarray:
-        """Efforts of the motor at the joint [N·m] in each step, after a first one of 0, shape (C, R, steps + 1)."""
-        return self._traced(candidates, "joint_f")
+        Positions [rad] are those that the encoder shows. Efforts [N·m] are those of the motor at the joint in each
+        step, after a first one of 0.
+        """
+        self._write(trials)
+        paths = np.concatenate([shard.traced(self._steps, signal) for shard in self._shards], axis=1)
+        return paths.T.reshape(len(self._runs.tables), self.candidates, -1).swapaxes(0, 1)
 
-    def _traced(self, candidates: np.ndarray, array: str) -> np.ndarray:
-        self._write(candidates)
+    def _write(self, trials: Trials) -> None:
+        (values,), bias = trials.values, trials.biases[..., 0].T.ravel()
+        by_trial = {path: own.T.ravel() for path, own in values.items()}
         for shard in self._shards:
+            shard.write(by_trial, bias)
             shard.capture()
-        paths = np.concatenate([shard.traced(self._steps, array) for shard in self._shards], axis=1)
-        return paths.T.reshape(len(self._runs.tables), self._candidates, -1).swapaxes(0, 1)
-
-    def _write(self, candidates: np.ndarray) -> None:
-        values = {}
-        for path, own in self._model.written(candidates).items():
-            factor = self._factors.get(path, np.ones(len(self._runs.tables)))
-            values[path] = np.outer(factor, own).ravel()
-        for shard in self._shards:
-            shard.write(values)
 
 
 class _Shard:
     """A range of the trials, as one actuator."""
 
-    def __init__(self, model: Model, runs: Runs, candidates: int, part: slice, dt: float, device: wp.Device):
+    def __init__(self, model: Model, runs: LoadedRuns, candidates: int, part: slice, dt: float, device: wp.Device):
         self._part, self._dt, self._device = part, dt, device
         run_of = np.repeat(np.arange(len(runs.tables)), candidates)[part]
         self._start = runs.starts[run_of]
@@ -130,7 +137,10 @@ class _Shard:
         begin = np.array([p.high if _is_lag(model, p.path) else p.start for p in model.parameters])
         config = model.config(begin)
         chain = [built(part) for part in config.stages]
-        self._places = {path: place_of(config, path) for path in model.written(model.start[None])}
+        self._places = {path: place_of(config, path) for path in model.written_paths}
+        for path, place in self._places.items():
+            if place.stage == OUTSIDE:
+                raise ParameterError(f"{path}: means nothing to a joint on its own; fix it, or fit the whole robot")
         delay, others = self._split(config, chain)
         n = len(run_of)
         is_switched = any((table[:, COLUMNS.index("enabled")] == 0.0).any() for table in runs.tables)
@@ -177,14 +187,13 @@ class _Shard:
                 others.append(stage)
         return delay, others
 
-    def write(self, values: dict[str, np.ndarray]) -> None:
+    def write(self, values: dict[str, np.ndarray], bias: np.ndarray) -> None:
         """Put the numbers of all trials into the chain, and go back to the start."""
         for path, place in self._places.items():
             array = getattr(self._chain[place.stage], place.name)
             array.assign(values[path][self._part].astype(np.float32))
-        bias = sum(s.bias.numpy() for s in self._chain if isinstance(s, SensorEncoder))
-        self._bias = np.broadcast_to(np.asarray(bias, np.float32), self._inertia.shape)
-        self._load.bias.assign(np.ascontiguousarray(self._bias))
+        self._bias = bias[self._part]
+        self._load.bias.assign(self._bias)
         armature = _armature(self._chain)
         moved = self._inertia + np.where(armature > 0.0, armature, self._own_armature)
         self._load.inertia.assign(moved.astype(np.float32))
@@ -211,19 +220,16 @@ class _Shard:
         for _ in range(chunks):
             wp.capture_launch(self._graphs[CHUNK])
 
-    def traced(self, steps: int, array: str = "joint_q") -> np.ndarray:
-        """Take so many steps: an array before the first and after each, positions as the encoder shows them.
-
-        Shape (steps + 1, trials).
-        """
-        traced = self._arrays[array]
+    def traced(self, steps: int, signal: Signal) -> np.ndarray:
+        """Take so many steps and return a signal before the first and after each, shape (steps + 1, trials)."""
+        traced = self._arrays["joint_q" if signal == "position" else "joint_f"]
         paths = np.empty((steps + 1, traced.shape[0]), np.float32)
         on_host = traced.numpy()  # on the CPU, the array itself
         paths[0] = on_host
         for i in range(1, steps + 1):
             wp.capture_launch(self._graphs[1])
             paths[i] = on_host if self._device.is_cpu else traced.numpy()
-        return paths + self._bias if array == "joint_q" else paths
+        return paths + self._bias if signal == "position" else paths
 
     def errors(self) -> np.ndarray:
         """Mean absolute error of each trial [rad]."""

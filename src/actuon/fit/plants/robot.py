@@ -3,36 +3,39 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from ...errors import LogError, ParameterError
-from ...logs import Finding, Log
+from ...logs import Log
 from ...typing import PathLike
-from ..link import is_of_link
-from ..models import Model, changed
-from ..parameters import LOG, Parameter, place_of
-from ..search_inputs import digest
-from .along_logs import AlongLogsPlant
-from .plant import Scales
+from ..log_names import numbered
+from ..model import LOG, ZERO, Model, Parameter, changed, is_of_link, place_of
+from .joint_alone import JointAlone, LoadsAlong
+from .plant import Parts, Plant, Scales, Signal, Trials
 from .robot_batch import RobotBatch
 from .robot_model import RobotModel
-from .robot_runs import motion_of, robot_runs
+from .runs import Run, usual_step
 
+MOST_ZERO = 0.3
+"""How far the zero of an encoder may be off [rad or m]."""
 _USUAL = "m3+limit"
 _DAMPING, _ARMATURE = "controller.kd", "transmission.reflected_inertia"
 _AROUND = 10.0
 """By what factor an armature may be more or less than that of the robot's file."""
 _STEPS = (0.001, 0.002, 0.0025, 0.004, 0.005)
 """Time steps to choose from [s]."""
+_SMOOTHED = 0.1
+"""Time [s] over which positions are smoothed where accelerations are needed."""
 _STILL = 1e-3
 """What a joint moves at least [rad or m]."""
 
 
-class RobotPlant:
+class RobotPlant(Plant):
     """A robot whose joints are driven as in its logs, all of them coupled.
 
     Args:
@@ -46,6 +49,8 @@ class RobotPlant:
         fix: By joint and path, values of parameters that are known.
         has_own_zeros: Whether encoders were set to zero anew for each log, so that where their zero is belongs to the
             log and is found with the parameters. Default: they show the positions of the robot's file.
+        together: Whether to search all joints together, in the whole robot, where each could be searched on its own.
+            Chains that leave armature, damping and friction to the robot's file need that.
     """
 
     def __init__(
@@ -58,104 +63,71 @@ class RobotPlant:
         free: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
         fix: Mapping[str, Mapping[str, float]] | None = None,
         has_own_zeros: bool = False,
+        together: bool = False,
     ):
         if not logs:
             raise ParameterError("got no logs; must be at least one")
-        self._logs = tuple(logs)
+        self._logs, self.joints = tuple(logs), logs[0].joint_names
         self.usual_model = usual_model or _USUAL
-        """Name of the preset that is fitted where none is named."""
         self._free, self._fix = dict(free or {}), dict(fix or {})
-        self.has_own_zeros = has_own_zeros
-        """Whether each log has zeros of its own, which are to be found."""
-        self.zeros = np.zeros((len(logs), len(logs[0].joints)))
-        """What encoders show more than the position in each log [rad or m], shape (L, J)."""
-        self._dt = _usual_step(logs) if dt is None else float(dt)
+        self._together = together
+        if has_own_zeros:
+            self.log_parameters = (Parameter(ZERO, -MOST_ZERO, MOST_ZERO, 0.0, per="log"),)
         self._robot = RobotModel(Path(robot), logs)
-        self._runs = robot_runs(logs, self._dt, window)
-        self._batches: list[tuple[tuple[Model, ...], int, RobotBatch]] = []
+        self.findings = tuple(self._robot.findings)
+        dt = usual_step(logs, _STEPS) if dt is None else float(dt)
+        self._set_runs(_runs(logs, dt, window))
+        self._motions: dict[int, tuple[np.ndarray, ...]] = {}
+        self._scales: list[Scales] = []
+
+    def _set_runs(self, runs: Sequence[Run]) -> None:
+        self._on_grid, self.runs, self.dt = tuple(runs), tuple(run.log for run in runs), runs[0].dt
+        self._batches: list[RobotBatch] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it is made of, so that it can be sent to another machine."""
-        return {**self.__dict__, "_batches": []}
+        """Return what it is made of, so that it can be sent to another machine."""
+        return {**self.__dict__, "_batches": [], "_motions": {}}
 
-    @property
-    def dt(self) -> float:
-        """Time step [s]."""
-        return self._dt
-
-    @property
-    def joints(self) -> tuple[str, ...]:
-        """Names of the joints."""
-        return self._logs[0].joint_names
-
-    @property
-    def runs(self) -> tuple[Log, ...]:
-        """Logs, or their windows."""
-        return tuple(run.log for run in self._runs)
-
-    def facts(self) -> dict[str, Any]:
-        """See `search_inputs.Described`."""
-        zeros = {"zeros": digest([self.zeros])} if self.zeros.any() else {}
-        return {"plant": "a robot", "time step [s]": self._dt, "robot": self._robot.digest(), **zeros}
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What was changed of the robot, in sentences."""
-        return tuple(self._robot.findings)
-
-    def subset(self, runs: Sequence[int]) -> RobotPlant:
-        """The same plant with some of the runs."""
-        made = RobotPlant.__new__(RobotPlant)
+    def replace(self, *, runs: Sequence[int] | None = None, dt: float | None = None) -> Self:
+        """See `Plant.replace`."""
+        made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
-        made._runs = [self._runs[i] for i in runs]
-        made._batches = []
+        kept = self._on_grid if runs is None else [self._on_grid[i] for i in runs]
+        if dt is not None:
+            kept = [Run.averaged(run.log, dt, run.source) for run in kept]
+        made._set_runs(kept)
         return made
 
-    def with_zeros(self, zeros: np.ndarray) -> RobotPlant:
-        """The same plant with other `zeros`."""
-        made = self.subset(range(len(self._runs)))
-        made.zeros = np.array(zeros, float)
-        return made
+    def parts(self, per: Literal["log", "unit"]) -> Parts:
+        """See `Plant.parts`. Logs that share a path are told apart by a number."""
+        if per == "unit":
+            return super().parts(per)
+        names = dict(zip(map(id, self._logs), numbered([log.path for log in self._logs]), strict=True))
+        return Parts.by_name([names[id(run.source)] for run in self._on_grid])
 
-    @property
-    def logs(self) -> tuple[Log, ...]:
-        """The L whole logs."""
-        return self._logs
+    def facts(self) -> Mapping[str, Any]:
+        """See `Plant.facts`."""
+        return {"plant": "a robot", "time step [s]": self.dt, "robot": self._robot.digest}
 
-    @property
-    def log_of_run(self) -> np.ndarray:
-        """Which log each run is, or is a window of, shape (R,)."""
-        numbers = {id(log): i for i, log in enumerate(self._logs)}
-        return np.array([numbers[id(run.parent)] for run in self._runs], dtype=int)
+    def errors(self, trials: Trials) -> np.ndarray:
+        """Return mean absolute errors of the position [rad or m], shape (C, R, J), added up while trials run."""
+        return self._batch(trials).errors(trials)
 
-    def errors(self, models: Sequence[Model], candidates: Sequence[np.ndarray]) -> np.ndarray:
-        """Mean absolute error of the position [rad or m], shape (C, R, J)."""
-        return self._batch(models, len(candidates[0])).run(candidates, self.zeros[self.log_of_run])
+    def simulate(self, trials: Trials, signal: Signal = "position") -> list[np.ndarray]:
+        """See `Plant.simulate`."""
+        paths = self._batch(trials).trace(trials, signal)
+        return [run.at_samples(path) for run, path in zip(self._on_grid, paths, strict=True)]
 
-    def residuals(
-        self, models: Sequence[Model], candidates: Sequence[np.ndarray], zeros: np.ndarray | None = None
-    ) -> list[np.ndarray]:
-        """Simulated less measured position [rad or m] at the samples: R arrays of shape (C, T, J).
-
-        Args:
-            models: One for each joint.
-            candidates: Values for each joint, shape (C, P).
-            zeros: In place of `zeros`, for each candidate, shape (C, L, J).
-        """
-        zeros = self.zeros if zeros is None else zeros
-        paths = self._batch(models, len(candidates[0])).trace(candidates, zeros[..., self.log_of_run, :])
-        return [run.residuals(path, self._dt) for run, path in zip(self._runs, paths, strict=True)]
-
-    def _batch(self, models: Sequence[Model], candidates: int) -> RobotBatch:
-        for known, count, batch in self._batches:
-            if count == candidates and all(a is b for a, b in zip(known, models, strict=True)):
+    def _batch(self, trials: Trials) -> RobotBatch:
+        for batch in self._batches:
+            if batch.candidates == trials.count and all(map(operator.is_, batch.models, trials.models)):
                 return batch
-        batch = RobotBatch(self._robot, models, candidates, self._runs, self._dt)
-        self._batches = [*self._batches[-1:], (tuple(models), candidates, batch)]
+        batch = RobotBatch(self._robot, trials.models, trials.count, self._on_grid)
+        self._batches = [*self._batches[-1:], batch]
         return batch
 
-    def suited(self, joint: int, model: Model) -> Model:
-        """The model of a joint as a robot can show it.
+    def adapt(self, joint: int, model: Model) -> Model:
+        """Return the model of a joint as a robot can show it.
 
         The bias of an encoder is in the robot's calibration. Damping is found as viscous friction, which engines take
         in implicitly: as a gain of a controller it makes light joints chatter, which shakes the others. An armature is
@@ -178,25 +150,46 @@ class RobotPlant:
         others = {path: ends for path, ends in self._free.get(name, {}).items() if not is_of_link(path)}
         return changed(model, self._fix.get(name, {}), others)
 
-    def alone(self) -> AlongLogsPlant | None:
-        """Each joint on its own while the others move as they did: much faster, and nearly the same.
+    @property
+    def couples_joints(self) -> bool:
+        """Whether joints must be searched together.
 
-        None where joints follow efforts and not positions, so that they are thrown about by one another, or where links
-        are looked for, which several joints feel.
+        They must where they follow efforts and not positions, so that they are thrown about by one another, and where
+        links are looked for, which several joints feel.
         """
         is_held = all(joint.command is not None for log in self._logs for joint in log.joints)
-        if not is_held or any(is_of_link(path) for own in self._free.values() for path in own):
-            return None
-        return AlongLogsPlant(self._robot, self._runs, self.scales(), self._dt)
+        return self._together or not is_held or any(is_of_link(path) for own in self._free.values() for path in own)
+
+    def only(self, joint: int) -> JointAlone:
+        """Return one joint on its own while the others move as they did: much faster, and nearly the same."""
+        loads = []
+        for run in self._on_grid:
+            inertia, load, push, *_ = self._motion(run.source)
+            loads.append(LoadsAlong(inertia[:, joint], load[:, joint], push[:, joint]))
+        armature = float(self._robot.armature[joint])
+        facts = {"robot": self._robot.digest, "joints of the plant": ", ".join(self.joints)}
+        return JointAlone((self.joints[joint], joint), self._on_grid, loads, self.scales()[joint], armature, facts)
+
+    def _motion(self, log: Log) -> tuple[np.ndarray, ...]:
+        """Return inertias, loads and pushes along a log, and its positions, velocities and accelerations, (T, J)."""
+        if id(log) not in self._motions:
+            motion = motion_of(log)
+            self._motions[id(log)] = (*self._robot.loads_along(*motion), *motion)
+        return self._motions[id(log)]
 
     def scales(self) -> list[Scales]:
-        """How large efforts, speeds and inertias are at each joint."""
-        parts = [(*self._robot.loads_along(*motion_of(log)), motion_of(log)) for log in self._logs]
+        """See `Plant.scales`."""
+        if not self._scales:
+            self._scales[:] = self._find_scales()
+        return list(self._scales)
+
+    def _find_scales(self) -> list[Scales]:
+        parts = [self._motion(log) for log in self._logs]
         armature = self._robot.armature
         found = []
         for joint, name in enumerate(self.joints):
             efforts, speeds, ranges, inertias = [], [], [], []
-            for inertia, load, push, (position, velocity, acceleration) in parts:
+            for inertia, load, push, position, velocity, acceleration in parts:
                 moved = inertia[:, joint] + armature[joint]
                 effort = moved * acceleration[:, joint] - load[:, joint] - push[:, joint]
                 efforts.append(np.quantile(np.abs(effort), 0.98))
@@ -211,7 +204,28 @@ class RobotPlant:
         return found
 
 
-def _usual_step(logs: Sequence[Log]) -> float:
-    """The longest of the usual steps that is not much longer than the step of any log [s]."""
-    shortest = min(float(np.median(np.diff(log.time))) for log in logs)
-    return max((step for step in _STEPS if step <= 1.25 * shortest), default=_STEPS[0])
+def _runs(logs: Sequence[Log], dt: float, window: float | None) -> list[Run]:
+    """Return the runs of logs, each one run, or cut into windows of so many seconds."""
+    found = []
+    for log in logs:
+        for joint in log.joints:
+            if joint.command is None and joint.effort_command is None:
+                raise LogError(f"{log.path}: joint '{joint.name}' has neither a command nor a commanded effort")
+        parts = [log] if window is None else log.split_windows(window)
+        found += [Run.averaged(part, dt, log) for part in parts]
+    return found
+
+
+def motion_of(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, velocities and accelerations of all joints at the samples, smoothed, each of shape (T, J)."""
+    step = float(np.median(np.diff(log.time)))
+    count = max(5, 2 * round(_SMOOTHED / step / 2.0) + 1)
+    count = min(count, len(log) - (len(log) + 1) % 2)
+    half = count // 2
+    powers = np.vander(np.arange(-half, half + 1) * step, 3, increasing=True)
+    filters = np.linalg.pinv(powers)
+    position = np.stack([joint.position for joint in log.joints], axis=1)
+    padded = np.concatenate([np.repeat(position[:1], half, 0), position, np.repeat(position[-1:], half, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, count, axis=0)
+    smooth, slope, bend = (windows @ row for row in filters)
+    return smooth, slope, 2.0 * bend

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,16 +15,14 @@ from ...actuator.config import EXPLICIT, ActuatorConfig, part_kind
 from ...attach.articulation_actuators import ArticulationActuators
 from ...attach.engine_side import at_joints
 from ...components.delay_time import InterpolatedDelayConfig
-from ...components.sensors.encoder import SensorEncoder
 from ...declare.registry import ComponentKind
 from ...sim import Articulation
 from ...sim.mujoco import mute_mujoco_warnings
-from ..link import is_of_link
-from ..models import Model
-from ..parameters import place_of
+from ..model import ZERO, Model, is_of_link, is_outside, place_of
 from .load_stage import MOTOR_ENABLED, MotorSwitchConfig
+from .plant import Signal, Trials
 from .robot_model import RobotModel
-from .robot_runs import BEFORE, RobotRun, packed
+from .runs import BEFORE, Run
 
 DELAY = "delay.delay"
 
@@ -51,6 +49,18 @@ class _Writer:
         self.array.assign(numbers)
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """Numbers of trials."""
+
+    values: Sequence[Mapping[str, np.ndarray]]
+    """Of each joint by path, shape (C, R)."""
+    biases: np.ndarray
+    """Of encoders in the chains [rad or m], shape (C, R, J)."""
+    zeros: np.ndarray
+    """Of encoders in the logs [rad or m], shape (C, R, J)."""
+
+
 class _AllDivergedError(Exception):
     """No trial is left that does not diverge."""
 
@@ -66,16 +76,14 @@ class RobotBatch:
         models: One for each joint.
         candidates: How many there are at once, C.
         runs: The runs, R.
-        dt: Time step [s].
     """
 
-    def __init__(
-        self, robot: RobotModel, models: Sequence[Model], candidates: int, runs: Sequence[RobotRun], dt: float
-    ):
+    def __init__(self, robot: RobotModel, models: Sequence[Model], candidates: int, runs: Sequence[Run]):
         from ...sim.mujoco.simulation import MujocoSimulation
 
-        self._robot, self._models, self._candidates, self._runs, self._dt = robot, models, candidates, runs, dt
-        self._slots = packed([run.steps for run in runs])
+        self.models, self.candidates = models, candidates
+        self._robot, self._runs, self._dt = robot, runs, runs[0].dt
+        self._slots = _packed([run.steps for run in runs])
         self._trials = candidates * len(self._slots)
         self._is_switched = any((run.enabled == 0.0).any() for run in runs)
         configs, self._delays = [], []
@@ -83,13 +91,9 @@ class RobotBatch:
             config, delay = split_delay(model.config(model.start))
             configs.append(_switched(config) if self._is_switched else config)
             self._delays.append(delay)
-        self._factors = [
-            {path: np.array([model.factors(run.log.settings)[path] for run in runs]) for path in model.times}
-            for model in models
-        ]
         is_explicit = all(config.effort_mode == EXPLICIT for config in configs)
         model = robot.model if is_explicit else robot.spec()
-        self._simulation = MujocoSimulation(model, self._trials, dt)
+        self._simulation = MujocoSimulation(model, self._trials, self._dt)
         self._simulation.hide()
         name = self._simulation.robots[0].name
         with _silent("actuon.actuators"), _silent("actuon.sim"):
@@ -101,7 +105,7 @@ class RobotBatch:
         self._order = np.argsort(self._columns)
         self._writers = self._find_writers(configs)
         self._table = [
-            {path: np.full(self._simulation.num_envs, np.nan) for path in model.written(model.start[None])}
+            {path: np.full(self._simulation.num_envs, np.nan) for path in model.written_paths if path != ZERO}
             for model in models
         ]
         """Numbers of each joint that are in the actuators and the engine, by path, shape (N,)."""
@@ -109,7 +113,6 @@ class RobotBatch:
         shape = (len(self._slots), candidates, len(models))
         self._late, self._share = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
         self._bias, self._zero = np.zeros(shape), np.zeros(shape)
-        self._zeros = np.zeros((candidates, len(runs), len(models)))
         self._plan()
 
     def _plan(self) -> None:
@@ -146,26 +149,20 @@ class RobotBatch:
         found = []
         for actuator in self._actuators.actuators:
             at = actuator.effort_indices.numpy()
-            for joint, (model, config) in enumerate(zip(self._models, configs, strict=True)):
+            for joint, (model, config) in enumerate(zip(self.models, configs, strict=True)):
                 places = np.flatnonzero(at % width == self._columns[joint])
-                for path in model.written(model.start[None]) if places.size else ():
-                    if is_of_link(path) or (path == DELAY and self._delays[joint] is not None):
+                for path in model.written_paths if places.size else ():
+                    if is_outside(path) or (path == DELAY and self._delays[joint] is not None):
                         continue
                     place = place_of(config, path)
                     array = getattr(actuator.stages[place.stage], place.name)
                     found.append(_Writer(joint, path, array, places, at[places] // width))
         return found
 
-    def run(self, candidates: Sequence[np.ndarray], zeros: np.ndarray) -> np.ndarray:
-        """Mean absolute error of the position [rad or m], shape (C, R, J); inf where a trial diverged.
-
-        Args:
-            candidates: Values for each joint, shape (C, P).
-            zeros: What encoders show more than the position in each run [rad or m], shape (C, R, J) or one that
-                broadcasts to it.
-        """
-        errors = np.zeros((len(self._slots), self._candidates, len(self._columns)))
-        found = np.full((self._candidates, len(self._runs), len(self._columns)), np.inf)
+    def errors(self, trials: Trials) -> np.ndarray:
+        """Return mean absolute errors of the position [rad or m], shape (C, R, J); inf where a trial diverged."""
+        errors = np.zeros((len(self._slots), self.candidates, len(self._columns)))
+        found = np.full((self.candidates, len(self._runs), len(self._columns)), np.inf)
 
         def look(step: int, shown: np.ndarray) -> None:
             weights = self._weights[step]
@@ -177,19 +174,18 @@ class RobotBatch:
             errors[slot] = 0.0
 
         with contextlib.suppress(_AllDivergedError), mute_mujoco_warnings():
-            self._play(candidates, zeros, look, end)
+            self._play(trials, "position", look, end)
         return found
 
-    def trace(self, candidates: Sequence[np.ndarray], zeros: np.ndarray) -> list[np.ndarray]:
-        """Positions as encoders show them [rad or m], from the start on: R arrays of shape (C, steps + 1, J).
+    def trace(self, trials: Trials, signal: Signal) -> list[np.ndarray]:
+        """Return a signal of each trial from the start on: R arrays of shape (C, steps + 1, J).
 
-        Args:
-            candidates: As for `run`.
-            zeros: As for `run`.
+        Positions [rad or m] are those that encoders show. Efforts [N·m or N] are those of the motors in each step,
+        after a first one of 0.
         """
-        paths = [np.empty((self._candidates, run.steps + 1, len(self._columns)), np.float32) for run in self._runs]
+        paths = [np.empty((self.candidates, run.steps + 1, len(self._columns)), np.float32) for run in self._runs]
         for path, run in zip(paths, self._runs, strict=True):
-            path[:, 0] = run.start[0]
+            path[:, 0] = run.start[0] if signal == "position" else 0.0
         since = [0] * len(self._slots)
         ended: set[int] = set()
 
@@ -205,34 +201,33 @@ class RobotBatch:
             ended.add(run)
 
         with contextlib.suppress(_AllDivergedError), mute_mujoco_warnings():
-            self._play(candidates, zeros, look, end)
+            self._play(trials, signal, look, end)
         return [path if r in ended else np.full_like(path, np.nan) for r, path in enumerate(paths)]
 
     def _play(
         self,
-        candidates: Sequence[np.ndarray],
-        zeros: np.ndarray,
+        trials: Trials,
+        signal: Signal,
         look: Callable[[int, np.ndarray], None],
         end: Callable[[int, int, np.ndarray], None],
     ) -> None:
         """Run all trials.
 
         Args:
-            candidates: Values for each joint, shape (C, P).
-            zeros: What encoders show more than the position, shape (C, R, J).
-            look: Gets a step, and the positions that encoders show after it, shape (S, C, J).
+            trials: The trials.
+            signal: Which one to look at.
+            look: Gets a step, and the signal after it, shape (S, C, J).
             end: Gets a slot, its run that is over, and which candidates diverged in it, shape (C,).
         """
-        values = [self._by_run(joint, np.asarray(own, float)) for joint, own in enumerate(candidates)]
-        self._zeros = np.broadcast_to(zeros, self._zeros.shape)
+        inputs = _Inputs(trials.values, trials.biases.astype(float), trials.zeros)
         robots = self._articulation
-        shape = (len(self._slots), self._candidates, len(self._columns))
+        shape = (len(self._slots), self.candidates, len(self._columns))
         is_dead = np.zeros(self._simulation.num_envs, bool)
         is_commanded, is_pushed = self._command.any(), self._effort.any()
         switches = np.zeros(0)
         for step in range(len(self._weights)):
             if step in self._begins:
-                self._begin(self._begins[step], values, is_dead)
+                self._begin(self._begins[step], inputs, is_dead)
             if is_commanded:
                 robots.set_dof_position_targets(self._inputs(self._command, step, self._zero))
             if is_pushed:
@@ -246,8 +241,12 @@ class RobotBatch:
                     )
             self._simulation.step()
             self._stop_diverged(is_dead, is_last=step >= max(self._begins))
-            position = robots.values("joint_q")[: self._trials]
-            look(step, position[:, self._columns].reshape(shape) + self._bias + self._zero)
+            if signal == "position":
+                position = robots.values("joint_q")[: self._trials]
+                look(step, position[:, self._columns].reshape(shape) + self._bias + self._zero)
+            else:
+                effort = robots.get_dof_efforts().numpy()[: self._trials]
+                look(step, effort[:, self._columns].reshape(shape))
             for slot, run in self._ends.get(step, ()):
                 end(slot, run, is_dead[: self._trials].reshape(shape[:2])[slot])
 
@@ -263,28 +262,22 @@ class RobotBatch:
         spare = self._simulation.num_envs - self._trials
         return np.concatenate([rows, np.repeat(rows[-1:], spare, axis=0)]) if spare else rows
 
-    def _by_run(self, joint: int, candidates: np.ndarray) -> dict[str, np.ndarray]:
-        """Numbers of a joint by path, multiplied by the factors of each run, shape (C, R)."""
-        factors, same = self._factors[joint], np.ones(len(self._runs))
-        written = self._models[joint].written(candidates)
-        return {path: np.outer(own, factors.get(path, same)) for path, own in written.items()}
-
     def _envs(self, slot: int) -> np.ndarray:
         """Environments of a slot, with the spare ones at the end of the last."""
         is_last = slot == len(self._slots) - 1
-        end = self._simulation.num_envs if is_last else (slot + 1) * self._candidates
-        return np.arange(slot * self._candidates, end)
+        end = self._simulation.num_envs if is_last else (slot + 1) * self.candidates
+        return np.arange(slot * self.candidates, end)
 
-    def _set_values(self, slot: int, run: int, values: Sequence[dict[str, np.ndarray]]) -> bool:
+    def _set_values(self, slot: int, run: int, values: Sequence[Mapping[str, np.ndarray]]) -> bool:
         """Give a slot the numbers of a run. Returns whether any of them is another than before."""
         envs = self._envs(slot)
-        of = np.arange(len(envs)) % self._candidates
+        of = np.arange(len(envs)) % self.candidates
         is_changed = False
         for table, own in zip(self._table, values, strict=True):
-            for path, numbers in own.items():
-                wanted = numbers[of, run]
-                is_changed |= not np.array_equal(table[path][envs], wanted)
-                table[path][envs] = wanted
+            for path, numbers in table.items():
+                wanted = own[path][of, run]
+                is_changed |= not np.array_equal(numbers[envs], wanted)
+                numbers[envs] = wanted
         for joint, delay in enumerate(self._delays):
             if delay is not None:
                 own = values[joint]
@@ -299,7 +292,6 @@ class RobotBatch:
             writer.write(self._table[writer.joint][writer.path])
         self._write_inertia()
         self._write_links()
-        self._bias = self._biases()
 
     def _write_inertia(self) -> None:
         wanted = np.zeros((self._simulation.num_envs, self._articulation.num_dofs), np.float32)
@@ -317,27 +309,16 @@ class RobotBatch:
             if named:
                 self._simulation.engine.bodies.set_inertials(self._articulation.at, link, named)
 
-    def _biases(self) -> np.ndarray:
-        """Bias of the encoders [rad], shape (S, C, J)."""
-        shown = np.zeros((self._simulation.num_envs, self._articulation.num_dofs))
-        for actuator in self._actuators.actuators:
-            for stage in actuator.stages:
-                if isinstance(stage, SensorEncoder):
-                    shown.ravel()[actuator.effort_indices.numpy()] += stage.bias.numpy()
-        return shown[: self._trials, self._columns].reshape(self._bias.shape)
-
-    def _begin(
-        self, begins: Sequence[tuple[int, int]], values: Sequence[dict[str, np.ndarray]], is_dead: np.ndarray
-    ) -> None:
+    def _begin(self, begins: Sequence[tuple[int, int]], inputs: _Inputs, is_dead: np.ndarray) -> None:
         """Put slots at the start of runs, with the numbers of all trials there."""
-        is_changed = [self._set_values(slot, run, values) for slot, run in begins]
+        is_changed = [self._set_values(slot, run, inputs.values) for slot, run in begins]
         if any(is_changed):
             self._write()
         for slot, run in begins:
             envs = self._envs(slot)
-            of = np.arange(len(envs)) % self._candidates
+            of = np.arange(len(envs)) % self.candidates
             position, velocity = self._runs[run].start
-            self._zero[slot] = self._zeros[:, run]
+            self._bias[slot], self._zero[slot] = inputs.biases[:, run], inputs.zeros[:, run]
             first = position - self._bias[slot] - self._zero[slot]
             self._simulation.reset(envs)
             self._articulation.set_dof_positions(first[of][:, self._order], indices=envs)
@@ -365,6 +346,22 @@ class RobotBatch:
         elif is_last:
             raise _AllDivergedError
         self._simulation.reset(np.flatnonzero(bad))
+
+
+def _packed(lengths: Sequence[int]) -> list[list[int]]:
+    """Pack runs one after another in slots no longer than the longest, so that few steps are idle."""
+    slots: list[list[int]] = []
+    room: list[int] = []
+    for run in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        fitting = [slot for slot, left in enumerate(room) if left >= lengths[run]]
+        if fitting:
+            best = min(fitting, key=lambda slot: room[slot])
+            slots[best].append(run)
+            room[best] -= lengths[run]
+        else:
+            slots.append([run])
+            room.append(max(lengths) - lengths[run])
+    return slots
 
 
 def split_delay(config: ActuatorConfig) -> tuple[ActuatorConfig, float | None]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ...errors import ActuonError, LogError, MissingExtraError, RobotFileError, 
 from ...files import check_readable
 from ...logs import Finding, Log
 from ...logs.units import default, held_in
-from ..search_inputs import digest
+from ..resume import digest
 from .usd_robot import USD_FORMATS, spec_of_usd
 
 FORMATS = (".xml", ".urdf", *USD_FORMATS)
@@ -90,8 +91,9 @@ class RobotModel:
         value = {"mass": self.model.body_mass, "com": self.model.body_ipos, "inertia": self.model.body_inertia}[kind]
         return float(value[body, "xyz".index(axis)] if axis else value[body])
 
+    @functools.cached_property
     def digest(self) -> str:
-        """Hash what moves: bodies, joints, what ties them, and the options of the engine."""
+        """Hash of what moves: bodies, joints, what ties them, and the options of the engine."""
         model, options = self.model, self.model.opt
         arrays = [name for name in dir(model) if name.startswith(_MOVING)]
         values = [(name, getattr(model, name)) for name in arrays]

@@ -16,12 +16,11 @@ from ..files import read_yaml
 from ..patterns import compile_pattern
 from ..robot_files.yaml import FIT, ActuatorEntry, load_actuators, match_actuators
 from ..typing import PathLike
-from .models import Model
-from .network_replay import OUTSIDE, outside_of, residuals_of
+from .model import Model
+from .network_replay import OUTSIDE, outside_of
 from .plants.plant import Plant
-from .plants.robot import RobotPlant
-from .result import far_zeros, milli_zeros
-from .zeros import errors_with_zeros, zeros_by_name
+from .refine import judge_runs
+from .result import far_zeros, milli_zeros, zeros_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Applied:
     outside: Mapping[str, float] = field(default_factory=dict)
     """Share of samples at which a network sees what it was not trained on, by joint."""
     zeros: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Where encoders show zero [rad or m], by log and joint, of logs that have their own. See `errors_with_zeros`."""
+    """Where encoders show zero [rad or m], by log and joint, of logs that have their own. See `judge_runs`."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -92,15 +91,14 @@ def apply(path: PathLike, plant: Plant, allow_unsafe_torch_checkpoints: bool = F
 
 def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndarray]) -> Applied:
     """Run models with these values, shape (P,) for each joint, through the runs of a plant."""
-    if isinstance(plant, RobotPlant) and plant.has_own_zeros:
-        errors, zeros = errors_with_zeros(plant, models, values)
-        assert zeros is not None
-        return Applied(plant.joints, tuple(r.path for r in plant.runs), errors, zeros=zeros_by_name(plant, zeros))
-    residuals = residuals_of(plant, models, values)
+    logs = tuple(run.path for run in plant.runs)
+    if plant.log_parameters:
+        errors, per_log = judge_runs(plant, models, values)
+        return Applied(plant.joints, logs, errors, zeros=zeros_of(per_log))
+    residuals = [run[0] for run in plant.residuals(plant.trials(models, [own[None] for own in values]))]
     errors = np.array([np.abs(run).mean(axis=0) for run in residuals])
     errors[~np.isfinite(errors)] = np.inf
-    outside = outside_of(plant, models, residuals)
-    return Applied(plant.joints, tuple(run.path for run in plant.runs), errors, outside)
+    return Applied(plant.joints, logs, errors, outside_of(plant, models, residuals))
 
 
 def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoints: bool = False) -> list[Model]:

@@ -15,13 +15,12 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..logs import Log
-from .fitting import options_for, settled, where_to_search
-from .jobs import SearchJob, Titled, Workers, searched
 from .log_names import log_names
-from .models import Model
+from .model import Model
 from .plants.plant import Plant
-from .search import SearchOptions
-from .zeros import errors_with_zeros
+from .refine import judge_runs, refine_all
+from .search import Search, SearchOptions, run_searches
+from .workers import ProgressFactory, Workers
 
 _MOST_GROUPS = 6
 _GROUPED_BY = ("kp", "kd", "ki", "vin", "mass", "length")
@@ -56,7 +55,7 @@ class Compared:
     chosen: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the numbers as JSON can hold them."""
         return {
             "model": self.name,
             "parameters": self.parameters,
@@ -68,7 +67,7 @@ class Compared:
 
 
 def groups_of(runs: Sequence[Log]) -> list[Group]:
-    """How runs are held out.
+    """Return the groups in which runs are held out.
 
     Raises:
         ParameterError: There is only one run, so that nothing can be held out.
@@ -99,7 +98,7 @@ def compare(
     candidates: Sequence[Sequence[Model]],
     options: SearchOptions | None = None,
     *,
-    progress: Titled | None = None,
+    progress: ProgressFactory | None = None,
     workers: Workers | None = None,
 ) -> list[Compared]:
     """Fit each model without each group of runs, and find its errors there. One of them is chosen.
@@ -114,30 +113,29 @@ def compare(
         workers: What runs the searches. Default: this process.
     """
     groups = groups_of(plant.runs)
-    rest = [[i for i in range(len(plant.runs)) if i not in group.runs] for group in groups]
-    quick, is_one = where_to_search(plant)
-    whole = [plant.subset(runs) for runs in rest]
-    plants = [where_to_search(own)[0] for own in whole] if is_one else [quick.subset(runs) for runs in rest]
-    how = options_for(options or SearchOptions(), is_one)
-    jobs = [SearchJob(p, tuple(own), how, is_one) for own in candidates for p in plants]
-    titles = [f"{models[0].name} without {group.name}" for models in candidates for group in groups]
-    searches = searched(jobs, titles, workers, progress)
+    plants = [plant.subset([i for i in range(len(plant.runs)) if i not in group.runs]) for group in groups]
+    searches = [
+        Search(own, tuple(models), options or SearchOptions(), f"{models[0].name} without {group.name}")
+        for models in candidates
+        for group, own in zip(groups, plants, strict=True)
+    ]
+    results = run_searches(searches, workers, progress)
     compared: list[Compared] = []
     for models in candidates:
         errors = np.full((len(plant.runs), len(plant.joints)), np.nan)
         train: list[float] = []
         values: dict[str, list[np.ndarray]] = {}
-        for group, known in zip(groups, whole, strict=True):
-            found = next(searches)
+        for group, own in zip(groups, plants, strict=True):
+            found = next(results)
             if found.interrupted:
                 return mark_chosen(compared)
             values[group.name], error = list(found.values), float(found.errors.mean())
-            if is_one:
-                local, known = settled(known, known, models, found, is_one)
-                values[group.name] = [own.values for own in local]
-                error = float(known.errors(models, [own.values[None] for own in local]).mean())
+            if plant.couples_joints or plant.log_parameters:  # not all was searched for in all windows
+                refined = refine_all(own, models, found.values)
+                values[group.name] = [each.values for each in refined.estimates]
+                error = float(refined.errors(own).mean())
             train.append(error)
-            errors[list(group.runs)] = errors_with_zeros(plant.subset(group.runs), models, values[group.name])[0]
+            errors[list(group.runs)] = judge_runs(plant.subset(group.runs), models, values[group.name])[0]
         number = sum(len(model.parameters) for model in models)
         by_group = {group.name: float(errors[list(group.runs)].mean()) for group in groups}
         mean = float(np.mean(train)), float(errors.mean())

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of a search, by name, so that its file is taken for no other."""
+"""`SearchLog`: the file from which a search goes on.
+
+A search is a function of its inputs and of the errors it was told: so what is kept is these errors, and nothing that
+runs code when read. Inputs are kept by name, so that a file is taken for no other search.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +20,13 @@ from ..actuator.config import Part, part_kind
 from ..components.component import Component
 from ..components.controllers.neural import NeuralControlConfig
 from ..declare.config import Config
+from ..errors import LogError
+from ..files import replacing
 from ..logs import Log
 from ..robot_files.parsed import effort_mode_of_file
 from ..robot_files.paths import stage_names
-from .models import Model
+from ..typing import PathLike
+from .model import Model
 
 if TYPE_CHECKING:
     from .plants.plant import Plant
@@ -33,39 +40,89 @@ _LONG = 40
 _ENDING = ("generations", "patience", "tolerance")
 """Options that say when a search ends, and nothing else."""
 _EFFORT_MODE = "effort_mode"
+_SAVE_EVERY = 25
+"""Generations after which what is known is written to the file."""
 
 
-@runtime_checkable
-class Described(Protocol):
-    """A plant that says what it depends on."""
+class SearchLog:
+    """The errors that a search was told, generation by generation, kept in a file.
 
-    def facts(self) -> Mapping[str, Any]:
-        """Return what its errors depend on beside runs and models, by name: numbers and text."""
+    Args:
+        path: Of the file, read where it is there; None to keep nothing.
+        inputs: Gives the inputs of the search, by name.
+    """
+
+    def __init__(self, path: PathLike | None, inputs: Callable[[], dict[str, str]]):
+        self._path = None if path is None else Path(path)
+        self._of = {} if path is None else inputs()
+        self._errors: list[np.ndarray] = []
+        self._saved = 0
+        if self._path is not None and self._path.exists():
+            self._errors = self._read(self._path)
+            self._saved = len(self._errors)
+
+    def _read(self, path: Path) -> list[np.ndarray]:
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                said, errors = str(file["of"]), file["errors"]
+        except Exception as error:  # whatever zipfile, zlib and NumPy raise of a damaged file
+            raise LogError(f"'{path}': is not a search to go on with: {error}") from error
+        try:
+            of = _inputs_of_file(path, json.loads(said))
+        except json.JSONDecodeError as error:
+            raise LogError(
+                f"'{path}': is of an earlier version, and does not say of which logs and plant; remove it, or give "
+                "another file"
+            ) from error
+        if of != self._of:
+            said = differences(of, self._of) if isinstance(of, dict) else "its inputs"
+            raise LogError(f"'{path}': is another search: {said}. Remove it, or give another file")
+        return list(errors)
+
+    def at(self, generation: int) -> np.ndarray | None:
+        """Return the errors of a generation, shape (C, J), where they are known."""
+        return self._errors[generation] if generation < len(self._errors) else None
+
+    def add(self, errors: np.ndarray) -> None:
+        """Keep the errors of the next generation, shape (C, J)."""
+        self._errors.append(errors)
+        if self._path is not None and len(self._errors) - self._saved >= _SAVE_EVERY:
+            self.save()
+
+    def save(self) -> None:
+        """Write what is not in the file yet."""
+        if self._path is not None and len(self._errors) > self._saved:
+            with replacing(self._path) as partial, partial.open("wb") as stream:
+                np.savez_compressed(stream, of=json.dumps(self._of), errors=np.array(self._errors))
+            self._saved = len(self._errors)
 
 
 def search_inputs(
-    plant: Plant,
-    models: Sequence[Model],
-    options: SearchOptions,
-    together: bool,
-    begins: Sequence[Sequence[np.ndarray]],
+    plant: Plant, models: Sequence[Model], options: SearchOptions, begin: Sequence[np.ndarray]
 ) -> dict[str, str]:
-    """All that the candidates of a search and their errors depend on, as text by name, the most telling first."""
+    """Return all that the candidates of a search and their errors depend on, as text by name, the most telling first.
+
+    Args:
+        plant: What the actuators move.
+        models: One for each joint.
+        options: How long and how wide.
+        begin: Where it begins, for each joint, shape (P,).
+    """
     found: dict[str, Any] = {
         "joints": ", ".join(plant.joints),
         "runs": f"{len(plant.runs)} of {sum(run.duration for run in plant.runs):.6g} s",
         "logs": digest(value for run in plant.runs for value in _of_log(run)),
     }
-    found |= plant.facts() if isinstance(plant, Described) else {"plant": type(plant).__qualname__}
+    found |= plant.facts()
     for joint, model in zip(plant.joints, models, strict=True):
         found |= {f"{joint}: {name}": value for name, value in _of_model(model).items()}
     kept = {field.name for field in dataclasses.fields(options)} - {*_ENDING}
     found |= {name: getattr(options, name) for name in sorted(kept)}
-    found |= {"joints together": together, "where it begins": digest(own for begin in begins for own in begin)}
+    found["where it begins"] = digest(begin)
     return {name: value if isinstance(value, str) else repr(value) for name, value in found.items()}
 
 
-def inputs_of_file(path: Path, said: Any) -> Any:
+def _inputs_of_file(path: Path, said: Any) -> Any:
     """Return the inputs in the file of a search, with names of earlier versions replaced by present ones."""
     if not isinstance(said, dict):
         return said

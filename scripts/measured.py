@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes measured tables and figures into the pages from ``docs/measured/*.json``: ``python -m scripts.measured``.
+
+A page names a table by ``<!-- table: NAME -->`` and a figure by ``<!-- figure: NAME -->text<!-- end -->``. Nothing that
+was measured is typed into a page, so that no two pages can disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+TABLES = ROOT / "docs/measured/tables.json"
+ACCURACY = ROOT / "docs/measured/accuracy.json"
+_TABLE = re.compile(r"<!-- table: (\w+) -->\n(?:\|.*\n)*")
+_FIGURE = re.compile(r"<!-- figure: (\w+) -->.*?<!-- end -->", re.DOTALL)
+
+
+def tables() -> dict[str, Any]:
+    """Return header and rows of each measured table, by its name."""
+    return dict(json.loads(TABLES.read_text(encoding="utf-8")))
+
+
+def save_tables(measured: Mapping[str, Mapping[str, Sequence[Any]]], path: Path = TABLES) -> None:
+    """Replace the tables of these names, and keep the others."""
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps(kept | dict(measured), indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def column(name: str, header: str) -> list[float]:
+    """Return the numbers of a column of a table, without units; NaN for empty cells."""
+    table = tables()[name]
+    return [number(row[table["header"].index(header)]) for row in table["rows"]]
+
+
+def number(cell: str) -> float:
+    """Return the first number of a cell, such as 786432 of "786 432" and 3.4 of "3.4 ×"."""
+    found = re.match(r"-?[\d.]+", cell.replace(" ", ""))
+    return float(found[0]) if found else float("nan")
+
+
+def markdown(name: str) -> str:
+    """Return a table as Markdown."""
+    table = tables()[name]
+    lines = [table["header"], ["---" if i == 0 else "--:" for i in range(len(table["header"]))], *table["rows"]]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _rows(name: str, **where: str) -> list[dict[str, str]]:
+    """Return the rows of a table in which the columns have these values."""
+    table = tables()[name]
+    rows = [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
+    return [row for row in rows if all(row[key] == value for key, value in where.items())]
+
+
+def _span(values: Sequence[float], form: str = "{:.0f}") -> str:
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def _beyond_newton(layout: str | None = None) -> str:
+    rows = [row for row in _rows("sizes") if row["who"].startswith("Actuon") and layout in (None, row["layout"])]
+    low, high = (f([number(row["faster than Newton"]) for row in rows]) for f in (min, max))
+    return f"{low:.1f} to {high:.0f}"
+
+
+def _percent_more(name: str, header: str, rows: Callable[[dict[str, str]], bool] = lambda row: True) -> str:
+    return _span([100 * (number(row[header]) - 1) for row in _rows(name) if row[header] and rows(row)]) + " %"
+
+
+def _accuracy(model: str | None = None) -> float:
+    """Return the held-out error of a fitted XL330, or of the best published parameters [mrad]."""
+    part = json.loads(ACCURACY.read_text(encoding="utf-8"))["xl330"]
+    rows = part["published"] if model is None else [row for row in part["rows"] if row["model"] == model]
+    return float(min(row["held_out_mrad"] for row in rows))
+
+
+def _without(gain: str) -> str:
+    part = json.loads(ACCURACY.read_text(encoding="utf-8"))["xl330"]
+    (row,) = (row for row in part["rows"] if row["chosen"])
+    return f"{row['held_out_groups_mrad'][gain]:.1f}"
+
+
+def _stiff_arm(header: str) -> str:
+    (row,) = _rows("implicit", **{"": "arm, kp 4000 kd 200", "dt": "5 ms"})
+    return row[header]
+
+
+def _worst_pose() -> str:
+    delays = tables()["stability"]["header"][4:]
+    return _span([number(row[delay]) for row in _rows("stability", pose="worst") for delay in delays], "{:.2f}")
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "beyond_newton": _beyond_newton,
+    "beyond_newton_contiguous": lambda: _beyond_newton("contiguous"),
+    "beyond_newton_scattered": lambda: _beyond_newton("scattered"),
+    "beyond_copying": lambda: _span(column("chains", "÷ copying (of best)"), "{:.1f}"),
+    "two_states": lambda: _percent_more("chains", "÷ in place"),
+    "mixed_lags": lambda: _percent_more("chains", "÷ equal lags"),
+    "real_motors": lambda: _percent_more("environments", "÷ servos", lambda row: row["motors"] == "real motors"),
+    "numpy_pd": lambda: _percent_more("environments", "÷ servos", lambda row: row["motors"] == "PD written in NumPy"),
+    "one_robot_beyond": lambda: _rows("one_robot", engine="MuJoCo", drives="actuators")[0]["beyond, µs"],
+    "one_robot_loop": lambda: _rows("one_robot", engine="MuJoCo", drives="actuators")[0]["loop, beyond, µs"],
+    "stiff_explicit": lambda: _stiff_arm("explicit"),
+    "stiff_implicit": lambda: _stiff_arm("implicit, `implicitfast`"),
+    "stability_worst": _worst_pose,
+    "xl330_fitted": lambda: f"{_accuracy('servo_m2q'):.0f}",
+    "xl330_without_kp_100": lambda: _without("kp 100"),
+    "xl330_without_kp_200": lambda: _without("kp 200"),
+    "xl330_without_kp_800": lambda: _without("kp 800"),
+    "xl330_mean": lambda: f"{_accuracy('servo_m2q'):.1f}",
+    "xl330_published": lambda: f"{_accuracy():.0f}",
+}
+"""Figures that pages quote, by name, each computed from the tables."""
+
+
+def with_measured(text: str) -> str:
+    """Return the text of a page with its measured tables and figures written anew."""
+    text = _TABLE.sub(lambda m: f"<!-- table: {m[1]} -->\n{markdown(m[1])}", text)
+    return _FIGURE.sub(lambda m: f"<!-- figure: {m[1]} -->{FIGURES[m[1]]()}<!-- end -->", text)
+
+
+def pages() -> Iterator[Path]:
+    """Yield the pages that may show something measured."""
+    yield from sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+
+
+def main() -> None:
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        written = with_measured(text)
+        if written != text:
+            page.write_text(written, encoding="utf-8")
+            print(page.relative_to(ROOT), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Model`: a chain, and which of its numbers a fit may change; `Parameter`: one of these, by its path.
+
+A path leads into the chain, as ``friction.viscous``, or beside it: to the link that the joint moves, as ``link.mass``,
+or to the log, as ``log.zero``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..actuator.config import ActuatorConfig
+from ..declare.config import Config
+from ..declare.parameters import param
+from ..errors import ParameterError, listed
+from ..robot_files.fleet import LINEAR as LINEAR, LOG as LOG
+from ..robot_files.paths import Place, place_in
+
+if TYPE_CHECKING:
+    from ..logs import Log
+
+OUTSIDE = -1
+"""In the place of a stage: beside the chain."""
+LINK = "link"
+ZERO = "log.zero"
+"""Path of what an encoder shows more than the position, in a log."""
+
+
+class LinkConfig(Config):
+    """The body that a joint moves, in its own frame. What is left out is as in the robot's file."""
+
+    mass: float | None = param("kg", "Mass of the link.", default=None, optional=True, above=0.0)
+    com_x: float | None = param("m", "Centre of mass of the link.", default=None, optional=True)
+    com_y: float | None = param("m", "Centre of mass of the link.", default=None, optional=True)
+    com_z: float | None = param("m", "Centre of mass of the link.", default=None, optional=True)
+    inertia_x: float | None = param(
+        "kg·m²", "Inertia about the centre of mass.", default=None, optional=True, above=0.0
+    )
+    inertia_y: float | None = param(
+        "kg·m²", "Inertia about the centre of mass.", default=None, optional=True, above=0.0
+    )
+    inertia_z: float | None = param(
+        "kg·m²", "Inertia about the centre of mass.", default=None, optional=True, above=0.0
+    )
+
+
+class LogConfig(Config):
+    """How a log was recorded."""
+
+    zero: float = param("rad", "Reading of the encoder at position 0, in this log.", default=0.0)
+
+
+_BESIDE: dict[str, type[Config]] = {LINK: LinkConfig, "log": LogConfig}
+"""What a path may lead to beside the chain, by its first part."""
+
+
+def is_of_link(path: str) -> bool:
+    """Return whether a path leads to the link that the joint moves."""
+    return path.partition(".")[0] == LINK
+
+
+def is_outside(path: str) -> bool:
+    """Return whether a path leads beside the chain."""
+    return path.partition(".")[0] in _BESIDE
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter that a fit determines.
+
+    Args:
+        path: Which one: ``friction.viscous``.
+        low: Smallest value.
+        high: Largest value.
+        start: Where to begin. Default: the middle, on its scale.
+        scale: ``"linear"``, or ``"log"`` for numbers > 0 of which the order of magnitude is looked for.
+        also: Paths of others that get the same value.
+        above: Path of one that this is added to: what is looked for is by how much it is more, and never less.
+        per: ``"joint"`` for one number in all runs, ``"log"`` for one in each log, ``"unit"`` for one in each robot of
+            a fleet, by `Log.unit`. A search finds one number for all; least squares then find one for each.
+    """
+
+    path: str
+    low: float
+    high: float
+    start: float | None = None
+    scale: str = LINEAR
+    also: tuple[str, ...] = ()
+    above: str = ""
+    per: Literal["joint", "log", "unit"] = "joint"
+
+    def __post_init__(self) -> None:
+        if self.per not in ("joint", "log", "unit"):
+            raise ParameterError(f"{self.path}: per: got {self.per!r}; must be 'joint', 'log' or 'unit'")
+        if self.scale not in (LINEAR, LOG):
+            raise ParameterError(f"{self.path}: scale: got {self.scale!r}; must be {LINEAR!r} or {LOG!r}")
+        finite = math.isfinite(self.low) and math.isfinite(self.high)
+        if not finite or not self.low < self.high or (self.scale == LOG and self.low <= 0.0):
+            least = "0 < low < high" if self.scale == LOG else "low < high"
+            raise ParameterError(f"{self.path}: range: got {self.low} to {self.high}; must be finite, {least}")
+        if self.start is None:
+            middle = math.sqrt(self.low * self.high) if self.scale == LOG else 0.5 * (self.low + self.high)
+            object.__setattr__(self, "start", middle)
+        elif not self.low <= self.start <= self.high:
+            raise ParameterError(f"{self.path}: start: got {self.start}; must be from {self.low:g} to {self.high:g}")
+
+    def to_unit(self, value: np.ndarray) -> np.ndarray:
+        """Return values as shares of the range, 0 to 1."""
+        if self.scale == LOG:
+            return np.log(np.asarray(value) / self.low) / math.log(self.high / self.low)
+        return (np.asarray(value) - self.low) / (self.high - self.low)
+
+    @property
+    def width(self) -> float:
+        """Width of the range on its scale: ln(high / low), or high less low."""
+        return math.log(self.high / self.low) if self.scale == LOG else self.high - self.low
+
+    def from_unit(self, share: np.ndarray) -> np.ndarray:
+        """Return shares of the range, 0 to 1, as values."""
+        share = np.clip(share, 0.0, 1.0)
+        if self.scale == LOG:
+            return self.low * np.exp(share * math.log(self.high / self.low))
+        return self.low + share * (self.high - self.low)
+
+
+def place_of(actuator: ActuatorConfig, path: str) -> Place:
+    """Find what a path means: in the chain, or beside it.
+
+    Raises:
+        ParameterError: There is no such stage or parameter; lists those that there are.
+    """
+    stage_name, _, name = path.partition(".")
+    if stage_name not in _BESIDE:
+        return place_in(actuator.stages, path)
+    declared = _BESIDE[stage_name].declared()
+    if name not in declared:
+        raise ParameterError(f"{path}: {listed(name, declared, f'parameters of a {stage_name}')}")
+    return Place(OUTSIDE, name, declared[name])
+
+
+def value_at(actuator: ActuatorConfig, path: str) -> float | None:
+    """Return the number at a path; None where it is left out."""
+    place = place_of(actuator, path)
+    value: float | None = None if place.stage == OUTSIDE else getattr(actuator.stages[place.stage], place.name)
+    return value
+
+
+def with_values(actuator: ActuatorConfig, values: dict[str, float]) -> ActuatorConfig:
+    """Return the chain with other numbers at some paths, checked together. Those beside it are left out."""
+    by_stage: dict[int, dict[str, float]] = {}
+    for path, value in values.items():
+        place = place_of(actuator, path)
+        if place.stage == OUTSIDE:
+            continue
+        by_stage.setdefault(place.stage, {})[place.name] = int(value) if place.declared.integer else float(value)
+    stages = list(actuator.stages)
+    for position, own in by_stage.items():
+        stages[position] = dataclasses.replace(stages[position], **own)  # type: ignore[type-var]
+    return actuator.with_stages(stages)
+
+
+def to_unit(parameters: Sequence[Parameter], values: np.ndarray) -> np.ndarray:
+    """Return values, shape (..., P), as shares of their ranges."""
+    columns = [p.to_unit(values[..., i]) for i, p in enumerate(parameters)]
+    return np.stack(columns, axis=-1) if columns else np.zeros(values.shape)
+
+
+def from_unit(parameters: Sequence[Parameter], shares: np.ndarray) -> np.ndarray:
+    """Return shares of ranges, shape (..., P), as values."""
+    columns = [p.from_unit(shares[..., i]) for i, p in enumerate(parameters)]
+    return np.stack(columns, axis=-1) if columns else np.zeros(shares.shape)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A chain with free parameters.
+
+    Args:
+        name: What to call it.
+        actuator: The chain; numbers that are not free stay as they are.
+        parameters: What is free.
+        times: Paths of numbers that grow with a setting of the log, such as the gain of a servo's firmware, and the
+            name of the setting. Free or not, they are those at the model's own ``settings``; in a log with twice the
+            setting they are twice as large.
+        settings: The settings for which the numbers of the chain are, as far as ``times`` asks for them.
+        links: Numbers of the link that the joint moves which are known, by path, such as ``link.mass``.
+    """
+
+    name: str
+    actuator: ActuatorConfig
+    parameters: tuple[Parameter, ...]
+    times: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    links: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path, name in self.times.items():
+            place_of(self.actuator, path)
+            setting_of(self.settings, name, path)
+        paths = self.paths
+        for path in paths:
+            if paths.count(path) > 1:
+                raise ParameterError(f"{self.name}: {path} is free twice")
+        for parameter in self.parameters:
+            for path in (parameter.path, *parameter.also, *filter(None, [parameter.above])):
+                place_of(self.actuator, path)
+
+    @property
+    def paths(self) -> list[str]:
+        """Paths of the free parameters."""
+        return [parameter.path for parameter in self.parameters]
+
+    @property
+    def start(self) -> np.ndarray:
+        """Where to begin, shape (P,)."""
+        return np.array([parameter.start for parameter in self.parameters], dtype=float)
+
+    def factors(self, settings: Mapping[str, Any]) -> dict[str, float]:
+        """Return the factors of numbers in a log with these settings, by path."""
+        return {
+            path: setting_of(settings, name, path) / setting_of(self.settings, name, path)
+            for path, name in self.times.items()
+        }
+
+    def values(self, candidates: np.ndarray, runs: Sequence[Log]) -> dict[str, np.ndarray]:
+        """Return the numbers of candidates in each run, by path, shape (C, R): ties, sums and settings resolved.
+
+        Args:
+            candidates: Values of the free parameters, shape (C, P), or one set for each run, shape (C, R, P).
+            runs: With the settings by which some numbers grow.
+        """
+        candidates = np.asarray(candidates, float)
+        shape = (len(candidates), len(runs))
+        by_path = self._by_path(candidates if candidates.ndim == 3 else candidates[:, None])
+        factors = [self.factors(run.settings) for run in runs] if self.times else []
+        values = {path: np.array(np.broadcast_to(own, shape)) for path, own in by_path.items()}
+        for path in self.times:
+            values[path] *= [own[path] for own in factors]
+        return values
+
+    def _by_path(self, candidates: np.ndarray) -> dict[str, np.ndarray]:
+        """Return what candidates put into the chain, at the model's own settings: shape (..., P) to (...) by path.
+
+        Those that grow with a setting are there too, free or not.
+        """
+        own = {p.path: candidates[..., i] for i, p in enumerate(self.parameters)}
+        shape = candidates.shape[:-1]
+        values = {path: np.full(shape, value_at(self.actuator, path)) for path in self.times}
+        values |= {path: np.full(shape, value) for path, value in self.links.items()}
+        for parameter in self.parameters:
+            value = own[parameter.path]
+            if parameter.above:
+                base = own.get(parameter.above)
+                value = value + (value_at(self.actuator, parameter.above) or 0.0 if base is None else base)
+            values |= dict.fromkeys((parameter.path, *parameter.also), value)
+        return values
+
+    @property
+    def written_paths(self) -> list[str]:
+        """Paths of all numbers that `values` gives."""
+        return list(self._by_path(self.start))
+
+    def config(self, candidate: np.ndarray, settings: Mapping[str, Any] | None = None) -> ActuatorConfig:
+        """Return the chain with the values of one candidate.
+
+        Args:
+            candidate: Values of the free parameters, shape (P,).
+            settings: Of a log, by which some numbers are multiplied. Default: the model's own.
+        """
+        values = {path: float(value) for path, value in self._by_path(np.asarray(candidate, float)).items()}
+        for path, factor in ({} if settings is None else self.factors(settings)).items():
+            values[path] *= factor
+        return with_values(self.actuator, values)
+
+    def fixed(self, path: str, value: float) -> Model:
+        """Return the model with a parameter that is not free any more."""
+        place = place_of(self.actuator, path)
+        place.declared.check(path, value)
+        match = [p for p in self.parameters if p.path == path]
+        others = tuple(p for p in self.parameters if p.path != path)
+        names = [path, *(match[0].also if match else ())]
+        actuator = with_values(self.actuator, dict.fromkeys(names, value))
+        links = {**self.links, **{name: value for name in names if is_of_link(name)}}
+        return dataclasses.replace(self, actuator=actuator, parameters=others, links=links)
+
+    def links_at(self, candidate: np.ndarray) -> dict[str, float]:
+        """Return the numbers of the link with the values of one candidate, by path."""
+        values = self._by_path(np.asarray(candidate, float))
+        return {path: float(value) for path, value in values.items() if is_of_link(path)}
+
+    def freed(self, parameter: Parameter) -> Model:
+        """Return the model with one more free parameter, or another range for one."""
+        others = tuple(p for p in self.parameters if p.path != parameter.path)
+        return dataclasses.replace(self, parameters=(*others, parameter))
+
+
+def setting_of(settings: Mapping[str, Any], name: str, path: str) -> float:
+    """Return a number among the settings of a log."""
+    value = settings.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ParameterError(f"{path}: needs the setting '{name}' of the log; {listed(name, settings, 'settings')}")
+    return float(value)
+
+
+def changed(model: Model, fix: Mapping[str, float], free: Mapping[str, tuple[float, float] | None]) -> Model:
+    """Return a model with some parameters fixed, and others free."""
+    for path, value in fix.items():
+        model = model.fixed(path, value)
+    for path, ends in free.items():
+        model = model.freed(_freed(model, path, ends))
+    return model
+
+
+def _freed(model: Model, path: str, ends: tuple[float, float] | None) -> Parameter:
+    known = next((p for p in model.parameters if p.path == path), None)
+    declared, value = place_of(model.actuator, path).declared, value_at(model.actuator, path)
+    if ends is None and known is not None:
+        return known
+    if ends is None:
+        if not value:
+            raise ParameterError(f"{path}: has no value to begin from; give a range, --free {path}=LOW:HIGH")
+        ends = (0.01 * value, 100.0 * value) if value > 0.0 else (100.0 * value, -100.0 * value)
+        least = declared.minimum if declared.minimum is not None else declared.above
+        low = ends[0] if least is None else max(ends[0], least)
+        ends = low, ends[1] if declared.maximum is None else min(ends[1], declared.maximum)
+    low, high = ends
+    scale = LOG if low > 0.0 and high / low > 10.0 else LINEAR
+    start = value if value is not None and low <= value <= high else None
+    also, above = (known.also, known.above) if known is not None else ((), "")
+    return Parameter(path, low, high, start if not above else None, scale, also, above)
