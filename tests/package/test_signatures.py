@@ -6,14 +6,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-import os
 import re
-import subprocess
-import sys
 
 import pytest
-
-from tests.support.paths import ROOT
 
 UNKNOWN = {
     "Actuator.State": "the states of stages: a component of yours may have any; its owner, which stands after it",
@@ -68,55 +63,3 @@ def test_public_signatures_say_their_types(module):
             for where, kind in signatures(name, value):
                 known = re.sub(r"(dict|Mapping)\[str, Any\]", "", str(kind))
                 assert not re.search(r"\bAny\b", known) or where in UNKNOWN, f"{where}: {kind}"
-
-
-PROGRAM = """
-from typing import assert_type
-import numpy as np
-import actuon
-
-class Soft(actuon.Parameters):
-    most: actuon.Number = actuon.param("N·m", "Effort approached.", above=0.0)
-    steps: actuon.Whole = actuon.param("1", "A count.", default=3, integer=True)
-
-class ClampingSoft(Soft, actuon.Clamping): ...
-class SoftConfig(Soft, actuon.Config): ...
-
-class SoftestConfig(actuon.Config):
-    most: float = actuon.param("N·m", "Effort approached.", above=0.0)
-
-assert_type(actuon.PDControlConfig(40.0, kd=1.0).kp, float)
-assert_type(actuon.GearTransmissionConfig(2.0).backdrive_efficiency, float | None)
-assert_type(actuon.LinkageTransmissionConfig((0.0, 1.0), (0.0, 2.0)).joint_positions, tuple[float, ...])
-assert_type(actuon.DelayConfig(2).delay_steps, int)
-assert_type(SoftConfig(1.0).steps, int)
-assert_type(SoftestConfig(1.0).most, float)
-controller = actuon.ControllerPD(np.ones(3), 1.0)
-controller.kp = 3.0
-controller.kd = np.ones(3)
-print(controller.kp.numpy(), ClampingSoft(1.0, 2).most.numpy())
-"""
-WRONG = {
-    "controller.kq": '"ControllerPD" has no attribute "kq"',
-    "controller.kq = 1.0": '"ControllerPD" has no attribute "kq"',
-    "actuon.ControllerPD(1.0)": 'Missing positional argument "kd" in call to "ControllerPD"',
-    "actuon.ControllerPD(1.0, 1.0, gain=3)": 'Unexpected keyword argument "gain" for "ControllerPD"',
-    "actuon.PDControlConfig(1.0, 1.0, gain=3)": 'Unexpected keyword argument "gain" for "PDControlConfig"',
-    "actuon.PDControlConfig(1.0, 1.0).gain": '"PDControlConfig" has no attribute "gain"',
-    "ClampingSoft(1.0).least": '"ClampingSoft" has no attribute "least"',
-    "ClampingSoft(least=1.0)": 'Unexpected keyword argument "least" for "ClampingSoft"',
-}
-"""What a type checker says of a line after `PROGRAM`."""
-
-
-def test_a_type_checker_knows_parameters(tmp_path):
-    pytest.importorskip("mypy")
-    code = PROGRAM.splitlines()
-    (tmp_path / "program.py").write_text("\n".join([*code, *WRONG]), "utf-8")
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="]
-    command += ["--cache-dir", ROOT / ".mypy_cache", "--python-version=3.11", "--allow-untyped-calls", "program.py"]
-    environment = os.environ | {"MYPYPATH": str(ROOT / "src")}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    found = re.findall(r"program\.py:(\d+): error: (.*?)  \[", done.stdout)
-    expected = [(str(len(code) + i + 1), text) for i, text in enumerate(WRONG.values())]
-    assert found == expected, done.stdout + done.stderr
