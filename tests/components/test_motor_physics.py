@@ -48,7 +48,7 @@ def test_a_locked_joint_warms_as_the_two_exponentials_say(dt):
     effort = HEAT["motor_constant"] * np.sqrt(loss)
     heat = actuon.ClampingHeat(**HEAT, derating_start=500.0, derating_end=600.0, temperature_coefficient=0.0)
     bench = Bench(1, FREE, heat)
-    steps = min(int(2000.0 / dt), 60000)
+    steps = min(int(2000.0 / dt), 20000)
     for _ in range(steps + 1):
         bench.step(dt, joint_act=effort)
     inside, outside = 1.2, 3.5

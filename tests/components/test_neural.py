@@ -34,6 +34,7 @@ CHECKPOINTS = DATA / "networks"
 real = pytest.mark.skipif(not CHECKPOINTS.exists(), reason="the published networks are not here")
 FORMATS = (".pt", ".pt2", ".onnx", ".safetensors")
 N = 70
+STEPS = 300
 MASKS = {42: np.arange(N) % 3 == 0}
 """Which networks are reset, and before which step."""
 
@@ -67,18 +68,18 @@ def test_anydrive_for_a_thousand_steps(rng):
 
 
 def steps_for(suffix):
-    """Signals of a thousand steps, or the first hundred of them: one kernel runs a network of every format."""
-    return signals(N, 1000)[: None if suffix == FORMATS[0] else 100]
+    """Signals of all steps, or of the first hundred: one kernel runs a network of every format."""
+    return signals(N, STEPS)[: None if suffix == FORMATS[0] else 100]
 
 
 @functools.lru_cache(maxsize=1)
 def of_pytorch(kind, **options):
-    """Efforts of the thousand steps, shape (1000, N)."""
+    """Efforts of all steps, shape (STEPS, N)."""
     if kind == "mlp":
-        return fed(Feeder(mlp(**options), N, kind), signals(N, 1000))
+        return fed(Feeder(mlp(**options), N, kind), signals(N, STEPS))
     module = {"lstm": LSTM, "gru": GRU}[kind](**options).eval()
     feeder = Feeder(module, N, kind, input_idx=(0,), rnn=(options["layers"], options["hidden"]))
-    return fed(feeder, signals(N, 1000), MASKS)
+    return fed(feeder, signals(N, STEPS), MASKS)
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -101,7 +102,7 @@ def test_every_size(layers, width, tmp_path):
     module = mlp(inputs=4, layers=layers, width=width, activation="elu")
     path = tmp_path / "net.safetensors"
     actuon.save_network(module, path)
-    steps = signals(N, 1000)
+    steps = signals(N, STEPS)
     actuator = actuon.Actuator(range(N), actuon.ControllerNeuralMLP(path))
     assert_close(rollout(actuator, steps), fed(Feeder(module, N, "mlp", input_idx=(0, 1)), steps))
 

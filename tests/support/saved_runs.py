@@ -243,7 +243,12 @@ def _pendulum(count, solver) -> Callable[[], actuon.Simulation]:
     return make
 
 
-MUJOCO = {f"mujoco {name} {count}": (_mujoco(count), name) for name in EACH for count in (1, 3, 12)}
+ALONE = ("servos", "explicit", "implicit", "groups", "load", "own kernel")
+"""Those that one robot has too, whose way through the engine is another."""
+MUJOCO = {
+    **{f"mujoco {name} 1": (_mujoco(1), name) for name in ALONE},
+    **{f"mujoco {name} 12": (_mujoco(12), name) for name in EACH},
+}
 NEWTON = {
     **{
         f"newton {name} 1": (_newton(1), name)
