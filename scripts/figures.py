@@ -17,11 +17,12 @@ import mujoco
 import numpy as np
 
 from actuon import assets, load_actuators, match_joints, quiet
-from actuon.charts import pyplot, save_figure
+from actuon.charts import draw_chart, pyplot, save_figure
 from actuon.demo.film import Film
-from actuon.demo.plots import draw_height
+from actuon.demo.plots import height
 from actuon.demo.run import simulate
 from actuon.demo.scenes import moments
+from actuon.robot_source import find_source
 
 EXAMPLE = Path("examples/quadruped_with_arm.py")
 """In a checkout."""
@@ -147,14 +148,14 @@ def write_hop(folder: Path) -> Path:
     """``hop.png``: how high the quadruped hops with real and with ideal motors."""
     figure = pyplot().figure(figsize=(10.0, 5.6), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=(1.25, 1.0))
-    runs = [simulate("mujoco", assets.quadruped_mjcf, 6.0, 1, ideal)[0] for ideal in (False, True)]
+    runs = [simulate(find_source(assets.quadruped_mjcf), 6.0, 1, ideal)[0] for ideal in (False, True)]
     for axis, run in zip(above.subplots(1, 2), runs, strict=True):
         assert run.film is not None
         frame = run.film.at(dict(moments(run))["hop"])
         axis.imshow(next(run.film.draw([frame], _WIDTH, 352)))
         axis.set_title(f"{run.title}: {run.heights[:, 0].max():.2f} m", fontsize=10)
         axis.set_axis_off()
-    draw_height(below.subplots(), runs)
+    draw_chart(below.subplots(), height(runs))
     save_figure(figure, folder / "hop.png")
     return folder / "hop.png"
 

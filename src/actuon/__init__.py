@@ -130,6 +130,7 @@ from .errors import (
     ArrayError as ArrayError,
     ArrayTypeError as ArrayTypeError,
     ConvergenceError as ConvergenceError,
+    Fix as Fix,
     LogError as LogError,
     MissingArrayError as MissingArrayError,
     MissingExtraError as MissingExtraError,

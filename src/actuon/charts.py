@@ -1,105 +1,352 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts as data, and how they are drawn."""
+"""Charts as data, drawn by Matplotlib in files, or by uPlot in the page.
+
+A `Chart` holds numbers and words only. One place decides how they look: `draw_chart` and `to_uplot`.
+"""
 
 from __future__ import annotations
 
+import colorsys
+import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from actuon.errors import MissingExtraError
+from actuon.errors import require
 
 FORMATS = (".png", ".svg", ".pdf")
 """Of pictures."""
 BLUE, ORANGE, RED, GREY, GREEN = "#2f6fd0", "#e8871e", "#d6453d", "#8a94a3", "#2f9e62"
+REAL, IDEAL, TARGET, LIMIT = BLUE, ORANGE, GREY, RED
+"""Colours of real motors and logs, of ideal motors and models, of targets, and of limits and errors."""
 _FONT = "11px sans-serif"
 _DIGITS = 4
+_MORE = ("#8a5fc4", "#8c6450", "#d565ab", "#9a9b2e", "#22a5b8")
+Style = Literal["line", "dashed", "dots", "ticks", "bars", "area"]
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A line, or dots, over x. NaN is left out."""
+    """One curve, cloud of dots, row of bars, or area of a chart. NaN leaves a gap."""
 
     label: str
+    """In the legend; empty: not in it."""
     x: np.ndarray
-    """Shape (N,); ascending unless ``is_dots``."""
     y: np.ndarray
-    """Shape (N,)."""
-    colour: str
-    width: float = 1.5
-    """Of the line, or of the dots [px]."""
-    is_dots: bool = False
-    is_dashed: bool = False
+    colour: str = BLUE
+    style: Style = "line"
+    width: float = 1.2
+    """Of a line or a dot [points, or pixels in the page]; of a bar [units of x]."""
+    spread: tuple[np.ndarray, np.ndarray] | None = None
+    """Lower and upper ends: of an area, or of an interval at each dot."""
 
 
-@dataclass(frozen=True, eq=False)
-class Band:
-    """The area between two lines over x."""
+@dataclass(frozen=True)
+class Mark:
+    """A straight line across the chart, at a value of ``x`` or of ``y``."""
 
+    axis: Literal["x", "y"]
+    value: float
+    label: str = ""
+    colour: str = GREY
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of ``x`` with a name: above it if grey or not shaded at all (None), else in the legend."""
+
+    start: float
+    end: float
     label: str
-    x: np.ndarray
-    """Ascending, shape (N,)."""
-    low: np.ndarray
-    """Shape (N,)."""
-    high: np.ndarray
-    """Shape (N,)."""
-    colour: str
+    colour: str | None = GREY
 
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Series over one pair of axes."""
+    """Series over two axes."""
 
     x_label: str
-    """With its unit."""
+    """With its unit, as ``"time [s]"``."""
     y_label: str
-    """With its unit."""
-    series: Sequence[Series]
-    bands: Sequence[Band] = ()
+    series: Sequence[Series] = ()
+    title: str = ""
+    marks: Sequence[Mark] = ()
+    spans: Sequence[Span] = ()
     x_range: tuple[float, float] | None = None
-    """Lowest and highest x; None fits the series."""
+    """None: that of the data."""
     y_range: tuple[float, float] | None = None
-    """Lowest and highest y; None fits the series."""
-    is_log: bool = False
-    """Whether y is logarithmic."""
+    x_log: bool = False
+    y_log: bool = False
+    x_ticks: Mapping[float, str] = field(default_factory=dict)
+    """Names of values; none: numbers."""
+    y_ticks: Mapping[float, str] = field(default_factory=dict)
+    note: str = ""
+    """Shown instead of axes if there are no series, and above them else."""
     height: int = 150
-    """[px]."""
+    """In the page [px]."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The legend."""
+        marks = [mark.label for mark in self.marks]
+        return [label for label in dict.fromkeys([*(one.label for one in self.series), *marks]) if label]
+
+    def __getitem__(self, label: str) -> Series:
+        """The first series of a label."""
+        return next(one for one in self.series if one.label == label)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Charts in rows below each other; None leaves a place empty."""
+
+    rows: Sequence[Sequence[Chart | None]]
+    title: str = ""
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All of them, row by row."""
+        return [chart for row in self.rows for chart in row if chart is not None]
+
+
+def arranged(charts: Sequence[Chart | None], columns: int) -> list[list[Chart | None]]:
+    """Return charts in rows of so many; the last row is filled up with None."""
+    padded = [*charts, *[None] * (-len(charts) % columns)]
+    return [padded[i : i + columns] for i in range(0, len(padded), columns)]
+
+
+def palette(count: int) -> list[str]:
+    """Return as many colours, no two alike."""
+    first = [BLUE, ORANGE, GREEN, RED, *_MORE]
+    if count <= len(first):
+        return first[:count]
+    turns = [(i * 0.618034) % 1.0 for i in range(count - len(first))]
+    tones = [colorsys.hls_to_rgb(turn, 0.35 + 0.3 * (i % 2), 0.6) for i, turn in enumerate(turns)]
+    return first + ["#" + "".join(f"{round(255 * part):02x}" for part in tone) for tone in tones]
+
+
+def line(label: str, x: ArrayLike, y: ArrayLike, colour: str = BLUE, width: float = 1.2) -> Series:
+    """Return a curve."""
+    return Series(label, np.asarray(x), np.asarray(y), colour, "line", width)
+
+
+def dashed(label: str, x: ArrayLike, y: ArrayLike, colour: str = BLUE, width: float = 1.2) -> Series:
+    """Return a dashed curve."""
+    return Series(label, np.asarray(x), np.asarray(y), colour, "dashed", width)
+
+
+def dots(label: str, x: ArrayLike, y: ArrayLike, colour: str = BLUE, width: float = 2.0) -> Series:
+    """Return a cloud of dots."""
+    return Series(label, np.asarray(x), np.asarray(y), colour, "dots", width)
+
+
+def bars(label: str, x: ArrayLike, y: ArrayLike, colour: str = BLUE, width: float = 0.4) -> Series:
+    """Return bars that stand on zero."""
+    return Series(label, np.asarray(x), np.asarray(y), colour, "bars", width)
+
+
+def area(label: str, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str = BLUE) -> Series:
+    """Return the area between two curves, and the curves."""
+    return Series(
+        label, np.asarray(x), np.asarray(high), colour, "area", 1.0, spread=(np.asarray(low), np.asarray(high))
+    )
+
+
+# Matplotlib ----------------------------------------------------------------------------------------------------------
+
+
+def pyplot() -> Any:
+    """Return Matplotlib, without a screen."""
+    require("matplotlib", "plot", "a plot").use("agg")
+    return require("matplotlib.pyplot", "plot", "a plot")
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure to a file, in the format of its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=90)
+    pyplot().close(figure)
+
+
+def save_charts(path: Path, *grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_legend: bool = False) -> Path:
+    """Draw grids of charts into a file; returns it. See `to_matplotlib`."""
+    save_figure(to_matplotlib(*grids, panel=panel, shared_legend=shared_legend), path)
+    return path
+
+
+def to_matplotlib(*grids: Grid, panel: tuple[float, float] = (4.2, 2.4), shared_legend: bool = False) -> Any:
+    """Draw grids of charts below each other.
+
+    Args:
+        grids: What to draw.
+        panel: Width and height of a chart [in].
+        shared_legend: One legend above all charts, instead of one in each.
+
+    Returns:
+        The figure.
+    """
+    plt = pyplot()
+    columns = max(len(row) for grid in grids for row in grid.rows)
+    heights = [panel[1] * len(grid.rows) + 0.5 for grid in grids]
+    size = (max(6.4, panel[0] * columns), sum(heights) + 0.4 * shared_legend)
+    figure = plt.figure(figsize=size, layout=None if shared_legend else "constrained")
+    parts = (
+        [figure] if len(grids) == 1 else figure.subfigures(len(grids), 1, squeeze=False, height_ratios=heights)[:, 0]
+    )
+    for part, grid in zip(parts, grids, strict=True):
+        if grid.title:
+            part.suptitle(grid.title, fontsize=10)
+        across = max(len(row) for row in grid.rows)
+        axes = part.subplots(len(grid.rows), across, squeeze=False)
+        for row, places in zip(grid.rows, axes, strict=True):
+            for chart, axis in itertools.zip_longest(row, places):
+                if chart is None:
+                    axis.set_visible(False)
+                else:
+                    draw_chart(axis, chart, legend=not shared_legend)
+    if shared_legend:
+        _share_legend(figure, len(grids[0].rows), columns)
+    return figure
+
+
+def draw_chart(axis: Any, chart: Chart, legend: bool = True) -> None:
+    """Draw a chart into axes of Matplotlib."""
+    axis.set_title(chart.title, fontsize=9)
+    if not chart.series:
+        axis.set_axis_off()
+        axis.text(0.5, 0.5, chart.note, ha="center", transform=axis.transAxes, fontsize=8)
+        return
+    for series in chart.series:
+        _draw_series(axis, series)
+    for mark in chart.marks:
+        straight = axis.axvline if mark.axis == "x" else axis.axhline
+        style = "--" if mark.dashed else "-"
+        straight(mark.value, color=mark.colour, linewidth=0.8, linestyle=style, label=mark.label or None)
+    _draw_spans(axis, chart)
+    for scale, is_log in ((axis.set_xscale, chart.x_log), (axis.set_yscale, chart.y_log)):
+        if is_log:
+            scale("log")
+    for ticks, names in ((axis.set_xticks, chart.x_ticks), (axis.set_yticks, chart.y_ticks)):
+        if names:
+            ticks(list(names), list(names.values()))
+    for limit, ends in ((axis.set_xlim, chart.x_range), (axis.set_ylim, chart.y_range)):
+        if ends is not None:
+            limit(*ends)
+    if chart.note:
+        axis.text(0.5, 0.5, chart.note, ha="center", va="center", transform=axis.transAxes, fontsize=8)
+    axis.set_xlabel(chart.x_label, fontsize=8)
+    axis.set_ylabel(chart.y_label, fontsize=8)
+    axis.tick_params(labelsize=7)
+    axis.grid(alpha=0.3)
+    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    if legend and handles:
+        axis.legend(handles.values(), handles.keys(), fontsize=6, markerscale=2)
+
+
+def _draw_series(axis: Any, series: Series) -> None:
+    style: dict[str, Any] = {"color": series.colour, "label": series.label or None}
+    if series.style == "bars":
+        axis.bar(series.x, series.y, series.width, **style)
+    elif series.style == "area" and series.spread is not None:
+        axis.fill_between(series.x, *series.spread, color=series.colour, alpha=0.15, linewidth=0)
+        for values, own in zip(series.spread, ({"color": series.colour}, style), strict=True):
+            axis.plot(series.x, values, linewidth=series.width, **own)
+    elif series.spread is not None:
+        low, high = series.spread
+        ends = np.clip([series.y - low, high - series.y], 0.0, None)
+        axis.errorbar(series.x, series.y, ends, fmt=".", linewidth=1, markersize=series.width, **style)
+    elif series.style in ("dots", "ticks"):
+        axis.plot(series.x, series.y, "." if series.style == "dots" else "|", markersize=series.width, **style)
+    else:
+        axis.plot(series.x, series.y, "-" if series.style == "line" else "--", linewidth=series.width, **style)
+
+
+def _draw_spans(axis: Any, chart: Chart) -> None:
+    """Shade spans, with names in room of their own above the curves."""
+    for span in chart.spans:
+        if span.colour is not None:
+            is_named = span.colour != GREY  # in the legend, since what stands out may be too short for its name
+            alpha, label = (0.3, span.label) if is_named else (0.12, None)
+            axis.axvspan(span.start, span.end, color=span.colour, alpha=alpha, linewidth=0, label=label)
+            if is_named:
+                continue
+        place = {"transform": axis.get_xaxis_transform(), "ha": "center", "va": "top"}
+        axis.text((span.start + span.end) / 2, 0.98, span.label, fontsize=7, color="0.4", **place)
+    if chart.spans and chart.y_range is None:
+        low, high = axis.get_ylim()
+        axis.set_ylim(low, high + 0.12 * (high - low))
+
+
+def _share_legend(figure: Any, rows: int, columns: int) -> None:
+    """Put one legend above all panels, and room around these: to measure labels takes longer than to draw."""
+    handles = {handle.get_label(): handle for axis in figure.axes for handle in axis.get_legend_handles_labels()[0]}
+    if handles:
+        place = {"loc": "upper center", "ncols": min(5, len(handles)), "fontsize": 8, "markerscale": 3}
+        figure.legend(
+            handles.values(), handles.keys(), bbox_to_anchor=(0.5, 1.0 - 0.2 / figure.get_figheight()), **place
+        )
+    width, height = figure.get_size_inches()
+    beside, below, above, legend = 0.7, 0.5, 0.25, 0.65  # inches
+    panel_width = (width - 0.1) / columns - beside
+    panel_height = (height - legend) / rows - below - above
+    figure.subplots_adjust(
+        left=beside / width,
+        right=1.0 - 0.1 / width,
+        bottom=below / height,
+        top=1.0 - (legend + above) / height,
+        wspace=beside / panel_width,
+        hspace=(below + above) / panel_height,
+    )
+
+
+# uPlot ---------------------------------------------------------------------------------------------------------------
 
 
 def to_uplot(chart: Chart) -> dict[str, Any]:
     """Return the arguments of viser's ``gui.add_uplot`` for a chart; ``data`` alone changes with the values.
 
-    uPlot draws over one ascending x: lines and bands are interpolated at the x of the others, and dots are sorted.
-    Where ``y_range`` is None, the axis fits the lines.
+    uPlot draws over one ascending x: curves and areas are interpolated at the x of the others, and dots are sorted.
+    Where ``y_range`` is None, the axis fits the curves. Areas are drawn first.
+
+    Raises:
+        ValueError: The x of a curve does not ascend, or the chart has bars, names of values or spans.
     """
+    if chart.spans or chart.x_ticks or chart.y_ticks or any(one.style == "bars" for one in chart.series):
+        raise ValueError(f"'{chart.y_label}': bars, spans and names of values are drawn by Matplotlib only")
+    areas = [one for one in chart.series if one.style == "area" and one.spread is not None]
     edges = [
-        Series(f"{band.label} {arrow}", band.x, y, band.colour, 1.0)
-        for band in chart.bands
-        for arrow, y in (("↑", band.high), ("↓", band.low))
+        Series(f"{one.label} {arrow}", one.x, y, one.colour, "line", one.width)
+        for one in areas
+        for arrow, y in zip("↑↓", reversed(one.spread or ()), strict=True)
     ]
-    series = [*edges, *chart.series]
+    series = [*edges, *(one for one in chart.series if one not in areas)]
     x = series[0].x
-    if any(each.x is not x for each in series):
-        x = np.unique(np.concatenate([each.x for each in series]))
+    if any(one.x is not x for one in series):
+        x = np.unique(np.concatenate([one.x for one in series]))
+    series += [
+        Series(mark.label, x, np.full(len(x), mark.value), mark.colour, "dashed" if mark.dashed else "line", 1.0)
+        for mark in chart.marks
+        if mark.axis == "y"
+    ]
     beyond = None if chart.y_range is None else np.nan
     font = {"font": _FONT, "labelFont": _FONT, "labelGap": 0, "grid": {"width": 1}, "ticks": {"width": 1, "size": 4}}
+    scales: list[dict[str, Any]] = [{"time": False}, {}]
+    for scale, ends, is_log in zip(scales, (chart.x_range, chart.y_range), (chart.x_log, chart.y_log), strict=True):
+        scale |= ({"distr": 3} if is_log else {}) | ({} if ends is None else {"range": ends})
     return {
         "data": (
             np.ascontiguousarray(x, np.float64),
-            *(_rounded(_at(each, x, beyond), chart.is_log) for each in series),
+            *(_rounded(_at(one, x, beyond), chart.y_log) for one in series),
         ),
         "series": ({"label": chart.x_label}, *map(_uplot_series, series)),
-        "bands": tuple(
-            {"series": (2 * i + 1, 2 * i + 2), "fill": f"{band.colour}22"} for i, band in enumerate(chart.bands)
-        ),
-        "scales": {
-            "x": {"time": False} if chart.x_range is None else {"time": False, "range": chart.x_range},
-            "y": ({"distr": 3} if chart.is_log else {}) | ({} if chart.y_range is None else {"range": chart.y_range}),
-        },
+        "bands": tuple({"series": (2 * i + 1, 2 * i + 2), "fill": f"{one.colour}22"} for i, one in enumerate(areas)),
+        "scales": dict(zip("xy", scales, strict=True)),
         "axes": (
             {"label": chart.x_label, "size": 24, "labelSize": 18, **font},
             {"label": chart.y_label, "size": 40, "labelSize": 16, **font},
@@ -111,10 +358,10 @@ def to_uplot(chart: Chart) -> dict[str, Any]:
 
 def _uplot_series(series: Series) -> dict[str, Any]:
     settings: dict[str, Any] = {"label": series.label, "stroke": series.colour, "width": series.width}
-    if series.is_dots:
+    if series.style in ("dots", "ticks"):
         points = {"show": True, "size": series.width, "stroke": series.colour, "fill": series.colour, "width": 1}
         return settings | {"width": 0, "points": points, "auto": False}
-    return settings | {"points": {"show": False}} | ({"dash": (4, 3)} if series.is_dashed else {})
+    return settings | {"points": {"show": False}} | ({"dash": (4, 3)} if series.style == "dashed" else {})
 
 
 def _at(series: Series, x: np.ndarray, beyond: float | None) -> np.ndarray:
@@ -123,15 +370,17 @@ def _at(series: Series, x: np.ndarray, beyond: float | None) -> np.ndarray:
     Args:
         series: The series.
         x: Where.
-        beyond: Of a line, before its start and after its end; None goes on with its first and last value.
+        beyond: Of a curve, before its start and after its end; None goes on with its first and last value.
     """
     known = np.isfinite(series.y)
-    if series.x is x and known.all():
-        return series.y
-    if series.is_dots:
+    if series.style in ("dots", "ticks"):
         y = np.full(len(x), np.nan)
         y[np.searchsorted(x, series.x[known])] = series.y[known]
         return y
+    if np.any(np.diff(series.x) < 0.0):
+        raise ValueError(f"'{series.label}': the x of a curve must ascend for uPlot; draw dots")
+    if series.x is x and known.all():
+        return series.y
     if not known.any():
         return np.full(len(x), np.nan if beyond is not None else 0.0)
     return np.interp(x, series.x[known], series.y[known], beyond, beyond)
@@ -143,43 +392,3 @@ def _rounded(values: np.ndarray, is_log: bool) -> np.ndarray:
         return np.array([float(f"{value:.{_DIGITS}g}") for value in values])
     largest = float(np.nanmax(np.abs(values), initial=0.0))
     return np.round(values.astype(np.float64), _DIGITS - math.floor(math.log10(largest))) if largest else values
-
-
-def to_matplotlib(chart: Chart, axes: Any) -> None:
-    """Draw a chart into axes of Matplotlib."""
-    for band in chart.bands:
-        axes.fill_between(band.x, band.low, band.high, color=band.colour, alpha=0.13, lw=0.0, label=band.label)
-        for edge in (band.low, band.high):
-            axes.plot(band.x, edge, color=band.colour, lw=1.0)
-    for series in chart.series:
-        if series.is_dots:
-            axes.plot(series.x, series.y, ".", color=series.colour, ms=series.width, label=series.label)
-        else:
-            style = "--" if series.is_dashed else "-"
-            axes.plot(series.x, series.y, style, color=series.colour, lw=series.width, label=series.label)
-    axes.set(xlabel=chart.x_label, ylabel=chart.y_label, yscale="log" if chart.is_log else "linear")
-    if chart.x_range is not None:
-        axes.set_xlim(*chart.x_range)
-    if chart.y_range is not None:
-        axes.set_ylim(*chart.y_range)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="upper right")
-
-
-def pyplot() -> Any:
-    """Matplotlib, without a screen."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plot", "a plot") from error
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure to a file, in the format of its name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=90)
-    pyplot().close(figure)

@@ -25,20 +25,46 @@ import difflib
 import importlib
 import reprlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 
+@dataclass(frozen=True)
+class Fix:
+    """What to do about an error, as the end of its text."""
+
+    python: str
+    """For people who write Python."""
+    command: str
+    """For people who use the command line."""
+
+
 class ActuonError(Exception):
-    """Base of all errors raised on purpose by Actuon."""
+    """Base of all errors raised on purpose by Actuon.
+
+    Args:
+        args: The text.
+        fix: What to do, if Python and the command line do it differently.
+    """
 
     where: tuple[str, ...] = ()
     """Places that the text begins with, outermost first: a file, a joint, a stage. See `located`."""
+    fix: Fix | None = None
+
+    def __init__(self, *args: object, fix: Fix | None = None):
+        super().__init__(*args)
+        if fix is not None:
+            self.fix = fix
 
     def __str__(self) -> str:
-        return ": ".join((*self.where, super().__str__()))
+        return ": ".join((*self.where, super().__str__())) + (self.fix.python if self.fix else "")
+
+    def in_command(self) -> str:
+        """Return the text for the command line."""
+        return ": ".join((*self.where, super().__str__())) + (self.fix.command if self.fix else "")
 
 
 class ParameterError(ActuonError, ValueError):
@@ -124,16 +150,17 @@ def located(where: object, kind: type[ActuonError] | None = None) -> Iterator[No
 
     Args:
         where: The place, such as the path of a file or ``"joint 'knee'"``.
-        kind: Error that the caller promises. Others are raised as this one, with the original as their cause.
+        kind: Error that the caller promises. Others but a missing extra are raised as this one, with the original as
+            their cause.
     """
     try:
         yield
     except ActuonError as error:
         places = (str(where), *error.where)
-        if kind is None or isinstance(error, kind):
+        if kind is None or isinstance(error, (kind, MissingExtraError)):
             error.where = places
             raise
-        promised = kind(*error.args)
+        promised = kind(*error.args, fix=error.fix)
         promised.where = places
         raise promised from error
 

@@ -341,7 +341,7 @@ def test_in_newtons_builder():
 
 
 def test_in_yaml(tmp_path):
-    tools = pytest.importorskip("actuon.inspect.yaml_report")
+    tools = pytest.importorskip("actuon.inspect.report")
     path = tmp_path / "actuon.yaml"
     entry = actuon.ActuatorEntry("knee", "knee", CONFIG)
     actuon.save_actuators(path, [entry])

@@ -12,7 +12,7 @@ import pytest
 
 import actuon
 from actuon import ActuatorConfig, Articulation, ArticulationActuators, MujocoSimulation, Recorder
-from actuon.inspect.yaml_report import inspect_yaml
+from actuon.inspect.report import inspect_yaml
 from actuon.lab import ActuatorGroups, DCMotorCfg, IdealPDActuatorCfg, ImplicitActuatorCfg
 from actuon.robot_files.yaml import ActuatorEntry, load_actuators, save_actuators
 from tests.support.robot_files import robot

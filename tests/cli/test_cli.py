@@ -35,7 +35,7 @@ def test_inspect_prints_every_joint_its_values_units_and_sources(file):
     assert ["hip", "engine drive (no actuator)", "stiffness", "57.2958", "N·m/rad", "authored"] in lines
     assert ["slide", "nothing", "", "", "", ""] in lines
     assert "3 joints, 1 with an actuator" in out
-    assert "nothing is wrong" in out
+    assert "no problems found" in out
 
 
 def test_inspect_gives_json_to_programs(file):
@@ -67,7 +67,7 @@ def test_inspect_says_what_is_wrong(file):
         for v in p["values"]
     }
     assert units == {"N/m", "N·s/m", "N"}
-    assert "nothing is wrong" not in out
+    assert "no problems found" not in out
 
 
 def test_author_and_export_go_round(file, tmp_path):
@@ -185,17 +185,17 @@ def test_errors_speak_of_commands(file, tmp_path, complaint):
     assert "no actuon.yaml beside 'arm.xml'. Write a YAML with 'actuon init', or a USD file with" in error
     actuon.save_actuators("a.yaml", actuon.export_actuators(file))
     assert complaint("author", file, "a.yaml", "-o", "b.usda").endswith("already; --overwrite replaces it")
-    assert complaint("run", "a.yaml").endswith("must be one of .xml, .urdf, .mjb, .usda, .usd, .usdc, .usdz")
+    assert "no robot file next to a.yaml; name the robot's file. Files: arm.xml" in complaint("run", "a.yaml")
     assert "--root: there is no prim '/Robo'" in complaint("inspect", file, "--root", "/Robo")
     neural = actuon.ActuatorConfig(actuon.NeuralControlConfig(tmp_path / "n.pt"))
     actuon.save_actuators("n.yaml", [actuon.ActuatorEntry("a", "knee", neural)])
     error = complaint("inspect", "n.yaml")
-    assert "if you trust it, allow it with --allow-torch; otherwise" in error
+    assert "or, if you trust it, allow it with --allow-torch" in error
     assert "allow_unsafe" not in error
     stage = robot(robot(Usd.Stage.CreateNew("two.usda")), root="/Other")
     stage.ClearDefaultPrim()
     stage.GetRootLayer().Save()
-    where = "'two.usda' has no default prim; name the robot's root with --root: /Robot, /Other"
+    where = "'two.usda' has no default prim, and several robots: /Robot, /Other; name the robot's root with --root"
     assert where in complaint("export", "two.usda", "-o", "b.yaml")
     assert where in complaint("author", "two.usda", "a.yaml", "-o", "b.usda")
 
@@ -250,7 +250,7 @@ actuators:
         ["", "ClampingMaxEffort", "max_effort", "inf", "N·m", "authored"],
     ]
     assert "2 entries" in out
-    assert "nothing is wrong" in out
+    assert "no problems found" in out
     report = json.loads(command("inspect", tmp_path / "actuon.yaml", "--json"))
     knees, hip = report["entries"]
     assert (knees["name"], knees["joints"], knees["one_prim"]) == ("knees", [".*_knee", "left_ankle"], False)

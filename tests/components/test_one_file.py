@@ -10,7 +10,7 @@ import pytest
 import warp as wp
 
 import actuon
-from actuon.inspect.yaml_report import inspect_yaml
+from actuon.inspect.report import inspect_yaml
 from scripts.reference import parameter_table
 from tests.support.robot_files import add, robot
 

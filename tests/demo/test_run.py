@@ -16,11 +16,13 @@ import pytest
 from rich.console import Console
 
 import actuon
+from actuon.charts import LIMIT
 from actuon.cli import main as cli
 from actuon.cli.tables import print_runs
 from actuon.demo import film, plots, scenes
 from actuon.demo.motion import SLIDE, SWING, Joint, choreography
 from actuon.demo.run import lost_targets, saturation, simulate, summary
+from actuon.robot_source import find_source
 from tests.support.command_line import command, in_a_process
 from tests.support.robot_files import save_everything, save_robot
 
@@ -57,14 +59,14 @@ def test_run_says_how_efforts_reach_the_engine(tmp_path):
         text = (ASSETS / name).read_text()
         (tmp_path / name).write_text(text.replace("  wrist:\n", "  wrist:\n    effort_mode: implicit\n"))
     told = []
-    simulate("mujoco", tmp_path / "arm.xml", 0.01, 1, False, tell=told.append)
+    simulate(find_source(tmp_path / "arm.xml"), 0.01, 1, False, tell=told.append)
     assert told[0] == "real motor: implicit efforts of 3 DOFs, implicitfast instead of Euler"
     assert "effort_mode" in command("inspect", tmp_path / "arm.actuon.yaml")
 
 
 def test_run_shows_what_limits_do(tmp_path):
     """In six seconds the quadruped hops against the limits of its calves, and is still up after the push."""
-    real, ideal = (simulate("mujoco", ASSETS / "quadruped.xml", 6.0, 1, ideal)[0] for ideal in (False, True))
+    real, ideal = (simulate(find_source(ASSETS / "quadruped.xml"), 6.0, 1, ideal)[0] for ideal in (False, True))
     assert summary(real)["FL_calf_joint"].clipped > 0.005
     assert summary(real)["FL_calf_joint"].peak <= 35.55
     assert summary(ideal)["FL_calf_joint"].peak > 40.0
@@ -110,7 +112,7 @@ def test_ideal_motors_move_the_same_joints(extra, stages, source, tmp_path):
     config = actuon.ActuatorConfig(actuon.PDControlConfig(20.0, 1.0), [actuon.MaxEffortClampingConfig(1000.0)], **extra)
     actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("all", ".*", config)])
     told = []
-    real, ideal = (simulate("mujoco", path, 2.0, 1, ideal, tell=told.append)[0] for ideal in (False, True))
+    real, ideal = (simulate(find_source(path), 2.0, 1, ideal, tell=told.append)[0] for ideal in (False, True))
     assert np.ptp(real.data["position"]) > 0.1
     np.testing.assert_allclose(ideal.data["position"], real.data["position"], rtol=0, atol=1e-6)
     titles = zip(("real motor", "ideal PD"), stages, strict=True)
@@ -118,18 +120,22 @@ def test_ideal_motors_move_the_same_joints(extra, stages, source, tmp_path):
 
 
 def test_plots_mark_phases_and_the_push():
-    run, _ = simulate("mujoco", ASSETS / "quadruped.xml", 4.7, 1, False)
-    axis = plots.pyplot().figure().subplots()
-    plots.draw_height(axis, [run])
-    assert axis.get_ylabel() == "height of the trunk [m]"
-    assert [text.get_text() for text in axis.texts] == [phase.name for phase in run.phases]
-    assert "push" in axis.get_legend_handles_labels()[1]
-    np.testing.assert_array_equal(axis.lines[0].get_ydata(), run.heights[:, 0])
-    joint = plots.pyplot().figure().subplots()
-    plots.draw_tracking(joint, [run], 2)
-    assert "push" in joint.get_legend_handles_labels()[1]
-    assert [text.get_text() for text in joint.texts] == ["crouch", "hop", "crouch", "hop", "stand"]
-    plots.pyplot().close("all")
+    run, _ = simulate(find_source(ASSETS / "quadruped.xml"), 4.7, 1, False)
+    chart = plots.height([run])
+    assert chart.y_label == "height of the trunk [m]"
+    assert [span.label for span in chart.spans] == [phase.name for phase in run.phases]
+    assert {span.label: span.colour for span in chart.spans}["push"] == LIMIT
+    np.testing.assert_array_equal(chart.series[0].y, run.heights[:, 0])
+    joint = plots.tracking([run], 2)
+    assert [span.label for span in joint.spans] == ["crouch", "hop", "crouch", "hop", "push", "stand"]
+    assert joint.labels[:2] == ["target", "real motor"]
+    target = joint["target"].y
+    assert joint.y_range[1] > max(target.max(), joint["real motor"].y.max()) + 0.1 * np.ptp(target)  # room for names
+    plane = plots.torque_speed([run], 2)
+    can = plane["motor envelope"]
+    seen = plane["real motor"]
+    assert np.all(seen.y <= np.interp(seen.x, can.x, can.spread[1]) + 1e-3)
+    assert np.all(seen.y >= np.interp(seen.x, can.x, can.spread[0]) - 1e-3)
     assert [name for name, _ in scenes.moments(run)] == ["crouch", "hop", "push", "stand"]
     hop = dict(scenes.moments(run))["hop"]
     assert run.heights[np.searchsorted(run.data["time"], hop), 0] == run.heights[run.data["time"] < 2.4].max()
@@ -137,7 +143,7 @@ def test_plots_mark_phases_and_the_push():
 
 def can_draw():
     """Whether MuJoCo finds an OpenGL that draws without a screen."""
-    run, _ = simulate("mujoco", ASSETS / "arm.xml", 0.01, 1, True)
+    run, _ = simulate(find_source(ASSETS / "arm.xml"), 0.01, 1, True)
     try:
         next(run.film.draw([0], 64, 48))
     except film.CannotDrawError:
@@ -149,7 +155,7 @@ def can_draw():
 def test_run_draws_the_robot_and_films_it(tmp_path):
     if not can_draw():
         pytest.skip("MuJoCo finds no OpenGL to draw with: install libosmesa6")
-    run, _ = simulate("mujoco", ASSETS / "quadruped.xml", 0.2, 1, False)
+    run, _ = simulate(find_source(ASSETS / "quadruped.xml"), 0.2, 1, False)
     assert len(run.film.times) == 7
     first, last = run.film.draw([0, -1], 160, 120)
     assert first.shape == (120, 160, 3)
@@ -204,7 +210,7 @@ def test_what_usd_says_does_not_get_into_the_progress(tmp_path, capfd):
     pytest.importorskip("newton")
     actuon.quiet()
     with pytest.warns(UserWarning, match="has a possibly invalid inertia"):
-        done, _ = simulate("newton", save_everything(tmp_path / "robot.usda"), 0.02, 1, True)
+        done, _ = simulate(find_source(save_everything(tmp_path / "robot.usda")), 0.02, 1, True)
     assert done.problem is None
     assert capfd.readouterr().err == ""
 
@@ -315,7 +321,7 @@ def test_run_does_not_pass_a_robot_that_swings_ever_further(tmp_path):
     )
     config = actuon.ActuatorConfig(actuon.PDControlConfig(200.0, 204.0))
     actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("hinge", "hinge", config)])
-    done, _ = simulate("mujoco", path, 3.0, 1, True)
+    done, _ = simulate(find_source(path), 3.0, 1, True)
     assert done.problem is None
     assert saturation(done) is None
     assert summary(done)["hinge"].error > 1.0
@@ -325,12 +331,12 @@ def test_run_does_not_pass_a_robot_that_swings_ever_further(tmp_path):
     assert re.match(told + r"1\.02 of the stability limit", lost_targets(done))
     sound = actuon.ActuatorConfig(actuon.PDControlConfig(1.0, 20.0))  # which is slow, and falls behind
     actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("hinge", "hinge", sound)])
-    assert lost_targets(simulate("mujoco", path, 3.0, 1, True)[0]) is None
+    assert lost_targets(simulate(find_source(path), 3.0, 1, True)[0]) is None
 
 
 def test_run_keeps_a_partial_recording(tmp_path):
     gains = {"shoulder": (20.0, 1.0, 5.0), "elbow": (20.0, 1.0, 5.0), "wrist": (100.0, 1.0, math.inf)}
-    done, recorder = simulate("mujoco", save_with_actuators(tmp_path / "r.xml", UNSTABLE, gains), 1.0, 2, False)
+    done, recorder = simulate(find_source(save_with_actuators(tmp_path / "r.xml", UNSTABLE, gains)), 1.0, 2, False)
     assert "'wrist'" in done.problem
     assert 0 < len(recorder) < 20
     assert len(done.data["time"]) == len(recorder)
@@ -381,7 +387,7 @@ def test_a_quadruped_folds_no_further_than_its_knees_go():
 def test_run_shows_joints_as_what_they_are(tmp_path):
     gains = {"lift": (60.0, 4.0, 8.0), "finger": (400.0, 5.0, 3.0)}
     path = save_with_actuators(tmp_path / "gripper.xml", GRIPPER, gains)
-    done, _ = simulate("mujoco", path, 2.0, 1, False)
+    done, _ = simulate(find_source(path), 2.0, 1, False)
     assert [joint.driven_by for joint in done.joints] == ["actuator", "actuator", "nothing", "engine drive"]
     assert done.is_fixed_base
     finger = done.data["position"][500:, 0, 1]
@@ -417,7 +423,7 @@ def test_run_shows_joints_as_what_they_are(tmp_path):
     ("arguments", "match"),
     [
         (("run", "none.xml"), "'none.xml' does not exist"),
-        (("run", "robot.txt"), "must be one of .xml"),
+        (("run", "robot.txt"), "neither a file (.usda, .usd, .usdc, .usdz, .xml,"),
         (("run", "folder.xml"), "'folder.xml' is a directory"),
         (("run", "nan.xml"), "'nan.xml': option timestep: got nan; must be finite and > 0 [s]"),
         (("run", ASSETS / "arm.xml", "--seconds", "inf"), "too many steps"),
@@ -431,7 +437,7 @@ def test_run_shows_joints_as_what_they_are(tmp_path):
         (("run", "arm.xml", "--video", "a_file/x.gif"), "'a_file' is a file; must be a folder"),
         (("run", "robot.usda", "--video", "x.gif"), "the engine is newton. Use --engine mujoco"),
         (("run", "robot.usda", "--engine", "bullet"), "must be one of mujoco, newton"),
-        (("run", "robot.usda", "--engine", "mujoco"), "there is no robot.xml beside it"),
+        (("run", "robot.usda", "--engine", "mujoco"), "there is no robot.xml next to it"),
         (("run", "arm.xml"), "has no actuators"),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_robot_with_motors_only_is_to_be_given_gains(name, driven, joints, tmp
     assert "kp and kd are 0" in command("check", path, code=1)
     inspected = command("inspect", path)
     assert "! kp and kd are 0" in inspected
-    assert "✓ nothing else is wrong" in inspected
+    assert "✓ no other problems found" in inspected
 
 
 def test_a_robot_that_only_a_tendon_moves_is_refused(tmp_path, complaint):
@@ -320,7 +320,7 @@ def test_a_servo_with_a_delay_and_a_filter_has_both_as_stages(tmp_path):
     assert "      - delay:\n          type: time_delay\n          delay: 0.02  # delay of the position" in text
     assert "      - delay:\n          type: low_pass_delay\n          time_constant: 0.05  # time constant" in text
     np.testing.assert_allclose(moved_by_actuators(path, TARGETS), stepped_by_mujoco(path, TARGETS), rtol=0, atol=1e-6)
-    assert "✓ nothing is wrong" in command("check", path)
+    assert "✓ no problems found" in command("check", path)
 
 
 def test_a_filter_that_acts_early_acts_a_step_later_here(tmp_path):
@@ -596,7 +596,7 @@ def test_two_copies_of_a_robot_get_a_yaml_that_drives_both(tmp_path):
         for name in names:
             with actuon.ArticulationActuators(name) as actuators:
                 assert actuators.configs["hip"].controller.kp == pytest.approx(57.29578)
-    assert "✓ nothing is wrong" in command("check", path)
+    assert "✓ no problems found" in command("check", path)
     path.with_name("two.actuon.yaml").unlink()
     assert "✓ /World/B: hip uses" in command("check", path)
 
@@ -715,7 +715,7 @@ def test_gains_too_stiff_for_an_explicit_controller_are_said(tmp_path):
     rub = ("turn", actuon.ActuatorConfig(actuon.PDControlConfig(0.0, 400.0), effects=[RUB]))
     actuon.save_actuators(tmp_path / "stiff.actuon.yaml", [actuon.ActuatorEntry(rub[0], *rub)])
     assert "too stiff" not in command("inspect", path)  # which friction damps
-    assert "✓ nothing is wrong" in command("check", path)
+    assert "✓ no problems found" in command("check", path)
     path.write_text(MIXED)
     assert "too stiff" not in command("init", path, "--force")
 

@@ -47,6 +47,7 @@ ORDER = [
     "lab",
     "mujoco",
     "mjlab",
+    "robot_source",
     "gym",
     "charts",
     "logs",

@@ -92,7 +92,7 @@ def test_the_code_of_a_page_runs_outside_the_checkout(installed, tmp_path, page)
 def test_the_commands_of_the_readme_run_outside_the_checkout(installed, tmp_path):
     printed = run("bash", "-e", "-c", blocks("README.md", "sh"), cwd=tmp_path, env=installed)
     assert actuon.__version__ in printed.splitlines()[0]
-    assert "nothing is wrong" in printed
+    assert "no problems found" in printed
     assert "real motor" in printed
     plots = {path.name for path in (tmp_path / "out").iterdir()}
     drawn = {"robot.png"} if "no picture: " not in printed else set()

@@ -23,10 +23,10 @@ from actuon.actuator.trials import (
     speed_range,
     step_response,
 )
-from actuon.charts import pyplot
 from actuon.logs.records import Record, read_record
-from actuon.plot.kinds import Subject
-from actuon.plot.pictures import Inputs, draw_records, draw_sections, sections_of
+from actuon.plot.inputs import Inputs, read_inputs
+from actuon.plot.kinds import PlotConditions, Subject
+from actuon.plot.pictures import actuator_grids, record_grid
 from tests.support.command_line import command
 
 ASSETS = actuon.assets.FOLDER
@@ -134,11 +134,11 @@ def test_frequencies_at_which_a_joint_without_damping_only_swings_are_left_out()
     response = frequency_response(undamped, Conditions(inertia=0.1), np.array([0.5, 5.0, 20.0]))
     assert np.abs(response[0]) == pytest.approx(1 / (1 - (np.pi / 10.0) ** 2), rel=0.1)
     assert np.isnan(response[1:]).all()
-    (section,) = sections_of(Inputs([Subject("a.yaml", "hip", undamped)]), ["frequency"], Conditions(inertia=0.1))
-    figure = draw_sections([section])
-    legend = figure.subfigs[0].axes[0].get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == ["(does not settle)"]
-    pyplot().close(figure)
+    (grid,) = actuator_grids(Inputs([Subject("a.yaml", "hip", undamped)]), ["frequency"], PlotConditions())
+    gain, phase = grid.charts
+    assert gain.labels == ["(does not settle)"]
+    assert gain.x_log
+    assert len(gain.series[0].x) == len(phase.series[0].x) < 60
 
 
 def test_the_effort_of_a_current_loop_is_late_by_first_order():
@@ -261,7 +261,10 @@ def test_plot_says_why_there_is_nothing_to_draw(record, tmp_path, complaint):
             ("coupled.yaml", "--kind", "step"),
             "nothing to draw: ankle: its joints are coupled: what one of them can give",
         ),
-        (("min-cheetah",), "'min-cheetah' is neither a file nor a motor; motors: "),
+        (
+            ("min-cheetah",),
+            "'min-cheetah' is neither a file (.usda, .usd, .usdc, .usdz, .xml,",
+        ),
         (("text.csv",), "'text.csv' is not a record"),
         (("broken.npz",), "'broken.npz' is not a record"),
         (("damaged.npz",), "'damaged.npz' is not a record"),
@@ -278,34 +281,33 @@ def test_a_motor_without_a_transmission_leaves_its_side_of_the_picture_blank(rec
     geared = [entry.actuator for entry in actuon.load_actuators(record / "full.yaml")]
     subjects = [Subject("a.yaml", "knee", geared[0]), Subject("a.yaml", "hip", dc_motor())]
     run = read_record(record / "run.npz")
-    figure = draw_sections(sections_of(Inputs(subjects, [run]), ["envelope"], Conditions()))
-    blank = [axis for part in figure.subfigs for axis in part.axes if not axis.axison]
-    assert [[text.get_text() for text in axis.texts] for axis in blank] == [["no transmission"]]
-    assert not blank[0].lines
-    assert blank[0].get_legend() is None
-    pyplot().close(figure)
+    (grid,) = actuator_grids(Inputs(subjects), ["envelope"], PlotConditions(), [run])
+    (knee, hip), (motor, blank) = grid.rows
+    assert (knee.title, hip.title, motor.title) == ("knee: joint side", "hip", "knee: motor side")
+    assert blank is None
+    assert "run.npz" in knee.labels
+    np.testing.assert_allclose(motor["run.npz"].x, 6.0 * knee["run.npz"].x, rtol=1e-5, atol=1e-7)
 
 
 def test_a_record_says_what_is_dashed_and_tells_joints_apart(record):
     run = read_record(record / "run.npz")
     names = [f"joint{i}" for i in range(14)]
     wide = {name: np.repeat(run.series[name][:, :, :1], 14, axis=2) for name in run.series if name != "time"}
-    figure = draw_records([Record("many", names, {"time": run.series["time"]} | wide)])
-    first = figure.axes[0]
-    assert first.get_ylabel() == "position [rad or m]\ndashed: position target"
-    assert [text.get_text() for text in first.get_legend().get_texts()] == names
-    assert len({line.get_color() for line in first.lines}) == 14
-    assert [text.get_text() for text in figure.axes[-1].texts] == ["at no time"]
-    pyplot().close(figure)
+    grid = record_grid([Record("many", names, {"time": run.series["time"]} | wide)])
+    first, last = grid.charts[0], grid.charts[-1]
+    assert first.y_label == "position [rad or m]\ndashed: position target"
+    assert first.labels == names
+    assert len({series.colour for series in first.series}) == 14
+    assert [series.style for series in first.series] == ["line"] * 14 + ["dashed"] * 14
+    assert list(last.y_ticks.values()) == names
+    assert last.note == "at no time"
 
 
 def test_a_record_has_the_units_of_its_joints(record):
     run = read_record(record / "run.npz")
-    figure = draw_records([run])
-    labels = [axis.get_ylabel().partition("\n")[0] for axis in figure.axes]
+    labels = [chart.y_label.partition("\n")[0] for chart in record_grid([run]).charts]
     assert labels[:2] == ["position [rad]", "velocity [rad/s]"]
     assert "computed effort [N·m]" in labels
-    pyplot().close(figure)
     assert read_record(record / "run.csv").unit("rad or m") == "rad or m"
     units = ["m", *["rad"] * 6]
     assert dataclasses.replace(run, dof_units=units).unit("N·m or N") == "N·m; N: joint1"
@@ -315,13 +317,33 @@ def test_a_record_has_the_units_of_its_joints(record):
 
 def test_axes_have_the_units_of_the_joint_and_compared_motors_a_legend():
     subjects = [Subject(name, "lift", dc_motor(), slides=True) for name in ("a.yaml", "b.yaml")]
-    sections = sections_of(Inputs(subjects), ["envelope", "step"], Conditions(dt=0.05, inertia=0.01))
-    figure = draw_sections(sections)
-    first, position, effort = (axis for part in figure.subfigs for axis in part.axes)
-    assert (first.get_xlabel(), first.get_ylabel()) == ("velocity [m/s]", "effort [N]")
-    assert "load 0.01 kg, 50 ms" in position.get_xlabel()
-    assert (position.get_ylabel(), effort.get_ylabel()) == ("position [m]", "effort [N]")
-    assert [text.get_text() for text in first.get_legend().get_texts()] == ["a.yaml", "b.yaml"]
-    settles = [text.get_text() for text in position.get_legend().get_texts()]
-    assert settles == ["a.yaml (does not settle)", "b.yaml (does not settle)"]
-    pyplot().close(figure)
+    first, position, effort = (
+        chart
+        for grid in actuator_grids(Inputs(subjects), ["envelope", "step"], PlotConditions(Conditions(dt=0.05), 0.01))
+        for chart in grid.charts
+    )
+    assert (first.x_label, first.y_label) == ("velocity [m/s]", "effort [N]")
+    assert "load 0.01 kg, 50 ms" in position.x_label
+    assert (position.y_label, effort.y_label) == ("position [m]", "effort [N]")
+    assert first.labels == ["a.yaml", "b.yaml"]
+    assert position.labels == ["a.yaml (does not settle)", "b.yaml (does not settle)"]
+
+
+def test_a_robot_brings_the_inertia_of_its_own_joints(tmp_path):
+    """Of a pendulum that is a ball of 2 kg at 0.5 m: its own, with the armature that no rotor of the motor replaces."""
+    model = """<mujoco><worldbody><body><joint name="hip" axis="0 1 0" armature="0.03"/>
+      <inertial pos="0 0 -0.5" mass="2" diaginertia="0.01 0.01 0.01"/></body></worldbody>
+      <actuator><position name="hip" joint="hip" kp="20" kv="1"/></actuator></mujoco>"""
+    load = 2.0 * 0.5**2 + 0.01
+    bare, geared = (
+        actuon.ActuatorConfig(PD, transmission=transmission)
+        for transmission in (None, actuon.GearTransmissionConfig(5.0, rotor_inertia=1e-3))
+    )
+    for config, expected in ((bare, load + 0.03), (geared, load)):
+        (tmp_path / "robot.xml").write_text(model)
+        actuon.save_actuators(tmp_path / "robot.actuon.yaml", [actuon.ActuatorEntry("hip", "hip", config)])
+        (subject,) = read_inputs([tmp_path / "robot.xml"]).subjects
+        assert subject.inertia == pytest.approx(expected)
+        assert PlotConditions().of(subject).inertia == pytest.approx(expected)
+        assert PlotConditions(inertia=0.2).of(subject).inertia == 0.2
+    assert PlotConditions().of(Subject("a.yaml", "hip", bare)).inertia == 0.1

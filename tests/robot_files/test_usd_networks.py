@@ -226,7 +226,7 @@ def test_a_network_that_is_written_anew_is_read_anew(tmp_path, reads):
 
 def test_what_a_network_says_of_itself_is_reported_and_travels(tmp_path):
     """It stays in the network's file: USD and YAML name the file, and show what it says."""
-    from actuon.inspect.yaml_report import inspect_yaml
+    from actuon.inspect.report import inspect_yaml
 
     numbers = {"position": 0.5, "velocity_error": 2.0, "load": 3.0}
     said = {

@@ -6,13 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from actuon.charts import BLUE, Band, Chart, Series, pyplot, to_matplotlib, to_uplot
+from actuon.charts import Chart, Mark, area, bars, dots, draw_chart, line, pyplot, to_uplot
+from actuon.robot_source import find_source
 from actuon.studio.analyses import envelope_of
 from actuon.studio.drive import SINE, Drive
 from actuon.studio.plots import Plots, joint_charts, log_charts, spectrum
 from actuon.studio.replay import Replayed
 from actuon.studio.session import Session
-from actuon.studio.source import find_source
 
 
 def test_the_spectrum_shows_what_vibrates():
@@ -33,22 +33,17 @@ def drawn():
         return joint_charts(window, window, envelope, motor.real.dt, ("rad", "N·m")), window, envelope
 
 
-def series(chart, label):
-    return next(each for each in chart.series if each.label == label)
-
-
 def test_charts_of_a_joint(drawn):
     charts, window, envelope = drawn
     assert list(charts)[:5] == ["plane", "position", "effort", "spectrum", "current"]
     assert charts["plane"].x_label == "velocity [rad/s]"
     assert charts["plane"].y_range[1] > envelope.most.max()
-    (band,) = charts["plane"].bands
-    np.testing.assert_array_equal(band.high, envelope.most)
-    position = series(charts["position"], "position")
+    np.testing.assert_array_equal(charts["plane"]["motor envelope"].spread, (envelope.least, envelope.most))
+    position = charts["position"]["position"]
     assert -4.0 <= position.x[0] < position.x[-1] <= 0.0
     assert len(position.x) < len(window.time)
     assert np.ptp(position.y) == np.ptp(window.position)
-    clipped = series(charts["effort"], "clipped").y
+    clipped = charts["effort"]["clipped"].y
     assert 0 < np.isfinite(clipped).sum() < len(clipped)
     assert np.isin(clipped[np.isfinite(clipped)], window.applied[window.limit >= 0]).all()
     assert [each.label for each in charts["position"].series] == ["target", "ideal", "position"]
@@ -67,23 +62,38 @@ def test_no_gap_of_a_line_spoils_an_axis(drawn):
 
 
 def test_series_of_different_x_share_one():
-    line = Series("line", np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 4.0]), BLUE)
-    dots = Series("dots", np.array([1.5, 0.5, 3.0]), np.array([7.0, np.nan, 9.0]), BLUE, is_dots=True)
-    band = Band("band", np.array([0.0, 2.0]), np.array([-1.0, -3.0]), np.array([1.0, 3.0]), BLUE)
-    x, high, low, between, marked = to_uplot(Chart("x", "y", [line, dots], [band], y_range=(-9.0, 9.0)))["data"]
+    curve = line("curve", [0.0, 1.0, 2.0], [0.0, 1.0, 4.0])
+    cloud = dots("cloud", [1.5, 0.5, 3.0], [7.0, np.nan, 9.0])
+    between = area("area", [0.0, 2.0], [-1.0, -3.0], [1.0, 3.0])
+    settings = to_uplot(Chart("x", "y", [curve, cloud, between], marks=[Mark("y", 5.0)], y_range=(-9.0, 9.0)))
+    x, high, low, along, marked, straight = settings["data"]
+    assert settings["bands"][0]["series"] == (1, 2)
     assert x.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 3.0]
     np.testing.assert_allclose(high, [1.0, 1.5, 2.0, 2.5, 3.0, np.nan])
     np.testing.assert_allclose(low, -high)
-    np.testing.assert_allclose(between, [0.0, 0.5, 1.0, 2.5, 4.0, np.nan])
+    np.testing.assert_allclose(along, [0.0, 0.5, 1.0, 2.5, 4.0, np.nan])
     np.testing.assert_allclose(marked, [np.nan, np.nan, np.nan, 7.0, np.nan, 9.0])
-    _, held, _ = to_uplot(Chart("x", "y", [line, dots]))["data"]
+    np.testing.assert_allclose(straight, 5.0)
+    _, held, _ = to_uplot(Chart("x", "y", [curve, cloud]))["data"]
     np.testing.assert_allclose(held, [0.0, 0.5, 1.0, 2.5, 4.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("series", "message"),
+    [
+        (line("back", [0.0, 2.0, 1.0], [0.0, 0.0, 0.0]), "'back': the x of a curve must ascend for uPlot; draw dots"),
+        (bars("bars", [0.0, 1.0], [1.0, 2.0]), "'y': bars, spans and names of values are drawn by Matplotlib only"),
+    ],
+)
+def test_what_uplot_cannot_draw_is_refused(series, message):
+    with pytest.raises(ValueError, match=message):
+        to_uplot(Chart("x", "y", [series]))
 
 
 @pytest.mark.parametrize(("is_log", "digits"), [(False, [123.46, 0.0]), (True, [123.5, 0.0001235])])
 def test_values_have_few_digits(is_log, digits):
-    line = Series("a", np.array([0.0, 1.0]), np.array([123.456789, 0.000123456]), BLUE)
-    assert to_uplot(Chart("x", "y", [line], is_log=is_log))["data"][1].tolist() == digits
+    curve = line("a", [0.0, 1.0], [123.456789, 0.000123456])
+    assert to_uplot(Chart("x", "y", [curve], y_log=is_log))["data"][1].tolist() == digits
 
 
 class Page:
@@ -123,7 +133,7 @@ def test_new_values_change_the_data_alone_so_that_a_zoom_stays():
     plots = Plots(page, page)
 
     def chart(count, label="y [rad]"):
-        return Chart("x", label, [Series("a", np.arange(count), np.arange(count), BLUE)])
+        return Chart("x", label, [line("a", np.arange(count), np.arange(count))])
 
     plots.show({"one": chart(3), "two": chart(3)})
     one, two = page.shown
@@ -149,7 +159,7 @@ def test_charts_of_a_log_name_their_units():
 def test_a_chart_in_matplotlib(drawn):
     plane = drawn[0]["plane"]
     _, axes = pyplot().subplots()
-    to_matplotlib(plane, axes)
+    draw_chart(axes, plane)
     assert axes.get_xlim() == plane.x_range
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["motor envelope", "path", "clipped", "now"]
     pyplot().close(axes.figure)

@@ -11,6 +11,7 @@ from pxr import Usd
 
 import actuon
 from actuon.fit import read_log
+from actuon.robot_source import find_source, motor_actuator
 from actuon.studio.analyses import Analyses, envelope_of
 from actuon.studio.background import Background
 from actuon.studio.drive import CHIRP, HOLD, SINE, STEP, Command, Drive
@@ -22,7 +23,6 @@ from actuon.studio.replay import LogReplay, LogWork, command_of, fittable
 from actuon.studio.saving import as_png, save_report, save_usd, save_yaml
 from actuon.studio.server import is_of_own_page, make_server
 from actuon.studio.session import Session
-from actuon.studio.source import find_source, motor_actuator
 from tests.support import worker_calls
 
 
@@ -293,11 +293,11 @@ def test_envelope_and_share_follow_the_values(session, background):
 
 
 def test_what_is_neither_a_robot_nor_a_motor():
-    with pytest.raises(actuon.RobotFileError, match="neither a robot's file .* nor a motor; .* mean 'ak80-"):
+    with pytest.raises(actuon.RobotFileError, match="neither a file .* nor a motor; .* mean 'ak80-"):
         find_source("AK80-8")
     with pytest.raises(actuon.RobotFileError, match="does not exist"):
         find_source("nowhere.xml")
-    with pytest.raises(actuon.RobotFileError, match="neither a robot's file"):
+    with pytest.raises(actuon.RobotFileError, match="neither a file"):
         find_source("a" * 5000)
     with pytest.raises(actuon.RobotFileError, match="cannot be read: File name too long"):
         find_source("a" * 5000 + ".xml")

@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from ..actuator.config import AUTO, IMPLICIT, ActuatorConfig, checked_effort_mode
-from ..errors import RobotFileError, SimulationError, StructureError, listed, located
+from ..errors import Fix, RobotFileError, SimulationError, StructureError, listed, located
 from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim import Articulation, Simulation
 from ..sim.ids import ids_to_reset
@@ -246,15 +246,19 @@ def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, A
     }
 
 
-def without_actuators(articulation: Articulation) -> str:
-    """What to say where `read_actuators` finds none."""
+def without_actuators(articulation: Articulation) -> RobotFileError:
+    """Return the error for a robot of which `read_actuators` finds none."""
     source = articulation.simulation.source
     path = yaml_beside(source)
     beside = f"beside '{source}'" if source else "beside a model without a file"
     yaml = f"no actuon.yaml {beside}" if path is None else f"none for its joints in '{path}'"
-    return (
+    return RobotFileError(
         f"'{articulation.paths[0]}' has no actuators: no NewtonActuator prim, and {yaml}. Write a YAML with "
-        "'actuon init', prims with add_actuator(), or use ArticulationActuators.from_actuators()"
+        "'actuon init', ",
+        fix=Fix(
+            "prims with add_actuator(), or use ArticulationActuators.from_actuators()",
+            "or a USD file with 'actuon author'",
+        ),
     )
 
 

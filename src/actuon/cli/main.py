@@ -33,7 +33,7 @@ def main() -> None:
     try:
         app()
     except (ActuonError, OSError) as error:
-        complain(str(error))
+        complain(error)
         sys.exit(2)
     except UnicodeError as error:
         complain(f"a file or folder has a name that is not valid UTF-8; rename it: {error}")

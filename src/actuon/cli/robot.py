@@ -123,10 +123,10 @@ def inspect(
     Of an actuon.yaml, every entry. Of a robot without actuators in or beside its file, the engine's own drives. The
     exit code is 1 where something is wrong, and 2 where the file cannot be read.
     """
-    from actuon.inspect.robot_report import inspect_file, without_gains
-    from actuon.inspect.yaml_report import YamlReport
+    from actuon.inspect.report import YamlReport, inspect_file, without_gains
+    from actuon.robot_source import find_source
 
-    report = inspect_file(robot, root, allow_torch)
+    report = inspect_file(find_source(robot, allow_torch, root=root))
     problems = [in_commands(problem) for problem in report.problems]
     if as_json:
         print(json.dumps({"file": str(robot), **_plain(dataclasses.asdict(report)), "problems": problems}, indent=2))
@@ -153,16 +153,18 @@ def check(
     use at the time step, and the largest gains. The exit code is 1 where something is wrong or unstable, and 2 where
     the file cannot be read.
     """
-    from actuon.inspect.check import look_at_stability
-    from actuon.inspect.robot_report import inspect_file, problems_of
+    from actuon.inspect.check import check_stability
+    from actuon.inspect.report import inspect_file, problems_of
+    from actuon.robot_source import find_source
     from actuon.stability.report import check_dt
 
     check_dt("--dt", dt)
     actuon.quiet()
-    report = inspect_file(robot, root, allow_torch)
+    source = find_source(robot, allow_torch, root=root)
+    report = inspect_file(source)
     problems, notes, result = problems_of(report), list(getattr(report, "notes", ())), None
     if not report.problems:
-        found = look_at_stability(robot, root, dt, allow_torch, report)
+        found = check_stability(source, dt, report)
         result, notes = found.result, found.notes
         problems += found.problems
     problems, notes = ([in_commands(text) for text in texts] for texts in (problems, notes))
@@ -220,7 +222,7 @@ def plot(
     record: Annotated[
         list[Path] | None, typer.Option(help="A record of a run, drawn onto the envelope.", readable=False)
     ] = None,
-    inertia: Annotated[float, typer.Option(help="Inertia of the load at the joint, in kg·m² or kg.")] = 0.1,
+    inertia: Annotated[float | None, typer.Option(help="Inertia of the load, in kg·m² or kg.")] = None,
     dt: Annotated[float, typer.Option(help="Time step of the controller, in seconds.")] = 0.002,
     position: Annotated[float, typer.Option(help="Position of the joint, in rad or m.")] = 0.0,
     step: Annotated[float, typer.Option(help="Height of the step, amplitude of the sine, in rad or m.")] = 0.1,
@@ -240,6 +242,7 @@ def plot(
     """
     from actuon.actuator.trials import Conditions
     from actuon.charts import FORMATS
+    from actuon.plot.kinds import PlotConditions
     from actuon.plot.pictures import save_pictures
 
     if output.suffix.lower() not in FORMATS:
@@ -247,7 +250,7 @@ def plot(
     _check_new(output, force)
     check_folder(output.parent)
     actuon.quiet()
-    conditions = Conditions(inertia, dt, position, step, effort, duty, period, seconds)
+    conditions = PlotConditions(Conditions(0.1, dt, position, step, effort, duty, period, seconds), inertia)
     print(f"saved {output}: {save_pictures(what, output, kind or [], record or [], conditions, root, allow_torch)}")
 
 
@@ -295,13 +298,14 @@ def author(
 
     In the robot's own folder the output is a copy of its file, in another one a layer over it.
     """
-    from actuon.inspect.robot_report import actuators_of, open_usd
+    from actuon.inspect.report import actuators_of, open_usd
     from actuon.robot_files.usd.author import author_file
     from actuon.robot_files.usd.stage import default_root
+    from actuon.robot_source import find_source
 
     stage, _ = open_usd(robot, root)
     _check_new(output, force)
-    found = actuators_of(actuators, None, allow_torch)
+    found = actuators_of(find_source(actuators, allow_torch))
     root = root or str(default_root(stage).GetPath())
     prims = author_file(robot, found.entries, output, root, overwrite, allow_torch)
     print(f"wrote {len(prims)} actuators to {output}{found.origin and f', {found.origin}'}: {', '.join(prims)}")
@@ -316,11 +320,12 @@ def export(
     allow_torch: AllowTorch = False,
 ) -> None:
     """Write the actuators of a robot into an actuon.yaml."""
-    from actuon.inspect.robot_report import actuators_of
+    from actuon.inspect.report import actuators_of
+    from actuon.robot_source import find_source
 
     _check_yaml(output)
     _check_new(output, force)
-    found = actuators_of(robot, root, allow_torch)
+    found = actuators_of(find_source(robot, allow_torch, root=root))
     actuon.save_actuators(output, found.entries)
     print(f"wrote {counted(len(found.entries))} to {output}{found.origin and ', '}{found.origin}")
 

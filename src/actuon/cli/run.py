@@ -52,10 +52,12 @@ def run(
     from actuon.charts import pyplot
     from actuon.demo.film import CannotDrawError
     from actuon.demo.plots import save_all
-    from actuon.demo.run import engine_for, lost_targets, saturation, simulate
+    from actuon.demo.run import lost_targets, saturation, simulate
     from actuon.demo.scenes import check_video
+    from actuon.robot_source import find_source
 
-    engine, path = engine_for(robot, engine)
+    engine, source = find_source(robot, allow_torch).in_engine(engine)
+    path = source.file
     check_folder(output)
     if record is not None:
         check_record(record)
@@ -72,7 +74,7 @@ def run(
             task = progress.add_task(f"{'ideal PD' if ideal else 'real motor'} in {engine}, {seconds:g} s", total=1.0)
             tick = functools.partial(_update, progress, task)
             tell = functools.partial(progress.console.print, highlight=False, markup=False)
-            done, recorder = simulate(engine, path, seconds, envs, ideal, tick, allow_torch, tell)
+            done, recorder = simulate(source, seconds, envs, ideal, engine=engine, tick=tick, tell=tell)
             if done.problem is None:
                 progress.update(task, completed=1.0)
             runs.append(done)

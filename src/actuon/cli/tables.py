@@ -43,7 +43,7 @@ def print_report(console: Console, robot: Path, report: Any) -> None:
     text = f"{robot}: {len(report.joints)} joints, {driven} with an actuator"
     beside = getattr(report, "actuators_from", None)
     if beside:
-        text += f", from {Path(beside).name} beside it"
+        text += f", from {Path(beside).name} next to it"
     console.print(escape(text), highlight=False)
     if beside == "" and any(joint.chain for joint in report.joints):
         console.print("shown are the engine's own drives, as  actuon init  would write them", highlight=False)
@@ -152,7 +152,7 @@ def print_problems(console: Console, problems: Iterable[str], notes: Iterable[st
     for problem in problems:
         console.print(Text(f"✗ {problem}", style="red"))
     if not problems:
-        console.print(Text("✓ nothing else is wrong" if noted else "✓ nothing is wrong", style="green"))
+        console.print(Text("✓ no other problems found" if noted else "✓ no problems found", style="green"))
 
 
 def print_stability(console: Console, robot: Path, result: CheckResult) -> None:

@@ -10,30 +10,26 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from actuon.actuator.config import ActuatorConfig
-from actuon.attach.articulation_actuators import ArticulationActuators, read_actuators, without_actuators
+from actuon.attach.articulation_actuators import ArticulationActuators
 from actuon.attach.recorder import Recorder
 from actuon.declare.config import Config
 from actuon.declare.registry import by_config
 from actuon.errors import ActuonError, RobotFileError, SimulationError
-from actuon.files import check_readable
 from actuon.inspect.own_drives import read_own_drives
 from actuon.inspect.starting_yaml import grouped, why_no_entries
-from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from actuon.sim.mujoco import FORMATS as MUJOCO_FORMATS, mute_mujoco_warnings
-from actuon.sim.newton.adjoints import leave_out_adjoints
+from actuon.robot_source import RobotSource
+from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation
+from actuon.sim.mujoco import mute_mujoco_warnings
 from actuon.stability.limits import RobotStability
 from actuon.stability.report import stability_on, summary_line, why_diverged
 
 from .film import Film
 from .motion import SLIDE, SWING, Joint, Phase, choreography
 
-ENGINES = ("mujoco", "newton")
-FORMATS = {"mujoco": MUJOCO_FORMATS, "newton": (".usda", ".usd", ".usdc", ".usdz", ".xml")}
 MOST_STEPS = 10_000_000
 CHATTERS, SATURATED = 0.1, 0.5
 """Share of the time at a limit beyond which an unstable joint chatters, and any joint follows its limits alone."""
@@ -82,34 +78,6 @@ class JointSummary:
     """Share of the time that it was at a stop."""
 
 
-def engine_for(robot: Path, engine: str | None) -> tuple[str, Path]:
-    """The engine, and the file of the robot that it reads: the one given, or the one of the same name beside it."""
-    if engine is not None and engine not in ENGINES:
-        raise RobotFileError(f"--engine: got '{engine}'; must be one of {', '.join(ENGINES)}")
-    check_readable(robot, list(dict.fromkeys(ending for endings in FORMATS.values() for ending in endings)))
-    natural = next(name for name, endings in FORMATS.items() if robot.suffix.lower() in endings)
-    engine = engine or natural
-    reads_it = robot.suffix.lower() in FORMATS[engine]
-    candidates = [robot] if reads_it else [robot.with_suffix(ending) for ending in FORMATS[engine]]
-    for path in candidates:
-        if path.is_file():
-            return engine, path
-    raise RobotFileError(f"'{robot}' cannot be read by {engine}, and there is no {candidates[0].name} beside it")
-
-
-def make_simulation(engine: str, path: Path, num_envs: int) -> Simulation:
-    """The robot in its engine."""
-    if engine == "mujoco":
-        return MujocoSimulation(path, num_envs)
-    leave_out_adjoints()
-    simulation = NewtonSimulation(path, num_envs)
-    if num_envs > 1:
-        _, engine_of_many = simulation.solver.import_mujoco()
-        iterations = engine_of_many.OverflowType.ITERATIONS  # which run out in a divergence, that is told as an error
-        simulation.solver.mjw_model.opt.warn_overflow &= ~iterations
-    return simulation
-
-
 def joints_of(actuators: ArticulationActuators) -> list[Joint]:
     """What is to be known about the joints of the first robot."""
     robots = actuators.articulation
@@ -126,39 +94,37 @@ def joints_of(actuators: ArticulationActuators) -> list[Joint]:
 
 
 def simulate(
-    engine: str,
-    path: Path,
+    source: RobotSource,
     seconds: float,
-    num_envs: int,
-    ideal: bool,
+    num_envs: int = 1,
+    ideal: bool = False,
+    *,
+    engine: str | None = None,
     tick: Callable[[float], None] | None = None,
-    allow_torch: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> tuple[Run, Recorder]:
-    """Move the robot, and record it, until the end or until it diverges.
+    """Move a robot, and record it, until the end or until it diverges.
 
     Args:
-        engine: Of `ENGINES`.
-        path: The robot.
+        source: The robot and its motors.
         seconds: How long [s].
         num_envs: How many copies.
         ideal: Take the limits and the delay off, on joints with the same friction and armature.
+        engine: ``"mujoco"`` or ``"newton"``. Default: the one that reads the file.
         tick: Told the share that is done, now and then.
-        allow_torch: Trust ``.pt`` and ``.pt2`` networks that the robot's file names.
         tell: Told, before it moves, how efforts reach the engine, how near it is to diverging, and what it has.
     """
     title = "ideal PD" if ideal else "real motor"
+    engine, source = source.in_engine(engine)
     with mute_mujoco_warnings(), _usd_warnings_as_pythons(engine):
-        simulation = make_simulation(engine, path, num_envs)
+        simulation = source.make(num_envs, engine)
+    if isinstance(simulation, NewtonSimulation) and num_envs > 1:
+        _mute_overflow(simulation)
     with mute_mujoco_warnings(), simulation:
         first = simulation.robots[0].source_path
         paths = [robot.path for robot in simulation.robots if robot.source_path == first]
         robots = Articulation(paths, simulation)
-        found = read_actuators(robots, allow_torch)
-        if not found:
-            own = read_own_drives(path)
-            raise RobotFileError(without_actuators(robots) if grouped(own) else why_no_entries(path, own))
-        configs = {robots.dof_names[column]: found[column] for column in sorted(found)}
+        configs = _configs(source, robots)
         moving = {name: config.without_limits() if ideal else config for name, config in configs.items()}
         pairs = [(config, name) for name, config in moving.items()]
         actuators = ArticulationActuators.from_actuators(paths, pairs, simulation=simulation)
@@ -214,6 +180,24 @@ def simulate(
         stability,
     )
     return run, recorder
+
+
+def _mute_overflow(simulation: NewtonSimulation) -> None:
+    """Let MuJoCo Warp not warn of iterations that run out, as they do in a divergence, which is told as an error."""
+    _, engine_of_many = simulation.solver.import_mujoco()
+    simulation.solver.mjw_model.opt.warn_overflow &= ~engine_of_many.OverflowType.ITERATIONS
+
+
+def _configs(source: RobotSource, robots: Articulation) -> dict[str, ActuatorConfig]:
+    """Return the actuators of a robot; the error says if there could not be any."""
+    try:
+        return source.configs(robots)
+    except RobotFileError as error:
+        if source.path is not None and source.yaml is None and not source.has_prims():
+            own = read_own_drives(source.path)
+            if not grouped(own):
+                raise RobotFileError(why_no_entries(source.path, own)) from error
+        raise
 
 
 def _stability(actuators: ArticulationActuators) -> RobotStability | None:

@@ -16,7 +16,7 @@ from actuon.sim.mujoco.actuators import Lags, read_lags
 from actuon.sim.robots import DofSet, Robot
 from actuon.warp_messages import quiet
 
-from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, gain, limit, no_gain, source_of
+from .own_drives import OwnDrive, OwnDrives, OwnJoint, SourcedValue, gain, limit, no_gain, source_of
 from .urdf_drives import UrdfDrives, read_urdf
 
 _INTEGRATED = "integrated velocity servo"
@@ -52,7 +52,7 @@ class _Model:
             moment, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
         )
         self._moment = moment
-        self._left_out: dict[str, list[Given]] = {}
+        self._left_out: dict[str, list[SourcedValue]] = {}
         self._on: dict[int, list[int]] = {}
         """Actuators on each joint."""
         self._through: dict[int, np.ndarray] = {}
@@ -72,23 +72,28 @@ class _Model:
         assert damping is not None
         assert efforts is not None
         kp, kd = stiffness[0], damping[0]
-        inertias = self._inertias()
+        inertias, loads = self._inertias()
         joints = []
         for i, (name, dof) in enumerate(zip(robot.dof_names, robot.dofs, strict=True)):
             joint = int(self._model.dof_jntid[dof])
-            why_not = self._why_not(joint, int(dof))
+            through = [self._name(i) for i, moments in self._through.items() if moments[dof]]
+            why_not = self._why_not(joint, through)
             drive = None
             if not why_not:
                 effort = limit(float(efforts[0, i]), self._source_of_limit(joint, float(efforts[0, i])), name)
                 gains = self._gains(joint, float(kp[i]), float(kd[i]))
                 speed, reduction = self.urdf.speeds.get(name), self.urdf.reductions.get(name)
                 drive = OwnDrive(*gains, effort, speed, reduction, **self._late(joint, bool(kp[i] or kd[i])))
-            joints.append(OwnJoint(name, robot.dof_paths[i], robot.slides[i], drive, why_not, float(inertias[dof])))
+            moved = float(inertias[dof]), float(loads[dof]), float(self._model.dof_armature[dof])
+            joints.append(
+                OwnJoint(
+                    name, robot.dof_paths[i], robot.slides[i], drive, why_not, *moved, through_tendon=bool(through)
+                )
+            )
         return joints
 
-    def _why_not(self, joint: int, dof: int) -> str:
-        """Why a joint is not to be driven; empty where it is."""
-        through = [self._name(i) for i, moments in self._through.items() if moments[dof]]
+    def _why_not(self, joint: int, through: list[str]) -> str:
+        """Return why a joint is not to be driven; empty where it is."""
         if through:
             return f"moved by '{through[0]}' through a tendon, which the model keeps"
         if joint in self._on:
@@ -110,7 +115,7 @@ class _Model:
     def _name(self, actuator: int) -> str:
         return self._model.actuator(actuator).name or f"actuator {actuator}"
 
-    def _gains(self, joint: int, kp: float, kd: float) -> tuple[Given, Given]:
+    def _gains(self, joint: int, kp: float, kd: float) -> tuple[SourcedValue, SourcedValue]:
         actuators = self._on.get(joint, [])
         if not actuators:
             none = no_gain("no gains in URDF" if self._is_urdf else "no actuators in the model")
@@ -137,7 +142,7 @@ class _Model:
                 continue
             if not sources:
                 what = {1: "no position servo, only {}", 2: "no damping in {}"}[bias]
-                given.append(Given(rounded(value), what, name))
+                given.append(SourcedValue(rounded(value), what, name))
                 continue
             whose = "' and '".join(self._name(i) for i in sources)
             kind = " and ".join(self._kind(i) for i in sources)
@@ -158,10 +163,10 @@ class _Model:
             if lags.delay > 0.0 and has_gains and is_same and lags.delay <= _LONGEST * shortest_dt:
                 cubic = ", interpolated cubically there" if lags.interpolation > 1 else ""
                 cut = ", as far as its history reaches" if lags.delay < self._model.actuator_delay[i] else ""
-                late["delay"] = Given(rounded(lags.delay), f"delay of the {kind} {{}}{cut}{cubic}", name)
+                late["delay"] = SourcedValue(rounded(lags.delay), f"delay of the {kind} {{}}{cut}{cubic}", name)
                 late["interpolates"] = lags.interpolation > 0
                 if shortest_dt < TimeDelayConfig(0.0).shortest_dt:
-                    late["shortest_dt"] = Given(rounded(shortest_dt), "time step of the model")
+                    late["shortest_dt"] = SourcedValue(rounded(shortest_dt), "time step of the model")
             elif lags.delay > 0.0:
                 why = "stages delay targets, and not efforts" if not has_gains else "no stage is so long"
                 why = why if is_same else "other actuators of its joint have another one"
@@ -174,7 +179,7 @@ class _Model:
                 self._leave_out(f"{both} of the {kind} {{}}", name)
         return late
 
-    def _filter(self, i: int, lags: Lags, why: str, has_gains: bool) -> dict[str, Given]:
+    def _filter(self, i: int, lags: Lags, why: str, has_gains: bool) -> dict[str, SourcedValue]:
         """The filter of an actuator's control, as arguments of `OwnDrive`. It is left out where there is a ``why``."""
         kind, name = self._kind(i), self._name(i)
         dt, nominal = float(self._model.opt.timestep), lags.time_constant
@@ -196,7 +201,7 @@ class _Model:
         if self._model.actuator_actearly[i] and not is_motor:
             self._leave_out(f"the actearly of the {kind} {{}}: a low-pass follows its target a step later", name)
         text = f"time constant of the {kind} {{}}{by_euler}"
-        return {"lag" if is_motor else "low_pass": Given(rounded(time_constant), text, name)}
+        return {"lag" if is_motor else "low_pass": SourcedValue(rounded(time_constant), text, name)}
 
     def _passes_range(self, i: int) -> bool:
         """Return whether the control of an actuator may be where its ``actrange`` is not."""
@@ -205,7 +210,7 @@ class _Model:
         return not model.actuator_ctrllimited[place] or lower < low or upper > high
 
     def _leave_out(self, what: str, name: str) -> None:
-        self._left_out.setdefault(what, []).append(Given(0.0, what, name))
+        self._left_out.setdefault(what, []).append(SourcedValue(0.0, what, name))
 
     def left_out(self) -> list[str]:
         """Remarks on what the drives that were read leave out."""
@@ -249,15 +254,18 @@ class _Model:
                 return f"ctrlrange{times} of the {self._kind(i)} of {{}}{_asymmetric(controls)}"
         return "limits of {} in the model"
 
-    def _inertias(self) -> np.ndarray:
-        """What each DOF feels of all links, shape (nv,). The engine's damping is implicit: in a swing from step to
-        step, half of it counts."""
+    def _inertias(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what each DOF feels of all links, shape (nv,): with damping, and without its own armature.
+
+        The engine's damping is implicit: in a swing from step to step, half of it counts.
+        """
         model = self._model
         inertia = np.zeros((model.nv, model.nv))
         self._mujoco.mj_fullM(model, self._data, inertia)
         damping = model.dof_damping + model.actuator_damping @ self._moment**2
+        load = 1.0 / np.diag(np.linalg.inv(inertia)) - model.dof_armature
         inertia += 0.5 * self._simulation.dt * np.diag(damping)
-        return 1.0 / np.diag(np.linalg.inv(inertia))
+        return 1.0 / np.diag(np.linalg.inv(inertia)), load
 
 
 def _asymmetric(bounds: np.ndarray) -> str:

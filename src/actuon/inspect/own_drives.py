@@ -19,23 +19,31 @@ from actuon.components.limits.max_effort import MaxEffortClampingConfig
 from actuon.declare.parameters import rounded
 from actuon.errors import RobotFileError, located
 from actuon.files import check_readable
-from actuon.sim.mujoco import FORMATS as MUJOCO_FORMATS
+from actuon.robot_source import ROBOT_FORMATS, USD_FORMATS
 
 if TYPE_CHECKING:
     from pxr import Usd
 
     from actuon.robot_files.usd.report import JointReport
 
-USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
-ROBOT_FORMATS = (*USD_FORMATS, *MUJOCO_FORMATS)
 _SHOWN_NAMES = 3
-_MOST_STIFF = 2.0
-TOO_STIFF = "too stiff for an explicit controller"
-"""How the note about such gains begins."""
+_LIMIT = 2.0
+"""Of (kd·dt + kp·dt²/2)/I, for a joint alone under an explicit controller."""
+_BANDWIDTH = 2.0 * math.pi * 6.0
+"""Natural frequency of suggested gains [rad/s]: arms and legs follow most motions, and no gear train does much more."""
+_DAMPING_RATIO = 0.7
+_FULL_EFFORT = 0.5
+"""Distance from the target [rad or m] at which suggested gains ask for all of the effort."""
+_SHARE = 0.5
+"""Of the stability limit that suggested gains use at most."""
+
+
+class StiffnessNote(str):
+    """A note about gains that are too stiff for an explicit controller."""
 
 
 @dataclass(frozen=True)
-class Given:
+class SourcedValue:
     """A value, and where it comes from: ``what``, with ``{}`` for ``whose``, the name of what gives it."""
 
     value: float
@@ -43,7 +51,7 @@ class Given:
     whose: str = ""
 
 
-def source_of(alike: list[Given]) -> str:
+def source_of(alike: list[SourcedValue]) -> str:
     """Where values that are the same, of the same kind of source, come from, in words."""
     names = list(dict.fromkeys(given.whose for given in alike))
     more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
@@ -54,25 +62,25 @@ def source_of(alike: list[Given]) -> str:
 class OwnDrive:
     """A joint's drive in its file."""
 
-    kp: Given
+    kp: SourcedValue
     """[N·m/rad or N/m]. Zero where the file gives none."""
-    kd: Given
+    kd: SourcedValue
     """[N·m·s/rad or N·s/m]. Zero where the file gives none."""
-    effort: Given | None = None
+    effort: SourcedValue | None = None
     """Largest effort [N·m or N]."""
-    speed: Given | None = None
+    speed: SourcedValue | None = None
     """Largest speed [rad/s or m/s]."""
-    reduction: Given | None = None
+    reduction: SourcedValue | None = None
     """Turns of the motor for one of the joint, which all of these values are of [1]."""
-    delay: Given | None = None
+    delay: SourcedValue | None = None
     """By how much its targets are late [s]."""
     interpolates: bool = False
     """Whether targets between two that arrive late are interpolated."""
-    shortest_dt: Given | None = None
+    shortest_dt: SourcedValue | None = None
     """Time step for which a delay needs more memory than by default [s]."""
-    low_pass: Given | None = None
+    low_pass: SourcedValue | None = None
     """Time constant of a low-pass of its targets [s]."""
-    lag: Given | None = None
+    lag: SourcedValue | None = None
     """Time constant of its effort [s]. A drive has one of the two."""
 
     @property
@@ -118,7 +126,32 @@ class OwnJoint:
     why_not: str = ""
     """Why it has none."""
     inertia: float | None = None
-    """What it feels of all links in the first state [kg·m² or kg], where the engine says."""
+    """What it feels of all links in the first state [kg·m² or kg], where the engine says; with the damping that the
+    engine integrates implicitly."""
+    load: float | None = None
+    """What it feels of all links in the first state, without its own armature [kg·m² or kg]."""
+    armature: float = 0.0
+    """Its armature in the file [kg·m² or kg]."""
+    through_tendon: bool = False
+    """Whether it is moved through a tendon."""
+
+    def suggested_gains(self, dt: float | None) -> dict[str, float] | None:
+        """Return a ``kp`` and ``kd`` to start from; None if the file gives neither an inertia nor an effort limit.
+
+        A bandwidth of 6 Hz, or less if the effort limit is reached within 0.5 rad, or if the gains would use more than
+        half of the stability limit at the time step.
+        """
+        effort = None if self.drive is None or self.drive.effort is None else self.drive.effort.value
+        if self.load is None and not effort:
+            return None
+        kp = math.inf if not effort else effort / _FULL_EFFORT
+        inertia = kp / _BANDWIDTH**2 if self.load is None else self.load + self.armature
+        frequency = min(_BANDWIDTH, math.sqrt(kp / inertia))
+        if dt is not None:  # 2ζωh + (ωh)²/2 = share of the limit, solved for ωh
+            most = _LIMIT * _SHARE
+            frequency = min(frequency, (math.sqrt(4.0 * _DAMPING_RATIO**2 + 2.0 * most) - 2.0 * _DAMPING_RATIO) / dt)
+        gains = {"kp": inertia * frequency**2, "kd": 2.0 * _DAMPING_RATIO * inertia * frequency}
+        return {name: float(f"{value:.2g}") for name, value in gains.items()}
 
     @property
     def alike(self) -> Hashable:
@@ -177,7 +210,7 @@ class OwnDrives:
         )
 
     def too_stiff(self, gains: Mapping[str, tuple[float, float]]) -> str | None:
-        """What to say about ``gains``, kp and kd by joint, that overshoot by more than the error that they correct.
+        """Say which ``gains``, kp and kd by joint, overshoot by more than the error that they correct.
 
         That is where (kd·dt + kp·dt²/2)/I reaches 2, for a joint alone, under a controller whose effort is computed
         before the step and held through it.
@@ -187,13 +220,13 @@ class OwnDrives:
             if joint.name in gains and joint.inertia is not None and self.dt is not None:
                 kp, kd = gains[joint.name]
                 stiff[joint.name] = (kd * self.dt + kp * self.dt**2 / 2) / joint.inertia
-        worst = ", ".join(f"{name} {value:.3g}" for name, value in stiff.items() if value >= _MOST_STIFF)
+        worst = [f"{name} {100.0 * value / _LIMIT:.0f} %" for name, value in stiff.items() if value >= _LIMIT]
         if not worst:
             return None
-        return (
-            f"{TOO_STIFF} at the model's time step of {self.dt:g} s: {worst}. The number, "
-            f"(kd·dt + kp·dt²/2)/inertia, must be below {_MOST_STIFF:g}: lower the gains or the time step, give them "
-            "effort_mode: implicit, or leave these joints to the engine's own drives"
+        return StiffnessNote(
+            f"too stiff for an explicit controller at the model's time step of {self.dt:g} s: {', '.join(worst)} of "
+            "the stability limit, (kd·dt + kp·dt²/2)/(2·inertia); must be below 100 %: lower the gains or the time "
+            "step, set effort_mode: implicit, or leave these joints to the engine's own drives"
         )
 
 
@@ -210,33 +243,28 @@ def read_own_drives(path: Path, root: str | None = None) -> OwnDrives:
     check_readable(path, ROBOT_FORMATS)
     if path.suffix.lower() in USD_FORMATS:
         return _read_usd(path, root)
-    check_no_root(path, root)
+    if root is not None:
+        raise RobotFileError(f"--root: names a prim in a USD file; '{path}' has none")
     from .mujoco_drives import read_mujoco
 
     return read_mujoco(path)
 
 
-def check_no_root(path: Path, root: str | None) -> None:
-    """Refuse --root for a file that holds no prims."""
-    if root is not None:
-        raise RobotFileError(f"--root: names a prim in a USD file; '{path}' has none")
-
-
-def gain(value: float, what: str, whose: str) -> Given:
+def gain(value: float, what: str, whose: str) -> SourcedValue:
     """A gain of a file; zero where no PD controller can have it."""
     if 0.0 <= value < math.inf:
-        return Given(rounded(value), what, whose)
-    return Given(0.0, f"to be set: {what} has {value:g}, must be finite and ≥ 0", whose)
+        return SourcedValue(rounded(value), what, whose)
+    return SourcedValue(0.0, f"to be set: {what} has {value:g}, must be finite and ≥ 0", whose)
 
 
-def limit(value: float, what: str, whose: str) -> Given | None:
+def limit(value: float, what: str, whose: str) -> SourcedValue | None:
     """A limit of a file, or None where it is none."""
-    return Given(rounded(value), what, whose) if 0.0 <= value < math.inf else None
+    return SourcedValue(rounded(value), what, whose) if 0.0 <= value < math.inf else None
 
 
-def no_gain(reason: str, whose: str = "") -> Given:
+def no_gain(reason: str, whose: str = "") -> SourcedValue:
     """A gain that no file gives."""
-    return Given(0.0, f"to be set: {reason}", whose)
+    return SourcedValue(0.0, f"to be set: {reason}", whose)
 
 
 def _read_usd(path: Path, root: str | None) -> OwnDrives:

@@ -19,7 +19,7 @@ from actuon.files import LONGEST_TEXT, plain_yaml, replacing
 from actuon.robot_files.paths import unique_name
 from actuon.robot_files.yaml import ActuatorEntry, load_actuators, match_joints
 
-from .own_drives import Given, OwnDrive, OwnDrives, OwnJoint, source_of
+from .own_drives import OwnDrive, OwnDrives, OwnJoint, SourcedValue, source_of
 
 _PLAIN = re.compile(r"\w+", re.ASCII)
 """Names that mean themselves in a regular expression."""
@@ -134,7 +134,7 @@ def why_no_entries(robot: Path, found: OwnDrives) -> str:
         ". Articulation.set_tendon_targets() moves it as it is; for actuators in its place, write an actuon.yaml for "
         "all joints of the tendon"
     )
-    has_tendon = "through a tendon" in reasons
+    has_tendon = any(joint.through_tendon for joint in found.joints)
     return f"'{robot}' has no joint for an actuator: {reasons}{advice if has_tendon else ''}"
 
 
@@ -145,8 +145,13 @@ def _text(robot: Path, found: OwnDrives, groups: list[Group]) -> str:
     ]
     to_set = [group.entry.name for group in groups if not group.drives[0].is_complete]
     if to_set:
-        text = f"To be set: kp and kd of {', '.join(to_set)}. The model gives none, and with 0 no target is followed."
+        text = f"To be set: kp and kd of {', '.join(to_set)}. The model gives none, and with 0 no target is tracked."
         lines += ["#", *_comment(text)]
+        for group in groups:
+            gains = group.joints[0].suggested_gains(found.dt) if group.entry.name in to_set else None
+            if gains is not None:
+                start = f"{group.entry.name}: by inertia and limits, kp {gains['kp']:g} and kd {gains['kd']:g}"
+                lines += _comment(f"To start from, {start}.")
     for note in found.all_notes():
         lines += ["#", *_comment(note[0].upper() + note[1:] + ".")]
     left_out: dict[str, list[str]] = {}
@@ -215,7 +220,7 @@ def _stage(config: Config, sources: Mapping[str, str], in_order: bool) -> list[s
     return [f"    {kind.key}:", f"      - {lines[0]}", *(f"        {line}" for line in lines[1:])]
 
 
-def _speed(alike: list[Given], slides: bool) -> list[str]:
+def _speed(alike: list[SourcedValue], slides: bool) -> list[str]:
     speed, unit = f"{alike[0].value:g}", "m/s" if slides else "rad/s"
     text = (
         f"Speed limit {speed} {unit}, {source_of(alike)}: no part limits speed alone. With the stall effort of the "
@@ -224,7 +229,7 @@ def _speed(alike: list[Given], slides: bool) -> list[str]:
     return [f"    {line}" for line in _comment(text)]
 
 
-def _reduction(alike: list[Given]) -> list[str]:
+def _reduction(alike: list[SourcedValue]) -> list[str]:
     ratio = f"{alike[0].value:g}"
     text = (
         f"Reduction {ratio}, {source_of(alike)}: gains and limits here are those of the joint. With figures of the "

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
-from .own_drives import Given, limit
+from .own_drives import SourcedValue, limit
 
 _REDUCTION = ("mechanicalReduction", "mechanical_reduction")
 """As ``transmission_interface`` and ros2_control call it."""
@@ -19,9 +19,9 @@ _REDUCTION = ("mechanicalReduction", "mechanical_reduction")
 class UrdfDrives:
     """Speed limits and reductions of joints, by name."""
 
-    speeds: dict[str, Given] = field(default_factory=dict)
+    speeds: dict[str, SourcedValue] = field(default_factory=dict)
     """``velocity`` of ``<limit>`` [rad/s or m/s]."""
-    reductions: dict[str, Given] = field(default_factory=dict)
+    reductions: dict[str, SourcedValue] = field(default_factory=dict)
     """Turns of the motor for one of the joint, where these are not the same."""
     notes: list[str] = field(default_factory=list)
     """Remarks on what could not be read."""
@@ -92,7 +92,7 @@ def _add_transmission(found: UrdfDrives, transmission: Element) -> None:
             "number other than 0"
         )
     elif ratio != 1.0:
-        found.reductions[names[0]] = Given(ratio, "transmission {}", name)
+        found.reductions[names[0]] = SourcedValue(ratio, "transmission {}", name)
 
 
 def _reduction(part: Element) -> str | None:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of pictures of actuators: what each measures, and how it is drawn."""
+"""The kinds of charts of actuators: what each measures, and the charts of it."""
 
 from __future__ import annotations
 
 import abc
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +26,12 @@ from actuon.actuator.trials import (
     speed_range,
     step_response,
 )
+from actuon.charts import GREY, Chart, Mark, Series, area, dashed, dots, line, palette
 from actuon.logs.records import Record
+
+_AXES = (Mark("x", 0.0), Mark("y", 0.0))
+DEFAULT_INERTIA = 0.1
+"""Of the load of an actuator whose robot is not known [kg·m² or kg]."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class Subject:
     slides: bool = False
     joints: tuple[str, ...] = ()
     """Names of its joints, or regular expressions; none: any."""
+    inertia: float | None = None
+    """Of its joint in the robot [kg·m² or kg]; None where there is no robot."""
 
     @property
     def length(self) -> str:
@@ -56,67 +65,95 @@ class Subject:
         return "kg" if self.slides else "kg·m²"
 
 
+@dataclass(frozen=True)
+class PlotConditions:
+    """Conditions of the trials, with the inertia of each robot's own joints unless one is given."""
+
+    trial: Conditions = dataclasses.field(default_factory=Conditions)
+    inertia: float | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be, by the name of the option."""
+        (self.trial if self.inertia is None else dataclasses.replace(self.trial, inertia=self.inertia)).check()
+
+    def of(self, subject: Subject) -> Conditions:
+        """Return those of an actuator."""
+        choices = (self.inertia, subject.inertia, DEFAULT_INERTIA)
+        return dataclasses.replace(self.trial, inertia=next(one for one in choices if one is not None))
+
+
+Measured = Sequence[tuple[Subject, Any]]
+
+
 class Kind(abc.ABC):
-    """A kind of picture: ``rows`` of axes for each subject, or for several subjects that are compared."""
+    """A kind of charts: some for each subject, or for several subjects that are compared."""
 
     title: ClassVar[str]
     nothing: ClassVar[str]
-    """Why there is nothing to draw, where `measure` gives None."""
-    blank: ClassVar[str] = ""
-    """What to write where a subject has nothing to show in one of its axes."""
+    """Why there is nothing to draw, where `measure` returns None."""
 
-    def __init__(self, conditions: Conditions, records: list[Record]):
+    def __init__(self, conditions: PlotConditions, records: Sequence[Record]):
         self.conditions, self.records = conditions, records
 
     @abc.abstractmethod
     def measure(self, subject: Subject) -> Any:
-        """What is drawn of a subject; None where that is nothing."""
+        """Return what is drawn of a subject; None where that is nothing."""
 
     @abc.abstractmethod
-    def rows(self, measured: list[Any]) -> int:
-        """How many axes what was measured needs."""
+    def charts(self, compared: Measured) -> list[Chart]:
+        """Return charts of one subject, or of several in different colours."""
 
-    @abc.abstractmethod
-    def draw(self, axes: list[Any], subject: Subject, measured: Any, colour: str, label: str) -> None:
-        """Draw a subject."""
+    def _labelled(self, compared: Measured) -> list[tuple[Subject, Any, str, str]]:
+        """Each with its label, empty for a single one, and its colour."""
+        colours = palette(len(compared))
+        several = len(compared) > 1
+        return [
+            (subject, measured, subject.source if several else "", colour)
+            for (subject, measured), colour in zip(compared, colours, strict=True)
+        ]
+
+    def _load(self, compared: Measured) -> str:
+        """Say what is moved, once if it is the same for all."""
+        loads = [f"{self.conditions.of(subject).inertia:.3g} {subject.mass}" for subject, _ in compared]
+        return f"load {', '.join(dict.fromkeys(loads))}"
 
 
 class EnvelopeKind(Kind):
-    """What an actuator can give at which speed, at the joint and at the motor, and what it gave in records."""
+    """Torque-speed envelope, at the joint and at the motor, and where recordings were in it."""
 
     title = "torque-speed envelope"
     nothing = "no stage limits the effort"
-    blank = "no transmission"
 
     def measure(self, subject: Subject) -> Envelope | None:
+        conditions = self.conditions.of(subject)
         runs = [run for record in self.records for run in record.planes(subject.joints)]
-        width = 1.15 * speed_range(subject.actuator, self.conditions)
+        width = 1.15 * speed_range(subject.actuator, conditions)
         fastest = max((float(np.abs(run.velocity).max()) for run in runs), default=0.0)
         width = min(max(width, 1.1 * fastest), 3.0 * width)  # a run that diverged is not shown to its end
-        found = envelope(subject.actuator, np.linspace(-width, width, 401), self.conditions)
+        found = envelope(subject.actuator, np.linspace(-width, width, 401), conditions)
         return found if found.is_limited else None
 
-    def rows(self, measured: list[Envelope]) -> int:
-        return 2 if any(found.motor is not None for found in measured) else 1
-
-    def draw(self, axes: list[Any], subject: Subject, measured: Envelope, colour: str, label: str) -> None:
-        sides = [(measured, subject.length, subject.force, ""), (measured.motor, "rad", "N·m", "motor ")]
-        for axis, (side, length, force, of) in zip(axes, sides, strict=False):
-            if side is None:
-                continue
-            axis.fill_between(side.velocity, side.least, side.most, color=colour, alpha=0.15)
-            for values, text in ((side.least, None), (side.most, label)):
-                axis.plot(side.velocity, values, color=colour, linewidth=1, label=text)
-            axis.axhline(0.0, color="0.5", linewidth=0.5)
-            axis.axvline(0.0, color="0.5", linewidth=0.5)
-            label_axes(axis, f"{of}velocity [{length}/s]", f"{of}effort [{force}]")
-        for number, record in enumerate(self.records):
-            for run in record.planes(subject.joints):
-                spots = {"markersize": 2, "color": f"C{number + 6}", "label": record.title}
-                seen = np.abs(run.velocity) <= measured.velocity[-1]
-                axes[0].plot(run.velocity[seen], run.effort[seen], ".", **spots)
-                if measured.motor is not None and run.motor_velocity is not None and run.motor_effort is not None:
-                    axes[1].plot(run.motor_velocity[seen], run.motor_effort[seen], ".", **spots)
+    def charts(self, compared: Measured) -> list[Chart]:
+        joint: list[Series] = []
+        motor: list[Series] = []
+        for subject, measured, label, colour in self._labelled(compared):
+            joint.append(area(label, measured.velocity, measured.least, measured.most, colour))
+            if measured.motor is not None:
+                side = measured.motor
+                motor.append(area(label, side.velocity, side.least, side.most, colour))
+            tones = palette(len(compared) + len(self.records))[len(compared) :]
+            for record, tone in zip(self.records, tones, strict=True):
+                for run in record.planes(subject.joints):
+                    seen = np.abs(run.velocity) <= measured.velocity[-1]
+                    joint.append(dots(record.title, run.velocity[seen], run.effort[seen], tone))
+                    if measured.motor is not None and run.motor_velocity is not None and run.motor_effort is not None:
+                        motor.append(dots(record.title, run.motor_velocity[seen], run.motor_effort[seen], tone))
+        first = compared[0][0]
+        sides = [Chart(f"velocity [{first.length}/s]", f"effort [{first.force}]", joint, marks=_AXES)]
+        if any(measured.motor is not None for _, measured in compared):
+            sides.append(Chart("motor velocity [rad/s]", "motor effort [N·m]", motor, "motor side", _AXES))
+            sides[0] = dataclasses.replace(sides[0], title="joint side")
+        return sides
 
 
 class StepKind(Kind):
@@ -126,60 +163,66 @@ class StepKind(Kind):
     nothing = "its controller follows no target position"
 
     def measure(self, subject: Subject) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        time, position, effort = step_response(subject.actuator, self.conditions)
+        time, position, effort = step_response(subject.actuator, self.conditions.of(subject))
         return (time, position, effort) if np.any(effort != 0.0) else None
 
-    def rows(self, measured: list[Any]) -> int:
-        return 2
-
-    def draw(self, axes: list[Any], subject: Subject, measured: Any, colour: str, label: str) -> None:
-        time, position, effort = measured
-        height = self.conditions.step
-        sane = np.cumsum(~(np.abs(position) < 4.0 * abs(height))) == 0
-        if not sane.all():
-            label = f"{label} (does not settle)".strip()
-        axes[0].axhline(height, color="0.6", linewidth=1)
-        axes[0].plot(time[sane], position[sane], color=colour, label=label)
-        axes[1].plot(time[sane], effort[sane], color=colour)
-        moved = f"load {self.conditions.inertia:g} {subject.mass}, {1000 * self.conditions.dt:g} ms"
-        label_axes(axes[0], f"time [s] ({moved})", f"position [{subject.length}]")
-        label_axes(axes[1], "time [s]", f"effort [{subject.force}]")
+    def charts(self, compared: Measured) -> list[Chart]:
+        height = self.conditions.trial.step
+        positions, efforts = [], []
+        for _, (time, position, effort), label, colour in self._labelled(compared):
+            sane = np.cumsum(~(np.abs(position) < 4.0 * abs(height))) == 0
+            text = label if sane.all() else f"{label} (does not settle)".strip()
+            positions.append(line(text, time[sane], position[sane], colour, 1.5))
+            efforts.append(line("", time[sane], effort[sane], colour, 1.5))
+        moved = f"{self._load(compared)}, {1000 * self.conditions.trial.dt:g} ms"
+        first = compared[0][0]
+        target = (Mark("y", height),)
+        return [
+            Chart(f"time [s] ({moved})", f"position [{first.length}]", positions, marks=target),
+            Chart("time [s]", f"effort [{first.force}]", efforts),
+        ]
 
 
 class FrequencyKind(Kind):
-    """Position by target, of a joint with a load, and effort by wanted effort, of a joint at rest."""
+    """Position by target, of a joint with a load, and effort by requested effort, of a joint at rest."""
 
     title = "frequency response"
     nothing = "its controller follows no target position, and nothing delays its effort"
 
     def measure(self, subject: Subject) -> Any:
-        at = frequencies(self.conditions)
-        position = frequency_response(subject.actuator, self.conditions, at)
-        effort = effort_response(subject.actuator, self.conditions, at)
+        conditions = self.conditions.of(subject)
+        at = frequencies(conditions)
+        position = frequency_response(subject.actuator, conditions, at)
+        effort = effort_response(subject.actuator, conditions, at)
         gain, phase = np.abs(effort), np.degrees(np.angle(effort))
         follows = bool(np.any(position != 0.0))
         is_late = np.ptp(gain) > 0.05 * gain.max() or np.abs(phase).max() > 2.0  # friction alone only takes a share
         return (at, position if follows else None, effort if is_late else None) if follows or is_late else None
 
-    def rows(self, measured: list[Any]) -> int:
-        return 4 if any(effort is not None for _, _, effort in measured) else 2
-
-    def draw(self, axes: list[Any], subject: Subject, measured: Any, colour: str, label: str) -> None:
-        at, position, effort = measured
-        moved = f"load {self.conditions.inertia:g} {subject.mass}, amplitude {self.conditions.step:g} {subject.length}"
-        for pair, response, of in ((axes[:2], position, "position"), (axes[2:], effort, "effort")):
-            if response is None or not pair:
+    def charts(self, compared: Measured) -> list[Chart]:
+        first = compared[0][0]
+        moved = f"{self._load(compared)}, amplitude {self.conditions.trial.step:g} {first.length}"
+        charts = []
+        for column, of, where in ((1, "position", moved), (2, "effort", "at rest")):
+            gains, phases = [], []
+            for _, measured, label, colour in self._labelled(compared):
+                at, response = measured[0], measured[column]
+                if response is None:
+                    continue
+                known = np.isfinite(response)
+                text = label if known.all() else f"{label} (does not settle)".strip()
+                with np.errstate(divide="ignore"):
+                    gains.append(line(text, at[known], 20.0 * np.log10(np.abs(response[known])), colour, 1.5))
+                phases.append(line("", at[known], np.degrees(np.unwrap(np.angle(response[known]))), colour, 1.5))
+            if not gains and of == "effort":
                 continue
-            known = np.isfinite(response)
-            text = label if known.all() else f"{label} (does not settle)".strip()
-            with np.errstate(divide="ignore"):
-                pair[0].semilogx(at[known], 20.0 * np.log10(np.abs(response[known])), color=colour, label=text)
-            pair[1].semilogx(at[known], np.degrees(np.unwrap(np.angle(response[known]))), color=colour)
-            for axis in pair:
-                axis.set_xlim(at[0], at[-1])
-            pair[0].axhline(-3.0, color="0.6", linewidth=0.5)
-            label_axes(pair[0], f"frequency [Hz] ({moved if of == 'position' else 'at rest'})", f"gain of {of} [dB]")
-            label_axes(pair[1], "frequency [Hz]", f"phase of {of} [°]")
+            shared: dict[str, Any] = {"x_range": (float(at[0]), float(at[-1])), "x_log": True}
+            half = (Mark("y", -3.0),)
+            charts += [
+                Chart(f"frequency [Hz] ({where})", f"gain of {of} [dB]", gains, marks=half, **shared),
+                Chart("frequency [Hz]", f"phase of {of} [°]", phases, **shared),
+            ]
+        return charts
 
 
 class FrictionKind(Kind):
@@ -189,49 +232,51 @@ class FrictionKind(Kind):
     nothing = "no stage loses effort"
 
     def measure(self, subject: Subject) -> Any:
-        most = at_rest(subject.actuator, self.conditions)
-        width = speed_range(subject.actuator, self.conditions)
+        conditions = self.conditions.of(subject)
+        most = at_rest(subject.actuator, conditions)
+        width = speed_range(subject.actuator, conditions)
         speeds = np.linspace(-width, width, 402)
         lost = {
-            wanted: friction(subject.actuator, speeds, self.conditions, wanted)
-            for wanted in ([0.0] if most is None else [0.0, 0.5 * most])
+            requested: friction(subject.actuator, speeds, conditions, requested)
+            for requested in ([0.0] if most is None else [0.0, 0.5 * most])
         }
         known = np.concatenate([values[np.isfinite(values)] for values in lost.values()])
         has_some = known.size and np.abs(known).max() > 1e-5 * (most or 1.0)
         return (speeds, lost) if has_some else None
 
-    def rows(self, measured: list[Any]) -> int:
-        return 1
-
-    def draw(self, axes: list[Any], subject: Subject, measured: Any, colour: str, label: str) -> None:
-        speeds, lost = measured
-        for (wanted, values), style in zip(lost.items(), ("-", "--"), strict=False):
-            text = f"{label}{label and ', '}motor effort {wanted:.3g} {subject.force}"
-            axes[0].plot(speeds, values, style, color=colour, linewidth=1, label=text)
-        label_axes(axes[0], f"velocity [{subject.length}/s]", f"lost effort [{subject.force}]")
+    def charts(self, compared: Measured) -> list[Chart]:
+        series = []
+        for subject, (speeds, lost), label, colour in self._labelled(compared):
+            for (requested, values), draw in zip(lost.items(), (line, dashed), strict=False):
+                text = f"{label}{label and ', '}motor effort {requested:.3g} {subject.force}"
+                series.append(draw(text, speeds, values, colour))
+        first = compared[0][0]
+        return [Chart(f"velocity [{first.length}/s]", f"lost effort [{first.force}]", series)]
 
 
 class HeatKind(Kind):
-    """Temperatures of a motor that is held at rest, over a duty cycle, and what derating leaves of its effort."""
+    """Temperatures of a motor that is held at rest, over a duty cycle, and the effort that derating leaves."""
 
     title = "heat over a duty cycle"
     nothing = "no stage has a temperature"
 
     def measure(self, subject: Subject) -> Heat | None:
-        return heat(subject.actuator, self.conditions)
+        return heat(subject.actuator, self.conditions.of(subject))
 
-    def rows(self, measured: list[Any]) -> int:
-        return 2
-
-    def draw(self, axes: list[Any], subject: Subject, measured: Heat, colour: str, label: str) -> None:
-        axes[0].plot(measured.time, measured.temperature, color=colour, linewidth=1, label=f"{label} winding".strip())
-        if measured.housing is not None:
-            axes[0].plot(measured.time, measured.housing, "--", color=colour, label=f"{label} housing".strip())
-        axes[1].plot(measured.time, measured.wanted, color="0.7", linewidth=0.8)
-        axes[1].plot(measured.time, measured.effort, color=colour, linewidth=0.8)
-        duty = f"{100 * self.conditions.duty:g} % of the time {measured.wanted.max():.3g} {subject.force}"
-        label_axes(axes[0], f"time [s] ({duty})", "temperature [°C]")
-        label_axes(axes[1], "time [s]", f"effort [{subject.force}]")
+    def charts(self, compared: Measured) -> list[Chart]:
+        temperatures, efforts = [], []
+        for _, measured, label, colour in self._labelled(compared):
+            temperatures.append(line(f"{label} winding".strip(), measured.time, measured.temperature, colour))
+            if measured.housing is not None:
+                temperatures.append(dashed(f"{label} housing".strip(), measured.time, measured.housing, colour))
+            efforts.append(line("", measured.time, measured.wanted, GREY, 0.8))
+            efforts.append(line("", measured.time, measured.effort, colour, 0.8))
+        first, one = compared[-1]
+        duty = f"{100 * self.conditions.trial.duty:g} % of the time {one.wanted.max():.3g} {first.force}"
+        return [
+            Chart(f"time [s] ({duty})", "temperature [°C]", temperatures),
+            Chart("time [s]", f"effort [{first.force}]", efforts),
+        ]
 
 
 KINDS: dict[str, type[Kind]] = {
@@ -242,11 +287,3 @@ KINDS: dict[str, type[Kind]] = {
     "heat": HeatKind,
 }
 """By what people call them."""
-
-
-def label_axes(axis: Any, horizontal: str, vertical: str) -> None:
-    """Say what is drawn, in small letters."""
-    axis.set_xlabel(horizontal, fontsize=8)
-    axis.set_ylabel(vertical, fontsize=8)
-    axis.tick_params(labelsize=7)
-    axis.grid(alpha=0.3)

@@ -14,7 +14,7 @@ from typing import Any
 from ..actuator.config import EXPLICIT, ActuatorConfig, Part
 from ..declare.config import Config
 from ..declare.registry import ComponentKind, Registered, by_config, by_type
-from ..errors import RobotFileError, listed, located, shown
+from ..errors import Fix, RobotFileError, listed, located, shown
 from ..files import plain_yaml, read_yaml, replacing
 from ..motors.catalogue import motor_of
 from ..patterns import compile_pattern
@@ -348,7 +348,10 @@ def check_trusted(values: Mapping[str, object], allow_unsafe_torch_checkpoints: 
         for entry in value if isinstance(value, tuple) else (value,):
             if isinstance(entry, str) and PurePath(entry).suffix.lower() in TORCH_FORMATS:
                 raise RobotFileError(
-                    f"the network '{entry}' is a PyTorch file, and loading one can run code in it; if you trust it, "
-                    "pass allow_unsafe_torch_checkpoints=True, or --allow-torch on the command line; otherwise store "
-                    "it as .onnx or .safetensors"
+                    f"the network '{entry}' is a PyTorch file, and loading one can run code in it; store it as .onnx "
+                    "or .safetensors, or, if you trust it, ",
+                    fix=Fix(
+                        "pass allow_unsafe_torch_checkpoints=True (on the command line --allow-torch)",
+                        "allow it with --allow-torch",
+                    ),
                 )

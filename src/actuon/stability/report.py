@@ -153,7 +153,7 @@ def check(
                 attached.callback(made.close)
                 found.append(made)
         if not found:
-            raise RobotFileError(without_actuators(_kinds_of(simulation)[0]))
+            raise without_actuators(_kinds_of(simulation)[0])
         return _result(found, dt, poses)
 
 
@@ -190,7 +190,7 @@ def given_actuators(attachment: Attachment) -> list[Actuator]:
 
 
 def robot_file(path: Path) -> Path:
-    """Return the file of the robot itself: the one given, or the one beside its YAML.
+    """Return the file of the robot itself: the one given, or the one next to its YAML.
 
     Raises:
         RobotFileError: There is no such file.
@@ -202,9 +202,10 @@ def robot_file(path: Path) -> Path:
     own = [other for other in beside if (used := yaml_beside(other)) is not None and used.samefile(path)]
     by_format = sorted(own, key=lambda other: _ROBOT_FORMATS.index(other.suffix.lower()))
     if not by_format or len({other.stem for other in by_format}) > 1:
-        what = "is for several robots beside it" if by_format else "has no robot beside it"
+        what = f"several robot files next to {path.name}" if by_format else f"no robot file next to {path.name}"
         names = [other.name for other in beside]
-        raise RobotFileError(f"'{path}' {what}; name the robot's file. {listed(path.name, names, 'Beside it')}")
+        files = f". {listed(path.name, names, 'Files')}" if names else ""
+        raise RobotFileError(f"{what}; name the robot's file{files}")
     return by_format[0]
 
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from ..robot_source import find_source as find_source
 from .page import Studio as Studio
 from .session import Session as Session
-from .source import find_source as find_source
 
 open = Studio
 """``actuon.studio.open("robot.xml")`` opens a page and returns at once, as in a notebook; see `Studio`."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..actuator.config import ActuatorConfig
 from ..actuator.trials import Envelope, envelope, is_coupled, speed_range
+from ..robot_source import RobotSource
 from ..stability.report import stability_on
 from .background import Background, Tell
 from .robot import StudioRobot
-from .source import Source
 
 _SPEEDS = 121
 _POSES = 4
@@ -27,7 +27,7 @@ class Analyses:
         background: Computes them.
     """
 
-    def __init__(self, source: Source, background: Background):
+    def __init__(self, source: RobotSource, background: Background):
         self._source, self._background = source, background
         self._requested: tuple[str, int] = "", -1
         self._envelope: tuple[str, Envelope | None] = "", None
@@ -98,11 +98,11 @@ def _envelope(config: ActuatorConfig, tell: Tell) -> Envelope | None:
 
 
 @functools.cache
-def _robot_of(source: Source) -> StudioRobot:
+def _robot_of(source: RobotSource) -> StudioRobot:
     return StudioRobot(source)
 
 
-def _shares(source: Source, configs: dict[str, ActuatorConfig], mode: str, tell: Tell) -> dict[str, float]:
+def _shares(source: RobotSource, configs: dict[str, ActuatorConfig], mode: str, tell: Tell) -> dict[str, float]:
     robot = _robot_of(source)
     robot.set_all(configs, mode)
     return {joint.name: joint.share for joint in stability_on(robot.actuators, poses=_POSES).joints}

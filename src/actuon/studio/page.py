@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..charts import GREY, RED, Chart
+from ..robot_source import find_source
 from ..typing import PathLike
 from .analyses import Analyses
 from .background import Background
@@ -28,7 +29,6 @@ from .saving import save_report
 from .scene import Scene
 from .server import LOCALHOST, make_server, quietly
 from .session import Session
-from .source import find_source
 
 PORT = 8017
 _PICTURES = 25.0

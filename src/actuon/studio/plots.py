@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..actuator.trials import Envelope
-from ..charts import BLUE, GREEN, GREY, ORANGE, RED, Band, Chart, Series, to_uplot
+from ..charts import GREEN, GREY, ORANGE, RED, Chart, Series, area, dashed, dots, line, to_uplot
 from .history import Window
 from .numbers import round_up
 from .replay import Replayed
@@ -86,39 +86,36 @@ def joint_charts(
     def over_time(label: str, *series: Series) -> Chart:
         return Chart("time [s]", label, series, x_range=(-SECONDS, 0.0))
 
-    def line(label: str, values: np.ndarray, colour: str, width: float = 1.5, is_dashed: bool = False) -> Series:
-        return Series(label, thin.x, thin(values), colour, width, is_dashed=is_dashed)
-
     beside = []
     if ideal is not None and len(ideal.time) > 1:
-        beside = [line("ideal", np.interp(window.time, ideal.time, ideal.position), GREEN)]
+        beside = [line("ideal", thin.x, thin(np.interp(window.time, ideal.time, ideal.position)), GREEN)]
     most = 2.0 * float(np.abs(window.applied).max()) or np.inf
     charts = {
         "plane": _plane(window, envelope, dt, units),
         "position": over_time(
             f"position [{length}]",
-            line("target", window.target, GREY, is_dashed=True),
+            dashed("target", thin.x, thin(window.target), GREY),
             *beside,
-            line("position", window.position, BLUE),
+            line("position", thin.x, thin(window.position)),
         ),
         "effort": over_time(
             f"effort [{force}]",
-            line("requested", np.clip(window.requested, -most, most), GREY, is_dashed=True),
-            line("applied", window.applied, BLUE),
-            Series("clipped", thin.x, thin.where(window.limit >= 0, window.applied), RED, 4.0, is_dots=True),
+            dashed("requested", thin.x, thin(np.clip(window.requested, -most, most)), GREY),
+            line("applied", thin.x, thin(window.applied)),
+            dots("clipped", thin.x, thin.where(window.limit >= 0, window.applied), RED, 4.0),
         ),
     }
     frequency, amplitude = spectrum(window.applied, dt)
     if len(frequency):
         label = f"effort [{force}]"
-        series = [Series("amplitude", frequency, amplitude, BLUE, 1.2)]
+        series = [line("amplitude", frequency, amplitude)]
         limits = 0.0, float(round(0.5 / dt))
-        charts["spectrum"] = Chart("frequency [Hz]", label, series, x_range=limits, is_log=True)
+        charts["spectrum"] = Chart("frequency [Hz]", label, series, x_range=limits, y_log=True)
     for name, label, colour in _MODELLED:
         if name in window.signals:
-            lines = [line(name, window.signals[name], colour)]
+            lines = [line(name, thin.x, thin(window.signals[name]), colour)]
             if name == "temperature" and _HOUSING in window.signals:
-                lines.append(line("housing", window.signals[_HOUSING], GREY))
+                lines.append(line("housing", thin.x, thin(window.signals[_HOUSING]), GREY))
             charts[name] = over_time(label, *lines)
     return charts
 
@@ -133,12 +130,12 @@ def log_charts(joint: Replayed, units: tuple[str, str]) -> dict[str, Chart]:
     thin = _Thinning(joint.time)
     limits = 0.0, float(joint.time[-1])
     lines = [
-        Series("recorded", thin.x, thin(joint.recorded), ORANGE, 2.0),
-        Series("simulated", thin.x, thin(joint.simulated), BLUE),
+        line("recorded", thin.x, thin(joint.recorded), ORANGE, 2.0),
+        line("simulated", thin.x, thin(joint.simulated)),
     ]
     if joint.command is not None:
-        lines.insert(0, Series("command", thin.x, thin(joint.command), GREY, 1.0, is_dashed=True))
-    error = Series("simulated − recorded", thin.x, thin(1e3 * (joint.simulated - joint.recorded)), RED)
+        lines.insert(0, dashed("command", thin.x, thin(joint.command), GREY, 1.0))
+    error = line("simulated − recorded", thin.x, thin(1e3 * (joint.simulated - joint.recorded)), RED)
     return {
         joint.joint: Chart("time [s]", f"{joint.joint} [{units[0]}]", lines, x_range=limits, height=220),
         f"{joint.joint}, error": Chart("time [s]", f"error [{units[1]}]", [error], x_range=limits),
@@ -166,19 +163,18 @@ def _plane(window: Window, envelope: Envelope | None, dt: float, units: tuple[st
     velocity, effort, clipped = (each[path] for each in (window.velocity, window.applied, window.limit >= 0))
     now = slice(0, max(1, round(_NOW_SECONDS / dt / stride)))
     series = [
-        Series("path", velocity, effort, GREY, 2.5, is_dots=True),
-        Series("clipped", velocity[clipped], effort[clipped], RED, 4.0, is_dots=True),
-        Series("now", velocity[now], effort[now], ORANGE, 7.0, is_dots=True),
+        dots("path", velocity, effort, GREY, 2.5),
+        dots("clipped", velocity[clipped], effort[clipped], RED, 4.0),
+        dots("now", velocity[now], effort[now], ORANGE, 7.0),
     ]
-    bands = []
     fastest, strongest = float(np.abs(velocity).max()), float(np.abs(effort).max())
     if envelope is not None:
-        bands = [Band("motor envelope", envelope.velocity, envelope.least, envelope.most, BLUE)]
+        series.insert(0, area("motor envelope", envelope.velocity, envelope.least, envelope.most))
         fastest = max(min(fastest, _OUTSIDE * envelope.velocity[-1]), envelope.velocity[-1])
         strongest = max(strongest, float(np.abs([envelope.least, envelope.most]).max()))
     across, up = (round_up(1.02 * each or 1.0) for each in (fastest, strongest))
     labels = f"velocity [{units[0]}/s]", f"effort [{units[1]}]"
-    return Chart(*labels, series, bands, (-across, across), (-up, up), height=_PLANE_HEIGHT)
+    return Chart(*labels, series, x_range=(-across, across), y_range=(-up, up), height=_PLANE_HEIGHT)
 
 
 class _Thinning:

@@ -23,11 +23,11 @@ from ..fit.result import FitResult
 from ..fit.search import SearchOptions
 from ..logs import Log, read_log
 from ..robot_files.paths import stage_names
+from ..robot_source import USD_FORMATS, RobotSource
 from .background import Background, Tell
 from .drive import Command
 from .numbers import numbers_of
 from .session import Session
-from .source import USD_FORMATS, Source
 
 GENERATIONS = 60
 """Most generations of a fit from the page."""
@@ -72,7 +72,7 @@ class LogReplay:
         LogError: The log has other joints, or it is not known what they move.
     """
 
-    def __init__(self, source: Source, joints: Iterable[str], log: Log):
+    def __init__(self, source: RobotSource, joints: Iterable[str], log: Log):
         joints = list(joints)
         if len(log.joints) == 1 and len(joints) == 1:
             log = dataclasses.replace(log, joints=(dataclasses.replace(log.joints[0], name=joints[0]),))
@@ -150,28 +150,28 @@ class Fitted:
 
 
 @functools.lru_cache(maxsize=1)
-def _opened(source: Source, joints: tuple[str, ...], path: Path, changed: int) -> LogReplay:
+def _opened(source: RobotSource, joints: tuple[str, ...], path: Path, changed: int) -> LogReplay:
     return LogReplay(source, joints, read_log(path))
 
 
-def _replay_of(source: Source, joints: tuple[str, ...], path: Path) -> LogReplay:
+def _replay_of(source: RobotSource, joints: tuple[str, ...], path: Path) -> LogReplay:
     return _opened(source, joints, path, path.stat().st_mtime_ns)
 
 
-def load_log(source: Source, joints: tuple[str, ...], path: Path, tell: Tell) -> Log:
+def load_log(source: RobotSource, joints: tuple[str, ...], path: Path, tell: Tell) -> Log:
     """A log of joints that the robot has; for a `Background`, as the others here."""
     return _replay_of(source, joints, path).log
 
 
 def replay_log(
-    source: Source, joints: tuple[str, ...], path: Path, configs: dict[str, ActuatorConfig], tell: Tell
+    source: RobotSource, joints: tuple[str, ...], path: Path, configs: dict[str, ActuatorConfig], tell: Tell
 ) -> list[Replayed]:
     """Simulate it with these actuators."""
     return _replay_of(source, joints, path).run(configs)
 
 
 def fit_log(
-    source: Source,
+    source: RobotSource,
     joints: tuple[str, ...],
     path: Path,
     configs: dict[str, ActuatorConfig],
@@ -308,7 +308,7 @@ def _freed(name: str, config: ActuatorConfig, paths: list[str]) -> Model:
     return Model(name, config, tuple(parameters))
 
 
-def _plant_of(source: Source, log: Log) -> Plant:
+def _plant_of(source: RobotSource, log: Log) -> Plant:
     if len(log.joints) == 1 and any(name in log.settings for name in _LOAD):
         return KnownLoadPlant([log])
     if source.path is None:

@@ -18,8 +18,8 @@ from ..components.component import Component
 from ..declare.config import Config
 from ..declare.registry import class_of
 from ..errors import ActuonError, ParameterError, StructureError, listed, shown
+from ..robot_source import RobotSource
 from ..sim import Articulation
-from .source import Source
 
 OF_FILE = "as the file says"
 MODES = (OF_FILE, EXPLICIT, IMPLICIT)
@@ -37,7 +37,7 @@ class StudioRobot:
 
     def __init__(
         self,
-        source: Source,
+        source: RobotSource,
         is_ideal: bool = False,
         configs: Mapping[str, ActuatorConfig] | None = None,
         mode: str = OF_FILE,

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from ..actuator.config import ActuatorConfig
-from ..charts import Chart, pyplot, to_matplotlib
+from ..charts import Chart, draw_chart, pyplot
 from ..errors import MissingExtraError, RobotFileError
 from ..files import replacing
 from ..robot_files.yaml import ActuatorEntry, save_actuators
+from ..robot_source import USD_FORMATS, RobotSource
 from .numbers import numbers_of
-from .source import USD_FORMATS, Source
 
 YAML_FORMATS = (".yaml", ".yml")
 USD_WRITTEN = (".usda", ".usd", ".usdc")
@@ -60,7 +60,7 @@ def save_yaml(path: Path, configs: Mapping[str, ActuatorConfig]) -> None:
     save_actuators(path, entries_of(configs))
 
 
-def usd_of(source: Source) -> Path | None:
+def usd_of(source: RobotSource) -> Path | None:
     """The USD file of a robot: its own, or the one of the same name beside it; None where there is none."""
     if source.path is None:
         return None
@@ -69,7 +69,7 @@ def usd_of(source: Source) -> Path | None:
     return next((path for ending in USD_FORMATS if (path := source.path.with_suffix(ending)).is_file()), None)
 
 
-def save_usd(path: Path, source: Source, configs: Mapping[str, ActuatorConfig]) -> None:
+def save_usd(path: Path, source: RobotSource, configs: Mapping[str, ActuatorConfig]) -> None:
     """Write the robot's USD file with these actuators.
 
     Raises:
@@ -129,7 +129,7 @@ def _drawn(chart: Chart) -> str:
     """Draw a chart as SVG."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7.0, chart.height / 60.0), layout="constrained")
-    to_matplotlib(chart, axes)
+    draw_chart(axes, chart)
     stream = io.StringIO()
     figure.savefig(stream, format="svg")
     plt.close(figure)

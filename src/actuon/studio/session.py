@@ -19,6 +19,7 @@ from ..actuator.config import ActuatorConfig
 from ..attach.recorder import FORMATS, Recorder
 from ..errors import ActuonError, SimulationError
 from ..files import check_folder
+from ..robot_source import RobotSource
 from ..sim.mujoco import mute_mujoco_warnings
 from ..typing import PathLike
 from .drive import SINE, Drive
@@ -26,7 +27,6 @@ from .history import History, Pace
 from .numbers import alike
 from .robot import OF_FILE, StudioRobot
 from .scene import poses_of
-from .source import Source
 
 KEPT_SECONDS = 20.0
 """How much of the past is kept [s]."""
@@ -51,7 +51,7 @@ class Session:
         source: The robot.
     """
 
-    def __init__(self, source: Source):
+    def __init__(self, source: RobotSource):
         self.source = source
         with contextlib.ExitStack() as stack:
             stack.enter_context(mute_mujoco_warnings())

@@ -13,7 +13,7 @@ from pxr import Sdf, Tf, Usd
 from ...actuator.config import EFFORT_MODE, EXPLICIT, ActuatorConfig
 from ...declare.config import Config
 from ...declare.registry import Registered
-from ...errors import RobotFileError, StructureError, located, shown
+from ...errors import Fix, RobotFileError, StructureError, located, shown
 from ...files import check_name, is_unicode, replacing
 from ..parsed import file_stages
 from ..paths import unique_name
@@ -123,7 +123,8 @@ def _add(
         old = stage.GetPrimAtPath(path)
         if old and not overwrite:
             kind = old.GetTypeName() or "prim"
-            raise RobotFileError(f"there is a {kind} already; overwrite_existing=True, or --overwrite, replaces it")
+            fix = Fix("overwrite_existing=True replaces it", "--overwrite replaces it")
+            raise RobotFileError(f"there is a {kind} already; ", fix=fix)
         if str(path) in joints:
             raise RobotFileError("it would replace the joint that it drives; give it another name")
         _write(stage, path, parts, joints, actuator)

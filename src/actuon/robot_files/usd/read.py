@@ -14,7 +14,7 @@ from ...actuator.config import ActuatorConfig
 from ...components.component import Component
 from ...declare.config import Config
 from ...declare.registry import ComponentKind, Registered, by_schema, class_of
-from ...errors import RobotFileError, located, shown
+from ...errors import ActuonError, RobotFileError, located, shown
 from ..parsed import ActuatorParsed
 from ..paths import unique_name
 from ..yaml import ActuatorEntry, check_trusted
@@ -59,11 +59,13 @@ def parse_actuator_prim(prim: Usd.Prim, allow_unsafe_torch_checkpoints: bool = F
         raise RobotFileError(f"got {prim!r}; must be a prim of an open stage")
     if prim.GetTypeName() != ACTUATOR:
         return None
-    with located(prim.GetPath()):
+    with located(prim.GetPath(), RobotFileError):
         try:
             return _parse(prim, allow_unsafe_torch_checkpoints)
         except Tf.ErrorException as error:
             raise RobotFileError(what_usd_says(error)) from error
+        except ActuonError:
+            raise
         except (ValueError, OSError) as error:
             raise RobotFileError(str(error)) from error
 

@@ -16,6 +16,7 @@ from ...declare.parameters import rounded, unit_at_joint
 from ...declare.registry import ComponentKind, kind_of
 from ...errors import ActuonError
 from ..parsed import ActuatorParsed
+from ..problem import Problem
 from .attributes import ACTUATOR, AUTHORED, SCHEMA_DEFAULT
 from .read import parse_actuator_prim, stage_and_root
 from .stage import JointDof, StageLike, Units, composition_problems, dofs_of, everything_below, units_of
@@ -98,7 +99,7 @@ def inspect_actuators(stage_or_root: StageLike, allow_unsafe_torch_checkpoints: 
                 found = parse_actuator_prim(prim, allow_unsafe_torch_checkpoints)
                 parsed += [found] if found is not None else []
             except (ActuonError, ImportError) as error:
-                problems.append(str(error))
+                problems.append(Problem.of(error))
     for actuator in parsed:
         for target in actuator.target_paths:
             if target not in joints:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics, UsdUtils
 
-from ...errors import RobotFileError, listed, shown
+from ...errors import Fix, RobotFileError, listed, shown
 from ...files import check_readable, is_unicode, where_not_utf8
 from ...typing import PathLike
 from ..paths import shortest_endings
@@ -215,7 +215,8 @@ def default_root(stage: Usd.Stage) -> Usd.Prim:
     name = Path(stage.GetRootLayer().identifier).name
     if not roots:
         raise RobotFileError(f"'{name}' has no joint that can be driven{_because(stage)}")
-    raise RobotFileError(f"'{name}' has no default prim; name the robot's root: {_names(roots)}")
+    fix = Fix("name the robot's root", "name the robot's root with --root")
+    raise RobotFileError(f"'{name}' has no default prim, and several robots: {_names(roots)}; ", fix=fix)
 
 
 def _names(prims: list[Usd.Prim]) -> str:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``actuon plot`` is given: robots, ``actuon.yaml`` files, motors by name, and recordings of runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from actuon.inspect.own_drives import OwnJoint
+from actuon.inspect.report import actuators_of, of_entry
+from actuon.logs.records import FORMATS as RECORDS, Record, read_record
+from actuon.robot_files.yaml import ActuatorEntry
+from actuon.robot_source import find_source
+
+from .kinds import Subject
+
+
+@dataclass
+class Inputs:
+    """What is to be drawn."""
+
+    subjects: list[Subject] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What is to be known: where actuators come from, where that is not the file itself, and which are left out."""
+
+
+def read_inputs(
+    given: Sequence[Path], root: str | None = None, allow_torch: bool = False, actuators: Sequence[Path] = ()
+) -> Inputs:
+    """Read robots, ``actuon.yaml`` files, names of motors in the catalogue, and recordings.
+
+    Args:
+        given: Files and names.
+        root: Path of the robot's root prim, in USD.
+        allow_torch: Trust PyTorch files that a robot's file names.
+        actuators: YAML files with motors for each robot, instead of its own; several are compared.
+
+    Raises:
+        RobotFileError: One of them is none of these, or cannot be read.
+    """
+    inputs = Inputs()
+    titles = _titles(given)
+    for path, title in zip(given, titles, strict=True):
+        if path.suffix.lower() in RECORDS:
+            inputs.records.append(dataclasses.replace(read_record(path), title=title))
+            continue
+        for yaml in actuators or (None,):
+            source = find_source(path, allow_torch, yaml, root)
+            found = actuators_of(source)
+            named = source.title if source.motor else title if len(actuators) < 2 else str(yaml)
+            inputs.notes += [f"{named}: motors {found.origin}"] if found.origin else []
+            for entry in found.entries:
+                own = of_entry(entry, found.joints)
+                slides = bool(own) and all(joint.slides for joint in own)
+                joints = () if source.motor else tuple(entry.joints)
+                inputs.subjects.append(Subject(named, entry.name, entry.actuator, slides, joints, _load(entry, own)))
+    return inputs
+
+
+def _load(entry: ActuatorEntry, joints: Sequence[OwnJoint]) -> float | None:
+    """Return the smallest inertia that a motor of the entry moves; the motor's own replaces the file's armature."""
+    brings_rotor = any(getattr(part, "rotor_inertia", None) for part in entry.actuator.stages)
+    loads = [joint.load + (0.0 if brings_rotor else joint.armature) for joint in joints if joint.load is not None]
+    return min(loads, default=None)
+
+
+def _titles(paths: Sequence[Path]) -> list[str]:
+    """Return the names of files; whole paths, where several have one name."""
+    names = [path.name for path in paths]
+    return [name if names.count(name) == 1 else str(path) for name, path in zip(names, paths, strict=True)]
