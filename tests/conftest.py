@@ -5,6 +5,7 @@ import contextlib
 import gc
 import importlib.util
 import os
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -19,6 +20,7 @@ from actuon.sim.newton.adjoints import leave_out_adjoints
 
 gc.disable()  # until tests begin
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would wait for those of the other test process
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they run in the background
 wp.config.log_level = wp.LOG_WARNING
 settings.register_profile("actuon", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("actuon")
