@@ -233,3 +233,7 @@ def test_the_measured_tables_say_on_which_machine():
     page = (DOCS / "measured/performance.md").read_text()
     assert "faster than Newton" in page
     assert re.search(r"\d+ cores", page)
+
+
+def test_lines_of_the_changelog_are_short():
+    assert all(len(line) <= 120 for line in (ROOT / "CHANGELOG.md").read_text().splitlines())

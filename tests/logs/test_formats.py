@@ -13,7 +13,7 @@ import actuon
 from actuon.logs import FORMATS, Format, JointLog, Log, Table, formats, read_log, save_log
 from tests.support.command_line import command
 
-PAGE = Path(__file__).parents[2] / "docs" / "fit_logs.md"
+PAGE = Path(__file__).parents[2] / "docs" / "fit" / "logs.md"
 
 
 def test_endings_are_of_one_format_each():
