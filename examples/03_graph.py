@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A quadruped in Newton, driven by the action graph in its USD file, which is changed while it runs.
 
-Run with ``python examples/03_graph.py``. The page: docs/tutorials/graph.md.
+Run with ``python examples/03_graph.py``. The page: docs/guides/omnigraph.md.
 """
 
 from __future__ import annotations

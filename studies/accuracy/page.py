@@ -53,7 +53,7 @@ _DATA = {
         "Two geared motors, driven by torque: six trajectories of 10 s at 500 Hz from "
         "[double_pendulum](https://github.com/dfki-ric-underactuated-lab/double_pendulum), in windows of 0.5 s from "
         "the measured state. One trajectory is held out at a time. Encoders have "
-        "[zeros of their own](../fit/index.md#whole-robots) in each: those of a held-out one are found from one half "
+        "[zeros of their own](../fit/robots.md) in each: those of a held-out one are found from one half "
         "of its windows for the other half.",
         "Figures of the README of the data, for another trajectory of the same kind, in the same windows:",
     ),

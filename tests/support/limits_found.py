@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where real robots diverge: gains are raised and lowered until their simulation just does not.
 
-Run it to print the table of ``docs/concepts/stability.md``: ``python -m tests.support.limits_found``.
+Run it to print the table of ``docs/measured/stability.md``: ``python -m tests.support.limits_found``.
 """
 
 from __future__ import annotations
