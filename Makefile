@@ -66,6 +66,7 @@ lint: .venv/.dev
 
 docs: .venv/.docs
 	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m scripts.llms site/llms.txt
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks

@@ -17,6 +17,7 @@ import torch
 
 import actuon
 from actuon import lab
+from scripts.llms import llms_text
 from scripts.measured import pages, with_measured
 from scripts.reference import GROUP_STAGES, parameter_table, types_table, vocabulary_table
 from tests.support.paths import ROOT
@@ -99,6 +100,11 @@ def test_every_page_is_in_the_navigation_of_the_site_and_in_the_index_of_its_fol
         assert page == index or f"]({page.relative_to(index.parent)})" in index.read_text(), (
             f"{index} does not link {page}"
         )
+
+
+def test_the_map_for_language_models_links_every_page():
+    links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", llms_text(), re.MULTILINE)
+    assert sorted(links) == sorted(str(page.relative_to(DOCS).with_suffix(".html")) for page in DOCS.rglob("*.md"))
 
 
 def test_the_vocabulary_table_is_that_of_the_registry():
