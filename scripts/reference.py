@@ -32,7 +32,7 @@ def parameter_table(config: type[actuon.Config]) -> str:
     lines = ["| parameter | unit | range | default | in USD | |", "|---|---|---|---|---|---|"]
     for field in dataclasses.fields(config):
         declared = config.declared()[field.name]
-        left_open = "left open" if declared.nullable else "required"
+        left_open = "unset" if declared.nullable else "required"
         default = left_open if field.default in (None, dataclasses.MISSING) else f"{field.default}"
         fallback = left_open if declared.fallback is None else f"{declared.fallback}"
         allowed = declared.range.replace(f" [{declared.unit}]", "")
