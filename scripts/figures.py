@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the robots in the documentation: ``make figures`` writes them into ``docs/images``.
+"""Draws the pictures of the documentation: ``make figures`` writes them into ``docs/images``.
 
-MuJoCo draws them without a screen, as in ``actuon run``.
+This module draws robots; MuJoCo does so without a screen, as in ``actuon run``. The other pictures are in `drawings`
+and `measured_figures`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ from actuon.demo.run import simulate
 from actuon.demo.scenes import moments
 from actuon.robot_source import find_source
 
+from .drawings import DRAWINGS
+from .figure_style import write_pictures
+from .measured_figures import MEASURED
+
+PICTURES = {**DRAWINGS, **MEASURED}
+"""Pictures by the names of their files."""
 EXAMPLE = Path("examples/quadruped_with_arm.py")
 """In a checkout."""
 _COLOURS = ("#d1495b", "#edae49", "#2e86ab", "#66a182", "#8d6a9f")
@@ -162,5 +169,7 @@ def write_hop(folder: Path) -> Path:
 
 if __name__ == "__main__":
     quiet()
-    for write in (write_groups, write_robots, write_hop):
-        print(f"wrote {write(Path(sys.argv[1] if len(sys.argv) > 1 else 'docs/images'))}")
+    images = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
+    robots = [write(images) for write in (write_groups, write_robots, write_hop)]
+    for path in [*robots, *write_pictures(PICTURES, images)]:
+        print(f"wrote {path}")

@@ -20,7 +20,7 @@ fitted to. The logs are public: each section links its source. [accuracy.json](a
 
 _FAR = 3.0
 """How many times the median an error must be to be counted as far above."""
-_REFERENCES = {
+REFERENCES = {
     "xl330": (
         ("published with the motor, M1, M3, M6", "90.8, 73.5, 83.6"),
         ("the source's own tool, M3, 6 000 trials in 14 min", "45.2"),
@@ -97,7 +97,7 @@ def _overview(found: Mapping[str, Any]) -> Iterator[str]:
     yield "|---|---|--:|--:|"
     for name, (title, *_) in _DATA.items():
         part = found.get(name, _not_run(name))
-        reference = _REFERENCES[name][0 if name == "ak80_6" else -1][1]
+        reference = REFERENCES[name][0 if name == "ak80_6" else -1][1]
         if "missing" in part:
             yield f"| [{title}](#{_anchor(title)}) | {part['missing']} | | {reference} |"
             continue
@@ -135,7 +135,7 @@ def _data_set(name: str, part: Mapping[str, Any]) -> Iterator[str]:
     yield f"{of_others}\n"
     yield "| | mrad |"
     yield "|---|--:|"
-    yield from (f"| {what} | {error} |" for what, error in _REFERENCES[name])
+    yield from (f"| {what} | {error} |" for what, error in REFERENCES[name])
     yield ""
 
 

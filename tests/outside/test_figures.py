@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
+
 import numpy as np
 import pytest
 
 from scripts import figures
+from scripts.drawings import DRAWINGS
+from scripts.figure_style import WIDTH, write_pictures
 from tests.support.paths import ROOT
 
 
@@ -35,7 +39,23 @@ def test_places_on_a_picture_are_where_the_camera_sees_them():
     assert places[3, 0] > 400.0  # its head is on the right
 
 
-def test_pictures_are_small():
+@pytest.mark.parametrize("name", figures.PICTURES)
+def test_a_picture_of_the_scripts_is_there_as_wide_as_a_page_and_small(name):
+    path = ROOT / "docs" / "images" / f"{name}.svg"
+    root = ElementTree.parse(path).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.get("width") == f"{0.75 * WIDTH:g}pt"
+    assert path.stat().st_size < 150_000
+
+
+def test_pictures_are_the_same_bytes_each_time(tmp_path):
+    first, second = (write_pictures(DRAWINGS, tmp_path / folder) for folder in "ab")
+    assert [path.name for path in first] == [f"{name}.svg" for name in DRAWINGS]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_photographs_are_small():
     pictures = sorted(ROOT.glob("docs/**/*.png"))
-    assert {"hop.png", "groups.png", "robots.png"} <= {picture.name for picture in pictures}
+    assert {"groups.png", "robots.png"} <= {picture.name for picture in pictures}
     assert [str(picture) for picture in pictures if picture.stat().st_size > 300_000] == []

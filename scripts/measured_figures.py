@@ -1,0 +1,549 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of what was measured: tables of ``make bench``, studies of ``make accuracy``, and tables on pages."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import actuon
+from actuon.charts import palette
+from studies.accuracy.page import REFERENCES
+
+from .figure_style import FAINT, GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, plot, point_out, write
+
+_DOCS = Path(__file__).resolve().parents[1] / "docs"
+_QUANTILE = 1.96
+"""Half of a 95 % interval, in standard deviations."""
+_COPY = "copy of the same bytes"
+
+Row = Mapping[str, str]
+
+
+@cache
+def _tables() -> Any:
+    return json.loads((_DOCS / "measured" / "tables.json").read_text(encoding="utf-8"))
+
+
+@cache
+def _studies() -> Any:
+    return json.loads((_DOCS / "measured" / "accuracy.json").read_text(encoding="utf-8"))
+
+
+def _table(name: str) -> list[Row]:
+    """Return the rows of a table of ``make bench``, by column."""
+    table = _tables()[name]
+    return [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
+
+
+def _table_of_a_page(columns: Sequence[str]) -> list[list[str]]:
+    """Return the cells of the one table in the documentation whose first columns are these."""
+    found = []
+    for path in sorted(_DOCS.rglob("*.md")):
+        lines = [_cells(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for start, cells in enumerate(lines):
+            if cells[: len(columns)] == list(columns):
+                end = next((i for i in range(start, len(lines)) if len(lines[i]) < 2), len(lines))
+                found.append(lines[start + 2 : end])
+    (table,) = found
+    return table
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
+
+
+def _number(text: str) -> float:
+    """Return the first number in a cell; spaces group digits."""
+    found = re.search(r"-?\d+(?:\.\d+)?", re.sub(r"(?<=\d)[  ](?=\d{3})", "", text))
+    assert found is not None, text
+    return float(found[0])
+
+
+def sizes() -> Any:
+    """Draw the time per joint over the number of joints."""
+    rows = _table("sizes")
+    figure, axes = plot("", 400, 1, 2, sharey=True)
+    lines = {
+        "Newton": IDEAL,
+        "Actuon, two states": VIOLET,
+        "Actuon, in place": REAL,
+        "Actuon, captured graph": GREEN,
+        _COPY: TARGET,
+    }
+    ratios: list[float] = []
+    best = min(_number(row["ns per DOF"]) for row in rows if row["who"].startswith("Actuon"))
+    for axis, layout in zip(axes, ("contiguous", "scattered"), strict=True):
+        for who, colour in lines.items():
+            own = [row for row in rows if row["layout"] == layout and row["who"] == who]
+            x, y = (np.array([_number(row[column]) for row in own]) for column in ("DOFs", "ns per DOF"))
+            style = "--" if who == _COPY else "-"
+            axis.loglog(x, y, "o", linestyle=style, markersize=3.5, color=colour, label=who)
+            if who.startswith("Actuon"):
+                ratios += [_number(row["faster than Newton"]) for row in own]
+            if who in ("Newton", "Actuon, in place"):
+                end = f"{y[-1]:.0f} ns" if y[-1] >= 10 else f"{y[-1]:.1f} ns"
+                write(axis, (x[-1], y[-1] * 1.5), end, colour, "center", "bottom")
+        axis.set(title=f"{layout} rows", xlabel="joints", xlim=(7, 3e6), ylim=(0.6, 2e4))
+        axis.set_xticks([1e1, 1e2, 1e3, 1e4, 1e5, 1e6])
+    axes[0].set_ylabel("time per joint and step [ns]")
+    title = f"A joint costs down to {best:.0f} ns; Newton takes {min(ratios):.2g} to {max(ratios):.0f} times as long"
+    figure.suptitle(title, x=0.012, ha="left")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
+
+
+def stages() -> Any:
+    """Draw the time of motor models with more and more stages."""
+    rows = [row for row in _table("chains") if row["states"] in ("", "in place")]
+    figure, axis = plot("What each stage costs: 49 152 joints on one thread", 330)
+    at = np.arange(len(rows))[::-1]
+    own, newton, copying = (
+        np.array([_number(row[column]) for row in rows])
+        for column in ("in a loop, median µs", "Newton µs", "copying µs")
+    )
+    axis.barh(at, newton, 0.62, facecolor="none", edgecolor=IDEAL, linewidth=1.2, label="Newton")
+    axis.barh(at, own, 0.62, color=REAL, label="Actuon, in place")
+    axis.vlines(copying, at - 0.31, at + 0.31, color=INK, linewidth=1.4, label="copying the same bytes")
+    for y, time, other in zip(at, own, newton, strict=True):
+        axis.text(time + 25, y, f"{time:.0f} µs", va="center", color=REAL, fontsize=8.5)
+        axis.text(other + 20, y, f"{other:.0f} µs, {other / time:.0f} ×", va="center", color=MUTED, fontsize=8.5)
+    names = [row["chain"] + (f"\n{row['lags']} delays" if row["lags"] else "") for row in rows]
+    axis.set_yticks(at, names, color=INK)
+    axis.set(xlabel="median step in a loop [µs]", xlim=(0, 3500))
+    axis.grid(visible=False, axis="y")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def robots() -> Any:
+    """Draw the time per robot over the number of robots in MuJoCo."""
+    rows = _table("robots")
+    figure, (axis, alone) = plot("", 360, 1, 2, width_ratios=(3, 2))
+    lines = {
+        "mj_step in a loop": ("mj_step in a Python loop", GREY),
+        "mujoco.rollout": ("mujoco.rollout", INK),
+        "Actuon, servos": ("Actuon, the model's servos", IDEAL),
+        "Actuon, actuators": ("Actuon, actuators", REAL),
+        "Actuon, groups": ("Actuon, actuator groups", VIOLET),
+    }
+    beyond = {}
+    for who, (label, colour) in lines.items():
+        own = [row for row in rows if row["who"] == who]
+        x, y = (np.array([_number(row[column]) for row in own]) for column in ("robots", "best µs"))
+        style = "--" if "ctuon" not in who else "-"
+        axis.loglog(x, y / x, "o", linestyle=style, markersize=4, color=colour, label=label)
+        if who.startswith("Actuon"):
+            beyond[who.removeprefix("Actuon, ")] = (_number(own[0]["µs beyond mj_step, best"]), colour)
+    axis.set(xlabel="robots", ylabel="best time per robot and step [µs]", title="quadrupeds, two cores")
+    axis.set_xticks([1, 64, 256, 1024], ["1", "64", "256", "1 024"])
+    axis.set_yticks([5, 10, 20, 50], ["5", "10", "20", "50"])
+    axis.minorticks_off()
+    alone.barh(range(3), [time for time, _ in beyond.values()], 0.55, color=[colour for _, colour in beyond.values()])
+    for y, (time, _) in enumerate(beyond.values()):
+        alone.text(time + 1, y, f"{time:.0f} µs", va="center")
+    alone.set_yticks(range(3), list(beyond), color=INK)
+    alone.invert_yaxis()
+    alone.set(title="one robot, beyond mj_step", xlabel="[µs]", xlim=(0, 62))
+    alone.grid(visible=False, axis="y")
+    figure.suptitle("From 64 robots on, motors cost next to nothing beyond MuJoCo", x=0.012, ha="left")
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def environments() -> Any:
+    """Draw how much longer an environment's step takes than with MuJoCo's servos."""
+    rows = _table("environments")
+    counts = {"256": REAL, "1 024": IDEAL}
+    names = list(dict.fromkeys(row["motors"] for row in rows if row["motors"] != "MuJoCo's own servos"))
+    figure, axis = plot("", 330)
+    for number, (count, colour) in enumerate(counts.items()):
+        more = [100 * (_number(row["÷ servos"]) - 1) for row in rows if row["robots"] == count][1:]
+        y = np.arange(len(names)) + 0.12 * (2 * number - 1)
+        axis.plot(more, y, "o", color=colour, markersize=6, label=f"{count} robots")
+    real = [100 * (_number(row["÷ servos"]) - 1) for row in rows if row["motors"] == "real motors"]
+    figure.suptitle(f"Real motors add {min(real):.0f} to {max(real):.0f} % to a training step", x=0.012, ha="left")
+    axis.axvline(0.0, color=MUTED, linewidth=1.0)
+    axis.set_yticks(range(len(names)), names, color=INK)
+    axis.invert_yaxis()
+    axis.set_xscale("symlog", linthresh=10.0, linscale=1.2)
+    axis.set_xticks([0, 2, 4, 6, 8, 10, 20, 50, 100], ["0", "2", "4", "6", "8", "10", "20", "50", "100"])
+    axis.minorticks_off()
+    axis.set(xlabel="longer than with MuJoCo's own servos [%]", xlim=(-0.8, 120))
+    axis.legend(loc="upper right")
+    return figure
+
+
+def accuracy() -> Any:
+    """Draw errors of fits in runs that they were not fitted to, of published parameters, and of other tools."""
+    studies = _studies()
+    chosen = {
+        name: next(row for row in studies[name]["rows"] if row["chosen"]) for name in ("xl330", "ak80_6", "so101")
+    }
+    published = min(row["held_out_mrad"] for row in studies["xl330"]["published"])
+    double = chosen["ak80_6"]["held_out_joints_mrad"]
+    arm = [error for joint, error in chosen["so101"]["held_out_joints_mrad"].items() if joint != "gripper"]
+    bars = {
+        "XL330 on a pendulum": (chosen["xl330"]["held_out_mrad"], published, _of_others("xl330", 2)),
+        "two AK80-6: shoulder": (double["shoulder"], None, _of_others("ak80_6", 0)),
+        "two AK80-6: elbow": (double["elbow"], None, _of_others("ak80_6", 0, 1)),
+        "SO-101: five joints": (float(np.mean(arm)), None, _of_others("so101", 4)),
+    }
+    fitted = [own for own, _, _ in bars.values()]
+    title = f"Fitted motors predict unseen runs to {min(fitted):.0f} to {max(fitted):.0f} mrad"
+    figure, axis = plot(title, 360)
+    looks: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("fitted by Actuon, held-out runs", {"color": REAL}),
+        ("best published parameters, same runs", {"color": IDEAL}),
+        (
+            "other tools or parameters, other runs of the robot",
+            {"facecolor": "none", "edgecolor": GREY, "hatch": "///"},
+        ),
+    )
+    top, ticks = 0.0, []
+    for values in bars.values():
+        start = top
+        for value, (label, look) in zip(values, looks, strict=True):
+            if value is not None:
+                axis.barh(top, value, 0.8, label=label, **look)
+                axis.text(value + 0.7, top, f"{value:.1f}", va="center", fontsize=8.5)
+                top += 1.0
+        ticks.append((start + top - 1.0) / 2)
+        top += 0.8
+    axis.set_yticks(ticks, list(bars), color=INK)
+    axis.invert_yaxis()
+    axis.set(xlabel="mean absolute error of the position [mrad]", xlim=(0, 76))
+    axis.grid(visible=False, axis="y")
+    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+    axis.legend(handles.values(), handles.keys(), loc="lower right")
+    return figure
+
+
+def _of_others(part: str, row: int, number: int = 0) -> float:
+    """Return an error by the README of the data [mrad]."""
+    return float(re.sub(r" \(.*?\)", "", REFERENCES[part][row][1]).split(", ")[number])
+
+
+def models() -> Any:
+    """Draw errors of models of the XL330, in the runs fitted to and in the others."""
+    study = _studies()["xl330"]
+    figure, axis = plot("XL330: more parameters help up to servo_m2q, and no further", 380)
+    published = [row["held_out_mrad"] for row in study["published"]]
+    axis.axhspan(min(published), max(published), color=TARGET, alpha=0.18, linewidth=0)
+    write(axis, (0.5, max(published) + 3.5), "published parameters, M1 to M6", MUTED, "center", "bottom")
+    ends = _spread([row["held_out_mrad"] for row in study["rows"]], 1.09)
+    starts = _spread([row["train_mrad"] for row in study["rows"]], 1.09)
+    for row, colour, start, end in zip(study["rows"], palette(9)[4:], starts, ends, strict=True):
+        look = {"color": REAL, "linewidth": 3.0} if row["chosen"] else {"color": colour, "linewidth": 1.4}
+        axis.plot([0, 1], [row["train_mrad"], row["held_out_mrad"]], "o-", markersize=5, **look)
+        axis.text(-0.03, start, f"{row['train_mrad']:.0f}", ha="right", va="center", color=look["color"])
+        text = f"{row['held_out_mrad']:.0f}  {row['model']}, {row['parameters']} parameters"
+        weight = "bold" if row["chosen"] else "normal"
+        axis.text(1.03, end, text, va="center", color=look["color"], fontweight=weight)
+    axis.set_yscale("log")
+    axis.set_yticks([10, 20, 50, 100], ["10", "20", "50", "100"])
+    axis.minorticks_off()
+    axis.set_xticks([0, 1], ["in the runs fitted to", "in held-out runs"], color=INK)
+    axis.set(xlim=(-0.25, 1.75), ylim=(12, 110), ylabel="mean absolute error [mrad]")
+    axis.grid(visible=False, axis="x")
+    return figure
+
+
+def _spread(values: Sequence[float], ratio: float) -> list[float]:
+    """Return heights of labels of these values, at least ``ratio`` apart."""
+    found = [0.0] * len(values)
+    below = 0.0
+    for i in sorted(range(len(values)), key=lambda i: values[i]):
+        below = found[i] = max(values[i], below * ratio)
+    return found
+
+
+def by_motion() -> Any:
+    """Draw errors of robots by the run that was held out, and by joint."""
+    studies = _studies()
+    figure, axes = plot(
+        "Hard are what a fit has not seen (prbs), and the gripper", 400, 2, 2, width_ratios=(6, 6), height_ratios=(2, 1)
+    )
+    for row, (name, robot) in zip(axes, {"so101": "SO-101", "ak80_6": "AK80-6"}.items(), strict=True):
+        for axis, kind, what in zip(
+            row, ("held_out_groups_mrad", "held_out_joints_mrad"), ("held-out run", "joint"), strict=True
+        ):
+            rows = studies[name]["rows"]
+            columns = [key.removesuffix(".csv.gz").replace("trajectory_", "run ") for key in rows[0][kind]]
+            values = np.array([list(one[kind].values()) for one in rows])
+            image = axis.imshow(values, cmap="Blues", vmin=0.0, vmax=26.0, aspect="auto")
+            for (i, j), value in np.ndenumerate(values):
+                axis.text(
+                    j, i, f"{value:.1f}", ha="center", va="center", color=INK if value < 15 else "white", fontsize=8.5
+                )
+            turn = {"rotation": 28, "ha": "right", "rotation_mode": "anchor"} if len(columns) > 2 else {}
+            axis.set_xticks(range(len(columns)), columns, fontsize=8, **turn)
+            axis.set_yticks(range(len(rows)), [one["model"].replace("+", "\n+") for one in rows], fontsize=8)
+            axis.set_title(f"{robot}, by {what}")
+            axis.grid(visible=False)
+            axis.spines[:].set_visible(False)
+            axis.tick_params(length=0)
+    figure.colorbar(image, ax=axes, label="mean absolute error [mrad]", shrink=0.8, aspect=30)
+    return figure
+
+
+def synthetic() -> Any:
+    """Draw how far estimates are from true values, in deviations of their intervals."""
+    models = _studies()["synthetic"]["models"]
+    figure, axes = plot("", 620, len(models), 1, sharex=True)
+    shares = []
+    most = max((list(one["cases"]) for one in models.values()), key=len)
+    for axis, (name, one) in zip(axes, models.items(), strict=True):
+        inside = count = 0
+        axis.axhspan(-_QUANTILE, _QUANTILE, color=GREEN, alpha=0.15, linewidth=0)
+        axis.axhline(0.0, color=MUTED, linewidth=0.8)
+        for parameter, cases in one["cases"].items():
+            truth, found, low, high = np.array(cases).T
+            off = (found - truth) / ((high - low) / (2 * _QUANTILE))
+            x = most.index(parameter) + np.linspace(-0.3, 0.3, len(off))
+            is_in = (low <= truth) & (truth <= high)
+            shown, beyond = np.clip(off, -8.0, 8.0), np.abs(off) > 8.0
+            look = {"markeredgewidth": 0, "clip_on": False, "in_layout": False}
+            for mask, colour in ((is_in, REAL), (~is_in, LIMIT)):
+                axis.plot(x[mask & ~beyond], shown[mask & ~beyond], "o", color=colour, markersize=3.8, **look)
+            for side, sign in (("^", 1.0), ("v", -1.0)):
+                mask = beyond & (np.sign(off) == sign)
+                axis.plot(x[mask], shown[mask], side, color=LIMIT, markersize=5, **look)
+            share = 100 * is_in.mean()
+            axis.text(
+                most.index(parameter), 11.2, f"{share:.0f} %", ha="center", va="center", color=MUTED, fontsize=8.5
+            )
+            inside, count = inside + is_in.sum(), count + len(is_in)
+        shares.append(100 * inside / count)
+        kind = name.replace("`", "").replace("never let go", "never switched off")
+        axis.set_title(f"{kind}: {shares[-1]:.0f} % within their interval")
+        axis.set(ylim=(-9.5, 13.5), ylabel="error ÷ σ")
+        axis.set_yticks([-8, 0, 8])
+        axis.grid(visible=False, axis="x")
+    names = {key: key.replace("transmission.reflected_", "transmission.\nreflected_") for key in most}
+    axes[-1].set_xticks(range(len(most)), [names[key].replace(".", ".\n", 1).replace("\n\n", "\n") for key in most])
+    figure.suptitle(
+        f"{min(shares[:2]):.0f} to {max(shares[:2]):.0f} % of true values lie in their 95 % interval",
+        x=0.012,
+        ha="left",
+    )
+    return figure
+
+
+def stability() -> Any:
+    """Draw measured over predicted stability limits of robots."""
+    rows = _table("stability")
+    columns = {"no delay": REAL, "1 step of delay": IDEAL, "3 steps of delay": GREEN, "every 4th step": VIOLET}
+    names = list(dict.fromkeys(row["robot"] for row in rows))
+    worst = [float(row[column]) for row in rows if row["pose"] == "worst" for column in columns]
+    off = 100 * max(abs(value - 1.0) for value in worst)
+    figure, axis = plot(f"Measured limits lie within {off:.0f} % of the prediction, at the worst pose", 380)
+    axis.axvline(1.0, color=MUTED, linewidth=1.0)
+    for row in rows:
+        for number, (column, colour) in enumerate(columns.items()):
+            is_worst = row["pose"] == "worst"
+            y = names.index(row["robot"]) + 0.16 * (number - 1.5)
+            fill = colour if is_worst else "none"
+            axis.plot(float(row[column]), y, "o", markeredgecolor=colour, markerfacecolor=fill, markersize=4.5)
+    for column, colour in columns.items():
+        axis.plot([], [], "o", color=colour, markersize=4.5, label=column)
+    axis.plot([], [], "o", color=MUTED, markersize=4.5, label="worst pose")
+    axis.plot([], [], "o", markeredgecolor=MUTED, markerfacecolor="none", markersize=4.5, label="start pose")
+    axis.set_yticks(range(len(names)), names, color=INK)
+    axis.invert_yaxis()
+    axis.set(xlabel="measured ÷ predicted limit", xlim=(0.9, 1.72))
+    figure.legend(loc="outside lower center", ncols=6, columnspacing=1.2, handletextpad=0.3)
+    point_out(axis, "against its stops at the start", (1.49, names.index("robotiq_2f85")), (1.38, 8.0), MUTED)
+    return figure
+
+
+def implicit_errors() -> Any:
+    """Draw errors of explicit and implicit motors over the time step."""
+    rows = _table("implicit")
+    robots = list(dict.fromkeys(row[""] for row in rows))
+    modes = {"explicit": LIMIT, "implicit, `implicitfast`": REAL, "implicit, `discrete`": IDEAL}
+    figure, axes = plot("Implicit motors pay off for stiff gains, not for soft ones at 5 ms", 320, 1, 3, sharey=True)
+    for axis, robot in zip(axes, robots, strict=True):
+        own = [row for row in rows if row[""] == robot]
+        steps = [_number(row["dt"]) for row in own]
+        for mode, colour in modes.items():
+            axis.loglog(steps, [float(row[mode]) for row in own], "o-", color=colour, label=mode.replace("`", ""))
+        axis.set_title(robot.replace(", ", "\n"))
+        axis.set(xlabel="time step [ms]", xlim=(0.8, 26), ylim=(0.15, 1000))
+        axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
+        axis.minorticks_off()
+    axes[0].set_ylabel("RMS error [mrad]")
+    axes[0].set_yticks([1, 10, 100], ["1", "10", "100"])
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def walking() -> Any:
+    """Draw how many robots fell, by the motors that a policy learnt on and walks with."""
+    rows = _table_of_a_page(("learnt on", "walks with", "fell [%]"))
+    learnt, walks = (list(dict.fromkeys(row[i] for row in rows)) for i in (0, 1))
+    figure, axis = plot("A policy walks with motors like those that it learnt on", 330)
+    falls = np.zeros((len(learnt), len(walks)))
+    for row in rows:
+        seeds = [float(text) for text in row[2].replace("*", "").split(",")]
+        i, j = learnt.index(row[0]), walks.index(row[1])
+        falls[i, j] = np.median(seeds)
+        colour = "white" if falls[i, j] > 55 else INK
+        axis.text(j, i - 0.08, f"{falls[i, j]:.0f} %", ha="center", va="center", fontsize=11, color=colour)
+        each = " · ".join(f"{seed:.0f}" for seed in seeds)
+        axis.text(j, i + 0.26, each, ha="center", va="center", fontsize=8, color=colour)
+    image = axis.imshow(falls, cmap="Reds", vmin=0.0, vmax=100.0, aspect="auto")
+    axis.set_xticks(range(len(walks)), walks, color=INK)
+    axis.set_yticks(range(len(learnt)), learnt, color=INK)
+    axis.set(xlabel="walks with", ylabel="learnt on")
+    axis.grid(visible=False)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+    figure.colorbar(image, ax=axis, label="robots that fell [%]: median, and three seeds")
+    return figure
+
+
+def implicit_cost() -> Any:
+    """Draw the CPU time of a step with explicit and with implicit motors."""
+    rows = _table_of_a_page(("", "`implicitfast`", "", "`discrete`", ""))[1:]
+    figure, axis = plot("", 300)
+    more = []
+    for number, (name, first, colour) in enumerate((("implicitfast", 1, REAL), ("discrete", 3, IDEAL))):
+        for i, row in enumerate(rows):
+            explicit, implicit = float(row[first]), float(row[first + 1])
+            share = 100 * (implicit / explicit - 1)
+            more.append(share)
+            y = i + 0.19 * (2 * number - 1)
+            axis.barh(y, share, 0.36, color=colour, label=name if i == 0 else None)
+            axis.text(share + 0.4, y, f"{share:.0f} %  of {explicit:.0f} µs", va="center", fontsize=8, color=MUTED)
+    figure.suptitle(f"Implicit motors cost {min(more):.0f} to {max(more):.0f} % of a step", x=0.012, ha="left")
+    axis.set_yticks(range(len(rows)), [row[0].replace(", ", ": ").replace("1 robot", "1") for row in rows], color=INK)
+    axis.invert_yaxis()
+    axis.set(xlabel="longer than explicit motors with the same integrator [%]", xlim=(0, 47))
+    axis.grid(visible=False, axis="y")
+    axis.legend(loc="lower right")
+    return figure
+
+
+def mjlab_limits() -> Any:
+    """Draw by how much implicit efforts pass a limit in mjlab."""
+    rows = _table_of_a_page(("", "dt", "constant limit", "envelope of a DC motor"))
+    figure, axis = plot("In mjlab, implicit efforts pass a limit at long steps", 280)
+    names, robot = [], ""
+    for i, (who, dt, *values) in enumerate(rows):
+        robot = who or robot
+        names.append(f"{robot}: {dt}")
+        for number, (text, colour) in enumerate(zip(values, (REAL, IDEAL), strict=True)):
+            y, value = i + 0.19 * (2 * number - 1), _number(text)
+            axis.barh(y, value, 0.36, color=colour)
+            axis.text(value + 1, y, f"{value:.0f} %", va="center", fontsize=8, color=MUTED)
+    for label, colour in (("constant limit", REAL), ("envelope of a DC motor", IDEAL)):
+        axis.barh(0, 0, color=colour, label=label)
+    axis.set_yticks(range(len(names)), names, color=INK)
+    axis.invert_yaxis()
+    axis.set(xlabel="largest excess [% of the stall effort]", xlim=(0, 122))
+    axis.grid(visible=False, axis="y")
+    axis.legend(loc="upper right")
+    return figure
+
+
+def catalogue() -> Any:
+    """Draw the motors of the catalogue by speed and torque at the joint."""
+    motors = [actuon.find_motor(name) for name in actuon.motor_names()]
+    vendors = list(dict.fromkeys(motor.vendor for motor in motors))
+    colours = dict(zip(vendors, palette(len(vendors)), strict=True))
+    figure, axis = plot(f"Which of the {len(motors)} motors of the catalogue is like mine?", 560)
+    axis.set(xscale="log", yscale="log", xlim=(1.5, 90), ylim=(0.15, 420))
+    for power, x in ((1, 1.6), (10, 1.6), (100, 1.6), (1000, 88.0), (10000, 88.0)):
+        speeds = np.array([1.5, 90.0])
+        axis.plot(speeds, power / speeds, color=FAINT, linewidth=1.0, zorder=1)
+        side = "left" if x < 10 else "right"
+        axis.text(x, power / x, f"{power:,} W".replace(",", " "), color=GREY, fontsize=8, ha=side, va="bottom")
+    places = [(*_speed_and_torque(motor), motor.name, colours[motor.vendor]) for motor in motors]
+    for speed, torque, is_rated, _, colour in places:
+        fill = "none" if is_rated else colour
+        axis.plot(speed, torque, "o", markeredgecolor=colour, markerfacecolor=fill, markersize=6, zorder=5)
+    for vendor, colour in colours.items():
+        axis.plot([], [], "o", color=colour, label=vendor)
+    axis.plot([], [], "o", markeredgecolor=MUTED, markerfacecolor="none", label="rated speed")
+    axis.set_xticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+    axis.set_yticks([0.2, 1, 10, 100], ["0.2", "1", "10", "100"])
+    axis.minorticks_off()
+    axis.set(xlabel="no-load or largest speed at the joint [rad/s]", ylabel="peak or stall torque at the joint [N·m]")
+    figure.legend(loc="outside lower center", ncols=6, columnspacing=1.2, handletextpad=0.3)
+    figure.canvas.draw()
+    dots = axis.transData.transform([(speed, torque) for speed, torque, *_ in places])
+    taken = [_Rectangle(x - 4, y - 4, x + 4, y + 4) for x, y in dots]
+    for speed, torque, _, name, colour in sorted(places, key=lambda place: place[0]):
+        _label_freely(axis, (speed, torque), name, colour, taken)
+    return figure
+
+
+def _speed_and_torque(motor: actuon.CatalogueMotor) -> tuple[float, float, bool]:
+    """Return a motor's speed [rad/s] and torque [N·m] at the joint, and whether the speed is the rated one."""
+    values: Mapping[str, Any] = motor.datasheet.at_joint
+    if curve := values.get("driving_curve"):
+        return curve[-1][0], max(torque for _, torque in curve), False
+    torque = values.get("peak_torque") or values["stall_torque"]
+    speed = values.get("no_load_speed") or values.get("max_speed")
+    return speed or values["rated_speed"], torque, speed is None
+
+
+@dataclass(frozen=True)
+class _Rectangle:
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def overlaps(self, other: _Rectangle) -> bool:
+        is_beside = self.right <= other.left or other.right <= self.left
+        return not is_beside and self.bottom < other.top and other.bottom < self.top
+
+
+def _label_freely(axis: Any, place: tuple[float, float], text: str, colour: str, taken: list[_Rectangle]) -> None:
+    """Write a label around a dot, where nothing is yet; adds its rectangle to ``taken`` [points]."""
+    x, y = axis.transData.transform(place)
+    width, height = 5.0 * len(text), 9.0
+    sides = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1), (1, 2), (1, -2), (-1, 2), (-1, -2))
+    for distance, (right, up) in itertools.product((6, 14, 24, 36, 50), sides):
+        left = right * distance - (1 - right) / 2 * width
+        bottom = up * distance - (1 - up) / 2 * height
+        own = _Rectangle(x + left, y + bottom, x + left + width, y + bottom + height)
+        if not any(own.overlaps(other) for other in taken):
+            break
+    taken.append(own)
+    line = (
+        {"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 0, "shrinkB": 3} if distance >= 14 else None
+    )
+    middle = (left + width / 2, bottom + height / 2)
+    font = {"fontsize": 8, "color": colour, "ha": "center", "va": "center", "zorder": 6}
+    axis.annotate(text, place, middle, textcoords="offset points", arrowprops=line, **font)
+
+
+MEASURED = {
+    "performance_sizes": sizes,
+    "performance_stages": stages,
+    "performance_robots": robots,
+    "performance_environments": environments,
+    "accuracy_overview": accuracy,
+    "accuracy_models": models,
+    "accuracy_by_motion": by_motion,
+    "accuracy_synthetic": synthetic,
+    "stability_measured": stability,
+    "implicit_errors": implicit_errors,
+    "implicit_cost": implicit_cost,
+    "walking": walking,
+    "mjlab_limits": mjlab_limits,
+    "catalogue": catalogue,
+}
+"""Pictures by the names of their files."""
