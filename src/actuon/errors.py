@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class Fix:
-    """What to do about an error, as the end of its text."""
+    """Advice at the end of an error's text."""
 
     python: str
     """For people who write Python."""

@@ -107,7 +107,7 @@ class Trial:
                     else:
                         parts[i] = PDControlConfig(0.0, 0.0)
         parts, self.inertia = _with_inertia(parts, conditions.inertia)
-        """What is moved at the joint, the motor's rotor included [kg·m² or kg]."""
+        """Inertia at the joint, the motor's rotor included [kg·m² or kg]."""
         self.actuator = Actuator(
             range(count),
             stages=parts,

@@ -48,7 +48,7 @@ class Lanes:
         self.lines: list[str] = []
         """All that stands before the open loop."""
         self.loop: list[str] = []
-        """What stands in it."""
+        """Lines of the open loop."""
         self.closed_loops = 0
         self._taken = {*taken}
 

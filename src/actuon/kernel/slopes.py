@@ -46,7 +46,7 @@ class Tangent:
         self.has_bounds = not written.isdisjoint(BOUNDS)
         self._asked = {"effort", *(name for stage in chain.stages for law in stage.all_laws for name in law.inputs)}
         self.functions: dict[str, Any] = {}
-        """What the lines refer to beside the laws, by name."""
+        """Objects other than laws that the lines refer to, by name."""
 
     def seeded(self, signal: str, value: Value) -> Value:
         """Return a signal of the simulation, with its slopes."""

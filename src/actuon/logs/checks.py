@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What looks wrong in a log. Nothing is changed here."""
+"""Checks for what looks wrong in a log. They change nothing."""
 
 from __future__ import annotations
 

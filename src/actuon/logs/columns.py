@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What columns mean: by the names that people use, or by a mapping, as a YAML file or in Python.
+"""Meanings of columns: by the names that people use, or by a mapping, as a YAML file or in Python.
 
 ::
 
@@ -35,7 +35,7 @@ from .units import CLOCKS, NEEDED, QUANTITIES, SHARED, checked, factor, spelled
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a file means: ``sign · (scale · unit · number) + offset``, the last in SI.
+    """Meaning of a column of a file: ``sign · (scale · unit · number) + offset``, the last in SI.
 
     Args:
         name: In the file.
@@ -191,7 +191,7 @@ _FILE = entries(
 
 @dataclass(frozen=True)
 class ColumnMapping:
-    """What the columns of logs mean.
+    """Meanings of the columns of logs.
 
     Args:
         columns: By their names, in which ``{joint}`` stands for the name of any joint. Empty: by usual names.

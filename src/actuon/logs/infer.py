@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the numbers of a log show where nothing states it: units, lost signs, counters and turns.
+"""Inference from the numbers of a log of what it does not state: units, lost signs, counters and turns.
 
 Functions return what they made of the numbers, and findings on it.
 """

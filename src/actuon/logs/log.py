@@ -170,7 +170,7 @@ class Log:
         return tuple(joint.name for joint in self.joints)
 
     def joint(self, name: str) -> JointLog:
-        """What was logged of one joint.
+        """Return the series of one joint.
 
         Raises:
             LogError: There is no such joint.

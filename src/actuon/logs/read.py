@@ -105,7 +105,7 @@ class Reader:
     def __init__(self, table: Table, mapping: ColumnMapping):
         self.table, self.mapping = table, mapping
         self.findings: list[Finding] = list(table.findings)
-        """What was noticed so far and done about it."""
+        """Findings so far: what was noticed, and done about it."""
         self.rows: np.ndarray = np.arange(0)
         """Rows of the table that are samples of the log."""
 

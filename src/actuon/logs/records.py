@@ -28,7 +28,7 @@ _QUANTITIES = {
     "supply_voltage": ("supply", "V"),
     "temperature": ("temperature", "°C"),
 }
-"""What a log takes from a record: the series, and the quantity and unit that its column says."""
+"""Series that a log takes from a recording: the series, and the quantity and unit that its column says."""
 _OF_SLIDES = {"rad": "m", "rad/s": "m/s", "N·m": "N"}
 _IN_EVERY_RECORD = {"computed_effort", "applied_effort", "limited_by"}
 """Series that every record has, and nobody else's log has all of."""
@@ -37,7 +37,7 @@ _FOR_PLOTS = ("time", "velocity", "applied_effort")
 
 @dataclass(frozen=True)
 class _Place:
-    """What a column of a record is: a series of one joint of one robot. ``robot`` is "" where there is one."""
+    """Meaning of a column of a recording: a series of one joint of one robot. ``robot`` is "" where there is one."""
 
     series: str
     robot: str

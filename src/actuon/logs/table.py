@@ -62,7 +62,7 @@ class Table:
 
 
 Columns: TypeAlias = Mapping[str, np.ndarray]
-"""What is written: arrays of shape (T,) by the names of columns, which end in the unit."""
+"""Arrays to write, of shape (T,) by the names of columns, which end in the unit."""
 Settings: TypeAlias = Mapping[str, float | str]
 
 

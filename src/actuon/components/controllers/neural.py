@@ -155,7 +155,7 @@ class ControllerNeural(Controller):
         self._spec = InputSpec.from_metadata(self._where, convention)
         self._is_normalised = "normalization" in convention
         self.input_columns: tuple[str, ...] = self._spec.columns
-        """What the network sees, in the order of its inputs."""
+        """Quantities that the network sees, in the order of its inputs."""
         self.custom_inputs = self._spec.custom_inputs
         self.pos_scale: float = convention.get("pos_scale", 1.0)
         self.vel_scale: float = convention.get("vel_scale", 1.0)

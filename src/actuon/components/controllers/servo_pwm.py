@@ -32,11 +32,11 @@ class ServoPWM(Parameters):
     kp: Number = param("1/rad", "Duty per position error.", minimum=0.0)
     torque_constant: Number = param("N·m/A", "Effort per current, which is also back-EMF per speed.", minimum=1e-6)
     resistance: Number = param("Ω", "Resistance of the winding.", minimum=1e-6)
-    bus_voltage: Number = param("V", "Voltage of the supply, where no battery gives it.", minimum=0.0)
+    bus_voltage: Number = param("V", "Supply voltage, if the motor has no battery stage.", minimum=0.0)
     ki: Number = param("1/(rad·s)", "Duty per integrated position error.", default=0.0, minimum=0.0)
     kd: Number = param("s/rad", "Duty per change of the position error.", default=0.0, minimum=0.0)
     max_duty: Number = param("1", "Largest duty.", default=1.0, minimum=0.0, maximum=1.0)
-    dead_band: Number = param("rad", "Position error that is taken as none.", default=0.0, minimum=0.0)
+    dead_band: Number = param("rad", "Dead band: smaller position errors count as zero.", default=0.0, minimum=0.0)
 
 
 def _check_register(where: str, value: int, most: int) -> None:

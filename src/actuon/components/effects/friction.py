@@ -74,7 +74,7 @@ class Friction(Parameters):
         "N·m", "Dry friction of a joint at rest. Default: as dynamic.", default=None, optional=True, minimum=0.0
     )
     stribeck_velocity: Number = param(
-        "rad/s", "Speed at which what friction has more at rest has fallen to 1/e.",
+        "rad/s", "Speed at which the extra static friction has decayed to 1/e.",
         default=0.0, minimum=0.0,
     )  # fmt: skip
     stribeck_exponent: OptionalNumber = param(

@@ -25,8 +25,8 @@ LAST_COUNT = wp.constant(16777215.0)
 
 
 class Noise(Parameters):
-    noise: Number = param("N·m", "Standard deviation of what each step adds.", default=0.0, minimum=0.0)
-    bias: Number = param("N·m", "Standard deviation of what each DOF always adds.", default=0.0, minimum=0.0)
+    noise: Number = param("N·m", "Standard deviation of the noise of each step.", default=0.0, minimum=0.0)
+    bias: Number = param("N·m", "Standard deviation of the constant offset of each DOF.", default=0.0, minimum=0.0)
     seed: Whole = param("1", "Picks the random numbers. Each DOF has its own.", default=0, minimum=0, integer=True)
 
 

@@ -33,11 +33,9 @@ FASTEST = wp.constant(1e12)
 
 
 class DCMotor(Parameters):
-    saturation_effort: Number = param(
-        "N·m", "Stall effort: what the motor would give at rest.", minimum=0.0, finite=False, fallback=math.inf
-    )
+    saturation_effort: Number = param("N·m", "Stall effort, at rest.", minimum=0.0, finite=False, fallback=math.inf)
     velocity_limit: Number = param(
-        "rad/s", "No-load speed: where the effort has fallen to zero.", above=0.0, finite=False, fallback=math.inf
+        "rad/s", "No-load speed, at which the effort is zero.", above=0.0, finite=False, fallback=math.inf
     )
     max_motor_effort: Number = param(
         "N·m",

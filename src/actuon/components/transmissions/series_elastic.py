@@ -28,7 +28,7 @@ NEARLY_CRITICAL = wp.constant(1e-2)
 class SeriesElastic(Parameters):
     stiffness: Number = param("N·m/rad", "Stiffness of the spring.", above=0.0)
     motor_inertia: Number = param("kg·m²", "Inertia on the motor's side of the spring.", above=0.0)
-    damping: Number = param("N·m·s/rad", "Damping beside the spring.", default=0.0, minimum=0.0)
+    damping: Number = param("N·m·s/rad", "Damping in parallel with the spring.", default=0.0, minimum=0.0)
 
 
 @wp.func
