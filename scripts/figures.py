@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the pictures of the documentation: ``make figures`` writes them into ``docs/images``.
 
-This module draws robots; MuJoCo does so without a screen, as in ``actuon run``. The other pictures are in `drawings`
-and `measured_figures`.
+This module draws robots; MuJoCo does so without a screen, as in ``actuon run``. The other pictures are in `drawings`,
+`measured_figures` and `motor_figures`.
 """
 
 from __future__ import annotations
 
 import re
 import runpy
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,25 @@ import mujoco
 import numpy as np
 
 from actuon import assets, load_actuators, match_joints, quiet
-from actuon.charts import draw_chart, pyplot, save_figure
+from actuon.actuator.trials import envelope
+from actuon.charts import pyplot, save_figure
 from actuon.demo.film import Film
-from actuon.demo.plots import height
-from actuon.demo.run import simulate
+from actuon.demo.run import Run, simulate
 from actuon.demo.scenes import moments
 from actuon.robot_source import find_source
 
 from .drawings import DRAWINGS
-from .figure_style import write_pictures
+from .figure_style import IDEAL, LIMIT, REAL, write_pictures
 from .measured_figures import MEASURED
+from .motor_figures import MOTORS, TUTORIALS
 
-PICTURES = {**DRAWINGS, **MEASURED}
-"""Pictures by the names of their files."""
 EXAMPLE = Path("examples/quadruped_with_arm.py")
 """In a checkout."""
 _COLOURS = ("#d1495b", "#edae49", "#2e86ab", "#66a182", "#8d6a9f")
 _PLAIN = (0.80, 0.81, 0.83, 1.0)
 _WIDTH, _HEIGHT = 640, 480
+_BESIDE = 1.15
+"""Distance of two robots on a picture [m]."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def at_home(model: Any) -> Film:
     return Film(model, 1, [0.0], [model.key_qpos[0].copy()])
 
 
-def on_picture(model: Any, points: np.ndarray) -> np.ndarray:
+def on_picture(model: Any, points: np.ndarray, width: int = _WIDTH, height: int = _HEIGHT) -> np.ndarray:
     """Where points in space [m], shape (K, 3), are on the picture of the model, in pixels, shape (K, 2)."""
     camera = mujoco.MjvCamera()
     mujoco.mjv_defaultFreeCamera(model, camera)
@@ -59,9 +59,9 @@ def on_picture(model: Any, points: np.ndarray) -> np.ndarray:
     forward = np.array([*(np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])), np.sin(elevation)])
     right = np.array([np.sin(azimuth), -np.cos(azimuth), 0.0])
     seen = points - (camera.lookat - camera.distance * forward)
-    focal = 0.5 * _HEIGHT / np.tan(np.radians(model.vis.global_.fovy) / 2)
+    focal = 0.5 * height / np.tan(np.radians(model.vis.global_.fovy) / 2)
     offset = focal * np.stack([seen @ right, -seen @ np.cross(right, forward)], axis=1) / (seen @ forward)[:, None]
-    return offset + 0.5 * np.array([_WIDTH, _HEIGHT])
+    return offset + 0.5 * np.array([width, height])
 
 
 def coloured(model: Any, groups: list[Group]) -> None:
@@ -151,25 +151,99 @@ def write_robots(folder: Path) -> Path:
     return folder / "robots.png"
 
 
-def write_hop(folder: Path) -> Path:
-    """``hop.png``: how high the quadruped hops with real and with ideal motors."""
-    figure = pyplot().figure(figsize=(10.0, 5.6), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=(1.25, 1.0))
-    runs = [simulate(find_source(assets.quadruped_mjcf), 6.0, 1, ideal)[0] for ideal in (False, True)]
-    for axis, run in zip(above.subplots(1, 2), runs, strict=True):
+def hop() -> Any:
+    """Draw how high the quadruped hops with real and with ideal motors, and why."""
+    real, ideal = (simulate(find_source(assets.quadruped_mjcf), 2.4, 1, kind)[0] for kind in (False, True))
+    figure = pyplot().figure(figsize=(510 / 72, 390 / 72), layout="constrained")
+    apex = [float(run.heights[:, 0].max()) for run in (real, ideal)]
+    title = f"The same commands: real motors lift the trunk to {apex[0]:.2f} m, ideal ones to {apex[1]:.2f} m"
+    figure.suptitle(title, x=0.012, ha="left")
+    above, left, right = figure.subplot_mosaic("AA;BC", height_ratios=(0.8, 1.1)).values()
+    _draw_apex(above, (real, ideal))
+    _draw_heights(left, (real, ideal))
+    _draw_plane(right, (real, ideal), "FL_calf_joint")
+    return figure
+
+
+def _draw_apex(axis: Any, runs: tuple[Run, Run]) -> None:
+    """Draw the robot twice in one scene, at the top of its hop with real and with ideal motors."""
+    scene = mujoco.MjSpec.from_file(str(assets.quadruped_mjcf))
+    other = mujoco.MjSpec.from_file(str(assets.quadruped_mjcf))
+    scene.worldbody.add_frame(pos=[_BESIDE, 0.0, 0.0]).attach_body(other.body("base"), "ideal-", "")
+    (light,) = scene.lights
+    light.type = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
+    model = scene.compile()
+    view = model.vis.global_
+    view.azimuth, view.elevation, view.fovy = 90.0, -5.0, 8.0  # from far, so that both are seen from the side
+    model.stat.center[:], model.stat.extent = (0.41, 0.0, 0.24), 3.1
+    model.vis.headlight.ambient[:] = 0.55
+    model.tex_data[:] = 255
+    ground = model.geom("ground").id
+    model.geom_matid[ground], model.geom_rgba[ground], model.geom_size[ground] = -1, 1.0, (50.0, 50.0, 0.1)
+    for geom, material in enumerate(model.geom_matid):
+        if material >= 0 and model.material(int(material)).name.endswith("shell"):
+            root = model.body(int(model.body_rootid[model.geom_bodyid[geom]])).name
+            colour = IDEAL if root.startswith("ideal-") else REAL
+            model.geom_matid[geom] = -1
+            model.geom_rgba[geom] = (*pyplot().matplotlib.colors.to_rgb(colour), 1.0)
+    places = []
+    for number, run in enumerate(runs):
         assert run.film is not None
-        frame = run.film.at(dict(moments(run))["hop"])
-        axis.imshow(next(run.film.draw([frame], _WIDTH, 352)))
-        axis.set_title(f"{run.title}: {run.heights[:, 0].max():.2f} m", fontsize=10)
-        axis.set_axis_off()
-    draw_chart(below.subplots(), height(runs))
-    save_figure(figure, folder / "hop.png")
-    return folder / "hop.png"
+        place = run.film.positions[run.film.at(dict(moments(run))["hop"])].copy()
+        place[:2] = (number * _BESIDE, 0.0)
+        places.append(place)
+    film = Film(model, 0, [0.0], [np.concatenate(places)])
+    width, height = 2 * _WIDTH, 352
+    picture = next(film.draw([0], width, height))
+    axis.imshow(picture)
+    for number, (run, colour) in enumerate(zip(runs, (REAL, IDEAL), strict=True)):
+        top = float(run.heights[:, 0].max())
+        x = number * _BESIDE - 0.4
+        ends = on_picture(model, np.array([[x, 0.0, 0.0], [x, 0.0, top]]), width, height)
+        axis.annotate("", ends[1], ends[0], arrowprops={"arrowstyle": "<->", "color": colour, "linewidth": 1.4})
+        name = "real motors" if run.title.startswith("real") else "ideal motors"
+        label = {"color": colour, "ha": "right", "va": "center", "fontsize": 9.5}
+        axis.text(ends[:, 0].mean() - 14, ends[:, 1].mean(), f"{name}\n{top:.2f} m", **label)
+    axis.set_axis_off()
+
+
+def _draw_heights(axis: Any, runs: tuple[Run, Run]) -> None:
+    for run, colour in zip(runs, (REAL, IDEAL), strict=True):
+        time = run.data["time"][: len(run.heights)]
+        axis.plot(time[::4], run.heights[::4, 0], color=colour)
+    axis.text(1.66, 0.385, "ideal", color=IDEAL)
+    axis.text(1.4, 0.355, "real", color=REAL, ha="right")
+    axis.set(xlabel="time [s]", ylabel="height of the trunk [m]", xlim=(1.2, 2.4), ylim=(0.12, 0.44))
+
+
+def _draw_plane(axis: Any, runs: tuple[Run, Run], joint: str) -> None:
+    """Draw efforts over speeds of a joint, and the envelope of its motor."""
+    speeds = np.linspace(-30.0, 30.0, 241)
+    can = envelope(runs[0].actuators[joint], speeds)
+    axis.fill_between(speeds, can.least, can.most, color=REAL, alpha=0.10, linewidth=0)
+    for side in (can.least, can.most):
+        axis.plot(speeds, side, color=LIMIT, linewidth=1.2)
+    dof = [own.name for own in runs[0].joints].index(joint)
+    for run, colour in zip(runs[::-1], (IDEAL, REAL), strict=True):
+        late = run.data["time"] > 1.2
+        velocity, effort = (run.data[name][late, 0, dof][::2] for name in ("velocity", "applied_effort"))
+        axis.plot(velocity, effort, color=colour, linewidth=1.1)
+    axis.set(xlabel="calf: speed [rad/s]", ylabel="effort [N·m]", xlim=(-25, 25), ylim=(-60, 60))
+    axis.text(0.98, 0.03, "torque-speed limit", color=LIMIT, transform=axis.transAxes, ha="right", fontsize=8.5)
+
+
+PICTURES = {
+    Path("docs/images"): {"hop": hop, **DRAWINGS, **MEASURED, **MOTORS},
+    Path("docs/tutorials/images"): TUTORIALS,
+}
+"""Pictures by the names of their files, by folder."""
 
 
 if __name__ == "__main__":
     quiet()
-    images = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
-    robots = [write(images) for write in (write_groups, write_robots, write_hop)]
-    for path in [*robots, *write_pictures(PICTURES, images)]:
+    images = Path("docs/images")
+    for path in (write_groups(images), write_robots(images)):
         print(f"wrote {path}")
+    for folder, pictures in PICTURES.items():
+        for path in write_pictures(pictures, folder):
+            print(f"wrote {path}")

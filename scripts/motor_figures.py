@@ -12,6 +12,7 @@ import numpy as np
 
 import actuon
 from actuon.fit import JointLog, KnownLoadPlant, Log, SearchOptions, fit_logs
+from actuon.sim.mujoco import mute_mujoco_warnings
 
 from .figure_style import GREEN, GREY, IDEAL, INK, LIMIT, MUTED, REAL, TARGET, VIOLET, plot, point_out, write
 
@@ -386,18 +387,29 @@ def fit() -> Any:
     joint = _Joint(_actuator(delay, controller, friction), dt, inertia, lambda q: -mass * _GRAVITY * length * np.sin(q))
     time = _times(4.0, dt)
     command, position = np.sin(2.0 * time) + 0.5 * np.sin(7.0 * time), []
-    for target in command:
+    is_on = time < 3.2
+    for target, on in zip(command, is_on, strict=True):
+        if not on:
+            joint.actuator.controller.kp.zero_()
+            joint.actuator.controller.kd.zero_()
         position.append(joint.position)
         joint.step(target)
     measured = np.array(position) + 1e-3 * np.random.default_rng(0).standard_normal(len(time))
-    log = Log("run", time, (JointLog("joint", measured, command),), {"mass": mass, "length": length})
+    log = Log(
+        "run",
+        time,
+        (JointLog("joint", measured, command, enabled=is_on),),
+        {"mass": mass, "length": length},
+    )
     result = fit_logs([log], "pd_coulomb", options=SearchOptions(starts=1, population=40, generations=80))
     plant = KnownLoadPlant([log])
     residual = plant.residuals(result.trials(plant))[0][0, :, 0]
     figure, axes = plot("", 460, 3, 1, height_ratios=(3, 1.4, 2))
     above, middle, below = axes
     figure.suptitle(f"A fit ends {1e3 * np.abs(residual).mean():.1f} mrad from its log: the noise", x=0.012, ha="left")
-    above.plot(time[::2], command[::2], color=TARGET, linewidth=1.2, label="command")
+    above.plot(time[is_on][::2], command[is_on][::2], color=TARGET, linewidth=1.2, label="command")
+    above.axvspan(3.2, 4.0, color=GREY, alpha=0.12, linewidth=0)
+    above.text(3.6, -1.45, "switched off", color=MUTED, ha="center")
     above.plot(time[::2], measured[::2], color=REAL, linewidth=2.6, label="log")
     above.plot(time[::2], (measured + residual)[::2], color=IDEAL, linewidth=1.2, label="model")
     above.set(ylabel="position [rad]", xlim=(0, 4), ylim=(-1.7, 2.3))
@@ -474,14 +486,17 @@ def armature() -> Any:
     kp, kd, dt = 60.0, 4.0, 0.004
     figure, axis = plot("The rotor's inertia steadies a joint", 330)
     axis.axhline(0.0, color=MUTED, linewidth=0.8)
-    looks = ((0.0, LIMIT, (27.0, 7.8)), (0.003, IDEAL, (42.0, -4.6)), (0.01, REAL, (31.0, 3.2)))
-    for own, colour, place in looks:
+    for own, colour in ((0.0, LIMIT), (0.003, IDEAL), (0.01, REAL)):
         data = _hinge(kp, kd, dt, 0.08, armature=own)
+        outside = np.flatnonzero(np.abs(data["velocity"]) > 11.0)
+        end = outside[0] + 3 if len(outside) else len(data["velocity"])
         used = 100 * (kd * dt + kp * dt**2 / 2) / (2 * (_LINK + own))
-        axis.plot(1000 * data["time"], data["velocity"], "o-", color=colour, markersize=4)
-        end = ": diverges" if used > 100 else ""
-        write(axis, place, f"armature {own:g} kg·m², {used:.0f} % of the stability limit{end}", colour)
-    axis.set(xlabel="time after a step of the target [ms]", ylabel="velocity [rad/s]", xlim=(0, 80), ylim=(-10, 10))
+        label = f"{own:g} kg·m²: {used:.0f} %{', diverges' if used > 100 else ''}"
+        axis.plot(1000 * data["time"][:end], data["velocity"][:end], "o-", color=colour, markersize=4, label=label)
+    axis.set(xlabel="time after a step of the target [ms]", ylabel="velocity [rad/s]", xlim=(0, 70), ylim=(-10, 10))
+    figure.legend(
+        loc="outside lower center", ncols=3, title="armature: usage of the stability limit", title_fontsize=8.5
+    )
     return figure
 
 
@@ -495,17 +510,18 @@ def physics_rate() -> Any:
         data = _hinge(kp, kd, dt, 0.1, armature=0.005, limit=100.0)
         left.plot(1000 * data["time"], data["velocity"], color=colour, linewidth=1.5, label=f"{1000 * dt:g} ms")
     left.set(xlabel="time [ms]", ylabel="velocity [rad/s]", xlim=(0, 60), ylim=(-10, 14), title="kd = 4 N·m·s/rad")
-    left.legend(loc="upper right", ncols=4, columnspacing=0.8, handlelength=1.0, handletextpad=0.4)
     for own, colour in ((0.0, IDEAL), (rotor, REAL)):
         rule = (2 * (_LINK + own) - kp * steps**2 / 2) / steps
         measured = [_largest_damping(kp, most, dt, own) for most, dt in zip(rule, steps, strict=True)]
         right.loglog(1000 * steps, rule, color=colour)
         right.loglog(1000 * steps, measured, "o", color=colour, markersize=6)
-        write(right, (1080 * steps[1], 1.18 * rule[1]), f"armature {own:g} kg·m²", colour, "left", "bottom")
+        place = (2.3, 19.0) if own else (1.05, 3.6)
+        write(right, place, f"armature {own:g} kg·m²", colour, "left", "bottom")
     right.set(xlabel="time step [ms]", ylabel="largest stable kd [N·m·s/rad]", title="rule (line), measured (dots)")
     right.set_xticks([1, 2, 4, 8], ["1", "2", "4", "8"])
     right.set_yticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
     right.minorticks_off()
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4, title="time step, left")
     return figure
 
 
@@ -565,19 +581,19 @@ def error_over_dt() -> Any:
         for dt in steps:
             each = round(dt / 1e-4)
             try:
-                found = _positions(kp, kd, dt, 1.0, sine, mode=mode)
+                with mute_mujoco_warnings():
+                    found = _positions(kp, kd, dt, 1.0, sine, mode=mode)
             except actuon.SimulationError:
                 before = 1000 * steps[len(errors) - 1], errors[-1]
                 axis.annotate(
                     "", (1000 * dt, 300), before, arrowprops={"arrowstyle": "->", "color": colour, "linestyle": "--"}
                 )
-                write(axis, (1000 * dt, 420), "explicit diverges at 10 ms", colour, "center")
+                write(axis, (1000 * dt, 420), f"explicit diverges at {1000 * dt:g} ms", colour, "center")
                 break
             errors.append(1000 * np.sqrt(np.mean((found - exact[each - 1 :: each]) ** 2)))
         axis.loglog(1000 * steps[: len(errors)], errors, "o-", color=colour)
-        name = label if mode is _EXPLICIT else f"implicit, {label}"
-        point = (1000 * steps[0], errors[0])
-        write(axis, (point[0] * 1.03, point[1] * 1.45), name, colour, "left", "bottom")
+        if mode is not _EXPLICIT:
+            write(axis, (19.0, errors[-1] * 1.5), f"implicit, {label}", colour, "right", "bottom")
     axis.set(xlabel="time step [ms]", ylabel="RMS error [mrad]", xlim=(0.9, 23), ylim=(0.02, 1000))
     axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
     axis.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
@@ -630,11 +646,12 @@ def armature_or_implicit() -> Any:
 
 def feedforward() -> Any:
     """Draw the elbow of the arm with and without feedforward of gravity."""
-    figure, axis = plot("Feedforward of gravity takes most of the error away", 330)
-    target = None
+    figure, (above, below) = plot("Feedforward of gravity takes most of the error away", 400, 2, 1, sharex=True)
+    motors = [(_limited(200.0, 30.0, 87.0), f"joint{i}") for i in (1, 2, 3, 4)]
+    motors += [(_limited(50.0, 8.0, 12.0), f"joint{i}") for i in (5, 6, 7)]
     for is_helped, label, colour in ((False, "without feedforward", IDEAL), (True, "with feedforward", REAL)):
         with actuon.MujocoSimulation(actuon.assets.arm_mjcf) as simulation:
-            actuators = actuon.ArticulationActuators("link0")
+            actuators = actuon.ArticulationActuators.from_actuators("link0", motors)
             arm = actuators.articulation
             home = arm.get_dof_positions().numpy()
             swing = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0])
@@ -648,13 +665,26 @@ def feedforward() -> Any:
                         actuators.set_dof_feedforward_effort_targets(efforts)
                     simulation.step()
             data, joint4 = recorder.data, arm.dof_names.index("joint4")
-        if target is None:
-            target = data["position_target"][:, 0, joint4]
-            axis.plot(data["time"][::5], target[::5], color=TARGET, label="target")
-        axis.plot(data["time"][::5], data["position"][::5, 0, joint4], color=colour, label=label)
-    axis.set(xlabel="time [s]", ylabel="position of joint4 [rad]", xlim=(0, 4))
-    figure.legend(loc="outside lower center", ncols=3)
+        time, target, position = (
+            data["time"][::5],
+            data["position_target"][::5, 0, joint4],
+            data["position"][::5, 0, joint4],
+        )
+        if not is_helped:
+            above.plot(time, target, color=TARGET, label="target")
+        above.plot(time, position, color=colour, linewidth=1.3, label=label)
+        below.plot(time, 1000 * (position - target), color=colour)
+    below.axhline(0.0, color=TARGET, linewidth=1.0)
+    above.set(ylabel="position of joint4 [rad]", xlim=(0, 4))
+    below.set(xlabel="time [s]", ylabel="error [mrad]")
+    figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
+
+
+def _limited(kp: float, kd: float, limit: float) -> actuon.ActuatorConfig:
+    return actuon.ActuatorConfig(
+        actuon.PDControlConfig(kp, kd), actuon.MaxEffortClampingConfig(limit), actuon.DelayConfig(1)
+    )
 
 
 MOTORS = {

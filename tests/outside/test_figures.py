@@ -39,13 +39,15 @@ def test_places_on_a_picture_are_where_the_camera_sees_them():
     assert places[3, 0] > 400.0  # its head is on the right
 
 
-@pytest.mark.parametrize("name", figures.PICTURES)
-def test_a_picture_of_the_scripts_is_there_as_wide_as_a_page_and_small(name):
-    path = ROOT / "docs" / "images" / f"{name}.svg"
-    root = ElementTree.parse(path).getroot()
+PATHS = [folder / f"{name}.svg" for folder, pictures in figures.PICTURES.items() for name in pictures]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=str)
+def test_a_picture_of_the_scripts_is_there_as_wide_as_a_page_and_small(path):
+    root = ElementTree.parse(ROOT / path).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert root.get("width") == f"{0.75 * WIDTH:g}pt"
-    assert path.stat().st_size < 150_000
+    assert (ROOT / path).stat().st_size < 150_000
 
 
 def test_pictures_are_the_same_bytes_each_time(tmp_path):
