@@ -461,7 +461,7 @@ def catalogue() -> Any:
     motors = [actuon.find_motor(name) for name in actuon.motor_names()]
     vendors = list(dict.fromkeys(motor.vendor for motor in motors))
     colours = dict(zip(vendors, palette(len(vendors)), strict=True))
-    figure, axis = plot(f"Which of the {len(motors)} motors of the catalogue is like mine?", 560)
+    figure, axis = plot(f"Which of the {len(motors)} motors of the catalogue is like mine?", 680)
     axis.set(xscale="log", yscale="log", xlim=(1.5, 90), ylim=(0.15, 420))
     for power, x in ((1, 1.6), (10, 1.6), (100, 1.6), (1000, 88.0), (10000, 88.0)):
         speeds = np.array([1.5, 90.0])
@@ -483,7 +483,7 @@ def catalogue() -> Any:
     figure.canvas.draw()
     dots = axis.transData.transform([(speed, torque) for speed, torque, *_ in places])
     taken = [_Rectangle(x - 4, y - 4, x + 4, y + 4) for x, y in dots]
-    for speed, torque, _, name, colour in sorted(places, key=lambda place: place[0]):
+    for speed, torque, _, name, colour in sorted(places, key=lambda place: (place[0], -place[1])):
         _label_freely(axis, (speed, torque), name, colour, taken)
     return figure
 
