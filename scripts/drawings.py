@@ -181,6 +181,7 @@ def datasheet() -> Any:
         no_load_speed_rpm=570.0,
     )
     (stage,) = sheet.stages()
+    assert isinstance(stage, actuon.DCMotorClampingConfig)
     figure, axis = plot("From the values of a data sheet to parameters", 360)
     no_load, kink = stage.velocity_limit, stage.velocity_limit * (1 - stage.max_motor_effort / stage.saturation_effort)
     speeds = np.linspace(0.0, no_load, 200)
@@ -218,6 +219,7 @@ def _delayed(targets: list[float], steps: int, every: int = 1, reset_at: int | N
         control_every=every,
     )
     state, found = actuator.state(), []
+    assert state is not None
     for step, target in enumerate(targets):
         if step == reset_at:
             state.reset()

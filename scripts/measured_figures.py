@@ -149,8 +149,8 @@ def robots() -> Any:
     axis.set_yticks([5, 10, 20, 50], ["5", "10", "20", "50"])
     axis.minorticks_off()
     alone.barh(range(3), [time for time, _ in beyond.values()], 0.55, color=[colour for _, colour in beyond.values()])
-    for y, (time, _) in enumerate(beyond.values()):
-        alone.text(time + 1, y, f"{time:.0f} µs", va="center")
+    for place, (time, _) in enumerate(beyond.values()):
+        alone.text(time + 1, place, f"{time:.0f} µs", va="center")
     alone.set_yticks(range(3), list(beyond), color=INK)
     alone.invert_yaxis()
     alone.set(title="one robot, beyond mj_step", xlabel="[µs]", xlim=(0, 62))

@@ -466,12 +466,12 @@ def _hinge(
     Raises:
         actuon.SimulationError: It diverged.
     """
-    kp, kd = np.broadcast_arrays(np.atleast_1d(kp), np.atleast_1d(kd))
+    gains = np.broadcast_arrays(np.atleast_1d(kp), np.atleast_1d(kd))
     effort_mode, integrator = mode
     text = _HINGE.format(link=_LINK, armature=armature, integrator=integrator)
-    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(text), num_envs=len(kd), dt=dt) as simulation:
+    with actuon.MujocoSimulation(mujoco.MjSpec.from_string(text), num_envs=len(gains[1]), dt=dt) as simulation:
         motor = actuon.ActuatorConfig(
-            actuon.ControllerPD(kp=kp, kd=kd), actuon.MaxEffortClampingConfig(limit), effort_mode=effort_mode
+            actuon.ControllerPD(*gains), actuon.MaxEffortClampingConfig(limit), effort_mode=effort_mode
         )
         actuators = actuon.ArticulationActuators.from_actuators("leg", [(motor, "knee")])
         with actuon.Recorder(actuators) as recorder:
@@ -577,7 +577,7 @@ def error_over_dt() -> Any:
     figure, axis = plot("Explicit motors diverge at 10 ms, implicit ones go on", 330)
     looks = ((_EXPLICIT, "explicit", LIMIT), (_IMPLICITFAST, "implicitfast", REAL), (_DISCRETE, "discrete", IDEAL))
     for mode, label, colour in looks:
-        errors = []
+        errors: list[float] = []
         for dt in steps:
             each = round(dt / 1e-4)
             try:
