@@ -69,6 +69,19 @@ _DATA = {
     ),
 }
 """Title, what the data is, and what figures of others are of."""
+_PICTURES = {
+    "overview": (
+        "accuracy_overview.svg",
+        "Errors of fitted motors in held-out runs, of published parameters, and of other tools, for three robots",
+    ),
+    "xl330": ("accuracy_models.svg", "Errors of models of the XL330, in the runs fitted to and in held-out runs"),
+    "so101": ("accuracy_by_motion.svg", "Errors of the SO-101 and of two AK80-6, by held-out run and by joint"),
+    "synthetic": (
+        "accuracy_synthetic.svg",
+        "Errors of estimated parameters in standard deviations; red: the true value is outside of its interval",
+    ),
+}
+"""Pictures that ``make figures`` draws from the same numbers, and what they show."""
 
 
 def page(found: Mapping[str, Any]) -> str:
@@ -103,10 +116,24 @@ def _overview(found: Mapping[str, Any]) -> Iterator[str]:
             continue
         (row,) = (row for row in part["rows"] if row["chosen"])
         yield f"| [{title}](#{_anchor(title)}) | `{row['model']}` | {_headline(name, row)} | {reference} |"
+    yield ""
+    yield from _picture("overview")
     yield (
-        "\nFigures of others are of other runs of the same robots, the XL330's at another gain: they show what is "
+        "Figures of others are of other runs of the same robots, the XL330's at another gain: they show what is "
         "usual, and are not the same test.\n"
     )
+
+
+def _picture(name: str) -> Iterator[str]:
+    if name in _PICTURES:
+        file, shows = _PICTURES[name]
+        yield f"![{shows}](../images/{file})\n"
+
+
+def _folded(title: str, lines: Iterator[str]) -> Iterator[str]:
+    yield f'<details markdown="1"><summary>Table: {title}</summary>\n'
+    yield from lines
+    yield "</details>\n"
 
 
 def _headline(name: str, row: Mapping[str, Any]) -> str:
@@ -128,9 +155,10 @@ def _data_set(name: str, part: Mapping[str, Any]) -> Iterator[str]:
     if "missing" in part:
         yield f"Not measured: {part['missing']}.\n"
     else:
-        yield from _rows(part)
+        yield from _picture(name)
         for picture in part["pictures"]:
             yield f"![{title}](../images/{picture})\n"
+        yield from _folded("models and held-out runs", _rows(part))
         yield _where(part)
     yield f"{of_others}\n"
     yield "| | mrad |"
@@ -185,6 +213,20 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
         f"\nFar is more than {_FAR:g} times: there the search ended in another valley. The "
         "[verdict](../fit/index.md#is-it-any-good) of a fit shows it: its error is many times the noise of the logs.\n"
     )
+    yield from _picture("synthetic")
+    yield from _folded("parameters", _parameters(part))
+    yield (
+        "Intervals say how sure a parameter is if the model is right. They do not know of a time step that is longer "
+        "than that of the real world, which shifts parameters, nor how far a valley bends in which two of them do the "
+        "same: without letting go, damping of the controller and of the joint. How fits find their values and "
+        "intervals was worked out on other draws than these.\n"
+    )
+    yield _where(part)
+
+
+def _parameters(part: Mapping[str, Any]) -> Iterator[str]:
+    """Parameters × models: how many true values are inside their intervals."""
+    names = list(part["models"])
     yield f"| parameter | {' | '.join(f'{n}: inside | off by' for n in names)} |"
     yield f"|---|{'--:|--:|' * len(names)}"
     for path in dict.fromkeys(path for own in part["models"].values() for path in own["cases"]):
@@ -196,16 +238,6 @@ def _synthetic(part: Mapping[str, Any]) -> Iterator[str]:
         "\n*Off by* is the median distance between what was found and the truth, and the largest, as shares of the "
         "range from which it was drawn.\n"
     )
-    for picture in part["pictures"]:
-        yield f"![found and true values](../images/{picture})\n"
-    yield "Red: the truth is outside of the interval.\n"
-    yield (
-        "Intervals say how sure a parameter is if the model is right. They do not know of a time step that is longer "
-        "than that of the real world, which shifts parameters, nor how far a valley bends in which two of them do the "
-        "same: without letting go, damping of the controller and of the joint. How fits find their values and "
-        "intervals was worked out on other draws than these.\n"
-    )
-    yield _where(part)
 
 
 def _found_again(cases: Sequence[Sequence[float]] | None, with_distance: bool = True) -> str:

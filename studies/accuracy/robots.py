@@ -9,7 +9,7 @@ from typing import Any
 from actuon.fit import Plant, RobotPlant, SearchOptions, load_plant, read_logs
 from actuon.fit.select import groups_of
 
-from .pictures import draw_models, draw_motion
+from .pictures import draw_motion
 from .study import Comparison, NotPossible, Place, compare_presets
 
 _WINDOW = 0.5
@@ -27,19 +27,15 @@ def ak80_6(place: Place) -> dict[str, Any]:
         raise NotPossible(f"{_AK80_6}, which describes the robot, is not there")
     plant = load_plant(_AK80_6, logs, window=_WINDOW)
     found = compare_presets(plant, ("m1",), _OPTIONS)
-    pictures = [draw_models(place.images / "accuracy_ak80_6_models.png", found.compared)]
-    return {"rows": found.rows(plant.joints), "pictures": [path.name for path in pictures]}
+    return {"rows": found.rows(plant.joints), "pictures": []}
 
 
 def so101(place: Place) -> dict[str, Any]:
     """Whole motions, without each of them in turn."""
     plant = RobotPlant(place.data / "so101" / "so101_arm.xml", read_logs(place.logs("so101/logs/*.csv.gz")))
     found = compare_presets(plant, _SO101, _OPTIONS)
-    pictures = [
-        _held_out(place.images / "accuracy_so101.png", plant, found),
-        draw_models(place.images / "accuracy_so101_models.png", found.compared),
-    ]
-    return {"rows": found.rows(plant.joints), "pictures": [path.name for path in pictures]}
+    picture = _held_out(place.images / "accuracy_so101.png", plant, found)
+    return {"rows": found.rows(plant.joints), "pictures": [picture.name]}
 
 
 def _held_out(path: Path, plant: Plant, found: Comparison) -> Path:

@@ -20,7 +20,6 @@ from actuon.fit.model import Model
 from actuon.fit.presets import Bench, preset
 from actuon.fit.refine import CONFIDENCE
 
-from .pictures import draw_found
 from .study import MILLI, Place, say
 
 _DT = 0.004
@@ -75,8 +74,7 @@ CASES = (
 def study(place: Place) -> dict[str, Any]:
     """Draw, make logs, fit; and count how often the truth is inside the intervals."""
     found: dict[str, Any] = {}
-    pictures = []
-    for number, case in enumerate(CASES):
+    for case in CASES:
         cases: dict[str, list[tuple[float, float, float, float]]] = {}
         errors = []
         for draw in range(place.draws):
@@ -88,10 +86,9 @@ def study(place: Place) -> dict[str, Any]:
             inside = sum(low <= true <= high for true, _, low, high in own.values())
             say(f"  {case.title}, draw {draw + 1}: {inside} of {len(own)} inside, {time.monotonic() - begin:.0f} s")
         found[case.title] = {"mae_mrad": errors, "cases": cases}
-        pictures.append(draw_found(place.images / f"accuracy_synthetic_{number + 1}.png", cases, case.title).name)
     setting = {"draws": place.draws, "noise_mrad": MILLI * _NOISE, "runs": _RUNS, "seconds_each": _SECONDS}
     setting["let_go"] = _LET_GO
-    return {"models": found, "setting": setting, "confidence": CONFIDENCE, "pictures": pictures}
+    return {"models": found, "setting": setting, "confidence": CONFIDENCE}
 
 
 def find_again(case: Case, seed: int) -> tuple[float, dict[str, tuple[float, float, float, float]]]:

@@ -12,7 +12,7 @@ from actuon.fit.model import value_at
 from actuon.fit.presets import SELECTED, Bench, preset
 from actuon.fit.select import groups_of
 
-from .pictures import draw_models, draw_motion
+from .pictures import draw_motion
 from .study import MILLI, Place, by_group, compare_presets, say
 
 SHOWN = "kp 200"
@@ -27,12 +27,10 @@ def study(place: Place) -> dict[str, Any]:
     residuals = plant.residuals(plant.trials(best, [own[None] for own in one.values[SHOWN]]))
     (group,) = (group for group in groups_of(plant.runs) if group.name == SHOWN)
     shown = [(plant.runs[i], residuals[i][0, :, 0]) for i in group.runs]
-    pictures = [
-        draw_motion(place.images / "accuracy_xl330.png", plant.joints[0], shown, f"{one.name}, fitted without {SHOWN}"),
-        draw_models(place.images / "accuracy_xl330_models.png", found.compared),
-    ]
+    title = f"{one.name}, fitted without {SHOWN}"
+    picture = draw_motion(place.images / "accuracy_xl330.png", plant.joints[0], shown, title)
     rows = found.rows(plant.joints)
-    return {"published": _published(place, plant), "rows": rows, "pictures": [path.name for path in pictures]}
+    return {"published": _published(place, plant), "rows": rows, "pictures": [picture.name]}
 
 
 def _published(place: Place, plant: KnownLoadPlant) -> list[dict[str, Any]]:
