@@ -21,7 +21,7 @@ from ..errors import ParameterError, SimulationError, listed
 from ..kernel.launch import DOFS_PER_THREAD
 from ..sim import Articulation, Event
 from ..sim.engine import SlopesRefusedError
-from ..sim.events import Uncopyable, subscribe_weakly
+from ..sim.events import refuse_copies, subscribe_weakly
 from ..sim.ids import ids_to_reset
 from ..sim.motor import MotorProgram
 from ..stability.limits import shares_of
@@ -165,7 +165,7 @@ def chains_on(
     )
 
 
-class Attachment(Uncopyable):
+class Attachment:
     """Drives DOFs of robots, as their only owner, until `close` or until the last reference to it goes away.
 
     Args:
@@ -175,6 +175,8 @@ class Attachment(Uncopyable):
         auto: DOFs whose efforts become implicit where they are explicit beyond half of the stability limit.
         auto_step: Whether each step of physics steps the actuators.
     """
+
+    __reduce_ex__ = refuse_copies
 
     _closed = True
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import SimulationError, StructureError
 from ..files import replacing
 from ..sim import Event
-from ..sim.events import Uncopyable, subscribe_weakly
+from ..sim.events import refuse_copies, subscribe_weakly
 from ..typing import PathLike
 from .attachment import Attachment
 
@@ -37,12 +37,14 @@ _NAMES = (
 """What a record holds of every robot."""
 
 
-class Recorder(Uncopyable):
+class Recorder:
     """Records, at each step of physics, what the actuators saw and what they gave, until it is closed.
 
     Args:
         actuators: Whose robots to record, `ArticulationActuators` or `lab.ActuatorGroups`.
     """
+
+    __reduce_ex__ = refuse_copies
 
     def __init__(self, actuators: Attachment):
         if not isinstance(actuators, Attachment):

@@ -30,18 +30,18 @@ class Event(enum.Enum):
     """The simulation stops. Nothing."""
 
 
-class Uncopyable:
-    """Refuses to be copied or pickled: a copy would close, or cancel, what the original still uses."""
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise StructureError(
-            f"{type(self).__name__} cannot be copied or pickled: what it holds in a simulation has one owner. Use the "
-            "object itself, or make another"
-        )
+def refuse_copies(owner: object, protocol: object) -> NoReturn:
+    """Refuse to copy or pickle an object, as its ``__reduce_ex__``: a copy would close what the original still uses."""
+    raise StructureError(
+        f"{type(owner).__name__} cannot be copied or pickled: what it holds in a simulation has one owner. Use the "
+        "object itself, or make another"
+    )
 
 
-class Subscription(Uncopyable):
+class Subscription:
     """Keeps a callback subscribed until `cancel`."""
+
+    __reduce_ex__ = refuse_copies
 
     def __init__(self, callbacks: dict[Subscription, Callable[..., object]]):
         self._callbacks = callbacks

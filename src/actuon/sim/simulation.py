@@ -17,7 +17,7 @@ from ..errors import RobotFileError, SimulationError
 from ..typing import IdsLike, PathLike
 from . import saving
 from .engine import Engine, Undo
-from .events import Event, Events, Subscription, Uncopyable
+from .events import Event, Events, Subscription, refuse_copies
 from .ids import ids_to_reset
 from .motor import Motor
 from .robots import DofSet, Robot
@@ -119,7 +119,7 @@ class Simulation:
         stage: The USD stage that it was made from.
     """
 
-    __reduce_ex__ = Uncopyable.__reduce_ex__
+    __reduce_ex__ = refuse_copies
 
     def __init__(self, engine: Engine, source: Path | None = None, stage: Usd.Stage | None = None):
         self.engine = engine

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import ActuonError, SimulationError
 from ...sim import Simulation, current_simulation
-from ...sim.events import Uncopyable
+from ...sim.events import refuse_copies
 from ..articulation_actuators import ArticulationActuators
 
 NAME = "ArticulationActuators"
@@ -22,8 +22,10 @@ NODE_TYPE = f"actuon.graph.{NAME}"
 """OmniGraph puts the name of the extension in front of the one in the ``.ogn`` file."""
 
 
-class ActuatorsState(Uncopyable):
+class ActuatorsState:
     """What one node keeps between pulses: its actuators, and the path that they were built for."""
+
+    __reduce_ex__ = refuse_copies
 
     def __init__(self) -> None:
         self.actuators: ArticulationActuators | None = None

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import ActuonError, RobotFileError, SimulationError
 from ...sim import Event, Simulation, current_simulation
-from ...sim.events import Uncopyable
+from ...sim.events import refuse_copies
 from ...typing import PathLike
 from .node_types import NODE_TYPES, PHYSICS_STEP, TARGET, TICK
 from .reading import Node, find_graph, read_nodes
@@ -73,7 +73,7 @@ class NodeDatabase:
         _log.info("%s: %s", self.node.path, message)
 
 
-class GraphRunner(Uncopyable):
+class GraphRunner:
     """Runs an action graph that is authored as ``OmniGraph`` and ``OmniGraphNode`` prims.
 
     ``OnTick`` and ``OnPlaybackTick`` nodes start it at each `tick`, ``OnPhysicsStep`` nodes just before each step of
@@ -92,6 +92,8 @@ class GraphRunner(Uncopyable):
         RobotFileError: There is no such graph, or it cannot be run.
         SimulationError: There is no simulation.
     """
+
+    __reduce_ex__ = refuse_copies
 
     def __init__(
         self,

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all models of groups share: resolved parameters as tensors, and one fused actuator underneath."""
+"""`ActuatorBase`: resolved parameters of a group as tensors, and one actuator underneath."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,16 +18,14 @@ from ...components.delay import Delay
 from ...components.kinds import Clamping, Controller
 from ...components.limits.max_effort import ClampingMaxEffort
 from ...errors import ParameterError
-from ...typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, Tensor
-from .random_parameters import RandomParameters
-from .randomisation import generator
+from ...typing import Array, ArrayLike, DeviceLike, IdsLike, IndexLike, PathLike, Tensor
+from .parameters import GroupParameters
+from .randomisation import STREAM, Distribution, check_stream, set_stream, stream_of
 from .resolution import (
     PARAMETERS,
     Resolved,
     asset_values,
     joint_numbers,
-    rows_by_parameter,
-    table_text,
     take_newer_names,
     values_by_joint,
 )
@@ -36,6 +33,7 @@ from .tensor_step import TensorStep
 from .tensors import copied_columns, like, viewed, warp_device
 
 if TYPE_CHECKING:
+    from ..fitted_motors import DrawnMotors
     from .cfg import ActuatorBaseCfg
 
 NO_LIMIT_SIM = 1.0e9
@@ -54,19 +52,18 @@ class ArticulationActions:
 
 @dataclass(frozen=True)
 class _OnRobot:
-    """Where a model is: see `ActuatorBase.attach`."""
+    """Arrays that a model on robots shows. See `ActuatorBase.attach`."""
 
-    on_change: Callable[[str], None]
     computed: wp.array
     applied: wp.array
     columns: np.ndarray
 
     def efforts(self) -> tuple[Tensor, Tensor]:
-        """Computed and applied ones of the last step, copied."""
+        """Return computed and applied efforts of the last step, copied."""
         return copied_columns(self.computed, self.columns), copied_columns(self.applied, self.columns)
 
 
-class ActuatorBase(RandomParameters):
+class ActuatorBase:
     """A group of joints and its model. Made by ``cfg.class_type(cfg, ...)``.
 
     Every parameter is a tensor of shape (environments, joints), PyTorch where that is loaded and NumPy otherwise, that
@@ -165,15 +162,24 @@ class ActuatorBase(RandomParameters):
         self.asset_places: dict[str, list[str]] = {}
         """Where in the asset values stand, by parameter and for each joint, for the table."""
         take_newer_names(self._where, self.cfg, self.joint_names)
-        self._resolved = self._resolve()
-        self._values = {r.name: wp.array(self._spread(r), device=self.device) for r in self._resolved.values()}
-        self._baseline = {name: array.numpy().copy() for name, array in self._values.items()}
-        self._rng = generator(f"{self._where}: seed", getattr(cfg, "seed", None))
-        self._sources: dict[str, list[str]] = {}
+        self.parameters = GroupParameters(
+            self._where, self.joint_names, self.num_envs, self._resolve(), getattr(cfg, "seed", None), self.device
+        )
+        """Values of all parameters, and the draws that change them."""
+        for name in self._united():
+            self.parameters.unite(name, f"{name}_sim")
         self._efforts: tuple[Tensor, Tensor] | None = None
         self._on_robot: _OnRobot | None = None
         self.stages = tuple(self.make_stages())
         """The components of its chain, in order; from the first step on, or on robots, those that run."""
+
+    @property
+    def _where(self) -> str:
+        return type(self).__name__
+
+    def _united(self) -> list[str]:
+        """Return limits of the model that are the engine's by another name."""
+        return []
 
     @property
     def num_joints(self) -> int:
@@ -181,30 +187,31 @@ class ActuatorBase(RandomParameters):
         return len(self.joint_names)
 
     def __getattr__(self, name: str) -> Any:
-        values = self.__dict__.get("_values", {})
-        if name in values:
-            return self._view(values[name])
+        parameters = self.__dict__.get("parameters")
+        if parameters is not None and name in parameters.arrays:
+            return self._view(parameters.arrays[name])
         raise AttributeError(f"'{type(self).__name__}' has no attribute {name!r}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dict__.get("_values", {}):
+        parameters = self.__dict__.get("parameters")
+        if parameters is not None and name in parameters.arrays:
             raise ParameterError(
                 f"{self._where}.{name}: is a tensor that the kernel reads; write into it: {name}[:] = ..."
             )
         super().__setattr__(name, value)
 
     def _view(self, array: wp.array) -> Tensor:
-        """Memory of ours as a tensor."""
+        """Return an array's memory as a tensor."""
         return viewed(array, self.shape)
 
     @property
     def computed_effort(self) -> Tensor:
-        """What the last step on a robot, or the last `compute`, wanted, before limits [N·m]."""
+        """Requested effort of the last step on a robot, or of the last `compute`, before limits [N·m]."""
         return self._last_efforts()[0]
 
     @property
     def applied_effort(self) -> Tensor:
-        """What limits left of it [N·m]."""
+        """That effort after the limits of the model [N·m]."""
         return self._last_efforts()[1]
 
     def _last_efforts(self) -> tuple[Tensor, Tensor]:
@@ -212,14 +219,14 @@ class ActuatorBase(RandomParameters):
             if self._on_robot is not None:
                 self._efforts = self._on_robot.efforts()
             else:
-                zeros = wp.zeros_like(self._values["stiffness"])
+                zeros = wp.zeros_like(self.parameters.arrays["stiffness"])
                 self._efforts = self._view(zeros), self._view(wp.clone(zeros))
         return self._efforts
 
     def attach(
         self, on_change: Callable[[str], None], computed: wp.array, applied: wp.array, columns: np.ndarray
     ) -> None:
-        """Be on robots.
+        """Take over places on robots.
 
         Args:
             on_change: Called when a parameter was drawn, to update the engine.
@@ -227,16 +234,16 @@ class ActuatorBase(RandomParameters):
             applied: Where efforts are written [N·m], shape (environments, D).
             columns: The joints among the D, shape (joints,).
         """
-        self._on_robot = _OnRobot(on_change, computed, applied, columns)
+        self.parameters.on_change, self._on_robot = on_change, _OnRobot(computed, applied, columns)
 
     def efforts_changed(self) -> None:
         """Show the efforts of a step that was made on robots."""
         self._efforts = None
 
     def detach(self) -> None:
-        """No longer be on robots. The last efforts stay."""
+        """Leave the robots. The last efforts stay."""
         self._last_efforts()
-        self._on_robot = None
+        self.parameters.on_change = self._on_robot = None
 
     def _resolve(self) -> dict[str, Resolved]:
         names = [name for name in PARAMETERS if name in self._assets or name in self._extra]
@@ -275,9 +282,6 @@ class ActuatorBase(RandomParameters):
             source = f"config, motor side, {'÷' if name == 'velocity_limit' else '×'} {ratio:g}"
         return Resolved(name, asset, list(numbers), used, source)
 
-    def _spread(self, resolved: Resolved) -> np.ndarray:
-        return np.ascontiguousarray(np.broadcast_to(resolved.used, self.shape), dtype=np.float32).ravel()
-
     @functools.cached_property
     def _on_tensors(self) -> TensorStep:
         step = TensorStep(self._where, self.shape, self.stages, self.device)
@@ -291,13 +295,13 @@ class ActuatorBase(RandomParameters):
         return [*([] if delay is None else [delay]), self._controller(), *self._clamping()]
 
     def _controller(self) -> Controller:
-        return ControllerPD(self._values["stiffness"], self._values["damping"])
+        return ControllerPD(self.parameters.arrays["stiffness"], self.parameters.arrays["damping"])
 
     def _delay(self) -> Delay | None:
         return None
 
     def _clamping(self) -> list[Clamping]:
-        return [ClampingMaxEffort(self._values["effort_limit"])]
+        return [ClampingMaxEffort(self.parameters.arrays["effort_limit"])]
 
     def compute(self, control_action: ArticulationActions, joint_pos: Array, joint_vel: Array) -> ArticulationActions:
         """Turn commands into efforts.
@@ -325,36 +329,68 @@ class ActuatorBase(RandomParameters):
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Let environments forget the past. None, or ``slice(None)``, means all."""
-        ids = self._env_ids(env_ids)
+        ids = self.parameters.ids(env_ids)
         if ids.size and "_on_tensors" in vars(self):
             self._on_tensors.reset(ids)
 
-    def is_given(self, name: str) -> bool:
-        """Whether the config says what a parameter is, and not the asset."""
-        return self._resolved[name].source != "asset"
-
-    def parameter(self, name: str) -> wp.array:
-        """The memory of a parameter, which the tensor shares, shape (environments, joints)."""
-        return self._values[name].reshape(self.shape)
-
     def numbers(self, name: str) -> np.ndarray:
-        """A parameter as NumPy, shape (environments, joints)."""
-        return self._values[name].numpy().reshape(self.shape)
+        """Return a parameter as NumPy, shape (environments, joints)."""
+        return self.parameters.numbers(name)
+
+    def randomize(
+        self,
+        name: str | None = None,
+        distribution: Distribution | None = None,
+        env_ids: IdsLike = None,
+        relative_to: str = "baseline",
+        seed: int | None = None,
+        *,
+        from_fit: PathLike | None = None,
+        joints: Mapping[str, str] | None = None,
+    ) -> DrawnMotors | None:
+        """Draw a parameter anew, for each environment; or, with ``from_fit``, all that were fitted, together.
+
+        Args:
+            name: Any parameter, such as ``"stiffness"``.
+            distribution: `Uniform`, `LogUniform` or `Normal`, with what it does.
+            env_ids: Which environments. Default: all.
+            relative_to: ``"baseline"``, the value that the group was made with, or ``"current"``.
+            seed: Of this draw alone. Default: the group's own stream, which starts from ``cfg.seed``.
+            from_fit: In place of a name and a distribution, a ``fleet.yaml`` or the ``actuon.yaml`` of a fit: each
+                joint gets a motor that is drawn around one of the fitted ones.
+            joints: With ``from_fit``, regexes of joints that get motors, and the joint of the file that each is drawn
+                from. Default: all, by their own names.
+
+        Returns:
+            With ``from_fit``, what was drawn; else None.
+        """
+        return self.parameters.draw(name, distribution, env_ids, relative_to, seed, from_fit, joints)
+
+    def drawn(self) -> dict[str, np.ndarray]:
+        """Return draws beside those of parameters, a row for each environment, and the position of the generator."""
+        return {STREAM: stream_of(self.parameters.rng)}
+
+    def check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:
+        """Refuse what `drawn` never gives.
+
+        Args:
+            where: Beginning of the name of each array in an error.
+            drawn: Arrays of a file.
+        """
+        check_stream(f"{where}{STREAM}", drawn[STREAM])
+
+    def redraw(self, drawn: Mapping[str, np.ndarray]) -> None:
+        """Take over what `drawn` gave."""
+        set_stream(self.parameters.rng, drawn[STREAM])
 
     @property
     def joint_property_resolution_table(self) -> dict[str, list[list[str | float | None]]]:
-        """For each parameter, a row per joint: name, index, the asset's value, the config's, the one used."""
-        numbers = joint_numbers(self.joint_indices, self.num_joints)
-        return rows_by_parameter(self._resolved_now(), self.joint_names, numbers)
+        """Rows of each parameter, one per joint: name, index, the asset's value, the config's, the one used."""
+        return self.parameters.rows(self.joint_indices)
 
     def resolution_table(self) -> str:
         """Return `joint_property_resolution_table` as text, with units and sources."""
-        return table_text(self._resolved_now(), self.joint_names, self.asset_places, self._sources)
-
-    def _resolved_now(self) -> dict[str, Resolved]:
-        """The same with what was drawn since, in the first environment."""
-        now = {name: dataclasses.replace(self._resolved[name], used=self.numbers(name)) for name in self._sources}
-        return {**self._resolved, **now}
+        return self.parameters.text(self.asset_places)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.num_joints} joints in {self.num_envs} environments on {self.device}>"

@@ -176,7 +176,7 @@ def _parts(
         [own],
         followed=_joined([columns[name] for name in explicit]),
         limited=[
-            LimitedEfforts(columns[name], modes[name] == IMPLICIT, groups[name].parameter("effort_limit_sim"))
+            LimitedEfforts(columns[name], modes[name] == IMPLICIT, groups[name].parameters.table("effort_limit_sim"))
             for name in explicit
         ],
         ranges=own.ranges,
@@ -241,7 +241,7 @@ class HeldByEngine(HandOver):
         self._settlers = []
         for name, model in groups.items():
             if model.is_implicit_model:
-                largest, at = model.parameter("effort_limit_sim"), articulation.at.of_dofs(columns[name])
+                largest, at = model.parameters.table("effort_limit_sim"), articulation.at.of_dofs(columns[name])
                 bounds = wp.full_like(largest, -math.inf), wp.full_like(largest, math.inf)
                 self._drive_bounds[name] = bounds
                 given = efforts.computed, chains.arrays["joint_act"], largest, bounds
@@ -266,7 +266,7 @@ class HeldByEngine(HandOver):
         else:
             SilencedDrives(self._articulation, columns).attach(undo)
         for parameter in ("armature", "friction", "viscous_friction", *own):
-            if model.is_given(parameter):
+            if model.parameters.is_given(parameter):
                 self._push(name, parameter)
         undo.callback(model.detach)
         model.attach(functools.partial(self._on_change, name), self._efforts.computed, self._efforts.given, columns)
@@ -317,7 +317,7 @@ class HeldByEngine(HandOver):
             drives = None  # the limit of the model says it all
         for (name, model), is_changed in zip(self._groups.items(), self._limits_changed, strict=True):
             at = np.s_[:, self._columns[name]]
-            own = drives if not model.is_given("effort_limit") and not is_changed else None
+            own = drives if not model.parameters.is_given("effort_limit") and not is_changed else None
             if model.is_implicit_model:
                 for side, bounds in enumerate(self._drive_bounds[name]):
                     bounds.assign(ranges[side][at] if own is None else own[side][at].astype(np.float32))
@@ -369,13 +369,14 @@ class HeldByEngine(HandOver):
         return {
             f"{PARAMETERS}group '{name}'/{key}": (GROUP_PARAMETERS[key], array)
             for name, model in self._groups.items()
-            for key, array in model.all_parameters().items()
+            for key, array in model.parameters.tables().items()
         }
 
     def take_parameters(self, values: Mapping[str, np.ndarray]) -> None:
         for name, model in self._groups.items():
             prefix = f"{PARAMETERS}group '{name}'/"
-            model.take({key.removeprefix(prefix): own for key, own in values.items() if key.startswith(prefix)})
+            own = {key.removeprefix(prefix): array for key, array in values.items() if key.startswith(prefix)}
+            model.parameters.take(own)
 
 
 def _joined(columns: Sequence[np.ndarray]) -> np.ndarray:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models behind the configs."""
+"""Models of groups, one for each config."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import warp as wp
 
 from ...arrays import require_detached
-from ...components.component import Component
 from ...components.controllers.neural import ControllerNeuralLSTM, ControllerNeuralMLP
 from ...components.delay import Delay
 from ...components.kinds import Clamping, Controller
@@ -34,13 +33,7 @@ class ImplicitActuator(ActuatorBase):
 
     is_implicit_model = True
 
-    def make_stages(self) -> list[Component]:
-        for name in self._limits_that_are_one():
-            self._values[name] = self._values[f"{name}_sim"]
-        return super().make_stages()
-
-    def _limits_that_are_one(self) -> list[str]:
-        """Limits of the model that are the engine's by another name."""
+    def _united(self) -> list[str]:
         apart = self.cfg.actuator_velocity_limit is not None
         return ["effort_limit"] if apart else ["effort_limit", "velocity_limit"]
 
@@ -52,7 +45,7 @@ class ImplicitActuator(ActuatorBase):
             )
         names = [name for name in PARAMETERS if name in self._assets]
         resolved = {name: self._resolve_one(name) for name in names}
-        for name in self._limits_that_are_one():
+        for name in self._united():
             sim = f"{name}_sim"
             plain, inner = resolved[name], resolved[sim]
             called = name_given(self.cfg, sim)
@@ -82,7 +75,7 @@ class IdealPDActuator(ActuatorBase):
     """Explicit PD without delay, up to ``effort_limit``."""
 
 
-class DCMotor(IdealPDActuator):
+class DCMotor(ActuatorBase):
     """Explicit PD through the torque-speed envelope of a DC motor. The corner speed follows the parameters."""
 
     saturation_effort: Tensor
@@ -98,14 +91,14 @@ class DCMotor(IdealPDActuator):
         return resolved
 
     def _clamping(self) -> list[Clamping]:
-        return [_dc_motor(self._values)]
+        return [_dc_motor(self.parameters.arrays)]
 
 
 def _dc_motor(values: dict[str, wp.array]) -> ClampingDCMotor:
     return ClampingDCMotor(values["saturation_effort"], values["velocity_limit"], values["effort_limit"])
 
 
-class DelayedPDActuator(IdealPDActuator):
+class DelayedPDActuator(ActuatorBase):
     """Explicit PD with delayed commands: one lag per environment, for position, velocity and effort alike.
 
     It is drawn when the model is made, and again for each environment that is reset. With ``saturation_effort`` the
@@ -134,13 +127,13 @@ class DelayedPDActuator(IdealPDActuator):
         return Delay(self._lags, max(1, self.cfg.max_delay))
 
     def _clamping(self) -> list[Clamping]:
-        if "saturation_effort" in self._values:
-            return [_dc_motor(self._values)]
+        if "saturation_effort" in self.parameters.arrays:
+            return [_dc_motor(self.parameters.arrays)]
         return super()._clamping()
 
     def _draw_lags(self, ids: np.ndarray) -> None:
         lags = self._lags.numpy().copy().reshape(self.shape)
-        lags[ids] = self._rng.integers(self.cfg.min_delay, self.cfg.max_delay + 1, (len(ids), 1))
+        lags[ids] = self.parameters.rng.integers(self.cfg.min_delay, self.cfg.max_delay + 1, (len(ids), 1))
         self._lags.assign(lags.ravel())
 
     @property
@@ -162,7 +155,7 @@ class DelayedPDActuator(IdealPDActuator):
 
     def reset(self, env_ids: IdsLike = None) -> None:
         """Let environments forget the past, and draw their lag again."""
-        ids = self._env_ids(env_ids)
+        ids = self.parameters.ids(env_ids)
         if ids.size:
             self._draw_lags(ids)
             super().reset(ids)
@@ -196,7 +189,7 @@ class RemotizedPDActuator(DelayedPDActuator):
 
     def _clamping(self) -> list[Clamping]:
         angles, ratios, efforts = (tuple(column.tolist()) for column in self._table.T)
-        return [ClampingRemotized(angles, ratios, efforts, self._values["effort_limit"])]
+        return [ClampingRemotized(angles, ratios, efforts, self.parameters.arrays["effort_limit"])]
 
     def transmission_ratio(self, joint_pos: ArrayLike) -> np.ndarray:
         """Turns of the motor per turn of the joint at ``joint_pos`` [rad], same shape."""

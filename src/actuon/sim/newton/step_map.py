@@ -46,19 +46,24 @@ def mujoco_step_maps(
     qpos = model.qpos0.copy()
     at = model.jnt_qposadr[model.dof_jntid[dofs]]
     qpos[at] += joint_q[robot.coordinates]
-    state = qpos, np.zeros(model.nu)
-    return _Shifted(model, state, dofs, robot.is_fixed_base, dt, viscous, model.qpos0[at])
+    maps = MujocoStepMaps(model, (qpos, np.zeros(model.nu)), dofs, robot.is_fixed_base, dt, viscous)
+    return ShiftedStepMaps(maps, model.qpos0[at])
 
 
-class _Shifted(MujocoStepMaps):
-    """Positions of Newton's joints begin where MuJoCo's reference is."""
+class ShiftedStepMaps(StepMaps):
+    """Step maps of MuJoCo's joints at positions of Newton's, which count from MuJoCo's reference.
 
-    def __init__(self, *given: Any):
-        *others, self._reference = given
-        super().__init__(*others)
+    Args:
+        maps: The step maps.
+        reference: Positions of MuJoCo's joints where Newton's are zero [rad or m], shape (D,).
+    """
+
+    def __init__(self, maps: StepMaps, reference: np.ndarray):
+        self._maps, self._reference = maps, reference
+        self.free = maps.free
 
     def at(self, positions: np.ndarray) -> StepMap:
-        return super().at(positions + self._reference)
+        return self._maps.at(positions + self._reference)
 
 
 class ArticulationStepMaps(StepMaps):
