@@ -17,8 +17,8 @@ from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim import Articulation, Simulation
 from ..sim.ids import ids_to_reset
 from ..typing import DeviceLike, IdsLike, PathLike
-from .attachment import Attachment, Parts, chains_on
-from .chain_set import COMPUTED, TANGENT_ATTRS, Places, build_actuators, signal_attr
+from .attachment import Attachment, Parts, chains_on, places_of
+from .chain_set import COMPUTED, TANGENT_ATTRS, build_actuators, signal_attr
 from .fitted_motors import DrawnMotors
 from .hand_overs import Efforts, SilencedDrives, check_slopes
 from .random_motors import randomize_from_fit
@@ -204,7 +204,7 @@ def _parts(articulation: Articulation, found: Mapping[int, ActuatorConfig], impl
     """Return actuators of DOFs, by column, and their hand-overs."""
     simulation, at = articulation.simulation, articulation.at
     columns = np.array(sorted(found), dtype=np.int64)
-    places = Places(at.flat("joint_qd"), at.flat("joint_q"), at.flat("joint_target_q"))
+    places = places_of(articulation)
     actuators = []
     for chosen, attrs in ((np.setdiff1d(columns, implicit), None), (implicit, TANGENT_ATTRS)):
         actuators += build_actuators(

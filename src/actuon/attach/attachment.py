@@ -27,7 +27,7 @@ from ..sim.motor import MotorProgram
 from ..stability.limits import shares_of
 from ..typing import ArrayLike, IdsLike, PathLike
 from .batteries import battery_pool
-from .chain_set import COMPUTED, ChainSet, to_change
+from .chain_set import COMPUTED, ChainSet, Places, to_change
 from .hand_overs import (
     EffortLimits,
     Efforts,
@@ -129,6 +129,12 @@ def robot_numbers(articulation: Articulation) -> tuple[np.ndarray, np.ndarray]:
     numbers, first_dofs = np.empty_like(order), np.empty_like(order)
     numbers[order], first_dofs[order] = np.arange(len(order)), np.cumsum(widths) - widths
     return numbers[articulation.robot_ids], first_dofs[articulation.robot_ids]
+
+
+def places_of(articulation: Articulation) -> Places:
+    """Return where DOFs of robots lie in the arrays of their simulation."""
+    at = articulation.at
+    return Places(at.flat("joint_qd"), at.flat("joint_q"), at.flat("joint_target_q"))
 
 
 def chains_on(

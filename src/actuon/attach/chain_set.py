@@ -67,13 +67,14 @@ class Places:
     positions: np.ndarray
     targets: np.ndarray
 
-    def of(self, rows: np.ndarray, column: int) -> dict[str, np.ndarray]:
-        """Return where a DOF of some robots is, each of shape (n,), as `ActuatorBuilder.add` takes it."""
+    def of(self, rows: np.ndarray, columns: int | np.ndarray) -> dict[str, np.ndarray]:
+        """Return where DOFs of some robots are, robot by robot, as `ActuatorBuilder.add` takes them."""
+        at = np.ix_(rows, np.atleast_1d(columns))
         return {
-            "index": self.velocities[rows, column],
-            "pos_index": self.positions[rows, column],
-            "target_pos_index": self.targets[rows, column],
-            "effort_index": rows * self.velocities.shape[1] + column,
+            "index": self.velocities[at].ravel(),
+            "pos_index": self.positions[at].ravel(),
+            "target_pos_index": self.targets[at].ravel(),
+            "effort_index": (at[0] * self.velocities.shape[1] + at[1]).ravel(),
         }
 
 
@@ -512,21 +513,38 @@ def build_actuators(
                 for rows, own in _fanned_out(config, count):
                     builder.add(own, **places.of(rows, column))
             else:
-                at = {
-                    name: wp.array(x, dtype=wp.uint32, device=device)
-                    for name, x in places.of(np.arange(count), column).items()
-                }
-                actuator = Actuator(
-                    at["index"],
-                    stages=[_stage(part, count) for part in config.stages],
-                    pos_indices=at["pos_index"],
-                    target_pos_indices=at["target_pos_index"],
-                    effort_indices=at["effort_index"],
-                    control_every=config.control_every,
-                    **options,
-                )
-                as_they_are.append(actuator)
+                own = config.with_stages([_stage(part, count) for part in config.stages])
+                as_they_are.append(build_actuator(own, column, places, device, **options))
     return [*builder.finalize(device=device, robot_width=robot_width, **options), *as_they_are]
+
+
+def build_actuator(
+    config: ActuatorConfig, columns: int | np.ndarray, places: Places, device: wp.Device, **options: Any
+) -> Actuator:
+    """Give DOFs of all robots one actuator, with the parts of a config as they are.
+
+    Args:
+        config: Its components hold one value for all of these DOFs, or one for each, robot by robot. Arrays of values
+            stay where they are: who writes into them changes the actuator.
+        columns: Which DOFs, one or several.
+        places: Where they lie.
+        device: Where to run.
+        options: Further arguments of `Actuator`.
+    """
+    at = places.of(np.arange(len(places.velocities)), columns)
+    index, pos, target_pos, effort = (
+        wp.array(at[name], dtype=wp.uint32, device=device)
+        for name in ("index", "pos_index", "target_pos_index", "effort_index")
+    )
+    return Actuator(
+        index,
+        stages=config.frozen_stages(),
+        pos_indices=pos,
+        target_pos_indices=target_pos,
+        effort_indices=effort,
+        control_every=config.control_every,
+        **options,
+    )
 
 
 def _is_declared(part: Part) -> TypeGuard[Component]:

@@ -196,3 +196,20 @@ def test_implicit_passes_commands_through_and_tells_what_the_engine_does():
     wanted = KP * (target - q) + 1.5 * (target_vel - qd) + feedforward
     torch.testing.assert_close(model.computed_effort, wanted)
     torch.testing.assert_close(model.applied_effort, torch.clip(wanted, -20.0, 20.0))
+
+
+def test_the_config_of_a_group_shares_its_tensors():
+    model = build(
+        DCMotorCfg(**COMMON, saturation_effort=40.0, velocity_limit=10.0, effort_limit=30.0, effort_mode="auto")
+    )
+    config = model.config()
+    assert [type(stage).__name__ for stage in config.stages] == ["ControllerPD", "ClampingDCMotor"]
+    assert config.effort_mode == "auto"
+    n, ones = E * J, np.ones(E * J, np.float32)
+    actuator = actuon.Actuator(range(n), stages=config.stages)
+    sim = dict.fromkeys(("joint_q", "joint_qd", "joint_target_qd"), 0.0 * ones) | {"joint_target_q": 0.01 * ones}
+    for gain in (40.0, 20.0):
+        model.stiffness[:] = gain
+        sim["joint_f"] = 0.0 * ones
+        actuator.step(sim, sim)
+        np.testing.assert_allclose(sim["joint_f"], 0.01 * gain, rtol=1e-6)

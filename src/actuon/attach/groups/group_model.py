@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import warp as wp
 
+from ...actuator.config import EXPLICIT, ActuatorConfig
 from ...components.component import Component
 from ...components.controllers.pd import ControllerPD
 from ...components.delay import Delay
@@ -284,7 +285,7 @@ class ActuatorBase:
 
     @functools.cached_property
     def _on_tensors(self) -> TensorStep:
-        step = TensorStep(self._where, self.shape, self.stages, self.device)
+        step = TensorStep(self._where, self.shape, self.config(), self.device)
         if self._on_robot is None:
             self.stages = step.stages
         return step
@@ -293,6 +294,12 @@ class ActuatorBase:
         """Make the components of the chain, in order. A subclass may add some; they run on robots and in `compute`."""
         delay = self._delay()
         return [*([] if delay is None else [delay]), self._controller(), *self._clamping()]
+
+    def config(self) -> ActuatorConfig:
+        """Return the chain, whose components have a value for each environment and joint, and how efforts reach the
+        engine. Arrays of values are those of the parameters: what is written into a tensor of the group acts on whoever
+        runs the chain."""
+        return ActuatorConfig(stages=self.stages, effort_mode=getattr(self.cfg, "effort_mode", EXPLICIT))
 
     def _controller(self) -> Controller:
         return ControllerPD(self.parameters.arrays["stiffness"], self.parameters.arrays["damping"])

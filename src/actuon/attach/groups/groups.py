@@ -20,8 +20,8 @@ from ...declare.parameters import Field
 from ...errors import ParameterError, SimulationError, StructureError, listed, located
 from ...sim import Articulation
 from ...sim.engine import PROPERTIES
-from ..attachment import Attachment, Parts, chains_on, robot_numbers
-from ..chain_set import COMPUTED, PARAMETERS, TANGENT_ATTRS, ChainSet, signal_attr
+from ..attachment import Attachment, Parts, chains_on, places_of, robot_numbers
+from ..chain_set import COMPUTED, PARAMETERS, TANGENT_ATTRS, ChainSet, build_actuator, signal_attr
 from ..effort_limits import Settler, drive_shower
 from ..hand_overs import EffortLimits, Efforts, HandOver, LimitedEfforts, SilencedDrives, check_slopes, joint_ranges
 from .cfg import ActuatorBaseCfg
@@ -189,21 +189,20 @@ def _actuator_of(
     articulation: Articulation, name: str, model: ActuatorBase, columns: np.ndarray, mode: str
 ) -> Actuator:
     """Return the chain of a model at its joints of all robots, over the arrays of the simulation."""
-    simulation, at = articulation.simulation, articulation.at.of_dofs(columns)
+    simulation = articulation.simulation
     with located(f"group '{name}'"):
-        actuator = Actuator(
-            wp.array(at.flat("joint_qd").ravel(), dtype=wp.uint32, device=simulation.device),
-            stages=model.stages,
-            pos_indices=at.flat("joint_q").ravel(),
-            target_pos_indices=at.flat("joint_target_q").ravel(),
-            effort_indices=(np.arange(len(articulation))[:, None] * articulation.num_dofs + columns).ravel(),
+        actuator = build_actuator(
+            model.config(),
+            columns,
+            places_of(articulation),
+            simulation.device,
             control_output_attr=_LIMITED,
             control_computed_output_attr=COMPUTED,
             control_signal_attrs=signal_attr,
             control_tangent_attrs=TANGENT_ATTRS if mode == IMPLICIT else None,
             accumulate=False,
             robot_dofs=len(columns) if simulation.engine.steps_single_robots else None,
-            in_engine=simulation.solves_friction(at),
+            in_engine=simulation.solves_friction(articulation.at.of_dofs(columns)),
         )
     model.stages = actuator.stages
     return actuator

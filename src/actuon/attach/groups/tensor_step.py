@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from ...actuator.actuator import Actuator
+from ...actuator.config import ActuatorConfig
 from ...arrays import require_detached
 from ...components.component import Component
 from ...errors import ParameterError
 from ...typing import Tensor
-from ..chain_set import COMPUTED, ChainSet
+from ..chain_set import COMPUTED, ChainSet, Places, build_actuator
 from .tensors import viewed
 
 _ARRAYS = ("joint_q", "joint_qd", "joint_target_q", "joint_target_qd", "joint_act", "joint_f", COMPUTED)
@@ -28,14 +27,17 @@ class TensorStep:
     Args:
         where: What to call the group in an error.
         shape: (environments, joints).
-        stages: The components of the chain.
+        config: The chain, with a value for each environment and joint.
         device: Where to run.
     """
 
-    def __init__(self, where: str, shape: tuple[int, int], stages: Sequence[Component], device: wp.Device):
+    def __init__(self, where: str, shape: tuple[int, int], config: ActuatorConfig, device: wp.Device):
         self._where, self.shape, self.device = where, shape, device
-        indices = wp.array(np.arange(shape[0] * shape[1], dtype=np.uint32), device=device)
-        actuator = Actuator(indices, stages=stages, control_computed_output_attr=COMPUTED, accumulate=False)
+        at = np.arange(shape[0] * shape[1]).reshape(shape)
+        places = Places(at, at, at)
+        actuator = build_actuator(
+            config, np.arange(shape[1]), places, device, control_computed_output_attr=COMPUTED, accumulate=False
+        )
         names = [f"{where} {i}" for i in range(shape[1])]
         self._chains = ChainSet([actuator], shape[0], names, device, without=_ARRAYS)
         self._zeros = viewed(wp.zeros(shape[0] * shape[1], dtype=wp.float32, device=device), shape)
