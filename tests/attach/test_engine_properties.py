@@ -13,7 +13,9 @@ import pytest
 import actuon
 from actuon import ArticulationActuators, MujocoSimulation, NewtonSimulation
 from actuon.lab import ActuatorGroups, IdealPDActuatorCfg, ImplicitActuatorCfg
-from actuon.sim import Articulation
+from actuon.sim import Articulation, engine
+from actuon.sim.mujoco import rows as rows_of_mujoco
+from actuon.sim.newton import rows as rows_of_newton
 
 DT = 0.002
 MODEL = """
@@ -486,3 +488,23 @@ def test_inertia_that_a_gear_gets_later_is_taken_off_again(robot):
         np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.25, 0.01], [0.03, 0.5]], rtol=1e-6)
         actuators.close()
         np.testing.assert_allclose(robots.get_dof_armatures().numpy(), [[0.03, 0.01]] * 2, rtol=1e-6)
+
+
+def test_each_engine_has_a_row_for_each_property():
+    for rows in (rows_of_mujoco.PROPERTIES, rows_of_newton.PROPERTIES):
+        assert list(rows) == list(engine.PROPERTIES)
+        assert all(row.name == name for name, row in rows.items())
+
+
+def test_stops_may_be_below_zero_and_other_properties_not():
+    spec = mujoco.MjSpec.from_string(
+        MODEL.format(gravity=0, option="", flags="", body="", joint="", tendon="", actuator="")
+    )
+    with MujocoSimulation(spec) as simulation:
+        robots = Articulation(simulation.robots[0].path, simulation)
+        robots.set_dof_limits(-0.5, -0.25)
+        lower, upper = robots.get_dof_limits()
+        np.testing.assert_array_equal(lower.numpy(), [[-0.5, -0.5]])
+        np.testing.assert_array_equal(upper.numpy(), [[-0.25, -0.25]])
+        with pytest.raises(actuon.SimulationError, match="armature: got -1.0; must be ≥ 0"):
+            robots.set_dof_armatures(-1.0)

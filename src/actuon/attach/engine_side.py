@@ -16,6 +16,9 @@ from ..components.component import Component
 from ..components.effects.friction import LOAD_PARAMETERS, EffectFriction
 from ..components.kinds import Transmission
 
+FRICTION = {"dry_friction": "friction", "viscous_friction": "viscous_friction"}
+"""Property of joints in an engine, by signal of stages."""
+
 _log = logging.getLogger("actuon.actuators")
 
 _left_out: weakref.WeakSet[Component] = weakref.WeakSet()

@@ -36,13 +36,11 @@ from ..sim.robots import DofSet
 from ..stability.limits import shares_of
 from .chain_set import COMPUTED, TANGENT_ATTRS, ChainSet, is_implicit, to_change
 from .effort_limits import Bounds, Settler, effort_limiter
+from .engine_side import FRICTION
 
 _log = logging.getLogger("actuon.actuators")
 
-_FRICTION = {"dry_friction": "friction", "viscous_friction": "viscous_friction"}
-"""Property of the engine, by signal of stages."""
-
-_FRICTION_OF_ASSETS = (*_FRICTION.values(), "quadratic_friction", "cubic_friction")
+_FRICTION_OF_ASSETS = (*FRICTION.values(), "quadratic_friction", "cubic_friction")
 """Friction that an asset may have, as engines call it."""
 
 
@@ -301,7 +299,7 @@ class SolvedFriction(HandOver):
         offering = [
             at
             for actuator, at in zip(chains.actuators, chains.places, strict=True)
-            if _FRICTION.keys() & set(actuator.signals)
+            if FRICTION.keys() & set(actuator.signals)
         ]
         if not offering:
             return
@@ -311,7 +309,7 @@ class SolvedFriction(HandOver):
         self._replace(dofs)
         if articulation.simulation.solves_friction(articulation.at):
             undo.callback(engine.properties.stiffen_friction(dofs))
-            for signal, name in _FRICTION.items():
+            for signal, name in FRICTION.items():
                 if signal in chains.signals:
                     self._writers.append(engine.properties.writer(name, dofs, chains.signals[signal]))
                     self._handed_over[name] = chains.signals[signal], columns

@@ -246,9 +246,9 @@ class Articulation:
         self.simulation.owners.check_free(at)
         stiffness = self._gain("stiffness", "stiffnesses", stiffnesses, at)
         damping = self._gain("damping", "dampings", dampings, at)
-        lowest = min(stiffness.min(), damping.min())
-        if lowest < 0.0:
-            raise SimulationError(f"gains: got {lowest}; must be ≥ 0")
+        lowest, minimum = min(stiffness.min(), damping.min()), PROPERTIES["stiffness"].minimum
+        if lowest < minimum:
+            raise SimulationError(f"gains: got {lowest}; must be ≥ {minimum:g}")
         self.simulation.engine.properties.set(at, stiffness=stiffness, damping=damping)
 
     def _gain(self, name: str, argument: str, values: ArrayLike | None, at: DofSet) -> np.ndarray:
@@ -485,12 +485,12 @@ class Articulation:
 
     def _set_property(self, name: str, values: ArrayLike, indices: IdsLike, dof_indices: IdsLike) -> None:
         at, properties = self.to_write(indices, dof_indices), self.simulation.engine.properties
-        is_limit = PROPERTIES[name].is_limit
-        numbers = self.numbers(name, values, at.shape, finite=not is_limit)
-        if not (numbers >= 0.0).all():
-            raise SimulationError(f"{name}: got {numbers.min()}; must be ≥ 0")
+        row = PROPERTIES[name]
+        numbers = self.numbers(name, values, at.shape, finite=not row.is_limit)
+        if not (numbers >= row.minimum).all():
+            raise SimulationError(f"{name}: got {numbers.min()}; must be ≥ {row.minimum:g}")
         if numbers.size:
-            properties.set(at, **{name: np.minimum(numbers, properties.no_limit) if is_limit else numbers})
+            properties.set(at, **{name: np.minimum(numbers, properties.no_limit) if row.is_limit else numbers})
 
     def _to_read(self, indices: IdsLike = None, dof_indices: IdsLike = None) -> DofSet:
         """Return the DOFs of a getter."""

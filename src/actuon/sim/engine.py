@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -36,6 +37,8 @@ class Property:
     """For a revolute joint."""
     is_limit: bool = False
     """Whether it is infinite where an engine has none; others are zero."""
+    minimum: float = 0.0
+    """Smallest value that is allowed."""
 
 
 PROPERTIES = {
@@ -46,12 +49,15 @@ PROPERTIES = {
     "cubic_friction": Property("N·m·s³/rad³"),
     "effort_limit": Property("N·m", is_limit=True),
     "velocity_limit": Property("rad/s", is_limit=True),
-    "lower_limit": Property("rad"),
-    "upper_limit": Property("rad"),
+    "lower_limit": Property("rad", minimum=-math.inf),
+    "upper_limit": Property("rad", minimum=-math.inf),
     "stiffness": Property("N·m/rad"),
     "damping": Property("N·m·s/rad"),
 }
-"""Properties of joints, by name. Stops come in a pair, and so do gains of the engine's own drives."""
+"""Properties of joints, by name. Stops come in a pair, and so do gains of the engine's own drives.
+
+How an engine holds them is in its ``rows.py``, with a row for each.
+"""
 
 CORRECTIONS = 6
 """How often a step is taken again at most: efforts of other DOFs may end beyond their limits then."""

@@ -35,16 +35,9 @@ _log = logging.getLogger("actuon.lab")
 _LIMITED = "limited"
 """Name of the array to which models write efforts after their own limits."""
 
-ENGINE_PROPERTY = {
-    "stiffness": "stiffness",
-    "damping": "damping",
-    "armature": "armature",
-    "friction": "friction",
-    "viscous_friction": "viscous_friction",
-    "effort_limit_sim": "effort_limit",
-    "velocity_limit_sim": "velocity_limit",
-}
-"""Parameters that the engine holds, and what it calls them."""
+_PARAMETER_OF = {name: f"{name}_sim" if row.is_limit else name for name, row in PROPERTIES.items()}
+ENGINE_PROPERTY = {own: name for name, own in _PARAMETER_OF.items() if own in GROUP_PARAMETERS}
+"""Property of the engine, by parameter that it holds."""
 
 
 class ActuatorGroups(Attachment):

@@ -24,6 +24,7 @@ from ...errors import ArrayError, ParameterError, StructureError, listed, locate
 from ...kernel.chain import LIMITED_BY, SLOPES
 from ...robot_files.paths import parameter_places
 from ...sim.ids import ids_to_reset, ids_to_write
+from ...sim.mujoco.rows import PROPERTIES
 from ...torch import check_tensor
 from ...typing import IdsLike, PathLike
 from ..batteries import BatteryPool
@@ -36,10 +37,11 @@ _FRICTION = (
     "friction",
     "add the event term actuon.mjlab.solve_friction, or randomise it with mjlab's dr.dof_frictionloss",
 )
+ARMATURE, DRY, VISCOUS = (PROPERTIES[name].of_dof for name in ("armature", "friction", "viscous_friction"))
 HELD_FIELDS = {
-    "dof_armature": ("inertia of the rotor", "randomise it with mjlab's dr.dof_armature"),
-    "dof_frictionloss": _FRICTION,
-    "dof_damping": _FRICTION,
+    ARMATURE: ("inertia of the rotor", "randomise it with mjlab's dr.dof_armature"),
+    DRY: _FRICTION,
+    VISCOUS: _FRICTION,
 }
 """Fields of a model that hold something of a chain: what it is, and what to do instead of changing a parameter."""
 
@@ -303,10 +305,10 @@ class EnvironmentChains:
         found = {field: np.full(math.prod(self.shape), np.nan, np.float32) for field in HELD_FIELDS}
         for actuator, at in zip(self.actuators, self._chains.places, strict=True):
             own = at_joints(actuator)
-            found["dof_armature"][at] = np.where(own.inertia > 0.0, own.inertia, np.nan)
+            found[ARMATURE][at] = np.where(own.inertia > 0.0, own.inertia, np.nan)
             offers = "dry_friction" in actuator.signals and actuator in self._solved
             if offers and not self.friction_is_handed_over:
-                found["dof_frictionloss"][at], found["dof_damping"][at] = own.dry, own.viscous
+                found[DRY][at], found[VISCOUS][at] = own.dry, own.viscous
         return {field: values.reshape(self.shape) for field, values in found.items()}
 
     def _having(self, name: str) -> list[_Parameter]:

@@ -12,12 +12,14 @@ import warp as wp
 
 from ...components.effects.friction import JOINT_LOAD
 from ...sim.mujoco.friction import SOFTNESS, warp_load_reader
+from ...sim.mujoco.rows import PROPERTIES
+from ..engine_side import FRICTION
 from .chains import EnvironmentChains
 
 if TYPE_CHECKING:
     from mjlab.sim import Simulation
 
-FIELDS = {"dry_friction": "dof_frictionloss", "viscous_friction": "dof_damping"}
+FIELDS = {signal: PROPERTIES[name].of_dof for signal, name in FRICTION.items()}
 """By the signal of stages, the field of the model, which must be expanded: one value for each environment."""
 
 

@@ -13,15 +13,6 @@ import numpy as np
 
 from .model import joint_name
 
-GAIN_FIELDS = (
-    "actuator_gaintype",
-    "actuator_biastype",
-    "actuator_dyntype",
-    "actuator_gainprm",
-    "actuator_biasprm",
-)
-"""Fields of a model, by actuator, that hold how strong it is."""
-
 
 @dataclass(frozen=True)
 class Servo:

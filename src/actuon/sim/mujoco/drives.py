@@ -12,10 +12,10 @@ import numpy as np
 from ...errors import SimulationError
 from ..engine import TARGETS, Undo
 from ..robots import DofSet
-from .actuators import GAIN_FIELDS, is_active, read_lags
+from .actuators import is_active, read_lags
 from .added import MujocoModel, limited_range, new_drive
 from .batch import Batch
-from .limits import ACTUATOR_FIELDS, JOINT_FIELDS, LIMIT_FIELDS
+from .rows import ACTUATOR_FIELDS, GAIN_FIELDS, JOINT_FIELDS, LIMIT_FIELDS
 
 _log = logging.getLogger("actuon.sim")
 

@@ -29,18 +29,6 @@ SEARCHES = 50
 """Steps of a line search of the solver, at least: with the 20 of many robots' files, firm friction is not found in some
 time steps, and joints that should stand still creep. MuJoCo's own default."""
 
-_FLAGS = {"friction": ("constraint", "frictionloss")} | dict.fromkeys(
-    ("viscous_friction", "quadratic_friction", "cubic_friction"), ("damper",)
-)
-"""Flags of an ``<option>`` without which MuJoCo makes no use of a property of joints."""
-
-
-def switched_off(model: Any, name: str) -> str:
-    """Return the flag of a model that switches a property of joints off; empty where it has an effect."""
-    off = int(model.opt.disableflags)
-    flags = _FLAGS.get(name, ())
-    return next((flag for flag in flags if off & int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{flag.upper()}"))), "")
-
 
 def external_loads(data: Any, is_free: bool = False) -> np.ndarray:
     """Return what pushed on each DOF in the last step [N·m or N], shape (nv,).

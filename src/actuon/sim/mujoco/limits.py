@@ -15,12 +15,7 @@ import mujoco
 import numpy as np
 
 from .actuators import Actuators, fixed_coefficients
-
-JOINT_FIELDS = ("jnt_actfrclimited", "jnt_actfrcrange")
-ACTUATOR_FIELDS = ("actuator_forcelimited", "actuator_forcerange")
-CONTROL_FIELDS = ("actuator_ctrllimited", "actuator_ctrlrange")
-LIMIT_FIELDS = (*ACTUATOR_FIELDS, *JOINT_FIELDS, *CONTROL_FIELDS)
-"""Fields of a model that `set_effort_limits` writes, by joint, by actuator and by place in ``ctrl``."""
+from .rows import ACTUATOR_FIELDS, JOINT_FIELDS
 
 
 @dataclass(frozen=True)

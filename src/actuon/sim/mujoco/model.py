@@ -9,7 +9,6 @@ import math
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +21,6 @@ from ...files import check_readable
 from ..engine import Undo
 from ..robots import DofSet, Robot, RobotKind, grid
 from . import FORMATS
-
-
-@dataclass(frozen=True)
-class Property:
-    """Where a model holds a property of its DOFs."""
-
-    of_dof: str
-    """Field of the DOFs."""
-    of_actuator: str = ""
-    """Field of actuators that the engine adds to it, times the square of their ratio to the joint."""
-    term: int | None = None
-    """Column of both fields, where these are polynomials."""
-
-    def part(self, values: np.ndarray) -> np.ndarray:
-        """Return the property in values of a field, whose shape begins with (DOFs,) or (actuators,)."""
-        return values if self.term is None else values[..., self.term]
-
-
-PROPERTIES = {
-    "armature": Property("dof_armature", "actuator_armature"),
-    "friction": Property("dof_frictionloss"),
-    "viscous_friction": Property("dof_damping", "actuator_damping"),
-    "quadratic_friction": Property("dof_dampingpoly", "actuator_dampingpoly", 0),
-    "cubic_friction": Property("dof_dampingpoly", "actuator_dampingpoly", 1),
-}
-"""Properties of DOFs that are fields of the model, by name."""
 
 _DERIVED = ("body_subtreemass", "body_invweight0", "dof_M0", "dof_invweight0", "tendon_invweight0", "actuator_acc0")
 """Fields that ``mj_setConst`` derives from masses and armatures, and that the constraint solver reads."""

@@ -12,7 +12,8 @@ import numpy as np
 from ..motor import MotorProgram, RobotCall
 from ..robots import Robot
 from .loop import Block, Call, Change, Draw, Motor, Place, Points, Tangent
-from .model import PROPERTIES, ModelFields
+from .model import ModelFields
+from .rows import PROPERTIES
 
 
 class MotorTable:

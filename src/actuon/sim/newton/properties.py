@@ -11,35 +11,16 @@ import warp as wp
 
 from ...actuator.state import check_like
 from ...errors import SimulationError
-from ..engine import PROPERTIES, Undo
+from ..engine import Undo
 from ..robots import DofSet
+from .rows import PROPERTIES
 from .scatter import column_writer
 from .solvers import Physics
 from .state import as_numpy
 
-FIELDS = {
-    "armature": "joint_armature",
-    "friction": "joint_friction",
-    "viscous_friction": "joint_damping",
-    "effort_limit": "joint_effort_limit",
-    "velocity_limit": "joint_velocity_limit",
-    "lower_limit": "joint_limit_lower",
-    "upper_limit": "joint_limit_upper",
-    "stiffness": "joint_target_ke",
-    "damping": "joint_target_kd",
-}
-"""Arrays of the model, by property."""
-
-_OWN = ("armature", "friction", "viscous_friction", "effort_limit", "velocity_limit")
-"""Properties that a joint has whatever drives it."""
-_STOPS = ("lower_limit", "upper_limit")
-_GAINS = ("stiffness", "damping")
-_STORED_ONLY = "velocity_limit"
-"""Property that no solver enforces, but models of motors ask for."""
-
 _CHANGEABLE = {
     "JOINT_DOF_PROPERTIES": (
-        *FIELDS.values(),
+        *(row.array for row in PROPERTIES.values() if row.array),
         *("joint_limit_ke", "joint_limit_kd", "mujoco.solreffriction", "mujoco.solimpfriction"),
     ),
     "BODY_INERTIAL_PROPERTIES": ("body_mass", "body_inv_mass", "body_inertia", "body_inv_inertia", "body_com"),
@@ -67,59 +48,22 @@ class NewtonProperties:
 
     def get(self, name: str, at: DofSet) -> np.ndarray | None:
         """Return a property, shape (n, d); None for what the solver makes no use of."""
-        places = at.flat("joint_qd")
-        if name in _STOPS:
-            stops, none = self._numbers(name)[places], self._newton.MAXVAL
-            return np.where(stops <= -none, -np.inf, np.where(stops >= none, np.inf, stops))
-        if name in _GAINS:
-            return self._numbers(name)[places]
-        if name not in self._physics.used_properties and name != _STORED_ONLY:
-            return None
-        own = self._numbers(name)[places] if name in FIELDS else np.float32(0.0)
-        return np.asarray(own + self._physics.of_actuators(name)[places])
-
-    def _numbers(self, name: str) -> np.ndarray:
-        return np.asarray(getattr(self._model, FIELDS[name]).numpy())
+        row = PROPERTIES[name]
+        return row.read(self._physics, row, at) if row.is_used(self._physics) else None
 
     def set(self, at: DofSet, **values: np.ndarray) -> None:
         """Set a property, or both stops or gains, for values of shape (n, d)."""
-        places = at.flat("joint_qd")
-        if "stiffness" in values:
-            wanted = (values["stiffness"] != 0.0) | (values["damping"] != 0.0)
-            missing = wanted & ~self._physics.can_be_driven()[places]
-            _refuse(at, missing, "has no drive in its file to set gains of")
-        elif "lower_limit" in values:
-            values = self._stops(at, values["lower_limit"], values["upper_limit"])
-        else:
-            ((name, numbers),) = values.items()
-            if self.get(name, at) is None:
-                if PROPERTIES[name].is_limit or np.any(numbers):
-                    raise SimulationError(f"{type(self._physics.solver).__name__} makes no use of the {name} of joints")
-                return
-            if name not in FIELDS and np.any(numbers):
-                raise SimulationError(f"Newton's models hold no {name} of joints")
-            self._physics.clear_of_actuators(name, places.ravel())
-        for name, numbers in values.items():
-            if name in FIELDS:
-                write_model(self._model, FIELDS[name], places, numbers)
+        row = PROPERTIES[next(iter(values))]
+        accepted = row.accept(self._physics, row, at, values)
+        if accepted is None:
+            return
+        for name, numbers in accepted.items():
+            write_model(self._model, PROPERTIES[name].array, at.flat("joint_qd"), numbers)
         self._tell()
-
-    def _stops(self, at: DofSet, lower: np.ndarray, upper: np.ndarray) -> dict[str, np.ndarray]:
-        """Return stops as the model takes them.
-
-        Raises:
-            SimulationError: A lower one is above its upper one, or a joint had no stops when the solver was made.
-        """
-        low, high = (np.broadcast_to(np.asarray(side, np.float32), at.shape) for side in (lower, upper))
-        _refuse(at, ~(low <= high), "gets a lower stop above its upper one")
-        cannot = (np.isfinite(low) | np.isfinite(high)) & ~self._physics.can_have_stops()[at.flat("joint_qd")]
-        _refuse(at, cannot, "has no stops in its file, and the solver cannot add them")
-        none = self._newton.MAXVAL
-        return {"lower_limit": np.maximum(low, -none), "upper_limit": np.minimum(high, none)}
 
     def writer(self, name: str, at: DofSet, values: wp.array) -> Callable[[], None]:
         """Return what writes ``values``, float32 of shape (n, D), at each call, for these DOFs only."""
-        write = column_writer(values, at.dofs, at.flat("joint_qd"), getattr(self._model, FIELDS[name]))
+        write = column_writer(values, at.dofs, at.flat("joint_qd"), getattr(self._model, PROPERTIES[name].array))
         of_forces = self._newton.ModelFlags.JOINT_DOF_FORCE_PROPERTIES  # not of inertias, which take ten times as long
 
         def hand_over() -> None:
@@ -167,7 +111,8 @@ class NewtonProperties:
     def keep(self, at: DofSet) -> Undo:
         """Return what gives these DOFs their properties back as they are now, to the last bit."""
         places = at.flat("joint_qd")
-        kept = {FIELDS[name]: self._numbers(name)[places] for name in _OWN}
+        rows = [row for row in PROPERTIES.values() if row.is_kept and row.array]
+        kept = {row.array: row.numbers(self._physics)[places] for row in rows}
         give_actuators_back = self._physics.keep_of_actuators(places.ravel())
 
         def give_back() -> None:
@@ -204,7 +149,7 @@ class NewtonDrives:
 
     def silence(self, at: DofSet) -> Undo:
         """Make the solver's drives push no more on these DOFs."""
-        stiffness, damping = (self._properties.get(name, at) for name in _GAINS)
+        stiffness, damping = (self._properties.get(name, at) for name in ("stiffness", "damping"))
         assert stiffness is not None
         assert damping is not None
         self._properties.set(at, stiffness=np.zeros_like(stiffness), damping=np.zeros_like(damping))
@@ -254,9 +199,3 @@ def write_model(model: Any, name: str, places: np.ndarray, values: np.ndarray) -
     numbers = array.numpy().copy()
     numbers[places] = values
     array.assign(numbers)
-
-
-def _refuse(at: DofSet, wrong: np.ndarray, why: str) -> None:
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise SimulationError(f"{at.joint(row, column)} {why}")

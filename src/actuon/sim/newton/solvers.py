@@ -11,11 +11,12 @@ import numpy as np
 import warp as wp
 
 from ...errors import SimulationError
-from ..mujoco.friction import SOFTNESS, external_loads, switched_off, warp_load_reader
-from ..mujoco.model import PROPERTIES
+from ..mujoco.friction import SOFTNESS, external_loads, warp_load_reader
+from ..mujoco.rows import PROPERTIES
 from ..robots import Robot
 from ..step_map import StepMaps
 from .replay import Attributes, NativeStep, Replay, captured
+from .rows import FEATHERSTONE, MUJOCO, SEMI_IMPLICIT, XPBD, used_by
 from .step_map import ArticulationStepMaps, mujoco_step_maps
 
 SolverLike: TypeAlias = "str | Callable[[Any], Any]"
@@ -177,7 +178,7 @@ class Physics:
 class FeatherstonePhysics(Physics):
     """Serves a solver whose state is that of the joints."""
 
-    used_properties = frozenset({"armature", "viscous_friction"})
+    used_properties = used_by(FEATHERSTONE)
 
     def _is_graphable(self) -> bool:
         return super()._is_graphable() and self.solver.update_mass_matrix_interval == 1
@@ -200,11 +201,13 @@ class MaximalPhysics(Physics):
 class SemiImplicitPhysics(MaximalPhysics):
     """The same, with damping of joints."""
 
-    used_properties = frozenset({"viscous_friction"})
+    used_properties = used_by(SEMI_IMPLICIT)
 
 
 class XpbdPhysics(MaximalPhysics):
     """The same for a solver that has no damping of joints."""
+
+    used_properties = used_by(XPBD)
 
     def slope_obstacle(self) -> str:
         return (
@@ -215,7 +218,7 @@ class XpbdPhysics(MaximalPhysics):
 class MujocoPhysics(Physics):
     """Serves MuJoCo, and MuJoCo Warp, which keep a model of their own."""
 
-    used_properties = frozenset({*PROPERTIES, "effort_limit"})
+    used_properties = used_by(MUJOCO)
 
     def __init__(self, newton: Any, solver: Any):
         super().__init__(newton, solver)
@@ -226,7 +229,7 @@ class MujocoPhysics(Physics):
         # A state that diverged must be seen, not silently replaced by the first one. MuJoCo Warp does not do that.
         solver.mj_model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         self.used_properties = frozenset(
-            name for name in self.used_properties if not switched_off(solver.mj_model, name)
+            name for name in self.used_properties if not PROPERTIES[name].switched_off(solver.mj_model)
         )
         self._driven, self._direct = self._actuators()
         stops = np.zeros(self._width, dtype=bool)
@@ -439,10 +442,10 @@ class MujocoPhysics(Physics):
 
 
 SERVED: dict[str, tuple[str, type[Physics]]] = {
-    "mujoco": ("SolverMuJoCo", MujocoPhysics),
-    "featherstone": ("SolverFeatherstone", FeatherstonePhysics),
-    "semi_implicit": ("SolverSemiImplicit", SemiImplicitPhysics),
-    "xpbd": ("SolverXPBD", XpbdPhysics),
+    MUJOCO: ("SolverMuJoCo", MujocoPhysics),
+    FEATHERSTONE: ("SolverFeatherstone", FeatherstonePhysics),
+    SEMI_IMPLICIT: ("SolverSemiImplicit", SemiImplicitPhysics),
+    XPBD: ("SolverXPBD", XpbdPhysics),
 }
 """Solvers by name: their class in Newton, and what serves them."""
 
