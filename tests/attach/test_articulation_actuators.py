@@ -736,3 +736,21 @@ def test_the_list_of_actuators_is_a_copy(kind):
         actuators.articulation.set_dof_position_targets(np.full((1, 7), 0.5))
         simulation.step()
         assert np.abs(actuators.telemetry().applied_effort[0, 0]) > 1.0
+
+
+def test_a_recorder_of_closed_actuators_leaves_steps_together(monkeypatch):
+    with MujocoSimulation(QUADRUPED) as simulation:
+        taken, step = [], simulation.engine.step
+        monkeypatch.setattr(simulation.engine, "step", lambda n, motors: taken.append(n) or step(n, motors))
+        first = ArticulationActuators("base")
+        with Recorder(first) as recorder:
+            simulation.step(2)
+            first.close()
+            simulation.step(20)
+            simulation.step(20)
+            assert taken == [1, 1, 1, 19, 20]
+            assert len(recorder) == 2
+            with ArticulationActuators("base") as second:
+                recorder.go_on_with(second)
+                simulation.step(2)
+            assert len(recorder) == 4

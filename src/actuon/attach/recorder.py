@@ -71,6 +71,9 @@ class Recorder:
 
     def _before(self, dt: float) -> None:
         """Keep what the actuators see. Targets are taken afterwards: others may still set them."""
+        if self.actuators.is_closed:
+            self.close()  # a simulation that calls nobody at each step takes many in one go
+            return
         robots = self.actuators.articulation
         self._row = {
             "time": robots.simulation.time,

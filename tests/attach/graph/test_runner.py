@@ -489,3 +489,18 @@ def test_bad_commands_are_refused_whole(arms, inputs, match):
         assert match in runner.errors["/ActionGraph/controller"]
         assert not left.get_dof_position_targets().numpy().any()
         assert not left.get_dof_efforts().numpy().any()
+
+
+@pytest.mark.parametrize(("trigger", "output", "steps"), [(TICK, "tick", [20]), (PHYSICS, "step", [1] * 20)])
+def test_a_graph_without_a_physics_step_node_leaves_steps_together(arms, monkeypatch, trigger, output, steps):
+    taken, step = [], arms.engine.step
+    monkeypatch.setattr(arms.engine, "step", lambda n, motors: taken.append(n) or step(n, motors))
+    stage = driven(trigger, output, robotPath="/left", autoStepPrePhysics=True)
+    with GraphRunner(stage) as runner:
+        runner.tick()
+        arms.step(20)
+        assert taken == steps
+        stage.RemovePrim(next(path for path in runner.nodes if path != "/ActionGraph/actuators"))
+        runner.tick()
+        arms.step(20)
+        assert taken == [*steps, 20]

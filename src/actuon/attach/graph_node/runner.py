@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import ActuonError, RobotFileError, SimulationError
 from ...sim import Event, Simulation, current_simulation
-from ...sim.events import refuse_copies
+from ...sim.events import Subscription, refuse_copies
 from ...typing import PathLike
 from .node_types import NODE_TYPES, PHYSICS_STEP, TARGET, TICK
 from .reading import Node, find_graph, read_nodes
@@ -124,7 +124,11 @@ class GraphRunner:
         self._last_time = self.simulation.time
         self._last_clock = dict.fromkeys(self._frames, time.perf_counter())
         self._closed = False
-        self._subscription = self.simulation.subscribe(Event.PRE_STEP, lambda _, dt: self._start(PHYSICS_STEP, dt))
+        self._subscription: Subscription | None = None
+        """That to steps of physics, as long as a node starts pulses there: a simulation that calls nobody at each step
+        takes many in one go."""
+        if self._started_by(PHYSICS_STEP):
+            self._subscription = self.simulation.subscribe(Event.PRE_STEP, lambda _, dt: self._start(PHYSICS_STEP, dt))
 
     def tick(self) -> bool:
         """Let one frame pass: pulse the ``OnTick`` and ``OnPlaybackTick`` nodes.
@@ -146,9 +150,12 @@ class GraphRunner:
         self._frames[event] += 1
         self._last_clock[event] = clock
         self._drop_removed()
-        nodes = [node for node in self.nodes.values() if getattr(node.implementation, "event", None) == event]
-        results = [self._run(node, pulse) for node in nodes]
+        results = [self._run(node, pulse) for node in self._started_by(event)]
         return all(results)
+
+    def _started_by(self, event: str) -> list[Node]:
+        """Return the nodes that start pulses at an event."""
+        return [node for node in self.nodes.values() if getattr(node.implementation, "event", None) == event]
 
     def _drop_removed(self) -> None:
         """Release nodes that were taken off the stage, alone or with their graph."""
@@ -156,6 +163,13 @@ class GraphRunner:
         for path in gone:
             _release(self.nodes.pop(path))
             self.errors.pop(path, None)
+        if gone and not self._started_by(PHYSICS_STEP):
+            self._leave_steps()
+
+    def _leave_steps(self) -> None:
+        """Be called at steps of physics no more."""
+        if self._subscription is not None:
+            self._subscription.cancel()
 
     def _run(self, node: Node, pulse: Pulse) -> bool:
         """Compute a node, and those that it pulses."""
@@ -218,7 +232,7 @@ class GraphRunner:
         if self._closed:
             return
         self._closed = True
-        self._subscription.cancel()
+        self._leave_steps()
         for node in self.nodes.values():
             _release(node)
 
