@@ -119,9 +119,9 @@ TARGETS = np.tile([0.0, 0.9, -1.8], 4) + np.random.default_rng(5).uniform(-0.4, 
 ARMATURES = np.linspace(0.01, 0.03, MANY)[:, None]
 
 
-def quadruped(integrator):
+def robot(integrator, file="quadruped.xml"):
     """A model whose integrator takes slopes: to choose another takes seconds."""
-    spec = mujoco.MjSpec.from_file(str(ASSETS / "quadruped.xml"))
+    spec = mujoco.MjSpec.from_file(str(ASSETS / file))
     spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator.upper()}")
     return spec
 
@@ -163,7 +163,7 @@ def moved(attach, files, step=at_once, envs=range(MANY), own=(), differ=False, h
         integrator: Of the model.
     """
     envs, found = list(envs), []
-    with MujocoSimulation(quadruped(integrator), len(envs), DT) as simulation:
+    with MujocoSimulation(robot(integrator), len(envs), DT) as simulation:
         robots = Articulation("base")
         if differ:
             robots.set_dof_armatures(ARMATURES[envs])
@@ -284,3 +284,26 @@ def test_steps_are_taken_again_where_limits_bind(name, files, monkeypatch):
     once = moved(ATTACH[name], files)
     assert np.isfinite(once[0][-1]["state"]).all()
     assert (once[0][-1]["state"] != expected[0][-1]["state"]).any()
+
+
+@pytest.mark.parametrize("mode", ["explicit", "implicit"])
+def test_the_first_of_many_environments_move_as_few_do(mode):
+    """1, 8, 64 and 1 024 robots, in one call or step by step: with equal bits."""
+    most, steps = 1024, 6
+    config = chain(MOTOR, delay=DelayConfig(1), effort_mode=mode)
+    targets = np.random.default_rng(7).uniform(-0.5, 0.5, (most, 7)).astype(np.float32)
+    found = {}
+    for count in (1, 8, 64, most):
+        for way in (at_once, one_by_one) if count < most else (at_once,):
+            with MujocoSimulation(robot("implicitfast", "arm.xml"), count) as simulation:
+                arms = Articulation("link0")
+                pairs = [(config, joint) for joint in arms.dof_names]
+                with ArticulationActuators.from_actuators(arms.paths, pairs) as actuators:
+                    arms.set_dof_position_targets(targets[:count])
+                    way(simulation, actuators, steps)
+                    efforts = actuators.telemetry().applied_effort
+                found[count, way] = np.hstack([states_of(simulation), efforts])
+    everyone = found[most, at_once]
+    assert len(np.unique(everyone, axis=0)) == most
+    for (count, way), rows in found.items():
+        np.testing.assert_array_equal(rows, everyone[:count], f"{count} robots, {way.__name__}")
