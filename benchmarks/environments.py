@@ -144,7 +144,7 @@ def pd_network(path: Path, kp: float, kd: float) -> None:
 def implicit_motors(path: Path) -> None:
     """Save the quadruped's real motors with implicit efforts."""
     text = assets.quadruped_yaml.read_text(encoding="utf-8")
-    path.write_text(text.replace("    joints:", "    effort_mode: tangent\n    joints:"), encoding="utf-8")
+    path.write_text(text.replace("    joints:", "    effort_mode: implicit\n    joints:"), encoding="utf-8")
 
 
 def all_motors(kp: float, kd: float, folder: Path) -> dict[str, Motors]:
