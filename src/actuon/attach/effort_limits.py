@@ -2,7 +2,7 @@
 """From what chains give to what the engine gets: kept to the limits of joints, and shown as what the joints get.
 
 The only place that clips efforts behind a chain. The kernels begin with robot ``first``: they run for all robots at
-once, or for one robot in an engine's compiled loop.
+once, or for one robot in an engine's compiled loop. A thread serves ``span`` DOFs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ else:
 @wp.kernel
 def _limit(
     first: int,
+    span: int,
     given: Table,
     largest: Table,
     lower: Table,
@@ -45,40 +46,42 @@ def _limit(
     highest: Table,
 ):
     """Limit efforts, with their slopes and bounds where there are any. What is not finite stays so, to be found."""
-    thread, j = wp.tid()
+    thread, part = wp.tid()
     i = first + thread
-    dof = columns[j]
-    wanted = given[i, dof]
-    kept = wanted
-    is_limited = int(0)
-    if largest:
-        most = largest[i, j]
-        kept = limit(kept, -most, most)
-        if wp.abs(wanted) >= most:
-            is_limited = 1
-        if lowest:
-            lowest[i, dof] = wp.max(lowest[i, dof], -most)
-            highest[i, dof] = wp.min(highest[i, dof], most)
-    if lower:
-        kept = limit(kept, lower[i, dof], upper[i, dof])
-        if kept <= lower[i, dof] or kept >= upper[i, dof]:
-            is_limited = 1
-        if lowest:
-            lowest[i, dof] = wp.max(lower[i, dof], lowest[i, dof])
-            highest[i, dof] = wp.min(upper[i, dof], highest[i, dof])
-    kept = wp.where(wp.isfinite(wanted), kept, wanted)
-    effort[i, dof] = kept
-    if applied:
-        applied[i, dof] = kept
-    if slope_q:  # noqa: SIM102 - arrays and numbers do not mix in a condition
-        if is_limited == 1:
-            slope_q[i, dof] = 0.0
-            slope_qd[i, dof] = 0.0
+    for j in range(part * span, wp.min((part + 1) * span, columns.shape[0])):
+        dof = columns[j]
+        wanted = given[i, dof]
+        kept = wanted
+        is_limited = int(0)
+        if largest:
+            most = largest[i, j]
+            kept = limit(kept, -most, most)
+            if wp.abs(wanted) >= most:
+                is_limited = 1
+            if lowest:
+                lowest[i, dof] = wp.max(lowest[i, dof], -most)
+                highest[i, dof] = wp.min(highest[i, dof], most)
+        if lower:
+            kept = limit(kept, lower[i, dof], upper[i, dof])
+            if kept <= lower[i, dof] or kept >= upper[i, dof]:
+                is_limited = 1
+            if lowest:
+                lowest[i, dof] = wp.max(lower[i, dof], lowest[i, dof])
+                highest[i, dof] = wp.min(upper[i, dof], highest[i, dof])
+        kept = wp.where(wp.isfinite(wanted), kept, wanted)
+        effort[i, dof] = kept
+        if applied:
+            applied[i, dof] = kept
+        if slope_q:  # noqa: SIM102 - arrays and numbers do not mix in a condition
+            if is_limited == 1:
+                slope_q[i, dof] = 0.0
+                slope_qd[i, dof] = 0.0
 
 
 @wp.kernel
 def _show_drive(
     first: int,
+    span: int,
     computed: Table,
     feedforward: Floats,
     largest: Table,
@@ -91,16 +94,17 @@ def _show_drive(
     applied: Table,
 ):
     """Give the engine the feedforward; its own drive gives the rest, up to its limit."""
-    thread, j = wp.tid()
+    thread, part = wp.tid()
     i = first + thread
-    dof = columns[j]
-    most = largest[i, j]
-    beside = feedforward[places[i, j]]
-    wanted = computed[i, dof]
-    drive = wanted - beside
-    given = limit(drive, wp.max(-most, lower[i, j]), wp.min(most, upper[i, j]))
-    effort[i, dof] = beside
-    applied[i, dof] = wp.where(wp.abs(drive - given) > clipped * wp.abs(drive), given + beside, wanted)
+    for j in range(part * span, wp.min((part + 1) * span, columns.shape[0])):
+        dof = columns[j]
+        most = largest[i, j]
+        beside = feedforward[places[i, j]]
+        wanted = computed[i, dof]
+        drive = wanted - beside
+        given = limit(drive, wp.max(-most, lower[i, j]), wp.min(most, upper[i, j]))
+        effort[i, dof] = beside
+        applied[i, dof] = wp.where(wp.abs(drive - given) > clipped * wp.abs(drive), given + beside, wanted)
 
 
 @dataclass(frozen=True)
@@ -111,17 +115,21 @@ class Settler:
     robots: int
     columns: int
     inputs: Sequence[object]
-    """Arguments but for ``first``."""
+    """Arguments but for ``first`` and ``span``."""
     device: wp.Device
 
     def all_robots(self) -> Launch:
         """Return the launch for all robots."""
-        return Launch(self.kernel, (self.robots, self.columns), self.device, [0, *self.inputs])
+        return self._launch(self.robots)
 
     def one_robot(self) -> tuple[Launch, CCall | None]:
         """Return the launch for one robot, and how compiled code calls it."""
-        launch = Launch(self.kernel, (1, self.columns), self.device, [0, *self.inputs])
+        launch = self._launch(1)
         return launch, launch.c_call
+
+    def _launch(self, robots: int) -> Launch:
+        span = self.columns if self.device.is_cpu else 1  # a thread of a CPU reads all arrays' addresses again
+        return Launch(self.kernel, (robots, self.columns // span), self.device, [0, span, *self.inputs])
 
 
 Bounds = tuple[wp.array, wp.array] | None
