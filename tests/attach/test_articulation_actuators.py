@@ -417,12 +417,12 @@ def test_a_robot_without_actuators_gets_an_empty_set_and_the_log_says_so(tmp_pat
     with MujocoSimulation(mujoco.MjModel.from_xml_path(str(ARM))):
         assert ArticulationActuators("/link0").actuated_dof_indices == []
     assert caplog.messages[-1].startswith(
-        "'/link0' has no actuators: no NewtonActuator prim, and no actuon.yaml beside a"
+        "'/link0' has no actuators: no NewtonActuator prim, and no actuon.yaml next to a"
     )
     shutil.copy(ARM, tmp_path)
     with MujocoSimulation(tmp_path / "arm.xml"):
         assert ArticulationActuators("/link0").actuators == []
-    assert f"no actuon.yaml beside '{tmp_path / 'arm.xml'}'. Write a YAML with 'actuon init'" in caplog.messages[-1]
+    assert f"no actuon.yaml next to '{tmp_path / 'arm.xml'}'. Write a YAML with 'actuon init'" in caplog.messages[-1]
     assert len(caplog.messages) == 2
 
 

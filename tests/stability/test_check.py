@@ -181,7 +181,7 @@ def test_actuators_of_choice_in_the_place_of_those_of_the_file():
 
 def test_a_robot_without_actuators(tmp_path, complaint):
     shutil.copy(ASSETS / "arm.xml", tmp_path / "arm.xml")
-    with pytest.raises(actuon.RobotFileError, match=r"'/link0' has no actuators: .* no actuon.yaml beside"):
+    with pytest.raises(actuon.RobotFileError, match=r"'/link0' has no actuators: .* no actuon.yaml next to"):
         actuon.check(tmp_path / "arm.xml")
     out = command("check", tmp_path / "arm.xml")
     assert "! stability is that of the engine's own drives as explicit actuators" in out

@@ -33,9 +33,9 @@ _log = logging.getLogger("actuon.actuators")
 class ArticulationActuators(Attachment):
     """Drives robots with the actuators of their file: before each step of physics, without further code.
 
-    The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` beside its file
-    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are made silent on the DOFs
-    that have an actuator, and read back; the other DOFs keep theirs. Where there are no actuators, the set is empty and
+    The actuators are those of the ``NewtonActuator`` prims below the robot, or of the ``actuon.yaml`` next to its file
+    (``robot.actuon.yaml`` for ``robot.xml``, else ``actuon.yaml``). The engine's own drives are disabled on the DOFs
+    that have an actuator, and read back; the other DOFs keep theirs. If there are no actuators, the set is empty and
     does nothing, and a warning of the logger ``actuon.actuators`` says so.
 
     Args:
@@ -43,8 +43,8 @@ class ArticulationActuators(Attachment):
         auto_step_pre_physics: Step the actuators before each step of physics.
         device: Where they run. Default, and only choice so far: where the simulation runs.
         simulation: Default: the current one.
-        allow_unsafe_torch_checkpoints: Let the robot's file, or the YAML beside it, name ``.pt`` and ``.pt2`` networks,
-            which can run code when loaded.
+        allow_unsafe_torch_checkpoints: Let the robot's file, or the YAML next to it, name ``.pt`` and ``.pt2``
+            networks, which can run code when loaded.
         effort_mode: How efforts reach the engine: ``"explicit"``, ``"implicit"`` or ``"auto"``. Default: what the file
             says for each actuator.
     """
@@ -121,7 +121,7 @@ class ArticulationActuators(Attachment):
             for config in found.values():
                 config.effort_mode = effort_mode
         self.configs = {articulation.dof_names[column]: found[column] for column in sorted(found)}
-        """What each DOF was built from, by name. A change of one has no effect."""
+        """Config of each DOF, by name. A change of one has no effect."""
         self._sources: Sources = {}
         self._columns = np.array(sorted(found), dtype=np.int64)
         given, auto = (
@@ -225,7 +225,7 @@ def _parts(articulation: Articulation, found: Mapping[int, ActuatorConfig], impl
 
 
 def read_actuators(articulation: Articulation, allow_torch: bool) -> dict[int, ActuatorConfig]:
-    """The actuators of the first robot, by column: from its prims, or from the YAML file beside it."""
+    """The actuators of the first robot, by column: from its prims, or from the YAML file next to it."""
     simulation = articulation.simulation
     if simulation.stage is not None:
         found = _read_prims(articulation, simulation.stage, allow_torch)
@@ -250,8 +250,8 @@ def without_actuators(articulation: Articulation) -> RobotFileError:
     """Return the error for a robot of which `read_actuators` finds none."""
     source = articulation.simulation.source
     path = yaml_beside(source)
-    beside = f"beside '{source}'" if source else "beside a model without a file"
-    yaml = f"no actuon.yaml {beside}" if path is None else f"none for its joints in '{path}'"
+    place = f"next to '{source}'" if source else "next to a model without a file"
+    yaml = f"no actuon.yaml {place}" if path is None else f"none for its joints in '{path}'"
     return RobotFileError(
         f"'{articulation.paths[0]}' has no actuators: no NewtonActuator prim, and {yaml}. Write a YAML with "
         "'actuon init', ",

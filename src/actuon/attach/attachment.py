@@ -315,7 +315,7 @@ class Attachment:
         self._settle()
 
     def capture_key(self, dt: float) -> object:
-        """Return what `compute` depends on beside the values of arrays. See `Motor`."""
+        """Return what `compute` depends on besides the values of arrays. See `Motor`."""
         return dt, self._settle, [*self._chains.states], [stage._revision for stage in self._chains.stages]
 
     @property
@@ -435,7 +435,7 @@ class Attachment:
     def set_dof_custom_inputs(
         self, name: str, values: ArrayLike, indices: IdsLike = None, dof_indices: IdsLike = None
     ) -> None:
-        """Set an input that a network takes beside targets, such as a load. It is zero until then.
+        """Set an input that a network takes besides targets, such as a load. It is zero until then.
 
         Args:
             name: As the network's file has it in ``custom_inputs``.

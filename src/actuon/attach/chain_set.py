@@ -55,7 +55,7 @@ def signal_attr(name: str) -> str:
 
 
 def is_implicit(actuator: Actuator) -> bool:
-    """Return whether an actuator gives slopes beside its efforts."""
+    """Return whether an actuator gives slopes besides its efforts."""
     return not {*TANGENT}.isdisjoint(actuator.control_signal_attrs)
 
 
@@ -79,7 +79,7 @@ class Places:
 
 
 class Keeper(Protocol):
-    """Memory and parameters beside those of chains, which are saved with them."""
+    """Memory and parameters besides those of chains, which are saved with them."""
 
     @property
     def common(self) -> Collection[str]:
@@ -162,11 +162,11 @@ class ChainSet:
         ]
         """States that a step goes to, in place where they are `states`; after it, what was remembered before."""
         self.arrays = dict(given or {})
-        """What actuators read and write beside positions and velocities, flat, by name."""
+        """Arrays that actuators read and write besides positions and velocities, flat, by name."""
         self.signals: dict[str, wp.array] = {}
         """Signals of stages, by name, each of shape (N, D); NaN before the first step, and on DOFs without it."""
         self.inputs: dict[str, wp.array] = {}
-        """Inputs of stages beside targets and feedforward, by name, flat as velocities; zero at first."""
+        """Inputs of stages besides targets and feedforward, by name, flat as velocities; zero at first."""
         self._make_arrays(without, math.prod(self.shape) if num_velocities is None else num_velocities)
         ids = np.arange(num_robots) if robot_ids is None else robot_ids
         rows = [ids[robots] for robots in self.robot_of]
@@ -313,7 +313,7 @@ class ChainSet:
         """Return memory and parameters for a file.
 
         Args:
-            keepers: What is saved beside the chains.
+            keepers: What is saved besides the chains.
             labels: As for `structure`.
 
         Raises:
@@ -344,7 +344,7 @@ class ChainSet:
             contents: Arrays by name.
             version: Version of the file. See `actuator.state`.
             dt: Time step [s]. None: any that stages take.
-            keepers: What is saved beside the chains.
+            keepers: What is saved besides the chains.
             labels: As for `structure`.
 
         Raises:

@@ -150,9 +150,9 @@ def effort_limiter(
     Args:
         given: What the chains gave [N·m or N], shape (N, D).
         columns: Which DOFs, shape (J,).
-        bounds: What the joints let through.
+        bounds: What the joints allow.
         effort: Gets what the engine gets [N·m or N], shape (N, D); may be ``given``.
-        largest: Largest effort that the engine lets through [N·m or N], shape (N, J). Default: any.
+        largest: Largest effort that the engine allows [N·m or N], shape (N, J). Default: any.
         applied: Gets what the joint gets [N·m or N], shape (N, D).
         tangent: Slopes of the effort by position and velocity, and its lowest and highest, each of shape (N, D), which
             are limited too.

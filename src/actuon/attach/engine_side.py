@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine holds of a chain: inertia of the rotor, and friction, both as they are felt at the joint."""
+"""Inertia and friction of a chain that an engine holds, both on the joint side."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def at_joints(actuator: Actuator) -> AtJoints:
 
 @dataclass(frozen=True)
 class EngineSide:
-    """What the engine gets of one joint's chain. None: the asset keeps its own."""
+    """Inertia and friction of one joint's chain for the engine. None: the asset keeps its own."""
 
     armature: float | None
     """Inertia of the rotor at the joint [kg·m²]."""

@@ -25,7 +25,7 @@ from .groups.resolution import matching
 
 @dataclass(frozen=True, eq=False)
 class DrawnMotors:
-    """What was drawn from a file of fits.
+    """Motors that were drawn from a file of fits.
 
     Args:
         file: Its name.
@@ -89,7 +89,7 @@ class FittedMotors:
     def written(
         self, joint: str, values: np.ndarray, declared: Mapping[str, Field[Any]], at: Callable[[str], np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """What motors of a joint put into its chain: by path, one number for each, within what is allowed.
+        """Return values for the chain of a joint: by path, one number for each motor, within the allowed range.
 
         Args:
             joint: Name of the joint.
@@ -114,12 +114,12 @@ class FittedMotors:
         return found
 
     def clip(self, path: str, values: np.ndarray, most: np.ndarray) -> np.ndarray:
-        """Values that there is room for."""
+        """Return values up to the largest ones that memory allows."""
         self._clipped[path] += int((values > most).sum())
         return np.minimum(values, most)
 
     def drawn(self, env_ids: np.ndarray, motors: Mapping[str, np.ndarray]) -> DrawnMotors:
-        """What was drawn, to be told. ``motors`` are robots of the file by joint, each of shape (n,)."""
+        """Return a report of the draw. ``motors`` are robots of the file by joint, each of shape (n,)."""
         clipped = {path: count for path, count in self._clipped.items() if count}
         joints = {name: joint.name for name, joint in self.of.items()}
         columns = np.stack([motors[name] for name in joints], axis=1)

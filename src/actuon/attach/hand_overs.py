@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hand-overs: what an attachment gives to an engine, each until the attachment gives the robots back.
 
-The engine's own drives fall silent; joints get the inertia of rotors as armature, and the friction of motors; efforts
+The engine's own drives are disabled; joints get the inertia of rotors as armature, and the friction of motors; efforts
 reach them as they are or, with ``effort_mode="implicit"``, as tangents: with their slopes by position and velocity, and
 their bounds.
 """
@@ -56,7 +56,7 @@ class HandOver:
     """Another number whenever `settlers` have changed."""
 
     def attach(self, undo: contextlib.ExitStack) -> None:
-        """Give the engine what it is to hold, and put on ``undo`` what takes it back, also later on."""
+        """Hand over to the engine what it holds, and put on ``undo`` what takes it back, also later on."""
 
     def renew(self) -> None:
         """Bring up to date what follows from parameters and limits, before steps are taken."""
@@ -65,14 +65,14 @@ class HandOver:
         """Read what actuators need of the engine, before they are stepped from Python."""
 
     def settlers(self) -> Sequence[Settler]:
-        """Return what makes the efforts that the engine gets of what the chains gave."""
+        """Return kernels that make the efforts of the engine from those of the chains."""
         return ()
 
     def after(self) -> None:
-        """Give the engine what actuators made, after they were stepped from Python."""
+        """Hand over results of actuators, after they were stepped from Python."""
 
     def has_run(self, dt: float) -> None:
-        """Show what steps of ``dt`` [s] have made, from Python or in compiled code."""
+        """Show results of steps of ``dt`` [s], taken from Python or in compiled code."""
 
     def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
         """Return a program with what compiled code gives to the engine.
@@ -88,7 +88,7 @@ class HandOver:
         """Let robots forget the past."""
 
     def last_step(self) -> dict[str, np.ndarray]:
-        """Return arrays that files of simulations hold beside memory and parameters, to be written in place."""
+        """Return arrays that files of simulations hold besides memory and parameters, to be written in place."""
         return {}
 
     def resume(self) -> None:
@@ -109,7 +109,7 @@ class HandOver:
         """Take over what `kept` gave."""
 
     def parameters(self) -> dict[str, tuple[Field[Any], wp.array]]:
-        """Return parameters beside those of stages. See `Keeper`."""
+        """Return parameters besides those of stages. See `Keeper`."""
         return {}
 
     def take_parameters(self, values: Mapping[str, np.ndarray]) -> None:
@@ -121,13 +121,13 @@ class Efforts:
     """Efforts of the last step [N·m or N], each of shape (N, D)."""
 
     computed: wp.array
-    """Before limits."""
+    """Requested efforts of the controllers, before limits."""
     given: wp.array
-    """What the chains gave."""
+    """Efforts of the chains, after their own limits."""
     engine: wp.array
-    """What the engine gets from here."""
+    """Efforts that the engine gets from here."""
     applied: wp.array
-    """What joints got, from here or from the engine's own drive."""
+    """Applied efforts of the joints, from here or from the engine's own drive."""
 
 
 class Inputs(HandOver):
@@ -154,7 +154,7 @@ class Inputs(HandOver):
 
 
 class SilencedDrives(HandOver):
-    """The engine's own drives of DOFs, which push no more.
+    """The engine's own drives of DOFs, disabled.
 
     Args:
         articulation: The robots.
@@ -173,7 +173,7 @@ class SilencedDrives(HandOver):
             what = drives.describe(at.subset(np.array([row]), np.array([column])))
             raise SimulationError(
                 f"the engine's own drive of {at.joint(row, column)} is still there after those of the joints to drive "
-                f"were silenced: {what}"
+                f"were disabled: {what}"
             )
 
 
@@ -392,7 +392,7 @@ class TangentEfforts(HandOver):
     def __init__(self, articulation: Articulation, columns: np.ndarray, chains: ChainSet, efforts: Efforts):
         self._articulation, self.columns, self._chains = articulation, columns, chains
         self.tangent = Tangent(efforts.engine, *(chains.signals[name] for name in (*SLOPES, *BOUNDS)))
-        """What the engine gets."""
+        """Tangent that the engine gets."""
         self._forgotten = np.zeros(len(articulation), dtype=bool)
         """Robots that were reset since the last step, whose efforts are shown as zero, shape (N,)."""
         self._own = [i for i, actuator in enumerate(chains.actuators) if is_implicit(actuator)]
@@ -405,10 +405,10 @@ class TangentEfforts(HandOver):
         self._at_end: dict[str, wp.array] = {**chains.arrays, **outputs}
         tables = {name: array.reshape(chains.shape) for name, array in outputs.items()}
         self.given_at_end = tables[chains.actuators[self._own[0]].control_output_attr]
-        """What the chains give where a step ends [N·m or N], shape (N, D)."""
+        """Efforts of the chains at the end of a step [N·m or N], shape (N, D)."""
         effort = self.given_at_end if efforts.engine is efforts.given else wp.zeros_like(efforts.engine)
         self.tangent_at_end = Tangent(effort, *(tables[attr] for attr in TANGENT_ATTRS.values()))
-        """What the engine would get there."""
+        """Tangent that the engine would get there."""
         self._scratch: dict[int, ActuatorState] = {}
         """States that the chains go to there, by position."""
         for i in self._own:
@@ -416,7 +416,7 @@ class TangentEfforts(HandOver):
             if state is not None:
                 self._scratch[i] = state
         self.settlers_at_end: Sequence[Settler] = ()
-        """What makes the efforts that the engine would get there."""
+        """Kernels that make the efforts that the engine would get there."""
         self.settle_at_end: Callable[[], None] = _nothing
         self._dt: float | None = None
         self._time = math.nan
@@ -510,7 +510,7 @@ class LimitedEfforts:
     is_implicit: bool
     """Whether they are tangents."""
     largest: wp.array | None = None
-    """Largest effort that the engine lets through [N·m or N], shape (N, J). None: any."""
+    """Largest effort that the engine allows [N·m or N], shape (N, J). None: any."""
 
 
 class EffortLimits(HandOver):

@@ -94,9 +94,9 @@ def load(
         model: Path of an ``.xml`` or ``.urdf`` file, MJCF as text, or an ``MjSpec``, which is copied.
         actuators: As for `Motors`: an ``actuon.yaml``, a USD file with actuators, the name of a motor or its data
             sheet, a config for all joints, or a mapping of joints to configs; or groups by name, as for
-            `actuon.lab.ActuatorGroups`. Default: the YAML beside the model's file.
+            `actuon.lab.ActuatorGroups`. Default: the YAML next to the model's file.
         joints: Names of the joints that a config or motor drives. Default: all hinge and slide joints.
-        inputs: Controls that joints get beside their target: ``"velocity"`` [rad/s or m/s], named
+        inputs: Controls that joints get besides their target: ``"velocity"`` [rad/s or m/s], named
             ``<joint>_velocity``, where the model has no velocity servo, and ``"feedforward"`` [N·m or N], named
             ``<joint>_feedforward``.
         controller: Controller in front of a motor from the catalogue.
@@ -267,7 +267,7 @@ class _Attached:
     robot: int
     """Number of the robot."""
     largest: Mapping[str, float] = field(default_factory=dict)
-    """Largest effort of joints beside the model's own limits [N·m or N]."""
+    """Largest effort of joints besides the model's own limits [N·m or N]."""
 
     @property
     def actuators(self) -> list[tuple[Actuator, np.ndarray]]:
@@ -447,7 +447,7 @@ class LoadedMotors:
         return call
 
     def _limit(self) -> tuple[tuple[np.ndarray, np.ndarray] | None, list[CCall]]:
-        """Return what joints let through, each of shape (cells, joints), and what keeps efforts to it."""
+        """Return what joints allow, each of shape (cells, joints), and what keeps efforts to it."""
         shape = CELLS, len(self.driven)
         lower, upper = (
             np.tile(np.array([getattr(j, side) for j in self.driven], np.float32), (CELLS, 1))
@@ -643,7 +643,7 @@ class _Preparation:
         drives: Its own drives.
         driven: The model with the armature, friction and options that motors give it.
         loaded: The motors.
-        inputs: Controls that joints get beside their target.
+        inputs: Controls that joints get besides their target.
     """
 
     def __init__(

@@ -102,7 +102,7 @@ class DriveActuon(DriveBase):
             self._stages = [built(part) for part in opened.frozen_stages()]
             self._control_every = opened.control_every
         self.custom_inputs: tuple[str, ...] = ()
-        """Names of arrays of the simulation's control that stages read beside targets and feedforward."""
+        """Names of arrays of the simulation's control that stages read besides targets and feedforward."""
         self._actuator: Actuator | None = None
         self._after: ActuatorState | None = None
         """State after the last step, which `update_state` hands over."""

@@ -7,7 +7,7 @@ In Newton's implicit mode the effort of a step is solved for at the state that t
 .. math:: \tau(w) = \mathrm{clamp}(\tau_1 + s_1 (w - w_1), \; l(w), \; u(w))
 
 about the speed :math:`w_0` that the step would end with if each joint answered to its own effort alone, by one step of
-Newton's method. The limits l and u are what the chain lets through at the speed before the step and at :math:`w_0`, and
+Newton's method. The limits l and u are what the chain allows at the speed before the step and at :math:`w_0`, and
 in between. The line is the tangent of the chain at :math:`w_0`; where the effort is at a limit there, that at the speed
 where the controller asks for nothing, so that a step can leave the limit. A positive slope, which accelerates a motion,
 is taken as zero.
@@ -159,7 +159,7 @@ def at_speed(
 
 @wp.func
 def write_limits(i: int, column: int, speed: float, lowest: float, highest: float, params: FloatTable):
-    """Write a speed, and the efforts that limits let through there."""
+    """Write a speed, and the efforts that limits allow there."""
     params[i, column] = speed
     params[i, column + 1] = wp.max(lowest, -UNLIMITED)
     params[i, column + 2] = wp.min(highest, UNLIMITED)

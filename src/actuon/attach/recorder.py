@@ -34,7 +34,7 @@ _NAMES = (
     "dof_units",
     "paths",
 )
-"""What a record holds of every robot."""
+"""Series of every recording."""
 
 
 class Recorder:

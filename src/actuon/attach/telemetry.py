@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What actuators on robots did in a step, as people ask for it."""
+"""`Telemetry`: efforts, limits, power and signals of actuators in their last step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIPPED = "tripped"
 _log = logging.getLogger("actuon.actuators")
 
 ENGINE = "engine"
-"""What limited an effort where the limit is that of the joint in the engine."""
+"""Name in ``limited_by`` of a limit that the engine has for the joint."""
 
 UNITS = {
     "velocity": "rad/s or m/s",
@@ -45,28 +45,27 @@ UNITS = {
     "spring_load": "N·m or N",
     "gap_offset": "rad or m",
 }
-"""Of what telemetry and records hold, by name. Signals of other names have the unit that their stage says."""
+"""Units of telemetry and recordings, by name. Signals of other names have the unit that their stage documents."""
 
 
 @dataclass(frozen=True, repr=False)
 class Telemetry:
-    """What the actuators did in the last step, each of shape (N, D); zero on DOFs without an actuator."""
+    """Last step of actuators, each array of shape (N, D); zero on DOFs without an actuator."""
 
     dof_names: list[str]
     velocity: np.ndarray
-    """That of the joints when the actuators were stepped [rad/s or m/s]."""
+    """Joint velocity when the actuators were stepped [rad/s or m/s]."""
     computed_effort: np.ndarray
-    """What the controllers wanted [N·m or N]."""
+    """Requested effort: that of the controllers, before limits [N·m or N]."""
     applied_effort: np.ndarray
-    """What the limits left of it, and the joint got [N·m or N]."""
+    """Applied effort: that which joints get in the engine, after limits [N·m or N]."""
     clipped: np.ndarray
-    """Whether a limit took something away."""
+    """Whether a limit reduced the effort."""
     limited_by: np.ndarray
-    """Which stage did so last, by the name of its class, such as ``"ClampingDCMotor"``, or ``"engine"`` for a limit
-    that the robot's model puts on the joint; empty where none did."""
+    """Last stage that reduced it, by the name of its class, such as ``"ClampingDCMotor"``, or ``"engine"`` for a limit
+    of the joint in the robot's model; empty if none did."""
     signals: Mapping[str, np.ndarray]
-    """What stages of the chains offer, such as a motor's current, by name; NaN on DOFs without it, and before the first
-    step."""
+    """Signals of stages, such as a motor's current, by name; NaN on DOFs without it, and before the first step."""
 
     def __repr__(self) -> str:
         robots, dofs = self.applied_effort.shape
@@ -75,13 +74,13 @@ class Telemetry:
 
     @property
     def mechanical_power(self) -> np.ndarray:
-        """What the joints get [W]: applied effort times velocity; below zero where an actuator brakes."""
+        """Power at the joints [W]: applied effort times velocity; below zero if an actuator brakes."""
         return self.applied_effort * self.velocity
 
     @property
     def electrical_power(self) -> np.ndarray:
-        """What the motors draw [W]: voltage times current; below zero where a motor feeds back. NaN on DOFs whose
-        chain says neither."""
+        """Power that the motors draw [W]: voltage times current; below zero if a motor feeds back. NaN on DOFs whose
+        chain offers neither."""
         unknown = np.full_like(self.applied_effort, np.nan)
         return self.signals.get("voltage", unknown) * self.signals.get("current", unknown)
 
@@ -113,14 +112,14 @@ def make_telemetry(
     applied: np.ndarray,
     bounds: tuple[np.ndarray, np.ndarray] | None,
 ) -> Telemetry:
-    """Make it from what actuators wrote.
+    """Make telemetry from the arrays that actuators wrote.
 
     Args:
         chains: The actuators.
-        velocity: What they saw [rad/s or m/s], shape (N, D).
-        computed: What the controllers wanted [N·m or N], shape (N, D).
-        applied: What the joints got [N·m or N], shape (N, D).
-        bounds: Lowest and highest effort that the engine lets through, each of shape (N, D). None: any.
+        velocity: Joint velocities that they saw [rad/s or m/s], shape (N, D).
+        computed: Requested efforts [N·m or N], shape (N, D).
+        applied: Applied efforts [N·m or N], shape (N, D).
+        bounds: Lowest and highest effort that the engine allows, each of shape (N, D). None: any.
     """
     signals = {name: array.numpy().copy() for name, array in chains.signals.items() if name not in TANGENT}
     with np.errstate(invalid="ignore"):  # infinity less infinity, which is told elsewhere
@@ -143,11 +142,11 @@ def make_telemetry(
 
 
 def trip_log(chains: ChainSet, robots: Sequence[str] | None) -> TripLog | None:
-    """Return what reports motors of chains that trip; None where none can.
+    """Return a log of motors that trip; None if no motor can.
 
     Args:
         chains: The chains.
-        robots: What to call each robot. None where there is one.
+        robots: Name of each robot. None if there is only one.
     """
     tripped = chains.signals.get(TRIPPED)
     if tripped is None:
@@ -156,11 +155,11 @@ def trip_log(chains: ChainSet, robots: Sequence[str] | None) -> TripLog | None:
 
 
 class TripLog:
-    """Says once for each motor that it has tripped: of which joint and robot, when, and how hot it was.
+    """Reports each motor that trips, once: its joint and robot, the time, and its temperature.
 
     Args:
         joint_names: Names of the joints, in order.
-        robots: What to call each robot. None where there is one.
+        robots: Name of each robot. None if there is only one.
         tripped: Which motors have, above zero, shape (N, D).
         temperature: Temperatures of the windings [°C], shape (N, D).
     """
@@ -180,10 +179,10 @@ class TripLog:
         return Trips(self._tripped.numpy(), temperature, self._said, self._step, self._step_temperature)
 
     def look(self, time: float | None = None) -> None:
-        """Say what is new.
+        """Report motors that have tripped since the last call.
 
         Args:
-            time: Of the simulation [s]; left out where it is not known.
+            time: Simulated time [s], if known.
         """
         flags = self._tripped.numpy() > 0.0
         new = flags & (self._said == 0)

@@ -30,7 +30,7 @@ class Articulation:
 
     Getters return Warp arrays of shape (N, D). Setters take NumPy, Warp or PyTorch arrays, lists or numbers, which are
     broadcast. Both work on a subset: ``indices`` of robots, ``dof_indices`` of DOFs, as whole numbers, a slice or a
-    mask. A getter returns an entry that is given twice twice; a setter refuses it. Joints of more than one DOF, such as
+    mask. Getters return duplicated indices twice; setters refuse them. Joints of more than one DOF, such as
     a free base, are not among the DOFs.
 
     Args:
@@ -84,7 +84,7 @@ class Articulation:
         return wp.array(self.dof_columns(names), dtype=wp.int32, device=self.simulation.device)
 
     def dof_columns(self, names: str | Sequence[str]) -> np.ndarray:
-        """Return the same as NumPy."""
+        """Return columns of the DOFs with these names as NumPy, shape (n,)."""
         return self._find([names] if isinstance(names, str) else list(names), self.dof_names, "DOF")
 
     # State, targets and efforts
@@ -415,7 +415,7 @@ class Articulation:
         return self._view(kind).copy()
 
     def _view(self, kind: str) -> np.ndarray:
-        """Return the same without a copy, where the DOFs lie side by side."""
+        """Return values of ``kind`` without a copy if the DOFs lie side by side."""
         array = getattr(self.simulation.arrays, kind)
         known, view = self._views.get(kind, (None, None))
         if known is array and view is not None:

@@ -63,15 +63,15 @@ CORRECTIONS = 6
 """How often a step is taken again at most: efforts of other DOFs may end beyond their limits then."""
 
 TOLERANCE = 0.01
-"""How far beyond what limits let through an effort may end, as a share of the most that they let through."""
+"""How far beyond what limits allow an effort may end, as a share of the most that they allow."""
 
 AGREED = 0.5
 """How far an effort that was clipped where a step begins, or corrected, may be from that of the chain where it ends, as
-a share of the most that limits let through where it begins. A slope there is zero, and says nothing of the other side
+a share of the most that limits allow where it begins. A slope there is zero, and says nothing of the other side
 of the limit."""
 
 NEAR = 0.5
-"""Share of what limits let through where a step begins from which on they are looked at where it ends."""
+"""Share of what limits allow where a step begins from which on they are looked at where it ends."""
 
 
 class SlopesRefusedError(SimulationError):
@@ -88,7 +88,7 @@ class Tangent(NamedTuple):
     slope_qd: wp.array
     """By velocity [N·m·s/rad or N·s/m]."""
     lower: wp.array
-    """Lowest effort that limits let through [N·m or N]."""
+    """Lowest effort that limits allow [N·m or N]."""
     upper: wp.array
     """Highest one."""
 
@@ -131,8 +131,8 @@ class EngineState(Protocol):
     def load_reader(self, at: DofSet, loads: wp.array) -> Callable[[], None] | None:
         """Return what writes the external loads of these robots' joints in the last step to ``loads``, at each call.
 
-        That is what pushed on a joint beside its motor, springs and its own dry friction [N·m or N]: gravity, motion of
-        other joints, contacts. ``loads`` is float32, flat as the velocities. None where the engine does not tell.
+        That is all that pushed on a joint but its motor, springs and its own dry friction [N·m or N]: gravity, motion
+        of other joints, contacts. ``loads`` is float32, flat as the velocities. None where the engine does not tell.
         """
 
     def tendon_targets(self, at: DofSet) -> np.ndarray:
@@ -265,7 +265,7 @@ class EngineBodies(Protocol):
         """Give robots with a free base a velocity."""
 
     def push(self, at: DofSet, forces: np.ndarray) -> None:
-        """Push at the centre of mass of roots with ``forces`` [N] of shape (n, 3), until told otherwise."""
+        """Push at the centre of mass of roots with ``forces`` [N] of shape (n, 3), until the next call."""
 
     def masses(self, at: DofSet) -> np.ndarray:
         """Return masses of links [kg], shape (n, L)."""
@@ -295,7 +295,7 @@ class EngineTangents(Protocol):
         Args:
             at: The DOFs.
             tangent: What is handed over.
-            ending: With it, limits bind: where an effort ends beyond what they let through at the state that the step
+            ending: With it, limits bind: where an effort ends beyond what they allow at the state that the step
                 ends in, the step is taken again with the tangent of the bound there.
             share: Returns which share of the stability limit the efforts use with slopes in the integrator that there
                 is at the call: for an engine that can choose one. Default: it chooses by the time step alone.

@@ -73,7 +73,7 @@ class ImplicitProgram:
     now: Sequence[np.ndarray]
     """Effort, slopes and bounds where a step begins, each float32 of shape (n, D). See `Tangent`."""
     at_end: Sequence[np.ndarray]
-    """The same where it ends."""
+    """Effort, slopes and bounds where a step ends."""
     calls: Sequence[RobotCall]
     """Kernels that fill ``at_end``."""
     blocks: Sequence[Block]
@@ -136,7 +136,7 @@ class Motor(Protocol):
         """Check the efforts, and hand them to the engine: its last part."""
 
     def capture_key(self, dt: float) -> object:
-        """Return what `compute` depends on beside the values of arrays: a graph serves as long as this is equal."""
+        """Return what `compute` depends on besides the values of arrays: a graph serves as long as this is equal."""
 
     @property
     def is_graphable(self) -> bool:

@@ -129,7 +129,7 @@ class Robot:
 
 
 class DofSet:
-    """The same d DOFs of n robots: ``array[at.index(kind)]`` is their block of an array of all environments.
+    """d DOFs, alike for n robots: ``array[at.index(kind)]`` is their block of an array of all environments.
 
     Args:
         robots: All robots of a simulation.

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class StepMap:
-    r"""What a step makes of a small motion, without contacts, stops, dry friction and gravity.
+    r"""Effect of a step on a small motion, without contacts, stops, dry friction and gravity.
 
     .. math:: x' = A x + B \tau
 
@@ -34,7 +34,7 @@ class StepMap:
 
     @property
     def inertia(self) -> np.ndarray:
-        """What each DOF feels while the others move freely, armature included [kg·m² or kg], shape (D,)."""
+        """Inertia of each DOF while the others move freely, armature included [kg·m² or kg], shape (D,)."""
         return np.asarray(1.0 / np.diag(self.mobility))
 
 

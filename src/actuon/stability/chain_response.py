@@ -48,7 +48,7 @@ class ChainResponse:
     """Decrease of the effort k steps after a change of position in one step, at which the controller's clock is at p,
     shape (P, K, D) [N·m/rad or N/m]."""
     damping: np.ndarray
-    """The same for velocity, shape (P, K, D) [N·m·s/rad or N·s/m]."""
+    """Decrease of the effort after such a change of velocity, shape (P, K, D) [N·m·s/rad or N·s/m]."""
     lowest: np.ndarray
     """Lowest effort at rest [N·m or N], shape (D,); -inf where it is not limited."""
     highest: np.ndarray

@@ -70,7 +70,7 @@ class JointStability:
     share: float
     """Share of the stability limit, in the worst pose, with all joints moving: below 1 is stable."""
     share_alone: float
-    """The same with all other joints free of actuators."""
+    """Share of the stability limit with all other joints free of actuators."""
     largest_kp: float
     """Up to where kp and kd may be raised together, the other joints as they are; in an unstable robot, to where they
     must be lowered, together with those of the others."""
@@ -102,7 +102,7 @@ class RobotStability:
     share: float
     """Share of the stability limit in the worst pose."""
     share_at_start: float
-    """The same in the present pose."""
+    """Share of the stability limit in the present pose."""
     largest_dt: float
     """The time step at which the share is 1, in the worst pose [s]."""
     worst_pose: np.ndarray
@@ -126,7 +126,7 @@ def stability_of(
 
     Args:
         articulation: The robots, with the actuators attached: the inertia of their motors counts, and the drives that
-            they silence do not.
+            they disable do not.
         actuators: Those that give the engine efforts, whose ``effort_indices`` count through robots and DOFs.
         dt: Time step [s]. Default: that of the simulation.
         poses: Number of poses to examine within the range of the joints, besides the present one.

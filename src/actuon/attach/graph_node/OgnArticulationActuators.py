@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `ArticulationActuators` node, as OmniGraph calls it. The ``.ogn`` file beside it declares its attributes."""
+"""The `ArticulationActuators` node, as OmniGraph calls it. The ``.ogn`` file next to it declares its attributes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODE_TYPE = f"actuon.graph.{NAME}"
 
 
 class ActuatorsState:
-    """What one node keeps between pulses: its actuators, and the path that they were built for."""
+    """State of one node between pulses: its actuators, and the path that they were built for."""
 
     __reduce_ex__ = refuse_copies
 
@@ -77,11 +77,11 @@ class OgnArticulationActuators:
     """Drives robots from a graph with the actuators of their file."""
 
     OGN: dict[str, Any] = json.loads(Path(__file__).with_suffix(".ogn").read_text("utf-8"))[NAME]
-    """What the ``.ogn`` file says."""
+    """Content of the ``.ogn`` file."""
 
     @staticmethod
     def internal_state() -> ActuatorsState:
-        """What OmniGraph keeps for each node, and hands to `compute` as ``db.per_instance_state``."""
+        """Return the state of a node, which OmniGraph hands to `compute` as ``db.per_instance_state``."""
         return ActuatorsState()
 
     @staticmethod
@@ -134,7 +134,7 @@ def _state_of(db: Any) -> ActuatorsState:
 
 
 def _enabled() -> Any:
-    """What fires an execution output: OmniGraph's own value where it is loaded."""
+    """Return the value that fires an execution output: OmniGraph's own if that is loaded."""
     og = sys.modules.get("omni.graph.core")
     return 1 if og is None else og.ExecutionAttributeState.ENABLED
 

@@ -20,7 +20,7 @@ _COMMANDS = {
 
 
 class ControllerState:
-    """What one node keeps between pulses: the robots that it commands."""
+    """State of one node between pulses: the robots that it commands."""
 
     def __init__(self) -> None:
         self._path: str | None = None
@@ -52,7 +52,7 @@ class IsaacArticulationController:
 
     @staticmethod
     def internal_state() -> ControllerState:
-        """What is kept for each node."""
+        """Return the state of a node."""
         return ControllerState()
 
     @staticmethod
@@ -79,7 +79,7 @@ def _path(robot_path: str, targets: Iterable[str] | None) -> str:
 
 
 def _told(robots: Articulation, name: str, command: Any, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a command tells to which joints, shapes (robots, told) and (told,)."""
+    """Return numbers of a command, shape (robots, n), and their joints, shape (n,)."""
     values = np.asarray(command, dtype=np.float64).ravel()
     if values.size not in (0, len(columns)):
         raise SimulationError(

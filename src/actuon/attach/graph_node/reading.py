@@ -52,7 +52,7 @@ class Node:
         return self.path
 
     def ports(self, side: str) -> dict[str, Any]:
-        """What the node type declares as ``inputs`` or ``outputs``."""
+        """Return the ``inputs`` or ``outputs`` that the node type declares."""
         return self.implementation.OGN.get(side, {})
 
     def execution(self, side: str) -> list[str]:

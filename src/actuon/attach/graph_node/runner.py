@@ -28,7 +28,7 @@ _log = logging.getLogger("actuon.graph")
 
 @dataclass(frozen=True)
 class Pulse:
-    """What started a run of the graph."""
+    """Start of a run of the graph."""
 
     event: str
     dt: float
@@ -42,7 +42,7 @@ class Pulse:
 
 
 class NodeDatabase:
-    """What ``compute(db)`` gets: a node's values and state, with the names that OmniGraph's own has.
+    """Argument of ``compute(db)``: a node's values and state, with the names that OmniGraph's own has.
 
     ``simulation``, ``pulse``, ``in_physics_step`` and ``allow_unsafe_torch_checkpoints`` are ours, not OmniGraph's.
     """
@@ -116,7 +116,7 @@ class GraphRunner:
         self.nodes = {node.path: node for node in read_nodes(graph, node_types)}
         """Nodes by path."""
         self.errors: dict[str, str] = {}
-        """What nodes failed with when they last ran, by path."""
+        """Errors of nodes in their last run, by path."""
         for node in self.nodes.values():
             make = getattr(node.implementation, "internal_state", None)
             node.state = make() if make else SimpleNamespace()

@@ -22,7 +22,7 @@ Value = float | dict[str, float] | None
 
 @dataclass
 class ActuatorBaseCfg:
-    """What all groups have. ``cfg.class_type(cfg, joint_names, joint_ids, num_envs, device, ...)`` builds the model."""
+    """Fields of all groups. ``cfg.class_type(cfg, joint_names, joint_ids, num_envs, device, ...)`` builds the model."""
 
     joint_names_expr: Sequence[str] = field(default_factory=list)
     """Regexes that match the names of the group's joints whole."""
@@ -44,7 +44,7 @@ class ActuatorBaseCfg:
     actuator_effort_limit: Value = None
     """``effort_limit`` of an explicit model, as Isaac Lab 3 calls it."""
     effort_limit_sim: Value = None
-    """Largest effort that the engine lets through [N·m]."""
+    """Largest effort that the engine allows [N·m]."""
     joint_effort_limit: Value = None
     """``effort_limit_sim``, as Isaac Lab 3 calls it."""
     velocity_limit: Value = None

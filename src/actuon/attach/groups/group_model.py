@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .cfg import ActuatorBaseCfg
 
 NO_LIMIT_SIM = 1.0e9
-"""What an explicit model gives the engine as effort limit, so that it does not clip again [N·m]."""
+"""Effort limit of the engine for an explicit model, so that it does not clip again [N·m]."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class ActuatorBase:
     effort_limit: Tensor
     """Largest effort of the model [N·m]."""
     effort_limit_sim: Tensor
-    """Largest effort that the engine lets through [N·m]."""
+    """Largest effort that the engine allows [N·m]."""
     velocity_limit: Tensor
     """Largest speed of the model [rad/s]."""
     velocity_limit_sim: Tensor
@@ -374,7 +374,7 @@ class ActuatorBase:
         return self.parameters.draw(name, distribution, env_ids, relative_to, seed, from_fit, joints)
 
     def drawn(self) -> dict[str, np.ndarray]:
-        """Return draws beside those of parameters, a row for each environment, and the position of the generator."""
+        """Return draws besides those of parameters, a row for each environment, and the position of the generator."""
         return {STREAM: stream_of(self.parameters.rng)}
 
     def check_drawn(self, where: str, drawn: Mapping[str, np.ndarray]) -> None:

@@ -43,7 +43,7 @@ ENGINE_PROPERTY = {own: name for name, own in _PARAMETER_OF.items() if own in GR
 class ActuatorGroups(Attachment):
     """Puts groups on robots: writes to the engine what is the engine's, and steps explicit models before physics.
 
-    An implicit group gives the engine its gains and limits. An explicit one silences the engine's drives, and gives it
+    An implicit group gives the engine its gains and limits. An explicit one disables the engine's drives, and gives it
     efforts. Both give it armature and friction. What was written is read back.
 
     Args:
@@ -202,7 +202,7 @@ def _actuator_of(
 
 
 class HeldByEngine(HandOver):
-    """What the engine holds of groups: gains and limits of its own drives, armature, friction; read back once written.
+    """Gains and limits of the engine's own drives, armature and friction of groups; read back once written.
 
     Args:
         articulation: The robots.

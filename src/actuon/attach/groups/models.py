@@ -178,7 +178,7 @@ class RemotizedPDActuator(DelayedPDActuator):
                 "a transmission ratio and the largest torque [N·m]"
             )
         if self.cfg.saturation_effort is not None:
-            raise ParameterError(f"{self._where}: saturation_effort: a remotised joint is limited by its table")
+            raise ParameterError(f"{self._where}: saturation_effort: a linkage-driven joint is limited by its table")
         self._table = table * [1.0, self.cfg.gear_ratio, 1.0]
         resolved = super()._resolve()
         if self.cfg.effort_limit is None:

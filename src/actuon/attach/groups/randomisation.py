@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a parameter is drawn at random: a distribution, and what its numbers do to the parameter."""
+"""Distributions from which parameters are drawn, and how their numbers act on a parameter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPERATIONS = ("scale", "add", "set")
 
 
 class Distribution(abc.ABC):
-    """Numbers to draw, and what they do: ``"scale"`` the parameter, ``"add"`` to it, or ``"set"`` it.
+    """Numbers to draw, which ``"scale"`` the parameter, ``"add"`` to it, or ``"set"`` it.
 
     With ``per_joint`` false, all joints of an environment get the same number.
     """
@@ -34,7 +34,7 @@ class Distribution(abc.ABC):
 
     @abc.abstractmethod
     def _problem(self) -> str | None:
-        """What its numbers must be, where they are not."""
+        """Return the condition that its numbers break; None if they are allowed."""
 
     @abc.abstractmethod
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
@@ -98,7 +98,7 @@ class Normal(Distribution):
 
 
 STREAM = "random"
-"""What the place of a model's generator is called among what chance has made of it."""
+"""Name in files of the position of a model's generator."""
 
 
 def generator(where: str, seed: Any) -> np.random.Generator:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a group's parameters are: the config's value where there is one, else the asset's; per joint, by name."""
+"""Values of a group's parameters, per joint: the config's if it has one, else the asset's."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ PARAMETERS: Mapping[str, Field[Any]] = {
     "dynamic_friction": Field(unit="N·m", doc="Dry friction while it moves.", minimum=0.0),
     "viscous_friction": Field(unit="N·m·s/rad", doc="Friction that grows with speed.", minimum=0.0),
     "effort_limit": Field(unit="N·m", doc="Largest effort of the model.", minimum=0.0, finite=False),
-    "effort_limit_sim": Field(
-        unit="N·m", doc="Largest effort that the engine lets through.", minimum=0.0, finite=False
-    ),
+    "effort_limit_sim": Field(unit="N·m", doc="Largest effort that the engine allows.", minimum=0.0, finite=False),
     "velocity_limit": Field(unit="rad/s", doc="Largest speed of the model.", above=0.0, finite=False),
     "velocity_limit_sim": Field(unit="rad/s", doc="Largest speed that the engine allows.", above=0.0, finite=False),
     "saturation_effort": Field(unit="N·m", doc="Stall effort of the motor.", above=0.0, finite=False),
@@ -39,7 +37,7 @@ NEWER_NAMES: Mapping[str, str] = {
     "velocity_limit": "actuator_velocity_limit",
     "velocity_limit_sim": "joint_velocity_limit",
 }
-"""What Isaac Lab 3 calls limits in a config."""
+"""Names of limits in a config of Isaac Lab 3."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Resolved:
 
 
 def name_given(cfg: Any, name: str) -> str:
-    """What a config calls a parameter: by its newer name where it uses that, to say it in an error."""
+    """Return a config's name of a parameter for an error: the newer one if it uses that."""
     newer = NEWER_NAMES.get(name, name)
     return name if getattr(cfg, newer, None) is None else newer
 
@@ -153,8 +151,8 @@ def table_text(
     places: Mapping[str, Sequence[str]] | None = None,
     drawn: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
-    """The same as text, with units and sources. ``places`` says where in the asset values stand, for each joint;
-    ``drawn``, what those that were drawn are drawn from."""
+    """Return the rows of `rows_by_parameter` as text, with units and sources. ``places`` are places of values in the
+    asset, for each joint; ``drawn``, the distributions of those that were drawn."""
     header = ("joint", "parameter", "asset", "config", "used", "unit", "source")
     rows: list[Sequence[str]] = [header]
     for i, joint in enumerate(joint_names):

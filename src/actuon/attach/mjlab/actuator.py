@@ -219,7 +219,7 @@ class ActuonActuator(Actuator[ActuonActuatorCfg]):
         return self._chains
 
     def get_command(self, data: EntityData) -> ActuatorCmd:
-        """What the entity is told and does, of its targets: the entity's own tensors where they are all its joints."""
+        """Return command and state of the targets; the entity's own tensors if these are all its joints."""
         is_joint = self.transmission_type == TransmissionType.JOINT
         if not is_joint or self._target_ids_list != list(range(self.entity.num_joints)):
             return super().get_command(data)

@@ -43,7 +43,7 @@ HELD_FIELDS = {
     DRY: _FRICTION,
     VISCOUS: _FRICTION,
 }
-"""Fields of a model that hold something of a chain: what it is, and what to do instead of changing a parameter."""
+"""Fields of a model that hold a property of a chain: its name, and what to do instead of changing a parameter."""
 
 INPUTS = {
     "pos": "joint_q",
@@ -52,7 +52,7 @@ INPUTS = {
     "velocity_target": "joint_target_qd",
     "effort_target": "joint_act",
 }
-"""What mjlab calls the tensors of a command, and what an actuator calls their arrays."""
+"""Array of an actuator, by tensor of a command of mjlab."""
 
 SLOPE = SLOPES[1]
 """The signal of chains whose efforts are implicit: the slope of the effort by velocity [N·m·s/rad or N·s/m]."""
@@ -69,10 +69,10 @@ class _Parameter:
     is_whole: bool
     """Whether it takes whole numbers."""
     default: np.ndarray
-    """What it was at first, shape (environments, columns)."""
+    """Values at first, shape (environments, columns)."""
 
     def now(self) -> np.ndarray:
-        """Return a copy of what it is, shape (environments, columns)."""
+        """Return a copy of its values, shape (environments, columns)."""
         return np.array(getattr(self.stage, self.name).numpy()).reshape(self.default.shape)
 
 
@@ -172,12 +172,12 @@ class EnvironmentChains:
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """What `parameter` and `set_parameter` know."""
+        """Names that `parameter` and `set_parameter` take."""
         return tuple(self._parameters)
 
     @property
     def signals(self) -> dict[str, torch.Tensor]:
-        """What stages offer beside the effort, such as a motor's temperature, each of shape (environments, joints).
+        """Signals of stages, such as a motor's temperature, each of shape (environments, joints).
 
         The memory is shared with the kernel. A joint whose chain does not offer a signal has NaN there. Chains whose
         efforts are implicit offer ``effort_slope_qd``, the slope of the effort by velocity [N·m·s/rad or N·s/m].
@@ -186,7 +186,7 @@ class EnvironmentChains:
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
-        """What stages read beside targets, each of shape (environments, joints), to be written to. Zero at first."""
+        """Inputs of stages besides targets, each of shape (environments, joints), to write to. Zero at first."""
         return dict(self._inputs)
 
     def run(self, command: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -295,7 +295,7 @@ class EnvironmentChains:
             return randomize_from_fit(self._chains, self._dt, names, from_fit, joints, ids, seed)
 
     def held(self) -> dict[str, torch.Tensor]:
-        """What a model holds of the chains, by its name for it, each of shape (environments, joints); NaN: nothing.
+        """Return inertia and friction of chains by field of the model, each of shape (environments, joints); NaN: none.
 
         Friction that is handed over at each step is not in it.
         """

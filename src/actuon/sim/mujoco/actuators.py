@@ -247,7 +247,7 @@ class Actuators:
     servos of a kind is treated as having none: it is not defined which of them a target is for. Others, such as motors
     and muscles, are not told targets.
 
-    What it knows is the structure, of the model as it was compiled: actuators may be silenced later. Actuators that
+    What it knows is the structure, of the model as it was compiled: actuators may be disabled later. Actuators that
     were added to hold the slopes of efforts are not drives.
     """
 

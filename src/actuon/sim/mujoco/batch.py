@@ -260,7 +260,7 @@ class Batch:
                     self.loads[env] = external_loads(data, self._is_free)
 
     def tell_loads(self) -> np.ndarray:
-        """Return what pushes on DOFs beside motors [N·m or N], shape (N, nv), an array that each step updates."""
+        """Return what pushes on DOFs besides motors [N·m or N], shape (N, nv), an array that each step updates."""
         if self.loads is None:
             self._is_free = is_free(self._fields.model)
             self._layout = load_layout(self._is_free)

@@ -55,7 +55,7 @@ class MujocoBodies:
         self._set(at, velocities, self._set_velocities)
 
     def push(self, at: DofSet, forces: np.ndarray) -> None:
-        """Push at the centre of mass of roots with ``forces`` [N] of shape (n, 3), until told otherwise."""
+        """Push at the centre of mass of roots with ``forces`` [N] of shape (n, 3), until the next call."""
         for root, rows, envs in _by_root(at):
             self._batch.write("xfrc_applied", envs, slice(6 * root, 6 * root + 3), forces[rows])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo's own drives of robots: silenced, added, and the efforts that they and their joints allow."""
+"""MuJoCo's own drives of robots: disabled, added, and the efforts that they and their joints allow."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class MujocoDrives:
             )
 
     def _add(self, at: DofSet, needed: dict[int, str]) -> Undo:
-        """Add drives for these DOFs of the model where they have none yet, and silence what else drives them."""
+        """Add drives for these DOFs of the model where they have none yet, and disable what else drives them."""
         model, lacking = self._model, sorted(set(needed) - set(self._model.actuators.added_dofs))
         late = {dof: " that follows gains alone" for dof in lacking if self._is_late(dof)}
         if lacking and not model.can_grow:

@@ -37,7 +37,7 @@ class Efforts:
         return Efforts(lower, upper, self.source)
 
     def within(self, other: Efforts) -> Efforts:
-        """What both allow, named after what is tighter."""
+        """Return the range that both allow, with the tighter one's source."""
         lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
         sources = [
             one.source for one, two in ((self, other), (other, self)) if one.lower > two.lower or one.upper < two.upper
@@ -46,7 +46,7 @@ class Efforts:
 
 
 class Limits:
-    """What limits the efforts and targets of a model's joints of one DOF.
+    """Limits of efforts and targets of a model's joints of one DOF.
 
     Args:
         actuators: The model's actuators.

@@ -203,7 +203,7 @@ _ASSETS = ("mesh_", "skin_", "tex_", "bvh_", "oct_", "text_", "plugin_attr")
 """How fields begin that hold shapes and texts, which nobody changes."""
 
 _PARTS = ("opt", "stat")
-"""Parts of a model that hold numbers beside its fields."""
+"""Parts of a model that hold numbers besides its fields."""
 
 
 class ModelFields:
@@ -233,7 +233,7 @@ class ModelFields:
         self._get_options = operator.attrgetter(*self._option_names)
         self._options: list[Any] = []
         self._others: list[_Other] = []
-        """Models that somebody has beside the shared one."""
+        """Models that somebody has besides the shared one."""
         self._dt = float(model.opt.timestep)
         self.on_timestep: weakref.WeakMethod[Callable[[], None]] | None = None
         """Called when the time step has changed."""
@@ -497,7 +497,7 @@ class ModelFields:
 
 
 class _Other:
-    """A model that somebody has beside the shared one, and may write options into.
+    """A model that somebody has besides the shared one, and may write options into.
 
     Args:
         model: The model. It is kept until it was looked at, then as long as somebody has it.

@@ -150,9 +150,9 @@ class Row:
     actuator_fields: tuple[str, ...] = ()
     """Other fields that hold it, by actuator."""
     joint_fields: tuple[str, ...] = ()
-    """The same by joint."""
+    """Other fields that hold it, by joint."""
     control_fields: tuple[str, ...] = ()
-    """The same by place in ``ctrl``."""
+    """Other fields that hold it, by place in ``ctrl``."""
     flags: tuple[str, ...] = ()
     """Flags of an ``<option>`` without which MuJoCo makes no use of it."""
     moves_constants: bool = False

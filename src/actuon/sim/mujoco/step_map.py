@@ -14,7 +14,7 @@ from ..step_map import StepMap, StepMaps, put_over
 _CHANGES = (1e-5, 1e-5, 1e-2)
 """Of a position [rad or m], a velocity [rad/s or m/s] and an effort [N·m or N]."""
 _OFF = ("CONTACT", "LIMIT", "FRICTIONLOSS", "SENSOR", "WARMSTART")
-"""What of a model does not count in a small motion at rest."""
+"""Parts of a model that have no effect on a small motion at rest."""
 
 
 class MujocoStepMaps(StepMaps):

@@ -77,7 +77,7 @@ class NewtonBodies:
         return FreeRoots(self._model, self._bases[at.ids])
 
     def push(self, at: DofSet, forces: np.ndarray) -> None:
-        """Push at the centre of mass of roots with ``forces`` [N] of shape (n, 3), until told otherwise."""
+        """Push at the centre of mass of roots with ``forces`` [N] of shape (n, 3), until the next call."""
         self._state.push(_roots(at), forces)
 
     def masses(self, at: DofSet) -> np.ndarray:

@@ -186,7 +186,7 @@ class NewtonDrives:
         return []
 
     def joint_range(self, at: DofSet) -> None:
-        """Return None: joints have no limits beside those of their drives."""
+        """Return None: joints have no limits besides those of their drives."""
 
     def lift_limits(self, at: DofSet) -> Undo:
         """Do nothing: Newton clips no part of an effort."""

@@ -48,7 +48,7 @@ class RobotInFile:
     root: str
     """Its path."""
     label: str
-    """What Newton calls its articulation."""
+    """Name of its articulation in Newton."""
     base: int
     """The joint that holds its root body."""
     dofs: Sequence[Dof]
@@ -59,7 +59,7 @@ class RobotInFile:
 
 @dataclass(frozen=True)
 class RobotFile:
-    """What a file holds, for one environment."""
+    """Content of a file, for one environment."""
 
     builder: Any
     """A ``newton.ModelBuilder``."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slopes of efforts in Newton: its MuJoCo solvers take damping of joints into their solve.
 
-An effort τ ≈ τ₀ + b·(q̇′ − q̇) goes to the solver as damping of -b beside that of the joint, and an effort of τ₀ − b·q̇.
+An effort τ ≈ τ₀ + b·(q̇′ − q̇) goes to the solver as damping of -b next to that of the joint, and an effort of τ₀ − b·q̇.
 The slope by position is not taken in: none of the solvers' integrators does. Newton's own model keeps the damping that
 it has; what is added is written to the solver's model before each step.
 """
@@ -95,7 +95,7 @@ def _end(
 
 @wp.func
 def _most(lowest: float, highest: float) -> float:
-    """The most that limits let through; where one of both is infinite, the other one."""
+    """The most that limits allow; where one of both is infinite, the other one."""
     larger = wp.max(wp.abs(lowest), wp.abs(highest))
     return wp.where(wp.isfinite(larger), larger, wp.min(wp.abs(lowest), wp.abs(highest)))
 
@@ -126,7 +126,7 @@ def _correct(
     slope: Floats,
     beyond: Ints,
 ) -> None:
-    """Let efforts that ended beyond what limits let through there, or were clipped and ended far from the chain, be
+    """Let efforts that ended beyond what limits allow there, or were clipped and ended far from the chain, be
     lines along the bound, or secants of the chain between speeds that are too low and too high."""
     i, j = wp.tid()
     column = columns[j]
@@ -259,7 +259,7 @@ class Lines:
         return [tangent.effort, tangent.slope_qd, tangent.lower, tangent.upper, chosen, at, self._state.joint_qd]
 
     def step(self, dt: float) -> None:
-        """Advance the state, and again from where it was where efforts end beyond what limits let through."""
+        """Advance the state, and again from where it was where efforts end beyond what limits allow."""
         state, count, device = self._state, len(self.slope), self.slope.device
         remembered = [state.joint_q, state.joint_qd, state.body_q, state.body_qd, *self._physics.memory(self._control)]
         before = [(array, array.copy() if isinstance(array, np.ndarray) else wp.clone(array)) for array in remembered]

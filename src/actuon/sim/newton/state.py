@@ -131,7 +131,7 @@ class NewtonState:
         raise SimulationError("Newton has no tendon drives")
 
     def push(self, roots: np.ndarray, forces: np.ndarray) -> None:
-        """Push these bodies with ``forces`` [N] of shape (n, 3), until told otherwise."""
+        """Push these bodies with ``forces`` [N] of shape (n, 3), until the next call."""
         wrenches = self.state.body_f.numpy()
         wrenches[roots, :3] = forces
         self.state.body_f.assign(wrenches)

@@ -15,7 +15,7 @@ from ..robots import Robot
 from ..step_map import StepMap, StepMaps, euler_map, put_over
 
 _CHANGED = ("dof_armature", "actuator_gainprm", "actuator_biasprm")
-"""What MuJoCo Warp holds of its own for each environment."""
+"""Fields that MuJoCo Warp holds for each environment."""
 
 
 def mujoco_step_maps(
