@@ -23,7 +23,7 @@ from actuon.fit import (
 from actuon.fit.fleet import fleet_of
 from actuon.fit.fleet_fitting import robot_folders
 from actuon.logs import save_log
-from actuon.robot_files.fleet import load_motors
+from actuon.robot_files.provenance import load_motors
 from tests.fit.test_search import DT, MODEL, made_log, truth
 from tests.support.command_line import command
 

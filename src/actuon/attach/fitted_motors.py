@@ -18,7 +18,8 @@ import numpy as np
 
 from ..declare.parameters import Field
 from ..errors import ParameterError, RobotFileError, listed, shown
-from ..robot_files.fleet import Fleet, FleetJoint, load_motors
+from ..robot_files.fleet import Fleet, FleetJoint
+from ..robot_files.provenance import load_motors
 from ..typing import PathLike
 from .groups.resolution import matching
 

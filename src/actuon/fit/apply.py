@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import RobotFileError, shown
-from ..files import read_yaml
+from ..errors import RobotFileError
 from ..patterns import compile_pattern
-from ..robot_files.yaml import FIT, ActuatorEntry, load_actuators, match_actuators
+from ..robot_files.provenance import Provenance, Scaled
+from ..robot_files.yaml import ActuatorEntry, load_actuators, match_actuators
 from ..typing import PathLike
 from .model import Model
 from .network_replay import OUTSIDE, outside_of
@@ -117,11 +117,13 @@ def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoi
     missing = [joint for joint in joints if joint not in chains]
     if missing:
         raise RobotFileError(f"'{path}': has no actuator for the joint '{missing[0]}' of the logs")
-    scaled, links = _scaled(Path(path)), _links(Path(path))
-    return [
-        Model(entry.name, actuator, (), *scaled.get(entry.name, ({}, {})), links.get(entry.name, {}))
-        for entry, actuator in (chains[joint] for joint in joints)
-    ]
+    origin = Provenance.from_yaml(path)
+    models = []
+    for entry, actuator in (chains[joint] for joint in joints):
+        scaled = origin.scaled.get(entry.name, Scaled())
+        links = origin.links.get(entry.name, {})
+        models.append(Model(entry.name, actuator, (), scaled.times, scaled.settings, links))
+    return models
 
 
 def _only(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorEntry | None:
@@ -142,36 +144,3 @@ def _has_match(entry: ActuatorEntry, pattern: str, joints: Sequence[str]) -> boo
         raise RobotFileError(
             f"{entry.name}: joints: '{pattern}' is neither a joint nor a valid regular expression: {error}"
         ) from error
-
-
-def _scaled(path: Path) -> dict[str, tuple[dict[str, str], dict[str, float]]]:
-    """What the section of a fit says of numbers that grow with a setting: by entry, paths and settings."""
-    document = read_yaml(path)
-    said = document.get(FIT, {}) if isinstance(document, dict) else {}
-    found = {}
-    for name, own in (said.get("scaled") or {} if isinstance(said, dict) else {}).items():
-        try:
-            times = {str(place): str(setting) for place, setting in own["times"].items()}
-            settings = {str(setting): float(value) for setting, value in own["settings"].items()}
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise RobotFileError(
-                f"'{path}': {FIT}.scaled.{name}: got {shown(own)}; must have 'times', paths and names of settings, and "
-                "'settings', names and numbers"
-            ) from error
-        found[name] = times, settings
-    return found
-
-
-def _links(path: Path) -> dict[str, dict[str, float]]:
-    """What the section of a fit says of the links that joints move: by entry and path."""
-    document = read_yaml(path)
-    said = document.get(FIT, {}) if isinstance(document, dict) else {}
-    found = {}
-    for name, own in (said.get("links") or {} if isinstance(said, dict) else {}).items():
-        try:
-            found[str(name)] = {str(place): float(value) for place, value in own.items()}
-        except (TypeError, ValueError, AttributeError) as error:
-            raise RobotFileError(
-                f"'{path}': {FIT}.links.{name}: got {shown(own)}; must be paths, such as link.mass, and numbers"
-            ) from error
-    return found

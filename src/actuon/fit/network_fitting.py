@@ -19,6 +19,7 @@ from ..components.transmissions.gear import GearTransmissionConfig
 from ..errors import ParameterError
 from ..logs import Log
 from ..networks.files import save_network
+from ..robot_files.provenance import Provenance, Scaled
 from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
 from .apply import Applied, apply_models
@@ -94,16 +95,15 @@ class NetworkResult:
         save_trained(self.trained, path)
         model = network_model(self.trained, path, self.setting, self.gain)
         yaml = path.with_suffix(".yaml")
-        said: dict[str, Any] = {
-            "models": {self.joint: model.name},
-            "error_mrad": round(1e3 * self.applied.mean, 3),
-            "logs": sorted(log_names(self.applied.logs).values()),
-            "seed": self.seed,
-            **({"warnings": list(self.warnings)} if self.warnings else {}),
-        }
-        if model.times:
-            said["scaled"] = {self.joint: {"times": dict(model.times), "settings": dict(model.settings)}}
-        save_actuators(yaml, [ActuatorEntry(self.joint, (self.joint,), model.actuator)], fit=said)
+        origin = Provenance(
+            models={self.joint: model.name},
+            error=self.applied.mean,
+            logs=tuple(sorted(log_names(self.applied.logs).values())),
+            seed=self.seed,
+            scaled={self.joint: Scaled(model.times, model.settings)} if model.times else {},
+            warnings=self.warnings,
+        )
+        save_actuators(yaml, [ActuatorEntry(self.joint, (self.joint,), model.actuator)], fit=origin.to_yaml())
         return yaml
 
     def as_dict(self) -> dict[str, Any]:

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from ..errors import ParameterError, RobotFileError
-from ..files import read_yaml
 from ..logs import JointLog, Log
-from ..robot_files.yaml import FIT
+from ..robot_files.provenance import Provenance
 from ..typing import PathLike
 from .apply import models_of
 from .excitation import Limits
@@ -71,7 +69,9 @@ def from_file(path: PathLike, bench: Bench, name: str | None = None) -> tuple[Mo
         The model, and the values of its free parameters, shape (P,).
     """
     (known,) = models_of(path, [bench.joint])
-    name = name or _named(Path(path), known.name)
+    name = name or Provenance.from_yaml(path).models.get(known.name)
+    if name is None:
+        raise ParameterError(f"'{path}': does not say which model it is; name it with --model")
     model = preset(name, bench)
     values = []
     for parameter in model.parameters:
@@ -83,13 +83,3 @@ def from_file(path: PathLike, bench: Bench, name: str | None = None) -> tuple[Mo
         factor = known.factors(at).get(parameter.path, 1.0) if at else 1.0
         values.append(np.clip((value - below) * factor, parameter.low, parameter.high))
     return model, np.array(values)
-
-
-def _named(path: Path, entry: str) -> str:
-    document = read_yaml(path)
-    section = document.get(FIT) if isinstance(document, dict) else None
-    models = section.get("models") if isinstance(section, dict) else None
-    name = models.get(entry) if isinstance(models, dict) else None
-    if not isinstance(name, str):
-        raise ParameterError(f"'{path}': does not say which model it is; name it with --model")
-    return name

@@ -15,7 +15,7 @@ import numpy as np
 from ..actuator.config import ActuatorConfig
 from ..files import replacing
 from ..logs import Finding
-from ..robot_files.fleet import FOUND, found_as_plain
+from ..robot_files.provenance import Provenance, Scaled
 from ..robot_files.yaml import ActuatorEntry, save_actuators
 from ..typing import PathLike
 from .fleet import joint_of
@@ -166,22 +166,21 @@ class FitResult:
 
     def save(self, path: PathLike) -> None:
         """Write the actuators as ``actuon.yaml``, with where they come from in its section ``fit``."""
-        save_actuators(Path(path), self.entries(), fit=self._provenance())
+        save_actuators(Path(path), self.entries(), fit=self._provenance().to_yaml())
 
-    def _provenance(self) -> dict[str, Any]:
-        scaled = {j.name: {"times": dict(j.model.times), "settings": dict(j.model.settings)} for j in self.joints}
-        return {
-            "models": {joint.name: joint.model.name for joint in self.joints},
-            "error_mrad": round(self.error * MILLI, 3),
-            **({"held_out_mrad": round(self.held_out * MILLI, 3)} if self.held_out is not None else {}),
-            "logs": sorted(log_names(run.path for run in self.runs).values()),
-            "seed": self.seed,
-            FOUND: {joint.name: found_as_plain(joint_of(joint.name, [self]), 0) for joint in self.joints},
-            **({"scaled": kept} if (kept := {n: s for n, s in scaled.items() if s["times"]}) else {}),
-            **({"links": links} if (links := {j.name: own for j in self.joints if (own := j.links)}) else {}),
-            **({"zeros": zeros} if (zeros := {n: dict(own) for n, own in named_zeros(self.zeros)}) else {}),
-            **({"warnings": list(self.warnings)} if self.warnings else {}),
-        }
+    def _provenance(self) -> Provenance:
+        return Provenance(
+            models={joint.name: joint.model.name for joint in self.joints},
+            error=self.error,
+            held_out=self.held_out,
+            logs=tuple(sorted(log_names(run.path for run in self.runs).values())),
+            seed=self.seed,
+            found={joint.name: joint_of(joint.name, [self]) for joint in self.joints},
+            scaled={j.name: Scaled(j.model.times, j.model.settings) for j in self.joints if j.model.times},
+            links={joint.name: joint.links for joint in self.joints if joint.links},
+            zeros=dict(named_zeros(self.zeros)),
+            warnings=self.warnings,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """All numbers, as JSON can hold them; errors in mrad."""

@@ -21,20 +21,18 @@ import numpy.typing as npt
 from ..errors import ParameterError, RobotFileError, listed, located, shown
 from ..files import plain_yaml, read_yaml, replacing
 from ..typing import PathLike
-from .yaml import FIT
 
 LINEAR, LOG = "linear", "log"
 """Scales of parameters."""
 FEWEST = 2
 """Smallest number of robots in a fleet."""
-FOUND = "found"
-"""Key of the fitted values and their uncertainty, in the file of a fit."""
-_FLEET = "fleet"
+FLEET = "fleet"
+"""Key of the fleet in its file."""
 _VERSION = 1
 _DIGITS = 7
-_LARGEST_FILE = 32 * 2**20
-_MOST_VALUES = 2_000_000
-_MILLI = 1e3
+LARGEST_FILE = 32 * 2**20
+MOST_VALUES = 2_000_000
+MILLI = 1e3
 _LARGEST = sys.float_info.max
 _HEADER = """\
 # The actuators of several robots, fitted by Actuon. 'values' are in the order of 'parameters', in their units.
@@ -173,7 +171,7 @@ def save_fleet(path: PathLike, fleet: Fleet) -> None:
     path = Path(path)
     document = {
         "version": _VERSION,
-        _FLEET: {
+        FLEET: {
             "robots": dict(zip(fleet.robots, fleet.files, strict=True)),
             "joints": {joint.name: _joint_as_plain(joint, fleet.robots) for joint in fleet.joints},
         },
@@ -208,7 +206,7 @@ def found_as_plain(joint: FleetJoint, robot: int) -> dict[str, Any]:
 
 def _robot_as_plain(joint: FleetJoint, robot: int) -> dict[str, Any]:
     return {
-        "error_mrad": _rounded(_MILLI * joint.errors[robot]),
+        "error_mrad": _rounded(MILLI * joint.errors[robot]),
         "values": _rounded(joint.values[robot]),
         "std": _rounded(np.sqrt(np.diag(joint.covariances[robot]))),
         "covariance": _triangle(joint.covariances[robot]),
@@ -241,49 +239,20 @@ def load_fleet(path: PathLike) -> Fleet:
         RobotFileError: It cannot be read, or something in it is missing or not allowed; says where.
     """
     path = Path(path)
-    return _fleet(path, read_yaml(path, _LARGEST_FILE, _MOST_VALUES))
+    return fleet_of_document(path, read_yaml(path, LARGEST_FILE, MOST_VALUES))
 
 
-def load_motors(path: PathLike) -> Fleet:
-    """Read fitted motors from a ``fleet.yaml``, or those of one robot from the file of its fit.
-
-    Raises:
-        RobotFileError: It cannot be read, is neither, or something in it is missing or not allowed; says where.
-    """
-    path = Path(path)
-    document = read_yaml(path, _LARGEST_FILE, _MOST_VALUES)
-    if isinstance(document, dict) and _FLEET in document:
-        return _fleet(path, document)
-    said = document.get(FIT) if isinstance(document, dict) else None
-    if not isinstance(said, dict) or FOUND not in said:
-        raise RobotFileError(
-            f"'{path}': has no motors that were fitted: must have '{_FLEET}', as 'actuon fit FOLDER -o fleet.yaml' "
-            f"writes it, or '{FIT}.{FOUND}', as 'actuon fit LOGS -o motor.yaml' does"
-        )
+def fleet_of_document(path: Path, document: object) -> Fleet:
+    """Return the fleet in the document of a file. See `load_fleet`."""
     with located(f"'{path}'", RobotFileError):
-        joints = _mapping(said[FOUND], f"{FIT}.{FOUND}")
-        models = _mapping(said.get("models"), f"{FIT}.models")
-        scaled = _mapping(said.get("scaled"), f"{FIT}.scaled")
-        return Fleet(
-            (path.stem,),
-            (path.name,),
-            tuple(
-                _found(str(name), own, models.get(name), _mapping(scaled.get(name), f"{FIT}.scaled.{name}"))
-                for name, own in joints.items()
-            ),
-        )
-
-
-def _fleet(path: Path, document: object) -> Fleet:
-    with located(f"'{path}'", RobotFileError):
-        top = _part(document, "the file", {"version": int, _FLEET: dict})
+        top = _part(document, "the file", {"version": int, FLEET: dict})
         if top["version"] != _VERSION:
             raise RobotFileError(f"version: got {shown(top['version'])}; this Actuon reads version {_VERSION}")
-        fleet = _part(top[_FLEET], "fleet", {"robots": dict, "joints": dict})
+        fleet = _part(top[FLEET], "fleet", {"robots": dict, "joints": dict})
         robots = tuple(fleet["robots"])
         if len(robots) < FEWEST:
             raise RobotFileError(f"fleet.robots: got {len(robots)}; must be at least {FEWEST}")
-        files = tuple(_text(fleet["robots"][name], f"fleet.robots.{name}") for name in robots)
+        files = tuple(as_text(fleet["robots"][name], f"fleet.robots.{name}") for name in robots)
         joints = tuple(_joint(str(name), own, robots) for name, own in fleet["joints"].items())
         return Fleet(tuple(map(str, robots)), files, joints)
 
@@ -296,28 +265,35 @@ def _joint(name: str, given: object, robots: tuple[object, ...]) -> FleetJoint:
         if robot not in own["robots"]:
             raise RobotFileError(f"{where}.robots: has no '{robot}'")
     found = [_robot(own["robots"][robot], f"{where}.robots.{robot}", len(parameters)) for robot in robots]
-    return _made(name, own["model"], parameters, found, own, where)
+    times = as_mapping(own.get("times"), f"{where}.times")
+    settings = as_mapping(own.get("settings"), f"{where}.settings")
+    return _joint_of(
+        name,
+        own["model"],
+        parameters,
+        found,
+        {str(p): as_text(setting, f"{where}.times.{p}") for p, setting in times.items()},
+        {str(s): as_number(value, f"{where}.settings.{s}") for s, value in settings.items()},
+    )
 
 
-def _found(name: str, given: object, model: object, scaled: Mapping[str, object]) -> FleetJoint:
-    where = f"{FIT}.{FOUND}.{name}"
+def found_of_plain(
+    name: str, model: str, given: object, times: Mapping[str, str], settings: Mapping[str, float], where: str
+) -> FleetJoint:
+    """Return a joint of one robot from what `found_as_plain` has made of it."""
     parameters = _parameters(_part(given, where, {"parameters": dict})["parameters"], where)
-    found = [_robot(given, where, len(parameters))]
-    return _made(name, _text(model, f"{FIT}.models.{name}"), parameters, found, scaled, f"{FIT}.scaled.{name}")
+    return _joint_of(name, model, parameters, [_robot(given, where, len(parameters))], times, settings)
 
 
-def _made(
+def _joint_of(
     name: str,
     model: str,
     parameters: tuple[FleetParameter, ...],
-    found: list[tuple[np.ndarray, np.ndarray, float]],
-    scaled: Mapping[str, object],
-    where: str,
+    robots: list[tuple[np.ndarray, np.ndarray, float]],
+    times: Mapping[str, str],
+    settings: Mapping[str, float],
 ) -> FleetJoint:
-    times = {str(p): _text(s, f"{where}.times.{p}") for p, s in _mapping(scaled.get("times"), f"{where}.times").items()}
-    stated = _mapping(scaled.get("settings"), f"{where}.settings")
-    settings = {str(s): float(_numbers([v], f"{where}.settings.{s}", 1)[0]) for s, v in stated.items()}
-    values, covariances, errors = (np.array(column) for column in zip(*found, strict=True))
+    values, covariances, errors = (np.array(column) for column in zip(*robots, strict=True))
     return FleetJoint(name, model, parameters, values, covariances, errors, times, settings)
 
 
@@ -325,8 +301,8 @@ def _robot(given: object, where: str, count: int) -> tuple[np.ndarray, np.ndarra
     """Return values, covariance and error of one robot."""
     found = _part(given, where, {"error_mrad": float, "values": list, "covariance": list})
     values = _numbers(found["values"], f"{where}.values", count)
-    (error,) = _numbers([found["error_mrad"]], f"{where}.error_mrad", 1)
-    return values, _matrix(found["covariance"], f"{where}.covariance", count), error / _MILLI
+    error = as_number(found["error_mrad"], f"{where}.error_mrad")
+    return values, _matrix(found["covariance"], f"{where}.covariance", count), error / MILLI
 
 
 def _parameters(given: Mapping[object, object], where: str) -> tuple[FleetParameter, ...]:
@@ -344,14 +320,14 @@ def _parameter(path: object, given: object, where: str) -> FleetParameter:
     if not low <= high:
         raise RobotFileError(f"{where}.range: got {shown(own['range'])}; must be the lowest value and the highest")
     return FleetParameter(
-        _text(path, where), own["unit"], own["scale"], tuple(_text(each, f"{where}.also") for each in also),
-        _text(own.get("above", ""), f"{where}.above"), float(low), float(high),
+        as_text(path, where), own["unit"], own["scale"], tuple(as_text(each, f"{where}.also") for each in also),
+        as_text(own.get("above", ""), f"{where}.above"), float(low), float(high),
     )  # fmt: skip
 
 
 def _part(given: object, where: str, wanted: dict[str, type]) -> dict[str, Any]:
     """Return a mapping that must have these keys, with values of these types."""
-    found = _mapping(given, where)
+    found = as_mapping(given, where)
     for key, kind in wanted.items():
         if key not in found:
             raise RobotFileError(f"{where}: has no '{key}'; must have {', '.join(wanted)}")
@@ -363,7 +339,8 @@ def _part(given: object, where: str, wanted: dict[str, type]) -> dict[str, Any]:
     return found
 
 
-def _mapping(given: object, where: str) -> dict[str, Any]:
+def as_mapping(given: object, where: str) -> dict[str, Any]:
+    """Return a mapping of a file; None is an empty one."""
     if given is None:
         return {}
     if not isinstance(given, dict):
@@ -371,10 +348,16 @@ def _mapping(given: object, where: str) -> dict[str, Any]:
     return given
 
 
-def _text(given: object, where: str) -> str:
+def as_text(given: object, where: str) -> str:
+    """Return text of a file."""
     if not isinstance(given, str):
         raise RobotFileError(f"{where}: got {shown(given)}; must be text")
     return given
+
+
+def as_number(given: object, where: str) -> float:
+    """Return a finite number of a file."""
+    return float(_numbers([given], where, 1)[0])
 
 
 def _numbers(given: object, where: str, count: int) -> np.ndarray:

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Provenance`: where fitted actuators are from, the section ``fit`` of an ``actuon.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import RobotFileError, located, shown
+from ..files import read_yaml
+from ..typing import PathLike
+from .fleet import (
+    FLEET,
+    LARGEST_FILE,
+    MILLI,
+    MOST_VALUES,
+    Fleet,
+    FleetJoint,
+    as_mapping,
+    as_number,
+    as_text,
+    fleet_of_document,
+    found_as_plain,
+    found_of_plain,
+)
+from .yaml import FIT
+
+T = TypeVar("T")
+_FOUND = "found"
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Numbers of a joint that grow with a setting of the log.
+
+    Args:
+        times: Name of the setting, by the path of the number.
+        settings: Settings that the values in the file hold for.
+    """
+
+    times: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Origin of the actuators in an ``actuon.yaml``.
+
+    Args:
+        models: Name of the model, by joint.
+        error: Mean absolute error of the position [rad].
+        held_out: Mean absolute error in runs that were held out [rad]; None if none were.
+        logs: Names of the logs.
+        seed: Seed of the random numbers.
+        found: Fitted values with their uncertainty, by joint.
+        scaled: Numbers that grow with settings of logs, by joint.
+        links: Numbers of the link that a joint moves, by joint and path.
+        zeros: Positions that encoders show at zero [rad or m], by log and joint.
+        warnings: What to know before using the actuators.
+    """
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    error: float | None = None
+    held_out: float | None = None
+    logs: tuple[str, ...] = ()
+    seed: int | None = None
+    found: Mapping[str, FleetJoint] = field(default_factory=dict)
+    scaled: Mapping[str, Scaled] = field(default_factory=dict)
+    links: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    zeros: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def to_yaml(self) -> dict[str, Any]:
+        """Return the section for `save_actuators`, without what is empty."""
+        section = {
+            "models": dict(self.models),
+            "error_mrad": _milli(self.error),
+            "held_out_mrad": _milli(self.held_out),
+            "logs": list(self.logs),
+            "seed": self.seed,
+            _FOUND: {name: found_as_plain(joint, 0) for name, joint in self.found.items()},
+            "scaled": {
+                name: {"times": dict(own.times), "settings": dict(own.settings)} for name, own in self.scaled.items()
+            },
+            "links": {name: dict(own) for name, own in self.links.items()},
+            "zeros": {log: dict(own) for log, own in self.zeros.items()},
+            "warnings": list(self.warnings),
+        }
+        return {key: value for key, value in section.items() if value not in (None, {}, [])}
+
+    @classmethod
+    def from_yaml(cls, path: PathLike) -> Provenance:
+        """Read the section of a file; without one, all is empty.
+
+        Raises:
+            RobotFileError: The file cannot be read, or something in the section is not allowed; says where.
+        """
+        path = Path(path)
+        return cls._of(path, read_yaml(path, LARGEST_FILE, MOST_VALUES))
+
+    @classmethod
+    def _of(cls, path: Path, document: object) -> Provenance:
+        section = document.get(FIT) if isinstance(document, dict) else None
+        if not isinstance(section, dict):
+            return cls()
+
+        def each(key: str, of: Callable[[str, Any, str], T]) -> dict[str, T]:
+            where = f"{FIT}.{key}"
+            given = as_mapping(section.get(key), where)
+            return {str(name): of(str(name), own, f"{where}.{name}") for name, own in given.items()}
+
+        def found(name: str, own: object, where: str) -> FleetJoint:
+            model = as_text(models.get(name), f"{FIT}.models.{name}")
+            known = scaled.get(name, Scaled())
+            return found_of_plain(name, model, own, known.times, known.settings, where)
+
+        with located(f"'{path}'", RobotFileError):
+            models, scaled = each("models", _text), each("scaled", _scaled)
+            return cls(
+                models,
+                *(_of_milli(section.get(key), f"{FIT}.{key}") for key in ("error_mrad", "held_out_mrad")),
+                tuple(map(str, section.get("logs") or ())),
+                section.get("seed"),
+                each(_FOUND, found),
+                scaled,
+                each("links", _links),
+                each("zeros", _zeros),
+                tuple(map(str, section.get("warnings") or ())),
+            )
+
+
+def load_motors(path: PathLike) -> Fleet:
+    """Read fitted motors from a ``fleet.yaml``, or those of one robot from the file of its fit.
+
+    Raises:
+        RobotFileError: It cannot be read, is neither, or something in it is missing or not allowed; says where.
+    """
+    path = Path(path)
+    document = read_yaml(path, LARGEST_FILE, MOST_VALUES)
+    if isinstance(document, dict) and FLEET in document:
+        return fleet_of_document(path, document)
+    found = Provenance._of(path, document).found
+    if not found:
+        raise RobotFileError(
+            f"'{path}': has no motors that were fitted: must have '{FLEET}', as 'actuon fit FOLDER -o fleet.yaml' "
+            f"writes it, or '{FIT}.{_FOUND}', as 'actuon fit LOGS -o motor.yaml' does"
+        )
+    return Fleet((path.stem,), (path.name,), tuple(found.values()))
+
+
+def _milli(error: float | None) -> float | None:
+    return None if error is None else round(MILLI * error, 3)
+
+
+def _of_milli(error: object, where: str) -> float | None:
+    return None if error is None else as_number(error, where) / MILLI
+
+
+def _text(name: str, own: object, where: str) -> str:
+    return as_text(own, where)
+
+
+def _scaled(name: str, own: Any, where: str) -> Scaled:
+    try:
+        times = {str(place): str(setting) for place, setting in own["times"].items()}
+        return Scaled(times, {str(setting): float(value) for setting, value in own["settings"].items()})
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise RobotFileError(
+            f"{where}: got {shown(own)}; must have 'times', paths and names of settings, and 'settings', names and "
+            "numbers"
+        ) from error
+
+
+def _links(name: str, own: Any, where: str) -> dict[str, float]:
+    try:
+        return {str(place): float(value) for place, value in own.items()}
+    except (TypeError, ValueError, AttributeError) as error:
+        raise RobotFileError(f"{where}: got {shown(own)}; must be paths, such as link.mass, and numbers") from error
+
+
+def _zeros(name: str, own: object, where: str) -> dict[str, float]:
+    return {str(joint): as_number(zero, f"{where}.{joint}") for joint, zero in as_mapping(own, where).items()}
