@@ -249,8 +249,8 @@ def _search_more(name: str) -> Named:
         yield f"{joint.name}/covariance", joint.covariance
     for compared in result.compared:
         yield f"{compared.name}/held out", compared.by_run
-    if result.zeros:
-        yield "zeros", np.array([list(own.values()) for own in result.zeros.values()])
+    if result.encoder_offsets:
+        yield "zeros", np.array([list(own.values()) for own in result.encoder_offsets.values()])
 
 
 def _excite() -> Named:

@@ -144,7 +144,11 @@ DAMAGES = {
         "positions come 0.49 s after their commands",
         "positions follow commands 0.",
     ),
-    "another motion": (lambda q, c: (q, swinging_command(np.arange(1200) * 0.005, seed=3)), "where '", ""),
+    "another motion": (
+        lambda q, c: (q, swinging_command(np.arange(1200) * 0.005, seed=3)),
+        "see the findings in the logs, and try another",
+        "",
+    ),
 }
 
 
@@ -163,35 +167,37 @@ def test_a_fit_that_is_of_no_use_says_so_first_with_its_cause(swing, tmp_path, d
     found = json.loads(command(*options, "--json", code=code))
     verdict = found["verdict"]["joint"]
     assert verdict["useless"] is is_useless
+    assert verdict["level"] == ("bad" if is_useless else "good")
+    assert verdict["text"] in " ".join(printed.split())
     assert verdict["error_mrad"] == pytest.approx(found["mae_mrad"]["train"])
     assert verdict["as_command_mrad"] == pytest.approx(1e3 * np.abs(position - wanted).mean())
     assert 0.2 < verdict["noise_mrad"] < 0.8  # a quarter of a step of the encoder is 0.38
-    assert first.startswith("warning: joint: the fit is of no use: it is off by ") is is_useless
+    assert first.startswith("warning: joint: bad fit: error ") is is_useless
     assert cause in first
     assert finding in " ".join(printed.split())
     assert [text for text in found["findings"] if finding in text] or not finding
     assert f"wrote {tmp_path / 'joint.yaml'}" in printed
     if is_useless:
-        assert "the fit is of no use" in (tmp_path / "joint.yaml").read_text()
+        assert "level: bad" in (tmp_path / "joint.yaml").read_text()
         assert verdict["error_mrad"] > 100.0
     else:
-        assert "joint: the fit is off by" in printed
+        assert "joint: good fit: error" in printed
         assert "times the noise of the logs" in printed
-        assert "'position = command' is off by" in printed
+        assert "'position = command' has" in printed
         applied = command("fit", "apply", tmp_path / "joint.yaml", path)
         assert "found:" not in applied
 
 
-@pytest.mark.parametrize(("error", "is_useless"), [(0.2, True), (0.1, False)])
-def test_a_known_cause_does_not_excuse_a_fit(error, is_useless):
+@pytest.mark.parametrize(("error", "level"), [(0.2, "bad"), (0.1, "poor"), (0.05, "poor")])
+def test_a_known_cause_does_not_excuse_a_fit(error, level):
     """A weak servo with an opposite sign: '−command' is far off too, and 'no motion' by 0.255 rad."""
     time = np.arange(0.0, 10.0, 0.005)
     joint = JointLog("joint", 0.4 * np.sin(2.0 * time), -np.sin(2.0 * time), units={"position": "m"})
     (verdict,) = judge([Log("run.csv", time, (joint,))], ["joint"], np.array([[error]]))
     assert verdict.simplest == pytest.approx(0.8 / np.pi, rel=0.02)  # not whole periods
-    assert verdict.is_useless is is_useless
+    assert verdict.level == level
     assert "osition and command have opposite signs" in verdict.sentence()
-    assert f"off by {1e3 * error:g} mm" in verdict.sentence()
+    assert f"error {1e3 * error:g} mm" in verdict.sentence()
 
 
 def test_what_was_found_in_logs_is_printed(logs, tmp_path):

@@ -526,10 +526,10 @@ def test_zeros_of_encoders_are_found_for_each_log_and_those_of_a_new_log_from_it
     result = fit_logs(plant=plant("first.csv", "second.csv"), options=options)
     assert result.error < 0.2 * without.error
     for name in ("first.csv", "second.csv"):
-        assert result.zeros[name]["hip"] == pytest.approx(ZEROS[name], abs=2e-3)
+        assert result.encoder_offsets[name]["hip"] == pytest.approx(ZEROS[name], abs=2e-3)
     found = {p.path: p.value for p in result.joints[0].parameters}
     assert found["friction.dynamic"] == pytest.approx(0.05, rel=0.1)
-    assert result.as_dict()["zeros_mrad"]["first.csv"]["hip"] == pytest.approx(60.0, abs=2.0)
+    assert result.as_dict()["encoder_offsets_mrad"]["first.csv"]["hip"] == pytest.approx(60.0, abs=2.0)
     result.save(tmp_path / "pendulum.yaml")
     applied = apply(tmp_path / "pendulum.yaml", plant("third.csv"))
     assert applied.mean < 3.0 * result.error
@@ -548,8 +548,8 @@ def test_logs_of_the_same_name_in_two_folders_have_zeros_of_their_own(tmp_path: 
     result.save(tmp_path / "pendulum.yaml")
     said = read_yaml(tmp_path / "pendulum.yaml")["fit"]
     assert said["logs"] == ["a/log.csv", "b/log.csv"]
-    assert said["zeros"]["a/log.csv"]["hip"] == pytest.approx(ZEROS["first.csv"], abs=5e-3)
-    assert said["zeros"]["b/log.csv"]["hip"] == pytest.approx(ZEROS["second.csv"], abs=5e-3)
+    assert said["encoder_offsets"]["a/log.csv"]["hip"] == pytest.approx(ZEROS["first.csv"], abs=5e-3)
+    assert said["encoder_offsets"]["b/log.csv"]["hip"] == pytest.approx(ZEROS["second.csv"], abs=5e-3)
     twins = RobotPlant(path, [dataclasses.replace(log, path="log") for log in logs], 0.002, window=2.0)
     assert twins.parts("log").names == ("log", "log (2)")
     np.testing.assert_array_equal(twins.parts("log").of_run, [0, 0, 1, 1])
@@ -581,7 +581,9 @@ def test_a_zero_that_is_too_far_off_is_told(tmp_path: Path) -> None:
     logs = [dataclasses.replace(log, joints=(joint,))]
     plant = RobotPlant(tmp_path / "pendulum.xml", logs, 0.002, window=0.5, has_own_zeros=True)
     (warning,) = apply(tmp_path / "a.yaml", plant).warnings
-    assert warning.startswith("first.csv: the zero of hip is found 0.3 off, and not looked for beyond 0.3: state the")
+    assert warning.startswith(
+        "first.csv: the encoder offset of hip is 0.3, at the end of the range that is searched, ±0.3: state the"
+    )
 
 
 def test_a_plant_that_was_sent_elsewhere_keeps_its_runs(arm: Path) -> None:

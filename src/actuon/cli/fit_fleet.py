@@ -88,13 +88,15 @@ def _print(result: FleetResult) -> None:
         console.print(f"only {len(result.robots)} robots were fitted: too few to compare", highlight=False)
         return
     fleet = fleet_of(result.robots, [""] * len(result.robots))
-    errors = Table("robot", "joint", "model", escape("fitted [mrad]"), escape("held out [mrad]"))
-    for column in errors.columns[3:]:
+    errors = Table("robot", "joint", "model", "verdict", escape("fitted [mrad]"), escape("held out [mrad]"))
+    for column in errors.columns[4:]:
         column.justify = "right"
     for i, (name, own) in enumerate(result.robots.items()):
         held_out = "" if own.held_out is None else f"{MILLI * own.held_out:.1f}"
         for joint in fleet.joints:
-            errors.add_row(escape(name), escape(joint.name), joint.model, f"{MILLI * joint.errors[i]:.1f}", held_out)
+            level = next(verdict.level for verdict in own.verdicts if verdict.joint == joint.name)
+            cells = (joint.model, level, f"{MILLI * joint.errors[i]:.1f}", held_out)
+            errors.add_row(escape(name), escape(joint.name), *cells)
     console.print(errors)
     for joint in fleet.joints:
         console.print(_spread(joint))

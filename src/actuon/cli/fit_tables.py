@@ -18,7 +18,7 @@ from rich.table import Table
 from actuon.fit import Applied, FitResult
 from actuon.fit.log_names import log_names
 from actuon.fit.model import place_of
-from actuon.fit.result import RunError, named_zeros
+from actuon.fit.result import RunError, named_offsets
 from actuon.fit.select import Compared
 from actuon.fit.workers import Progress as Told
 from actuon.logs import Finding
@@ -89,8 +89,8 @@ def print_fit(result: FitResult) -> None:
         for sentence in joint.undetermined:
             console.print(escape(sentence), highlight=False)
     console.print(_runs(result))
-    if result.zeros:
-        console.print(escape(_zeros(result.zeros)), highlight=False)
+    if result.encoder_offsets:
+        console.print(escape(_offsets(result.encoder_offsets)), highlight=False)
     seconds = f"{result.evaluations} candidates in {result.seconds:.0f} s"
     console.print(f"mean absolute error {_mrad(result.error)} in all runs, {seconds}", highlight=False)
     if result.held_out is not None:
@@ -163,9 +163,11 @@ def _runs(result: FitResult) -> Table:
     return table
 
 
-def _zeros(zeros: Mapping[str, Mapping[str, float]]) -> str:
-    logs = (f"{log} " + ", ".join(f"{j} {MILLI * z:.1f}" for j, z in own.items()) for log, own in named_zeros(zeros))
-    return f"zeros of the encoders in each log [mrad]: {'; '.join(logs)}"
+def _offsets(offsets: Mapping[str, Mapping[str, float]]) -> str:
+    logs = (
+        f"{log} " + ", ".join(f"{j} {MILLI * z:.1f}" for j, z in own.items()) for log, own in named_offsets(offsets)
+    )
+    return f"encoder offsets in each log [mrad]: {'; '.join(logs)}"
 
 
 def print_applied(actuators: Path, found: Applied, findings: Iterable[Finding]) -> None:
@@ -181,8 +183,8 @@ def print_applied(actuators: Path, found: Applied, findings: Iterable[Finding]) 
     for path, error in errors["logs"].items():
         table.add_row(escape(names[path]), _two_digits(error))
     console.print(table)
-    if found.zeros:
-        console.print(escape(_zeros(found.zeros)), highlight=False)
+    if found.encoder_offsets:
+        console.print(escape(_offsets(found.encoder_offsets)), highlight=False)
     for joint, error in errors["joints"].items():
         console.print(f"{escape(joint)}: {_two_digits(error)} mrad", highlight=False)
     console.print(f"{escape(str(actuators))}: {_two_digits(errors['mean'])} mrad", highlight=False)

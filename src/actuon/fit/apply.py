@@ -20,7 +20,7 @@ from .model import Model
 from .network_replay import OUTSIDE, outside_of
 from .plants.plant import Plant
 from .refine import judge_runs
-from .result import far_zeros, milli_zeros, zeros_of
+from .result import encoder_offsets, large_offsets, offsets_as_dict
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Applied:
     """Shape (R, J); inf where the simulation diverged."""
     outside: Mapping[str, float] = field(default_factory=dict)
     """Share of samples at which a network sees what it was not trained on, by joint."""
-    zeros: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Where encoders show zero [rad or m], by log and joint, of logs that have their own. See `judge_runs`."""
+    encoder_offsets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Offsets of encoders [rad or m], by log and joint, of logs that have their own. See `judge_runs`."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class Applied:
             for joint, share in self.outside.items()
             if share > OUTSIDE
         ]
-        return (*diverged, *far_zeros(self.zeros), *outside)
+        return (*diverged, *large_offsets(self.encoder_offsets), *outside)
 
     @property
     def mean(self) -> float:
@@ -66,7 +66,7 @@ class Applied:
                 "joints": {joint: _mean(milli[:, j]) for j, joint in enumerate(self.joints)},
                 "logs": {path: _mean(milli[rows]) for path, rows in by_log.items()},
             },
-            **({"zeros_mrad": milli_zeros(self.zeros)} if self.zeros else {}),
+            **offsets_as_dict(self.encoder_offsets),
             **({"outside_training_range": dict(self.outside)} if self.outside else {}),
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
@@ -94,7 +94,7 @@ def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndar
     logs = tuple(run.path for run in plant.runs)
     if plant.log_parameters:
         errors, per_log = judge_runs(plant, models, values)
-        return Applied(plant.joints, logs, errors, zeros=zeros_of(per_log))
+        return Applied(plant.joints, logs, errors, encoder_offsets=encoder_offsets(per_log))
     residuals = [run[0] for run in plant.residuals(plant.trials(models, [own[None] for own in values]))]
     errors = np.array([np.abs(run).mean(axis=0) for run in residuals])
     errors[~np.isfinite(errors)] = np.inf

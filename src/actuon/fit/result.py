@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MILLI = 1e3
 _FAR = 0.99
-"""Share of the largest zero of an encoder from which on it is told."""
+"""Share of the largest encoder offset from which on a warning says so."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,29 @@ class FittedJoint:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A term that was added to a model. Errors are mean absolute errors of the position [rad]."""
+
+    added: str
+    """Name of the term."""
+    held_out: float
+    """Error in held-out runs with it."""
+    noise: float
+    """Difference of that error which chance explains."""
+    tried: Mapping[str, float]
+    """Errors in held-out runs with each term that was tried, by name."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the step as JSON can hold it; errors in mrad."""
+        return {
+            "added": self.added,
+            "held_out_mrad": MILLI * self.held_out,
+            "noise_mrad": MILLI * self.noise,
+            "tried_mrad": {name: MILLI * error for name, error in self.tried.items()},
+        }
+
+
+@dataclass(frozen=True)
 class FitResult:
     """What a fit has found."""
 
@@ -111,6 +134,8 @@ class FitResult:
     """How good the fit of each joint is."""
     compared: tuple[Compared, ...] = ()
     """Models that were compared, where one was selected."""
+    path: tuple[Step, ...] = ()
+    """Terms that were added to the model one after the other, where it was built up."""
     cautions: tuple[str, ...] = ()
     """What is to be known beside that, for `warnings`."""
     per_log: Varying = dataclasses.field(default_factory=dict)
@@ -119,9 +144,9 @@ class FitResult:
     """Numbers that are one for each unit of a fleet, by unit, joint and path."""
 
     @property
-    def zeros(self) -> dict[str, dict[str, float]]:
-        """Where encoders show zero [rad or m], by log and joint, of logs that have their own."""
-        return zeros_of(self.per_log)
+    def encoder_offsets(self) -> dict[str, dict[str, float]]:
+        """Offsets of encoders [rad or m], by log and joint, of logs that have their own."""
+        return encoder_offsets(self.per_log)
 
     @property
     def error(self) -> float:
@@ -151,7 +176,7 @@ class FitResult:
         elif not self.converged:
             yield f"the fit did not converge in {self.generations} generations: give it more, or free fewer parameters"
         yield from self.cautions
-        yield from far_zeros(self.zeros)
+        yield from large_offsets(self.encoder_offsets)
         for joint in self.joints:
             for parameter in joint.parameters:
                 if parameter.at_bound in ("low", "high"):
@@ -178,7 +203,8 @@ class FitResult:
             found={joint.name: joint_of(joint.name, [self]) for joint in self.joints},
             scaled={j.name: Scaled(j.model.times, j.model.settings) for j in self.joints if j.model.times},
             links={joint.name: joint.links for joint in self.joints if joint.links},
-            zeros=dict(named_zeros(self.zeros)),
+            encoder_offsets=dict(named_offsets(self.encoder_offsets)),
+            verdict={verdict.joint: {"level": verdict.level, "text": verdict.sentence()} for verdict in self.verdicts},
             warnings=self.warnings,
         )
 
@@ -201,7 +227,8 @@ class FitResult:
             ],
             "models": [compared.as_dict() for compared in self.compared],
             "findings": list(self.findings),
-            **({"zeros_mrad": milli_zeros(self.zeros)} if self.zeros else {}),
+            **({"path": [step.as_dict() for step in self.path]} if self.path else {}),
+            **offsets_as_dict(self.encoder_offsets),
             **({"units": self.per_unit} if self.per_unit else {}),
         }
 
@@ -240,8 +267,8 @@ class FitResult:
         return dataclasses.replace(self, runs=runs, compared=compared)
 
 
-def zeros_of(per_log: Varying) -> dict[str, dict[str, float]]:
-    """Return zeros of encoders by log and joint."""
+def encoder_offsets(per_log: Varying) -> dict[str, dict[str, float]]:
+    """Return offsets of encoders by log and joint."""
     return {
         log: {joint: numbers[ZERO] for joint, numbers in own.items()}
         for log, own in per_log.items()
@@ -249,24 +276,25 @@ def zeros_of(per_log: Varying) -> dict[str, dict[str, float]]:
     }
 
 
-def named_zeros(zeros: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Zeros of encoders by joint, with the short name of each log."""
-    return zip(log_names(zeros).values(), zeros.values(), strict=True)
+def named_offsets(offsets: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Return offsets of encoders by joint, with the short name of each log."""
+    return zip(log_names(offsets).values(), offsets.values(), strict=True)
 
 
-def milli_zeros(zeros: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Zeros of encoders by log and joint, in mrad."""
-    return {log: {joint: zero * MILLI for joint, zero in own.items()} for log, own in zeros.items()}
+def offsets_as_dict(offsets: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """Return offsets of encoders as JSON can hold them [mrad], under their present and their earlier key."""
+    found = {log: {joint: MILLI * offset for joint, offset in own.items()} for log, own in offsets.items()}
+    return {"encoder_offsets_mrad": found, "zeros_mrad": found} if found else {}
 
 
-def far_zeros(zeros: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
-    """Zeros of encoders that are as far off as is looked for, in sentences."""
-    for log, own in zeros.items():
-        for joint, zero in own.items():
-            if abs(zero) > _FAR * MOST_ZERO:
+def large_offsets(offsets: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Return sentences about offsets of encoders at an end of the range that is searched."""
+    for log, own in offsets.items():
+        for joint, offset in own.items():
+            if abs(offset) > _FAR * MOST_ZERO:
                 yield (
-                    f"{log}: the zero of {joint} is found {zero:.2g} off, and not looked for beyond {MOST_ZERO:g}: "
-                    "state the offset of its positions"
+                    f"{log}: the encoder offset of {joint} is {offset:.2g}, at the end of the range that is searched, "
+                    f"±{MOST_ZERO:g}: state the offset of its positions"
                 )
 
 

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Verdict`: the error of a fit beside the noise of its logs, and beside predictors that know nothing of motors."""
+"""`Verdict`: the error of a fit compared with the noise of logs, and with predictors that know nothing of motors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..logs import JointLog, Log
 from ..logs.units import default, held_in
 
+Level = Literal["good", "poor", "bad"]
 _NOISE = 5.0
 """How many times the noise of a log an error may be without a question."""
 _USUAL_LAG, _LONGEST_LAG = 0.25, 2.0
@@ -55,25 +56,35 @@ class Verdict:
     """Unit of the position: rad, or m for a joint that slides by its log."""
 
     @property
+    def level(self) -> Level:
+        """How good the fit is.
+
+        ``"bad"`` if the error is far above the noise and no better than a predictor that knows nothing; ``"poor"`` if
+        it is above half of the largest useful error, or signs or clocks are wrong; else ``"good"``.
+        """
+        noise, most = _NOISE * self.noise, _largest_useful(self.simplest_name, self.simplest)
+        if not self.error <= max(noise, most):
+            return "bad"
+        return "good" if self.error <= max(noise, _CLEARLY * most) and not self.cause else "poor"
+
+    @property
     def is_useless(self) -> bool:
-        """Whether the error is far above the noise, and no better than a predictor that knows nothing."""
-        return not self.error <= max(_NOISE * self.noise, _asked(self.simplest_name, self.simplest))
+        """Whether the fit is bad."""
+        return self.level == "bad"
 
     def sentence(self) -> str:
         """Return the verdict in words."""
         error, noise, simplest = map(self._milli, (self.error, self.noise, self.simplest))
         times = f"{_rounded(self.error / self.noise)} times " if self.noise > 0.0 else ""
+        text = f"{self.joint}: {self.level} fit: error {error}, {times}the noise of the logs ({noise})"
         if self.is_useless:
-            cause = f": {self.cause}" if self.cause else "; see what was found in the logs, and try another model"
-            half = ", and a useful fit by less than half of that" if self.simplest_name == _STILL else ""
-            return (
-                f"{self.joint}: the fit is of no use: it is off by {error}, {times}the noise of the logs ({noise}), "
-                f"where '{self.simplest_name}' is off by {simplest}{half}{cause}"
-            )
-        others = f"'{self.simplest_name}' is off by {simplest}"
+            half = ", and half of that is the most of a useful fit" if self.simplest_name == _STILL else ""
+            cause = self.cause or "see the findings in the logs, and try another model"
+            return f"{text}; '{self.simplest_name}' has {simplest}{half}: {cause}"
+        others = f"'{self.simplest_name}' has {simplest}"
         if self.as_command is not None and self.simplest_name != _AS_IT_IS:
-            others = f"'{_AS_IT_IS}' is off by {self._milli(self.as_command)}, '{self.simplest_name}' by {simplest}"
-        text = f"{self.joint}: the fit is off by {error}, {times}the noise of the logs ({noise}); {others}"
+            others = f"'{_AS_IT_IS}' has {self._milli(self.as_command)}, {others}"
+        text = f"{text}; {others}"
         return f"{text}. {self.cause[0].upper()}{self.cause[1:]}" if self.cause else text
 
     def _milli(self, value: float) -> str:
@@ -82,6 +93,8 @@ class Verdict:
     def as_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON can hold it. Errors are in mrad, or in mm where the unit is m."""
         return {
+            "level": self.level,
+            "text": self.sentence(),
             "useless": self.is_useless,
             "unit": self.unit,
             "error_mrad": 1e3 * self.error if np.isfinite(self.error) else None,
@@ -127,12 +140,12 @@ def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
     predictors = {_AS_IT_IS: as_command, _STILL: still}
     if cause:
         predictors |= {_OPPOSITE: opposite, _SHIFTED: shifted}
-    best = min(predictors, key=lambda each: _asked(each, predictors[each]))
+    best = min(predictors, key=lambda each: _largest_useful(each, predictors[each]))
     return Verdict(name, error, noise, as_command, predictors[best], best, cause, unit)
 
 
-def _asked(name: str, error: float) -> float:
-    """Return the largest error of a useful fit beside a predictor: half of that of "no motion"."""
+def _largest_useful(name: str, error: float) -> float:
+    """Return the largest error of a useful fit, by the error of a predictor: half of it for "no motion"."""
     return _CLEARLY * error if name == _STILL else error
 
 

@@ -57,7 +57,8 @@ class Provenance:
         found: Fitted values with their uncertainty, by joint.
         scaled: Numbers that grow with settings of logs, by joint.
         links: Numbers of the link that a joint moves, by joint and path.
-        zeros: Positions that encoders show at zero [rad or m], by log and joint.
+        encoder_offsets: Offsets of encoders [rad or m], by log and joint.
+        verdict: Level and text of the verdict, by joint.
         warnings: What to know before using the actuators.
     """
 
@@ -69,7 +70,8 @@ class Provenance:
     found: Mapping[str, FleetJoint] = field(default_factory=dict)
     scaled: Mapping[str, Scaled] = field(default_factory=dict)
     links: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    zeros: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    encoder_offsets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    verdict: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def to_yaml(self) -> dict[str, Any]:
@@ -78,6 +80,7 @@ class Provenance:
             "models": dict(self.models),
             "error_mrad": _milli(self.error),
             "held_out_mrad": _milli(self.held_out),
+            "verdict": {name: dict(own) for name, own in self.verdict.items()},
             "logs": list(self.logs),
             "seed": self.seed,
             _FOUND: {name: found_as_plain(joint, 0) for name, joint in self.found.items()},
@@ -85,7 +88,7 @@ class Provenance:
                 name: {"times": dict(own.times), "settings": dict(own.settings)} for name, own in self.scaled.items()
             },
             "links": {name: dict(own) for name, own in self.links.items()},
-            "zeros": {log: dict(own) for log, own in self.zeros.items()},
+            "encoder_offsets": {log: dict(own) for log, own in self.encoder_offsets.items()},
             "warnings": list(self.warnings),
         }
         return {key: value for key, value in section.items() if value not in (None, {}, [])}
@@ -126,7 +129,8 @@ class Provenance:
                 each(_FOUND, found),
                 scaled,
                 each("links", _links),
-                each("zeros", _zeros),
+                each("encoder_offsets", _numbers) or each("zeros", _numbers),  # as earlier versions wrote them
+                each("verdict", _texts),
                 tuple(map(str, section.get("warnings") or ())),
             )
 
@@ -180,5 +184,9 @@ def _links(name: str, own: Any, where: str) -> dict[str, float]:
         raise RobotFileError(f"{where}: got {shown(own)}; must be paths, such as link.mass, and numbers") from error
 
 
-def _zeros(name: str, own: object, where: str) -> dict[str, float]:
-    return {str(joint): as_number(zero, f"{where}.{joint}") for joint, zero in as_mapping(own, where).items()}
+def _numbers(name: str, own: object, where: str) -> dict[str, float]:
+    return {str(key): as_number(value, f"{where}.{key}") for key, value in as_mapping(own, where).items()}
+
+
+def _texts(name: str, own: object, where: str) -> dict[str, str]:
+    return {str(key): as_text(value, f"{where}.{key}") for key, value in as_mapping(own, where).items()}
