@@ -11,10 +11,12 @@ from pathlib import Path
 
 import actuon
 from actuon.declare.registry import ComponentKind, Registered, by_schema
+from actuon.logs import FORMATS
 
 _MARK = re.compile(r"<!-- parameters: (\w+) -->\n(?:\|.*\n)*")
 _VOCABULARY = re.compile(r"<!-- vocabulary -->\n(?:\|.*\n)*")
 _TYPES = re.compile(r"<!-- types -->\n(?:\|.*\n)*")
+_LOG_FORMATS = re.compile(r"<!-- log formats -->\n(?:\|.*\n)*")
 
 GROUP_STAGES = {
     "IdealPDActuatorCfg": ("ControllerPD", "ClampingMaxEffort"),
@@ -67,6 +69,13 @@ def types_table(docs: Path, page: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def log_formats_table() -> str:
+    """A Markdown table: the formats of logs, and how a log looks in each."""
+    lines = ["| endings | content |", "|---|---|"]
+    lines += [f"| {', '.join(f'`{ending}`' for ending in each.endings)} | {each.doc} |" for each in FORMATS]
+    return "\n".join(lines) + "\n"
+
+
 def _pages(docs: Path, linking: Path) -> dict[str, str]:
     """The page of each config, by its name, as ``linking`` links it."""
     pages = {
@@ -108,6 +117,7 @@ def _with_tables(docs: Path, page: Path) -> str:
     text = page.read_text(encoding="utf-8")
     text = _MARK.sub(lambda m: f"<!-- parameters: {m[1]} -->\n{parameter_table(getattr(actuon, m[1]))}", text)
     text = _VOCABULARY.sub(lambda _: f"<!-- vocabulary -->\n{vocabulary_table(docs, page)}", text)
+    text = _LOG_FORMATS.sub(lambda _: f"<!-- log formats -->\n{log_formats_table()}", text)
     return _TYPES.sub(lambda _: f"<!-- types -->\n{types_table(docs, page)}", text)
 
 

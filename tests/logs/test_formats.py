@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,11 @@ import pytest
 
 import actuon
 from actuon.logs import FORMATS, Format, JointLog, Log, Table, formats, read_log, save_log
+from scripts.reference import log_formats_table
 from tests.support.command_line import command
+from tests.support.paths import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "fit" / "logs.md"
+PAGE = ROOT / "docs/fit/logs.md"
 
 
 def test_endings_are_of_one_format_each():
@@ -27,8 +28,9 @@ def test_endings_are_of_one_format_each():
 
 
 def test_the_page_of_the_documentation_lists_them():
-    rows = re.findall(r"^\| (`\..*?) \| (.*) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
-    assert rows == [(", ".join(f"`{ending}`" for ending in each.endings), each.doc) for each in FORMATS]
+    table = f"<!-- log formats -->\n{log_formats_table()}"
+    assert all(each.doc in table for each in FORMATS)
+    assert table in PAGE.read_text("utf-8"), "run: python -m scripts.reference docs"
 
 
 def test_the_help_of_the_command_lists_them():
