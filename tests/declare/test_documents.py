@@ -8,7 +8,7 @@ import math
 import pytest
 
 import actuon
-from actuon.declare.documents import entries, mapping, number, one_of, text
+from actuon.declare.documents import entries, interval, mapping, number, one_of, text
 
 PLANT = entries(
     robot=text(),
@@ -17,6 +17,7 @@ PLANT = entries(
     zeros=one_of("each log"),
     scale=number(nonzero=True),
     load=mapping(number()),
+    range=interval(),
     fix=mapping(mapping(number()), keys=("hip", "knee")),
 )
 
@@ -28,6 +29,7 @@ def test_values_are_returned_as_declared():
         "sign": -1.0,
         "zeros": None,
         "load": {"mass": 2},
+        "range": [-1, 0.5],
         "fix": {"knee": {"controller.kp": 4}},
     }
     found = PLANT("plant.yaml", given)
@@ -36,6 +38,7 @@ def test_values_are_returned_as_declared():
         "dt": 1.0,
         "sign": -1,
         "load": {"mass": 2.0},
+        "range": (-1.0, 0.5),
         "fix": {"knee": {"controller.kp": 4.0}},
     }
     assert [type(found[key]) for key in ("dt", "sign")] == [float, int]
@@ -58,6 +61,9 @@ def test_values_are_returned_as_declared():
         ({"dt": True}, "p.yaml: dt: got True; must be a finite number"),
         ({"dt": math.inf}, "p.yaml: dt: got inf; must be a finite number"),
         ({"scale": 0}, "p.yaml: scale: got 0; must be another number"),
+        ({"range": [1.0]}, r"p.yaml: range: got \[1.0\]; must be two numbers, lowest and highest"),
+        ({"range": [1.0, 0.5]}, r"p.yaml: range: got \[1.0, 0.5\]; must be two numbers, lowest and highest"),
+        ({"range": [1.0, "x"]}, "p.yaml: range: got 'x'; must be a finite number"),
         ({"sign": True}, "p.yaml: sign: got True; must be 1 or -1"),
         ({"sign": [1]}, r"p.yaml: sign: got \[1\]; must be 1 or -1"),
         ({"zeros": "all"}, "p.yaml: zeros: got 'all'; must be each log"),

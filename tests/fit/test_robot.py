@@ -19,6 +19,7 @@ from actuon.fit import (
     KnownLoadPlant,
     Log,
     Model,
+    Plant,
     RobotPlant,
     SearchOptions,
     apply,
@@ -399,23 +400,41 @@ def test_a_log_without_commands(arm: Path) -> None:
     [
         ("columns: {}", "must have either 'robot' or 'load'"),
         ("robot: arm.xml\nwindw: 0.5", "Did you mean 'window'"),
-        ("robot: arm.xml\nwindow: 0", "window: got 0; must be > 0"),
+        ("robot: arm.xml\nwindow: 0", "window: got 0; must be greater than 0"),
         ("robot: arm.xml\nfree: {sholder: {}}", "Did you mean 'shoulder'"),
         ("robot: arm.xml\nfree: {shoulder: {controller.kp: 3}}", "must be two numbers"),
-        ("robot: [1]", "must be the path"),
-        ("robot: arm.xml\nzeros: each", "zeros: got .each.; must be .each log."),
-        ("load: {inertia: 1.0}\nzeros: each log", "zeros: go with .robot."),
+        ("robot: arm.xml\nfree: {shoulder: {controller.kp: [3, 1]}}", "must be two numbers, lowest and highest"),
+        ("robot: arm.xml\ncolumns: {t: tme}", "columns.t: got the quantity 'tme'; .*Did you mean 'time'"),
+        ("robot: [1]", r"robot: got \[1\]; must be text"),
+        ("robot: arm.xml\nzeros: each", "zeros: got 'each'; must be each log"),
+        ("robot: arm.xml\nencoder_offset: each", "encoder_offset: got 'each'; must be per_log"),
+        ("load: {inertia: 1.0}\nencoder_offset: per_log", "encoder_offset: goes with 'robot', not with 'load'"),
+        ("load: {inertia: 1.0}\nmodel: pd", "model: goes with 'robot'"),
     ],
 )
 def test_a_plant_file_that_is_wrong(arm: Path, tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "plant.yaml"
+    with pytest.raises(ParameterError, match=message):
+        plant_of(tmp_path, text)
+
+
+def plant_of(folder: Path, text: str) -> Plant:
+    path = folder / "plant.yaml"
     path.write_text(text)
     log = recorded(1, 0.5)
     table = np.column_stack([log.time, *(x for j in log.joints for x in (j.command, j.position))])
     header = "t,cmd_shoulder,pos_shoulder,cmd_elbow,pos_elbow"
-    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=header, comments="")
-    with pytest.raises(ParameterError, match=message):
-        load_plant(path, tmp_path / "log.csv")
+    np.savetxt(folder / "log.csv", table, delimiter=",", header=header, comments="")
+    return load_plant(path, folder / "log.csv")
+
+
+@pytest.mark.parametrize("offset", ["encoder_offset: per_log", "zeros: each log"])
+def test_a_plant_file_says_what_is_fitted(arm: Path, tmp_path: Path, offset: str) -> None:
+    text = "joints: {shoulder: shoulder}\nmodel: m1\ndt: 0.004\nwindow: 0.2\nfix: {elbow: {controller.kp: 2}}"
+    plant = plant_of(tmp_path, f"robot: arm.xml\n{text}\n{offset}\nfree: {{shoulder: {{link.mass: [1, 2]}}}}")
+    assert (plant.usual_model, plant.dt, len(plant.runs)) == ("m1", 0.004, 2)
+    (parameter,) = plant.log_parameters
+    assert parameter.per == "log"
+    assert plant.couples_joints
 
 
 def pushed(arm: Path, mass: float) -> Log:

@@ -43,6 +43,20 @@ def number(*, above: float | None = None, nonzero: bool = False) -> Check[float]
     return check
 
 
+def interval() -> Check[tuple[float, float]]:
+    """Declare a list of two finite numbers, the lower end first."""
+
+    def check(where: str, value: Any) -> tuple[float, float]:
+        if not isinstance(value, (list, tuple)) or len(value) != 2:
+            raise ParameterError(f"{where}: got {shown(value)}; must be two numbers, lowest and highest")
+        low, high = (number()(where, end) for end in value)
+        if low > high:
+            raise ParameterError(f"{where}: got {shown(value)}; must be two numbers, lowest and highest")
+        return low, high
+
+    return check
+
+
 def text(*, empty: bool = False) -> Check[str]:
     """Declare text. Whole numbers are taken as text, since YAML reads names such as ``1`` as numbers.
 

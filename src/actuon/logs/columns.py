@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ..declare.documents import entries, mapping, number, one_of, text
+from ..declare.documents import Check, entries, mapping, number, one_of, text
 from ..errors import LogError, ParameterError, listed, shown
 from ..files import read_yaml
 from ..typing import PathLike
@@ -180,13 +180,15 @@ _COLUMN = entries(
     scale=number(nonzero=True),
     offset=number(),
 )
-_FILE = entries(
-    columns=mapping(lambda where, value: {"quantity": value} if isinstance(value, str) else _COLUMN(where, value)),
-    joints=mapping(text()),
-    units=mapping(text(), keys=QUANTITIES),
-    rate=number(above=0.0),
-    settings=mapping(_setting),
-)
+MAPPING_KEYS: dict[str, Check[Any]] = {
+    "columns": mapping(lambda where, value: {"quantity": value} if isinstance(value, str) else _COLUMN(where, value)),
+    "joints": mapping(text()),
+    "units": mapping(text(), keys=QUANTITIES),
+    "rate": number(above=0.0),
+    "settings": mapping(_setting),
+}
+"""Keys of a mapping of columns, in files that also hold others."""
+_FILE = entries(**MAPPING_KEYS)
 
 
 @dataclass(frozen=True)

@@ -1,44 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants from YAML: what moves, and what of it is to be found.
+"""Plants from YAML: what moves, and which of its parameters are fitted.
 
 ::
 
-    robot: ak80_6.xml                     # MJCF, URDF or USD, beside the file
+    robot: ak80_6.xml                     # MJCF, URDF or USD, next to the file
     columns: {...}                        # as in a mapping of columns, and so are joints, units, rate and settings
     window: 0.5                           # [s], each from its measured state; default: whole logs
     dt: 0.002                             # [s]
-    zeros: each log                       # encoders are set to zero anew for each log; default: as in the robot's file
-    model: m1                             # preset that is fitted where none is named
+    encoder_offset: per_log               # encoders are zeroed anew for each log; default: as in the robot's file
+    model: m1                             # preset that is fitted if none is named
     free:                                 # by joint: ranges of parameters, of the actuator or of the link it moves
       shoulder: {link.mass: [0.3, 1.0], link.com_z: [-0.3, -0.1]}
     fix:
       shoulder: {controller.kp: 0.0}
-    load: {mass: 0.49, length: 0.1}       # in place of robot: a known load
+    load: {mass: 0.49, length: 0.1}       # in place of robot and what follows it: a known load
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...errors import ParameterError, listed, shown
+from ...declare.documents import entries, interval, mapping, number, one_of, text
+from ...errors import ParameterError, located
 from ...files import read_yaml
 from ...logs import read_logs
+from ...logs.columns import MAPPING_KEYS, ColumnMapping
 from ...typing import PathLike
 from .known_load import KnownLoadPlant
 from .plant import Plant
 from .robot import RobotPlant
 
-_MAPPING = ("columns", "joints", "units", "rate", "settings")
-_KEYS = ("robot", "load", *_MAPPING, "window", "dt", "zeros", "model", "free", "fix")
-_EACH_LOG = "each log"
+_OF_ROBOTS = {
+    "encoder_offset": one_of("per_log"),
+    "zeros": one_of("each log"),  # as earlier versions have it
+    "model": text(),
+    "free": mapping(mapping(interval())),
+    "fix": mapping(mapping(number())),
+}
+_FILE = entries(
+    robot=text(),
+    load=mapping(number()),
+    window=number(above=0.0),
+    dt=number(above=0.0),
+    **_OF_ROBOTS,
+    **MAPPING_KEYS,
+)
 
 
 def load_plant(
     path: PathLike, logs: PathLike | Iterable[PathLike], *, dt: float | None = None, window: float | None = None
 ) -> Plant:
-    """The plant that a file describes, with logs.
+    """Read a plant from a file, and its logs.
 
     Args:
         path: The YAML file.
@@ -49,78 +63,33 @@ def load_plant(
     Raises:
         ParameterError: A key or value of the file is not allowed; says which.
     """
-    said = _mapping(str(path), read_yaml(Path(path)), _KEYS)
-    if ("robot" in said) == ("load" in said):
+    values = _FILE(str(path), read_yaml(Path(path)))
+    if ("robot" in values) == ("load" in values):
         raise ParameterError(f"{path}: must have either 'robot' or 'load'")
-    zeros = said.get("zeros")
-    if zeros not in (None, _EACH_LOG):
-        raise ParameterError(f"{path}: zeros: got {shown(zeros)}; must be '{_EACH_LOG}', or left out")
-    if zeros is not None and "load" in said:
-        raise ParameterError(f"{path}: zeros: go with 'robot'; the zero of a joint with a known load is encoder.bias")
-    mapping = {key: said[key] for key in _MAPPING if key in said}
-    runs = read_logs(logs, mapping or None)
-    dt = _positive(path, "dt", said.get("dt")) if dt is None else dt
-    window = _positive(path, "window", said.get("window")) if window is None else window
-    if "load" in said:
-        load = {
-            name: _number(f"{path}: load.{name}", value)
-            for name, value in _mapping(f"{path}: load", said["load"]).items()
-        }
-        if window is not None:
-            runs = [part for run in runs for part in run.split_windows(window)]
-        return KnownLoadPlant(runs, load, dt)
-    robot = said["robot"]
-    if not isinstance(robot, str):
-        raise ParameterError(f"{path}: robot: got {shown(robot)}; must be the path of an MJCF, URDF or USD file")
-    model = said.get("model")
-    if model is not None and not isinstance(model, str):
-        raise ParameterError(f"{path}: model: got {shown(model)}; must be the name of one")
-    known = runs[0].joint_names
-    free = _by_joint(path, "free", said.get("free"), known)
-    fix = _by_joint(path, "fix", said.get("fix"), known)
+    dt = values.get("dt") if dt is None else dt
+    window = values.get("window") if window is None else window
+    with located(path, ParameterError):
+        columns = ColumnMapping.of({key: values[key] for key in MAPPING_KEYS if key in values})
+    runs = read_logs(logs, columns)
+    if "load" in values:
+        for key in _OF_ROBOTS:
+            if key in values:
+                raise ParameterError(f"{path}: {key}: goes with 'robot', not with 'load'")
+        parts = runs if window is None else [part for run in runs for part in run.split_windows(window)]
+        return KnownLoadPlant(parts, values["load"], dt)
+    for key in ("free", "fix"):
+        mapping(_as_it_is, keys=runs[0].joint_names)(f"{path}: {key}", values.get(key, {}))
     return RobotPlant(
-        Path(path).parent / robot,
+        Path(path).parent / values["robot"],
         runs,
         dt,
         window,
-        usual_model=model,
-        free={j: {p: _range(f"{path}: free.{j}.{p}", ends) for p, ends in own.items()} for j, own in free.items()},
-        fix={j: {p: _number(f"{path}: fix.{j}.{p}", value) for p, value in own.items()} for j, own in fix.items()},
-        has_own_zeros=zeros is not None,
+        usual_model=values.get("model"),
+        free=values.get("free"),
+        fix=values.get("fix"),
+        has_own_zeros="encoder_offset" in values or "zeros" in values,
     )
 
 
-def _by_joint(path: PathLike, key: str, given: Any, known: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    found = _mapping(f"{path}: {key}", given or {}, tuple(known))
-    return {joint: _mapping(f"{path}: {key}.{joint}", own) for joint, own in found.items()}
-
-
-def _mapping(where: str, given: Any, keys: tuple[str, ...] | None = None) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ParameterError(f"{where}: got {shown(given)}; must be a mapping")
-    for key in given:
-        if keys is not None and str(key) not in keys:
-            raise ParameterError(f"{where}: got the key {shown(key)}; {listed(str(key), keys, 'keys')}")
-    return {str(key): value for key, value in given.items()}
-
-
-def _number(where: str, given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)):
-        raise ParameterError(f"{where}: got {shown(given)}; must be a number")
-    return float(given)
-
-
-def _positive(path: PathLike, key: str, given: Any) -> float | None:
-    if given is None:
-        return None
-    number = _number(f"{path}: {key}", given)
-    if not 0.0 < number < float("inf"):
-        raise ParameterError(f"{path}: {key}: got {shown(given)}; must be > 0 [s]")
-    return number
-
-
-def _range(where: str, given: Any) -> tuple[float, float]:
-    if not isinstance(given, (list, tuple)) or len(given) != 2:
-        raise ParameterError(f"{where}: got {shown(given)}; must be two numbers, lowest and highest")
-    low, high = (_number(where, end) for end in given)
-    return low, high
+def _as_it_is(where: str, value: Any) -> Any:
+    return value
