@@ -201,7 +201,7 @@ def fit(
         write_robot(author, result.entries())
         written.append(author)
     if report is not None:
-        from .fit_report import write_report
+        from actuon.fit.report import write_report
 
         written.append(write_report(result, moved, report))
     if as_json:

@@ -56,7 +56,7 @@ def fit_folders(
         result.save(output)
         written = [output, *(robots_folder(output) / f"{name}.yaml" for name in result.robots)]
     if report is not None:
-        from .fit_report import write_report
+        from actuon.fit.report import write_report
 
         written += [write_report(own, plants[name], report / name) for name, own in result.robots.items()]
     if as_json:

@@ -148,6 +148,10 @@ class FitResult:
         """Offsets of encoders [rad or m], by log and joint, of logs that have their own."""
         return encoder_offsets(self.per_log)
 
+    def unit_of(self, joint: str) -> str:
+        """Return the unit of a joint's positions: rad, or m."""
+        return next((verdict.unit for verdict in self.verdicts if verdict.joint == joint), "rad")
+
     @property
     def error(self) -> float:
         """Mean absolute error of the position over joints and runs [rad]."""

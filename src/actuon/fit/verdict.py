@@ -25,6 +25,8 @@ _ORDERS = (3, 4, 5, 6)
 """Of the differences that noise is estimated from."""
 _CLEARLY = 0.5
 """Share of the error of one predictor below which another one explains the log better."""
+_WELL = 0.25
+"""Share of the largest useful error below which a fit is good."""
 _NEARLY = 1.2
 """How many times the error of a shifted command that of the opposite one may be: in a sine, half a period later is the
 opposite, and signs are wrong more often than clocks."""
@@ -60,12 +62,12 @@ class Verdict:
         """How good the fit is.
 
         ``"bad"`` if the error is far above the noise and no better than a predictor that knows nothing; ``"poor"`` if
-        it is above half of the largest useful error, or signs or clocks are wrong; else ``"good"``.
+        it is above a quarter of the largest useful error, or signs or clocks are wrong; else ``"good"``.
         """
         noise, most = _NOISE * self.noise, _largest_useful(self.simplest_name, self.simplest)
         if not self.error <= max(noise, most):
             return "bad"
-        return "good" if self.error <= max(noise, _CLEARLY * most) and not self.cause else "poor"
+        return "good" if self.error <= max(noise, _WELL * most) and not self.cause else "poor"
 
     @property
     def is_useless(self) -> bool:

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a fit, in Markdown, and the charts of fits and of motions to record."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..charts import (
+    GREY,
+    IDEAL,
+    LIMIT,
+    REAL,
+    RED,
+    TARGET,
+    Chart,
+    Grid,
+    Mark,
+    arranged,
+    bars,
+    dots,
+    line,
+    save_charts,
+)
+from ..files import replacing
+from ..logs import Log
+from .excitation import Excitation, Limits
+from .log_names import log_names
+from .model import place_of
+from .plants.plant import Plant
+from .result import MILLI, FitResult, named_offsets
+from .select import Compared
+
+_COLUMNS = 3
+_MOST_PANELS = 24
+_POINTS = 6000
+"""Samples in a cloud of dots."""
+_BINS = 60
+_TITLED = ("trajectory", "kp")
+"""Settings in the title of a chart."""
+_ERROR = "mean absolute error"
+_LEFT = "model − log"
+
+
+def write_report(result: FitResult, plant: Plant, folder: Path) -> Path:
+    """Write ``report.md`` and its pictures into a folder, which is made if it is not there; returns the file.
+
+    Args:
+        result: Of the fit.
+        plant: What was fitted, with the runs.
+        folder: Where to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    residuals = plant.residuals(result.trials(plant))
+    pictures = []
+    names = _file_names([joint.name for joint in result.joints])
+    for j, (joint, name) in enumerate(zip(result.joints, names, strict=True)):
+        own, unit = [run[0, :, j] for run in residuals], result.unit_of(joint.name)
+        grids = {
+            "motion": motion_grid(plant.runs, joint.name, own, unit),
+            "residuals": residual_grid(plant.runs, joint.name, own, unit),
+            "runs": Grid([[runs_chart(result, joint.name)]]),
+        }
+        for kind, grid in grids.items():
+            path = save_charts(folder / f"{name}_{kind}.png", grid, panel=_panel(grid), shared_legend=kind == "motion")
+            pictures.append((f"{joint.name}: {kind}", path.name))
+    if result.compared:
+        grid = Grid([[models_chart(result.compared)]])
+        pictures.append(("models", save_charts(folder / "models.png", grid, panel=_panel(grid)).name))
+    path = folder / "report.md"
+    with replacing(path) as partial:
+        partial.write_text("\n".join(_text(result, pictures)) + "\n", encoding="utf-8")
+    return path
+
+
+def _panel(grid: Grid) -> tuple[float, float]:
+    """Return width and height of each chart [in], with room for names of values."""
+    chart = grid.charts[0]
+    return max(5.0, 1.4 * len(chart.x_ticks)), max(2.6, 0.6 + 0.16 * len(chart.y_ticks))
+
+
+def _file_names(joints: Sequence[str]) -> list[str]:
+    """Return a file name for each joint, with a number if two are the same but for punctuation or case."""
+    names: list[str] = []
+    for joint in joints:
+        plain = "".join(c if c.isalnum() or c in "-_" else "_" for c in joint)
+        candidates = itertools.chain([plain], (f"{plain}_{i}" for i in itertools.count(2)))
+        taken = {name.casefold() for name in names}
+        names.append(next(name for name in candidates if name.casefold() not in taken))
+    return names
+
+
+# Charts --------------------------------------------------------------------------------------------------------------
+
+
+def motion_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray], unit: str = "rad") -> Grid:
+    """Return a chart of each run: the log, the model, and their difference.
+
+    Args:
+        runs: The runs.
+        joint: Name of the joint.
+        residuals: Simulated less measured positions of each run, shape (T,).
+        unit: Unit of positions.
+    """
+    names = log_names(run.path for run in runs)
+    charts = []
+    for run, residual in list(zip(runs, residuals, strict=True))[:_MOST_PANELS]:
+        settings = ", ".join(f"{name} {run.settings[name]}" for name in _TITLED if name in run.settings)
+        charts.append(motion_chart(run, joint, residual, f"{names[run.path]} {settings}".strip(), unit))
+    return Grid(arranged(charts, min(_COLUMNS, len(charts))))
+
+
+def motion_chart(run: Log, joint: str, residual: np.ndarray, title: str, unit: str = "rad") -> Chart:
+    """Return a chart of one run: the log, the model, and their difference. See `motion_grid`."""
+    own = run.joint(joint)
+    series = [] if own.command is None else [line("command", run.time, own.command, TARGET, 1.0)]
+    series += [
+        line("log", run.time, own.position, REAL),
+        line("model", run.time, own.position + residual, IDEAL, 1.0),
+        line(_LEFT, run.time, residual, RED, 0.8),
+    ]
+    title = f"{title}: {MILLI * np.abs(residual).mean():.1f} m{unit}"
+    return Chart("time [s]", f"position [{unit}]", series, title)
+
+
+def residual_grid(runs: Sequence[Log], joint: str, residuals: Sequence[np.ndarray], unit: str = "rad") -> Grid:
+    """Return charts of the residuals over velocity and position, and of their distribution. See `motion_grid`."""
+    positions = np.concatenate([run.joint(joint).position for run in runs])
+    velocities = np.concatenate([np.gradient(run.joint(joint).position, run.time) for run in runs])
+    left, label = MILLI * np.concatenate(residuals), f"{_LEFT} [m{unit}]"
+    thin = slice(None, None, max(1, len(left) // _POINTS))
+    counts, edges = np.histogram(left[np.isfinite(left)], bins=_BINS)
+    spread = bars("", (edges[:-1] + edges[1:]) / 2, counts, RED, float(edges[1] - edges[0]))
+    return Grid(
+        [
+            [
+                Chart(f"velocity [{unit}/s]", label, [dots("", velocities[thin], left[thin], RED)]),
+                Chart(f"position [{unit}]", label, [dots("", positions[thin], left[thin], RED)]),
+                Chart(label, "samples", [spread]),
+            ]
+        ]
+    )
+
+
+def runs_chart(result: FitResult, joint: str) -> Chart:
+    """Return a chart of the error in each log, from the top in the order of the runs. Windows of a log are one."""
+    logs: dict[str, list[tuple[float, float]]] = {}
+    for run in result.runs:
+        if run.joint == joint:
+            logs.setdefault(run.path, []).append((run.error, np.nan if run.held_out is None else run.held_out))
+    fitted, held_out = MILLI * np.array([np.mean(own, axis=0) for own in logs.values()]).T
+    at = np.arange(len(logs))[::-1]
+    series = [dots("fitted", fitted, at, REAL, 9.0)]
+    series += [dots("held out", held_out, at, IDEAL, 9.0)] if np.isfinite(held_out).any() else []
+    largest = np.nanmax(np.where(np.isfinite([fitted, held_out]), [fitted, held_out], 0.0))
+    return Chart(
+        f"{_ERROR} [m{result.unit_of(joint)}]",
+        "",
+        series,
+        x_range=(0.0, 1.1 * float(largest) or 1.0),
+        y_range=(-0.7, len(logs) - 0.3),
+        y_ticks=dict(zip(map(float, at), log_names(logs).values(), strict=True)),
+    )
+
+
+def models_chart(compared: Sequence[Compared]) -> Chart:
+    """Return a chart of the errors of models, in the runs fitted to and in others."""
+    at = np.arange(len(compared))
+    series = [
+        bars("fitted", at - 0.2, [MILLI * one.train for one in compared], REAL),
+        bars("held out", at + 0.2, [MILLI * one.held_out for one in compared], IDEAL),
+    ]
+    ticks = {float(i): f"{one.name}\n{one.parameters} free" for i, one in enumerate(compared)}
+    return Chart("", f"{_ERROR} [mrad]", series, x_ticks=ticks)
+
+
+def draw_excitation(found: Excitation, limits: Limits, path: Path) -> Path:
+    """Draw `excitation_grid` into a file; returns it."""
+    return save_charts(path, excitation_grid(found, limits), panel=(6.5, 3.0), shared_legend=False)
+
+
+def excitation_grid(found: Excitation, limits: Limits) -> Grid:
+    """Return charts of a motion to record, and of the intervals that remain after it."""
+    signals: list[tuple[str, np.ndarray, tuple[float, float] | None]] = [
+        ("position [rad]", found.position, (limits.low, limits.high)),
+        ("velocity [rad/s]", found.velocity, limits.speed and (-limits.speed, limits.speed)),
+        ("effort [N·m]", found.effort, limits.effort and (-limits.effort, limits.effort)),
+    ]
+    position, velocity, effort = (
+        Chart(
+            "time [s]",
+            label,
+            [line("predicted", found.time, values, REAL, 1.0)],
+            marks=[Mark("y", end, "limit", LIMIT, dashed=True) for end in ends or ()],
+        )
+        for label, values, ends in signals
+    )
+    command = line("command", found.time, found.command, TARGET, 1.0)
+    position = dataclasses.replace(position, series=[command, *position.series])
+    widths = 100.0 * np.array([one.narrower for one in found.parameters])
+    at = np.arange(len(widths))[::-1]
+    intervals = Chart(
+        "width of the interval afterwards [% of now]",
+        "",
+        [dots("", widths, at, IDEAL, 10.0)],
+        marks=[Mark("x", 100.0, "", GREY)],
+        x_range=(0.0, max(105.0, 1.05 * float(widths.max()))),
+        y_range=(-0.7, len(at) - 0.3),
+        y_ticks={float(y): one.path for y, one in zip(at, found.parameters, strict=True)},
+    )
+    return Grid([[position, intervals], [velocity, effort]])
+
+
+# Markdown ------------------------------------------------------------------------------------------------------------
+
+
+def _text(result: FitResult, pictures: Sequence[tuple[str, str]]) -> Iterator[str]:
+    yield f"# Fit of {', '.join(joint.name for joint in result.joints)}\n"
+    for warning in result.warnings:
+        yield f"**Warning: {warning}.**\n"
+    yield f"Mean absolute error of positions, closed loop: **{MILLI * result.error:.2f} mrad** in the runs fitted to."
+    if result.held_out is not None:
+        yield f"In runs that the model was not fitted to: **{MILLI * result.held_out:.2f} mrad**."
+    for verdict in result.verdicts:
+        if not verdict.is_useless:  # which is a warning
+            yield f"{verdict.sentence()}."
+    yield f"{result.evaluations} candidates in {result.seconds:.0f} s, seed {result.seed}.\n"
+    if result.findings:
+        yield "## Findings in the logs\n"
+        yield from (f"- {finding}" for finding in result.findings)
+        yield ""
+    if result.compared:
+        yield "## Models\n"
+        yield from _model_table(result)
+    if result.path:
+        yield "## Terms, in the order in which they were added\n"
+        yield "| term | held out [mrad] | noise of it [mrad] |"
+        yield "|---|--:|--:|"
+        for step in result.path:
+            yield f"| {step.added} | {MILLI * step.held_out:.1f} | {MILLI * step.noise:.1f} |"
+    yield "\n## Parameters\n"
+    for joint in result.joints:
+        at = ", ".join(f"{name} {value:g}" for name, value in joint.model.settings.items())
+        yield f"### {joint.name}: {joint.model.name}{f', at {at}' if at else ''}\n"
+        yield "| parameter | value | 95 % interval | unit | |"
+        yield "|---|--:|--:|---|---|"
+        for p in joint.parameters:
+            unit = place_of(joint.model.actuator, p.path).declared.unit
+            yield f"| `{p.path}` | {p.value:.4g} | {p.low:.4g} … {p.high:.4g} | {unit} | {p.note} |"
+        yield ""
+        for sentence in joint.undetermined:
+            yield f"- {sentence}."
+        yield ""
+    if result.encoder_offsets:
+        yield "## Encoder offsets\n"
+        yield f"| log | {' | '.join(f'{j.name} [m{result.unit_of(j.name)}]' for j in result.joints)} |"
+        yield f"|---|{'--:|' * len(result.joints)}"
+        for log, own in named_offsets(result.encoder_offsets):
+            yield f"| {log} | {' | '.join(f'{MILLI * own[joint.name]:.1f}' for joint in result.joints)} |"
+        yield ""
+    yield "## Runs\n"
+    yield "| log | joint | fitted [mrad] | held out [mrad] |"
+    yield "|---|---|--:|--:|"
+    names = log_names(run.path for run in result.runs)
+    for run in result.runs:
+        held_out = "" if run.held_out is None else f"{MILLI * run.held_out:.1f}"
+        yield f"| {names[run.path]} | {run.joint} | {MILLI * run.error:.1f} | {held_out} |"
+    yield "\n## Pictures\n"
+    for title, name in pictures:
+        yield f"![{title}]({name})\n"
+
+
+def _model_table(result: FitResult) -> Iterator[str]:
+    groups = list(result.compared[0].by_group)
+    yield f"| model | free | train | held out | {' | '.join(groups)} | |"
+    yield f"|---|--:|--:|--:|{'--:|' * len(groups)}---|"
+    for one in result.compared:
+        cells = " | ".join(f"{MILLI * one.by_group[name]:.1f}" for name in groups)
+        errors = f"{MILLI * one.train:.1f} | {MILLI * one.held_out:.1f} | {cells}"
+        yield f"| {one.name} | {one.parameters} | {errors} | {'chosen' if one.chosen else ''} |"
