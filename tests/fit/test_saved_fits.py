@@ -21,7 +21,7 @@ SAVED = ROOT / "tests/data/fits/version_1"
 ERRORS = json.loads((SAVED / "errors.json").read_text())
 """Mean absolute errors [rad] that the version which wrote the files had, by run and joint."""
 PLANTS = {
-    "servo.yaml": lambda: KnownLoadPlant([fits._servo_log("a", kp=2.0), fits._servo_log("b", kp=5.0)], dt=0.002),
+    "servo.yaml": lambda: KnownLoadPlant(fits.FACTS["gains"](), dt=0.002),
     "arm.yaml": fits.MORE_SEARCHES["zeros"][0],
 }
 """The plants that were fitted: gains that grow with a setting; the mass of a link, and encoders zeroed for each log."""

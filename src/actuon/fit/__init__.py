@@ -14,12 +14,13 @@ from .fitting import fit_logs as fit_logs
 from .fleet_fitting import fit_fleet as fit_fleet
 from .model import Model as Model, Parameter as Parameter
 from .plants.known_load import KnownLoadPlant as KnownLoadPlant
-from .plants.plant import Plant as Plant
+from .plants.plant import Plant as Plant, Scales as Scales, Trials as Trials
 from .plants.plant_file import load_plant as load_plant
 from .plants.robot import RobotPlant as RobotPlant
 from .presets import PRESETS as PRESETS
-from .result import FitResult as FitResult
+from .result import FitResult as FitResult, Step as Step
 from .search import SearchOptions as SearchOptions
+from .verdict import Verdict as Verdict
 
 __all__ = [
     "PRESETS",
@@ -35,7 +36,11 @@ __all__ = [
     "Parameter",
     "Plant",
     "RobotPlant",
+    "Scales",
     "SearchOptions",
+    "Step",
+    "Trials",
+    "Verdict",
     "apply",
     "fit_fleet",
     "fit_logs",

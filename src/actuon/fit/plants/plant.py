@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from ...actuator.config import ActuatorConfig
 from ...components.sensors.encoder import EncoderSensorConfig
 from ...declare.config import Config
 from ...logs import Finding, Log
@@ -92,6 +93,11 @@ class Trials:
                     path = places.get((i, "bias"))
                     found[..., joint] += np.float32(part.bias) if path is None else own[path].astype(np.float32)
         return found
+
+    def config(self, joint: int, candidate: int, run: int) -> ActuatorConfig:
+        """Return the actuator of a joint in one trial."""
+        values = {path: float(own[candidate, run]) for path, own in self.values[joint].items()}
+        return with_values(self.models[joint].actuator, values)
 
     def subset(self, runs: Sequence[int]) -> Trials:
         """Return the trials in some of the runs."""
