@@ -7,7 +7,6 @@ its motors are from, and the engine that reads it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,19 +17,18 @@ from actuon.actuator.trials import Conditions, at_rest
 from actuon.attach.articulation_actuators import read_actuators, without_actuators
 from actuon.attach.motors import actuator_with
 from actuon.components.controllers.pd import PDControlConfig
-from actuon.errors import ActuonError, RobotFileError, listed, located, require
+from actuon.errors import RobotFileError, require
 from actuon.files import check_readable
-from actuon.motors.catalogue import find_motor, motor_names
-from actuon.robot_files.yaml import ActuatorEntry, load_actuators, match_actuators, yaml_beside
+from actuon.motor_source import configs_of, named_motor
+from actuon.motors.catalogue import find_motor
+from actuon.robot_files.formats import MUJOCO_FORMATS, USD_FORMATS, YAML_FORMATS
+from actuon.robot_files.yaml import ActuatorEntry, load_actuators, yaml_beside
 from actuon.sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from actuon.sim.mujoco import FORMATS as MUJOCO_FORMATS
 from actuon.sim.newton.adjoints import leave_out_adjoints
 from actuon.stability.report import robot_file
 from actuon.typing import PathLike
 
-USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 ROBOT_FORMATS = (*USD_FORMATS, *MUJOCO_FORMATS)
-YAML_FORMATS = (".yaml", ".yml")
 FORMATS = (*ROBOT_FORMATS, *YAML_FORMATS)
 ENGINES = {"mujoco": MUJOCO_FORMATS, "newton": (*USD_FORMATS, ".xml")}
 """Engines, and the formats that they read."""
@@ -188,19 +186,11 @@ def find_source(
         RobotFileError: It is none of these, or cannot be read.
     """
     path = Path(robot)
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS and len(path.parts) == 1:
-        try:
-            motor = find_motor(str(robot))
-        except ActuonError as error:
-            if not os.path.exists(path):
-                known = listed(str(robot).lower(), motor_names(), "motors")
-                formats = f"a file ({', '.join(FORMATS)})"
-                raise RobotFileError(f"'{robot}' is neither {formats} nor a motor; {known}") from error
-        else:
-            if actuators is not None:
-                raise RobotFileError(f"--actuators: '{motor.name}' is a motor; name a robot's file for '{actuators}'")
-            return RobotSource(motor.name, None, allow_torch, motor.name)
+    suffix, motor = path.suffix.lower(), named_motor(robot)
+    if motor is not None:
+        if actuators is not None:
+            raise RobotFileError(f"--actuators: '{motor.name}' is a motor; name a robot's file for '{actuators}'")
+        return RobotSource(motor.name, None, allow_torch, motor.name)
     check_readable(path, FORMATS)
     if root is not None and suffix not in USD_FORMATS:
         raise RobotFileError(f"--root: names a prim in a USD file; '{path}' has none")
@@ -215,10 +205,7 @@ def find_source(
 
 def matched_configs(yaml: Path, joints: Sequence[str], allow_torch: bool = False) -> dict[str, ActuatorConfig]:
     """Return the actuators that a YAML has for joints, by name of the joint."""
-    with located(yaml, RobotFileError):
-        matched = match_actuators(load_actuators(yaml, allow_torch), joints)
-    found = {name: actuator for _, own in matched for name, actuator in own.items()}
-    return {name: found[name] for name in joints if name in found}
+    return configs_of(yaml, load_actuators(yaml, allow_torch), joints)
 
 
 def motor_actuator(name: str) -> ActuatorConfig:

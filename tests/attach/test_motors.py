@@ -300,7 +300,7 @@ def test_a_joint_that_the_file_leaves_out_is_named(yaml):
 
 def test_a_robot_without_a_yaml_beside_it_is_refused(tmp_path):
     (tmp_path / "robot.xml").write_text("<mujoco/>")
-    with pytest.raises(actuon.RobotFileError, match="has no actuon.yaml beside it; write one with 'actuon init'"):
+    with pytest.raises(actuon.RobotFileError, match="has no actuon.yaml next to it; write one with 'actuon init'"):
         actuon.Motors(tmp_path / "robot.xml", JOINTS)
 
 

@@ -612,3 +612,15 @@ def test_a_plant_that_was_sent_elsewhere_keeps_its_runs(arm: Path) -> None:
     assert [run.time[0] for run in sent.runs] == [run.time[0] for run in some.runs]
     np.testing.assert_array_equal(sent.parts("log").of_run, [0, 1])
     assert sent.log_parameters == some.log_parameters
+
+
+def test_a_robot_is_named_by_its_file_or_by_the_yaml_next_to_it(arm: Path) -> None:
+    actuon.save_actuators(arm.with_name("actuon.yaml"), [actuon.ActuatorEntry("all", ".*", FREE)])
+    plants = [RobotPlant(path, [recorded(1, 0.5)]) for path in (arm, arm.with_name("actuon.yaml"))]
+    assert plants[0].facts() == plants[1].facts()
+    for name, said in (
+        ("ak80-9", "'ak80-9' is a motor of the catalogue; must be a file"),
+        ("ak80-8", "nor a motor; .*Did you mean"),
+    ):
+        with pytest.raises(actuon.RobotFileError, match=said):
+            RobotPlant(name, [recorded(1, 0.5)])

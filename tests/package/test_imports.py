@@ -30,6 +30,7 @@ ORDER = [
     "actuator",
     "motors",
     "robot_files",
+    "motor_source",
     "torch",
     "warp_messages",
     "sim",

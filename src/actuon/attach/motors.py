@@ -41,9 +41,9 @@ from ..errors import (
     located,
     shown,
 )
-from ..motors.catalogue import CatalogueMotor, find_motor, motor_names
+from ..motor_source import FILES, configs_of, named_motor, read_entries
+from ..motors.catalogue import CatalogueMotor
 from ..motors.datasheet import MotorDatasheet
-from ..robot_files.yaml import load_actuators, match_actuators, yaml_beside
 from ..sim.ids import ids_to_reset
 from ..typing import Array, ArrayLike, DeviceLike, IdsLike, PathLike
 from .batteries import BatteryPool
@@ -55,10 +55,6 @@ from .groups.resolution import matching
 from .random_motors import Baseline, randomize_from_fit, randomize_parameters
 from .telemetry import Telemetry, make_telemetry, trip_log
 
-_YAML = (".yaml", ".yml")
-_USD = (".usda", ".usd", ".usdc", ".usdz")
-_ROBOT = (".xml", ".mjcf", ".urdf")
-"""Robots' files that have their motors in a YAML beside them."""
 _FULL_EFFORT = 0.5
 """Distance from the target [rad] at which default gains ask for all that a motor can give."""
 _DAMPING = 0.1237
@@ -702,41 +698,19 @@ def _motor(source: Any) -> MotorDatasheet | None:
         return None
     if isinstance(source, (MotorDatasheet, CatalogueMotor)):
         return source.datasheet if isinstance(source, CatalogueMotor) else source
-    formats = (*_YAML, *_USD, *_ROBOT)
     if not isinstance(source, (str, os.PathLike)):
         raise StructureError(
-            f"source: got {type(source).__name__}; must be a file ({', '.join(formats)}), the name of a motor, a data "
+            f"source: got {type(source).__name__}; must be a file ({', '.join(FILES)}), the name of a motor, a data "
             "sheet, an ActuatorConfig, or a mapping of joints to configs"
         )
-    if Path(source).suffix.lower() in formats:
-        return None
-    try:
-        return find_motor(os.fspath(source)).datasheet
-    except ParameterError as error:
-        known = listed(os.fspath(source).lower(), motor_names(), "motors")
-        raise RobotFileError(f"'{source}' is neither a file ({', '.join(formats)}) nor a motor; {known}") from error
+    motor = named_motor(source)
+    return None if motor is None else motor.datasheet
 
 
 def _read(path: Path, names: list[str], allow_torch: bool) -> tuple[dict[str, ActuatorConfig], list[str]]:
-    """The actuators of a file, by joint, and all names and regular expressions in it."""
-    suffix = path.suffix.lower()
-    if suffix in _USD:
-        from ..robot_files.usd.read import export_actuators
-
-        entries = export_actuators(path, allow_torch)
-    else:
-        beside = yaml_beside(path) if suffix in _ROBOT else path
-        if beside is None:
-            if not path.exists():
-                raise RobotFileError(f"'{path}' does not exist")
-            raise RobotFileError(
-                f"{path}: has no actuon.yaml beside it; write one with 'actuon init', or pass its path"
-            )
-        entries = load_actuators(beside, allow_torch)
-    with located(path, RobotFileError):
-        matched = match_actuators(entries, names, partial=True)
-    found = {name: actuator for _, own in matched for name, actuator in own.items()}
-    return found, [pattern for entry in entries for pattern in entry.joints]
+    """Return the actuators of a file, by joint, and all names and regular expressions in it."""
+    entries = read_entries(path, allow_torch)
+    return configs_of(path, entries, names, partial=True), [pattern for entry in entries for pattern in entry.joints]
 
 
 def _needs_inertia(config: ActuatorConfig) -> bool:

@@ -9,9 +9,8 @@ from pathlib import Path
 from actuon.actuator.config import ActuatorConfig
 from actuon.components.controllers.pd import PDControlConfig
 from actuon.errors import RobotFileError, listed, located
+from actuon.robot_files.formats import USD_WRITTEN
 from actuon.robot_files.yaml import ActuatorEntry
-
-_WRITABLE = (".usda", ".usd", ".usdc")
 
 
 def check_robot(robot: Path, joints: Sequence[str], force: bool) -> None:
@@ -27,9 +26,9 @@ def check_robot(robot: Path, joints: Sequence[str], force: bool) -> None:
     from actuon.robot_files.usd.author import author_actuators
     from actuon.robot_files.usd.stage import default_root, joint_paths, open_stage
 
-    if robot.suffix.lower() not in _WRITABLE:
+    if robot.suffix.lower() not in USD_WRITTEN:
         raise RobotFileError(
-            f"--author: '{robot}' has the format '{robot.suffix}'; must be one of {', '.join(_WRITABLE)}"
+            f"--author: '{robot}' has the format '{robot.suffix}'; must be one of {', '.join(USD_WRITTEN)}"
         )
     stage = open_stage(robot)
     root = default_root(stage)

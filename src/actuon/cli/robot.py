@@ -96,11 +96,12 @@ def init(
     """
     from actuon.inspect.own_drives import read_own_drives
     from actuon.inspect.starting_yaml import save_starting_yaml
+    from actuon.robot_source import find_source
 
     output = output or robot.parent / f"{robot.stem}.actuon.yaml"
     _check_yaml(output)
     _check_new(output, force)
-    found = read_own_drives(robot, root)
+    found = read_own_drives(find_source(robot, root=root).file, root)
     groups = save_starting_yaml(robot, found, output)
     count = sum(len(group.joints) for group in groups)
     print(f"wrote {counted(len(groups))} for {count} of {len(found.joints)} joints to {output}")

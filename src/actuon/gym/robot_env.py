@@ -18,7 +18,7 @@ from ..arrays import numbers
 from ..attach.articulation_actuators import ArticulationActuators
 from ..attach.telemetry import Telemetry
 from ..errors import ArrayError, ArrayTypeError, ParameterError, SimulationError, listed, shown
-from ..robot_files.yaml import load_actuators, match_actuators
+from ..motor_source import configs_of, read_entries
 from ..sim import Articulation, MujocoSimulation
 from ..sim.ids import ids_to_reset
 from ..typing import ArrayLike, PathLike
@@ -410,8 +410,7 @@ def _configs(motors: Any, joints: Sequence[str]) -> dict[str, ActuatorConfig]:
                 raise ParameterError(f"motors: {name}: got {shown(config)}; must be an ActuatorConfig")
         found = dict(motors)
     elif isinstance(motors, (str, Path)):
-        matched = match_actuators(load_actuators(motors), joints)
-        found = {name: actuator for _, own in matched for name, actuator in own.items()}
+        found = configs_of(Path(motors), read_entries(Path(motors)), joints)
     else:
         raise ParameterError(
             f"motors: got {shown(motors)}; must be the path of a YAML file, an ActuatorConfig, or ActuatorConfigs by "

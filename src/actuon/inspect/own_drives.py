@@ -19,7 +19,8 @@ from actuon.components.limits.max_effort import MaxEffortClampingConfig
 from actuon.declare.parameters import rounded
 from actuon.errors import RobotFileError, located
 from actuon.files import check_readable
-from actuon.robot_source import ROBOT_FORMATS, USD_FORMATS
+from actuon.robot_files.formats import USD_FORMATS
+from actuon.robot_source import ROBOT_FORMATS
 
 if TYPE_CHECKING:
     from pxr import Usd

@@ -23,15 +23,13 @@ from ..attach.attachment import Attachment
 from ..errors import ParameterError, RobotFileError, listed, shown
 from ..files import check_readable
 from ..kernel.chain import SLOPES
+from ..robot_files.formats import MUJOCO_FORMATS, USD_FORMATS, YAML_FORMATS
 from ..robot_files.yaml import yaml_beside
 from ..sim import Articulation, MujocoSimulation, NewtonSimulation, Simulation
-from ..sim.mujoco import FORMATS as MUJOCO_FORMATS
 from ..sim.mujoco.tangents import INTEGRATOR_CHANGED
 from ..typing import PathLike
 from .limits import LONGEST_MARGIN, POSES, JointStability, RobotStability, stability_of
 
-USD_FORMATS = (".usda", ".usd", ".usdc", ".usdz")
-YAML_FORMATS = (".yaml", ".yml")
 _ROBOT_FORMATS = (*MUJOCO_FORMATS, *USD_FORMATS)
 SHORTEST_DT, LONGEST_DT = 1e-7, 1.0
 """Range of time steps that are accepted [s]."""

@@ -22,8 +22,9 @@ from ..fit.plants.robot import RobotPlant
 from ..fit.result import FitResult
 from ..fit.search import SearchOptions
 from ..logs import Log, read_log
+from ..robot_files.formats import USD_FORMATS
 from ..robot_files.paths import stage_names
-from ..robot_source import USD_FORMATS, RobotSource
+from ..robot_source import RobotSource
 from .background import Background, Tell
 from .drive import Command
 from .numbers import numbers_of

@@ -16,12 +16,11 @@ from ..actuator.config import ActuatorConfig
 from ..charts import Chart, draw_chart, pyplot
 from ..errors import MissingExtraError, RobotFileError
 from ..files import replacing
+from ..robot_files.formats import USD_FORMATS
 from ..robot_files.yaml import ActuatorEntry, save_actuators
-from ..robot_source import USD_FORMATS, RobotSource
+from ..robot_source import RobotSource
 from .numbers import numbers_of
 
-YAML_FORMATS = (".yaml", ".yml")
-USD_WRITTEN = (".usda", ".usd", ".usdc")
 _STYLE = (
     "body{font-family:system-ui,sans-serif;max-width:60em;margin:2em auto;color:#222}"
     "td,th{padding:0.1em 1em 0.1em 0;text-align:left}svg{max-width:34em}img{max-width:100%}"

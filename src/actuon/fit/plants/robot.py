@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from ...errors import LogError, ParameterError
 from ...logs import Log
+from ...robot_source import find_source
 from ...typing import PathLike
 from ..log_names import numbered
 from ..model import LOG, ZERO, Model, Parameter, changed, is_of_link, place_of
@@ -39,7 +39,8 @@ class RobotPlant(Plant):
     """A robot whose joints are driven as in its logs, all of them coupled.
 
     Args:
-        robot: An MJCF, URDF or USD file. Its own drives, contacts, and joints that the logs do not have are left out.
+        robot: An MJCF, URDF or USD file, or an actuon.yaml next to one. Its own drives, contacts, and joints that the
+            logs do not have are left out.
         logs: Of joints that it has by name, the same in each.
         dt: Time step [s]. Default: that of the logs, at most 5 ms.
         window: Length of windows [s] into which logs are cut, each of which starts at the measured state. Default:
@@ -73,7 +74,7 @@ class RobotPlant(Plant):
         self._together = together
         if has_own_zeros:
             self.log_parameters = (Parameter(ZERO, -MOST_ZERO, MOST_ZERO, 0.0, per="log"),)
-        self._robot = RobotModel(Path(robot), logs)
+        self._robot = RobotModel(find_source(robot).with_robot().file, logs)
         self.findings = tuple(self._robot.findings)
         dt = usual_step(logs, _STEPS) if dt is None else float(dt)
         self._set_runs(_runs(logs, dt, window))

@@ -14,8 +14,9 @@ from ...errors import ActuonError, LogError, MissingExtraError, RobotFileError, 
 from ...files import check_readable
 from ...logs import Finding, Log
 from ...logs.units import default, held_in
+from ...robot_files.formats import USD_FORMATS
 from ..resume import digest
-from .usd_robot import USD_FORMATS, spec_of_usd
+from .usd_robot import spec_of_usd
 
 FORMATS = (".xml", ".urdf", *USD_FORMATS)
 _LONGEST = 10.0

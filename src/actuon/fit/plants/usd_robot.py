@@ -12,8 +12,6 @@ from typing import Any
 
 from ...errors import MissingExtraError
 
-USD_FORMATS = (".usd", ".usda", ".usdc", ".usdz")
-
 
 def spec_of_usd(mujoco: Any, path: Path) -> Any:
     """The `MjSpec` of a robot in USD. Joints are called by the last part of their path, where no two share it."""

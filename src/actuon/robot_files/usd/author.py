@@ -15,6 +15,7 @@ from ...declare.config import Config
 from ...declare.registry import Registered
 from ...errors import Fix, RobotFileError, StructureError, located, shown
 from ...files import check_name, is_unicode, replacing
+from ..formats import USD_WRITTEN
 from ..parsed import file_stages
 from ..paths import unique_name
 from ..yaml import ActuatorEntry, load_actuators, match_actuators, relative_below
@@ -42,7 +43,6 @@ from .stage import (
 
 SCOPE = "Actuators"
 """Name of the prim that holds the actuators of a robot."""
-_WRITABLE = (".usda", ".usd", ".usdc")
 _STAGE_KEYS = (
     "defaultPrim", "upAxis", "metersPerUnit", "kilogramsPerUnit", "timeCodesPerSecond", "framesPerSecond",
     "startTimeCode", "endTimeCode",
@@ -391,8 +391,8 @@ def author_file(
     """
     robot, output = Path(robot), Path(output)
     check_name(output)
-    if output.suffix.lower() not in _WRITABLE:
-        raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(_WRITABLE)}")
+    if output.suffix.lower() not in USD_WRITTEN:
+        raise RobotFileError(f"'{output}' has the format '{output.suffix}'; must be one of {', '.join(USD_WRITTEN)}")
     if isinstance(actuators, (str, Path)):
         actuators = load_actuators(actuators, allow_unsafe_torch_checkpoints)
     source = open_stage(robot)
@@ -421,7 +421,7 @@ def author_file(
 def _fill(layer: Sdf.Layer, path: Path, source: Sdf.Layer) -> None:
     """Fill the layer that will be stored at ``path`` with a copy of ``source``, or with a sublayer reference to it."""
     original = Path(os.path.realpath(source.realPath))
-    if original.parent == path.parent and original.suffix.lower() in _WRITABLE:
+    if original.parent == path.parent and original.suffix.lower() in USD_WRITTEN:
         layer.TransferContent(source)
         return
     layer.subLayerPaths.append(Path(os.path.relpath(original, path.parent)).as_posix())

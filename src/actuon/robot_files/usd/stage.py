@@ -22,9 +22,9 @@ from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics, UsdUtils
 from ...errors import Fix, RobotFileError, listed, shown
 from ...files import check_readable, is_unicode, where_not_utf8
 from ...typing import PathLike
+from ..formats import USD_FORMATS
 from ..paths import shortest_endings
 
-FORMATS = (".usda", ".usd", ".usdc", ".usdz")
 JOINT_TYPES = ("PhysicsRevoluteJoint", "PhysicsPrismaticJoint")
 """Joints of one DOF."""
 MANY_AXES = "PhysicsJoint"
@@ -96,7 +96,7 @@ def open_stage(path: PathLike) -> Usd.Stage:
         RobotFileError: It is missing, cannot be read, or is not a valid USD file.
     """
     path = Path(path)
-    check_readable(path, FORMATS)
+    check_readable(path, USD_FORMATS)
     delegate = UsdUtils.CoalescingDiagnosticDelegate()  # USD would print what is raised here
     try:
         stage = Usd.Stage.Open(str(path))

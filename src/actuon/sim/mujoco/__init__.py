@@ -6,8 +6,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-FORMATS = (".xml", ".urdf", ".mjb")
-"""Endings of files that MuJoCo reads."""
+from ...robot_files.formats import MUJOCO_FORMATS as FORMATS
 
 
 @contextlib.contextmanager

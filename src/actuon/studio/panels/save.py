@@ -12,8 +12,9 @@ from typing import Any
 from ...attach.recorder import FORMATS as RECORDS
 from ...charts import GREEN, RED
 from ...errors import ActuonError, SimulationError
+from ...robot_files.formats import USD_WRITTEN, YAML_FORMATS
 from ..folder import Folder
-from ..saving import USD_WRITTEN, YAML_FORMATS, as_png, save_usd, save_yaml, usd_of
+from ..saving import as_png, save_usd, save_yaml, usd_of
 from ..session import Session
 
 _SIZE = 900, 1440
