@@ -11,7 +11,7 @@ import pytest
 from tests.support.paths import ROOT
 
 NAMED = re.compile(r"`examples/(\w+)\.py`")
-PAGES = [page for page in ROOT.glob("docs/tutorials/*.md") if page.stem != "index"] + [ROOT / "docs/fit/index.md"]
+PAGES = [page for page in ROOT.glob("docs/tutorials/*.md") if page.stem != "index"] + [ROOT / "docs/fit/robots.md"]
 SCRIPTS = {page: NAMED.findall(page.read_text()) for page in PAGES}
 
 
