@@ -24,7 +24,7 @@ import contextlib
 import difflib
 import importlib
 import reprlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,13 +33,21 @@ from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
-class Fix:
-    """Advice at the end of an error's text."""
+class _Wording:
+    """Words of an error that differ between Python and the command line."""
 
     python: str
     """For people who write Python."""
     command: str
     """For people who use the command line."""
+
+
+class Fix(_Wording):
+    """Advice at the end of an error's text."""
+
+
+class Option(_Wording):
+    """Name of an argument, and of the option for it, at the start of an error's text."""
 
 
 class ActuonError(Exception):
@@ -48,23 +56,30 @@ class ActuonError(Exception):
     Args:
         args: The text.
         fix: What to do, if Python and the command line do it differently.
+        option: The argument that is wrong, if the command line has an option for it.
     """
 
-    where: tuple[str, ...] = ()
+    where: tuple[str | Option, ...] = ()
     """Places that the text begins with, outermost first: a file, a joint, a stage. See `located`."""
     fix: Fix | None = None
 
-    def __init__(self, *args: object, fix: Fix | None = None):
+    def __init__(self, *args: object, fix: Fix | None = None, option: Option | None = None):
         super().__init__(*args)
         if fix is not None:
             self.fix = fix
+        if option is not None:
+            self.where = (option,)
 
     def __str__(self) -> str:
-        return ": ".join((*self.where, super().__str__())) + (self.fix.python if self.fix else "")
+        return self._text(lambda words: words.python)
 
     def in_command(self) -> str:
         """Return the text for the command line."""
-        return ": ".join((*self.where, super().__str__())) + (self.fix.command if self.fix else "")
+        return self._text(lambda words: words.command)
+
+    def _text(self, chosen: Callable[[_Wording], str]) -> str:
+        places = (chosen(place) if isinstance(place, Option) else place for place in self.where)
+        return ": ".join((*places, super().__str__())) + (chosen(self.fix) if self.fix else "")
 
 
 class ParameterError(ActuonError, ValueError):
@@ -149,14 +164,14 @@ def located(where: object, kind: type[ActuonError] | None = None) -> Iterator[No
     """Prepend a place to `ActuonError.where` of errors that are raised in the block.
 
     Args:
-        where: The place, such as the path of a file or ``"joint 'knee'"``.
+        where: The place, such as the path of a file, ``"joint 'knee'"`` or an `Option`.
         kind: Error that the caller promises. Others but a missing extra are raised as this one, with the original as
             their cause.
     """
     try:
         yield
     except ActuonError as error:
-        places = (str(where), *error.where)
+        places = (where if isinstance(where, Option) else str(where), *error.where)
         if kind is None or isinstance(error, (kind, MissingExtraError)):
             error.where = places
             raise

@@ -17,7 +17,7 @@ from actuon.actuator.trials import Conditions, at_rest
 from actuon.attach.articulation_actuators import read_actuators, without_actuators
 from actuon.attach.motors import actuator_with
 from actuon.components.controllers.pd import PDControlConfig
-from actuon.errors import RobotFileError, require
+from actuon.errors import Option, RobotFileError, require
 from actuon.files import check_readable
 from actuon.motor_source import configs_of, named_motor
 from actuon.motors.catalogue import find_motor
@@ -32,6 +32,8 @@ ROBOT_FORMATS = (*USD_FORMATS, *MUJOCO_FORMATS)
 FORMATS = (*ROBOT_FORMATS, *YAML_FORMATS)
 ENGINES = {"mujoco": MUJOCO_FORMATS, "newton": (*USD_FORMATS, ".xml")}
 """Engines, and the formats that they read."""
+ROOT = Option("root", "--root")
+_ENGINE, _ACTUATORS = Option("engine", "--engine"), Option("actuators", "--actuators")
 _GRAVITY = 9.81
 _LENGTH = 0.25
 """Of the pendulum that a motor moves [m]."""
@@ -117,10 +119,10 @@ class RobotSource:
             RobotFileError: There is no such engine or file.
         """
         if engine is not None and engine not in ENGINES:
-            raise RobotFileError(f"--engine: got '{engine}'; must be one of {', '.join(ENGINES)}")
+            raise RobotFileError(f"got '{engine}'; must be one of {', '.join(ENGINES)}", option=_ENGINE)
         if self.path is None:
             if engine not in (None, "mujoco"):
-                raise RobotFileError(f"--engine: '{self.title}' runs in mujoco; got '{engine}'")
+                raise RobotFileError(f"'{self.title}' runs in mujoco; got '{engine}'", option=_ENGINE)
             return "mujoco", self if self.motor else self.with_robot()
         suffix = self.path.suffix.lower()
         engine = engine or next(name for name, formats in ENGINES.items() if suffix in formats)
@@ -189,14 +191,16 @@ def find_source(
     suffix, motor = path.suffix.lower(), named_motor(robot)
     if motor is not None:
         if actuators is not None:
-            raise RobotFileError(f"--actuators: '{motor.name}' is a motor; name a robot's file for '{actuators}'")
+            raise RobotFileError(f"'{motor.name}' is a motor; name a robot's file for '{actuators}'", option=_ACTUATORS)
         return RobotSource(motor.name, None, allow_torch, motor.name)
     check_readable(path, FORMATS)
     if root is not None and suffix not in USD_FORMATS:
-        raise RobotFileError(f"--root: names a prim in a USD file; '{path}' has none")
+        raise RobotFileError(f"names a prim in a USD file; '{path}' has none", option=ROOT)
     if suffix in YAML_FORMATS:
         if actuators is not None:
-            raise RobotFileError(f"--actuators: '{path}' has the motors already; name a robot's file for '{actuators}'")
+            raise RobotFileError(
+                f"'{path}' has the motors already; name a robot's file for '{actuators}'", option=_ACTUATORS
+            )
         return RobotSource(path.name, None, allow_torch, actuators=path)
     if actuators is not None:
         check_readable(Path(actuators), YAML_FORMATS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ DAMAGES = {
     "none": (lambda q, c: (q, c), "", ""),
     "sign": (
         lambda q, c: (q, -c),
-        "position and command have opposite signs; state the 'sign' of one in a mapping (--columns)",
+        "position and command have opposite signs; state the 'sign' of one in a mapping of columns",
         "joint: position and command have opposite signs (correlation -0.9",
     ),
     "late commands": (
@@ -294,6 +295,12 @@ def test_what_is_added_to_a_model_has_an_effect(logs, name, tmp_path):
 )
 def test_bad_options_are_refused_in_one_line(logs, arguments, said, complaint):
     assert re.search(said, complaint("fit", logs[0], *arguments))
+
+
+@pytest.mark.parametrize("module", ["cmaes", "scipy.optimize"])
+def test_a_missing_extra_is_named_before_a_robot_is_read(module, monkeypatch, complaint):
+    monkeypatch.setitem(sys.modules, module, None)
+    assert "pip install 'actuon[fit]'" in complaint("fit", "none.csv", "--robot", "none.xml")
 
 
 def test_logs_without_a_load_or_motion_are_refused(tmp_path, complaint):

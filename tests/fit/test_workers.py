@@ -177,7 +177,7 @@ def _interrupt_once():
 
 
 def test_what_is_not_a_cluster_is_refused(monkeypatch):
-    with pytest.raises(actuon.ParameterError, match="--on: got 'slurm'; must be ray, or ray://HOST:PORT"):
+    with pytest.raises(actuon.ParameterError, match="address: got 'slurm'; must be ray, or ray://HOST:PORT"):
         RayWorkers("slurm")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(actuon.MissingExtraError, match=r"actuon\[ray\]"):

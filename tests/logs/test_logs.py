@@ -566,6 +566,10 @@ def test_bad_csv_files_are_refused_with_the_place(tmp_path, name):
 BAD_JSON = {
     "empty": ("", "is empty; must hold an object with 'entries'"),
     "cut off": ('{"mass": 1, "entries": [{"timestamp": 0.0, "pos', "line 1, column 44: is cut off"),
+    "cut off after a value": ('{"mass": 1, "entries": [{"timestamp": 0.0}\n', "line 2, column 1: is cut off"),
+    "cut off in an escape": ('{"mass": 1, "a\\', "column 13: is cut off"),
+    "no comma": ('{"mass": 1 "entries": []}', "column 12: is not a valid JSON file: Expecting ','"),
+    "an unclosed string before others": ('{"mass: 1, "entries": []}', "is not a valid JSON file"),
     "not JSON": ("entries: []", "line 1, column 1: is not a valid JSON file"),
     "a number": ("3", "got 3; must be an object with 'entries'"),
     "other keys": ('{"entrys": []}', "has no 'entries', .* Did you mean 'entrys'"),

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import actuon
-from actuon.errors import located, refuse_where
+from actuon.errors import Fix, Option, located, refuse_where
+
+SOURCE = Path(actuon.__file__).parent
+OPTION = re.compile(r"(^|[\s('])--[a-z]{2}")
 
 
 def test_places_stand_before_the_text_outermost_first():
@@ -22,6 +28,37 @@ def test_places_stand_before_the_text_outermost_first():
     assert str(caught.value) == "robot.yaml: actuators.knee: kp: got -1"
     assert caught.value.where == ("robot.yaml", "actuators.knee")
     assert actuon.ParameterError("kp").where == ()
+
+
+def test_errors_name_arguments_in_python_and_options_on_the_command_line():
+    option, fix = Option("root", "--root"), Fix("name the root", "name the root with --root")
+    with pytest.raises(actuon.RobotFileError) as caught, located("robot.usda", actuon.RobotFileError), located(option):
+        raise actuon.ParameterError("there are two; ", fix=fix)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert str(error) == "robot.usda: root: there are two; name the root"
+        assert error.in_command() == "robot.usda: --root: there are two; name the root with --root"
+    assert str(actuon.ParameterError("got 3", option=option)) == "root: got 3"
+    assert actuon.ParameterError("got 3", option=option).in_command() == "--root: got 3"
+
+
+def test_no_text_of_the_library_speaks_of_options_alone():
+    """Words for the command line stand in a `Fix` or an `Option`, next to those for Python."""
+    spoken = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        if "cli" in path.parts:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = {id(node): node for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
+                texts.pop(id(body[0].value), None)  # a docstring
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Fix", "Option"):
+                for part in ast.walk(node):
+                    texts.pop(id(part), None)
+        found = [node for node in texts.values() if isinstance(node.value, str) and OPTION.search(node.value)]
+        spoken += [f"{path.relative_to(SOURCE)}:{node.lineno}: {node.value!r}" for node in found]
+    assert not spoken, "give both words, by errors.Fix or errors.Option:\n" + "\n".join(spoken)
 
 
 def test_an_error_becomes_the_one_that_is_promised():

@@ -21,7 +21,7 @@ from ..components.kinds import Transmission
 from ..components.transmissions.coupled import TransmissionCoupled
 from ..declare.config import Config
 from ..declare.registry import ComponentKind, class_of
-from ..errors import ParameterError, StructureError
+from ..errors import Option, ParameterError, StructureError
 from .actuator import Actuator
 from .config import ActuatorConfig, Part, built, part_kind
 
@@ -61,7 +61,7 @@ class Conditions:
     """Length of a trial [s]. None: by the chain."""
 
     def check(self) -> None:
-        """Refuse what cannot be, by the name of the option.
+        """Refuse values that are not allowed.
 
         Raises:
             ParameterError: Says which, what was got, and what is allowed.
@@ -69,17 +69,21 @@ class Conditions:
         for name, unit in (("inertia", "kg·m² or kg"), ("dt", "s"), ("period", "s"), ("seconds", "s")):
             value = getattr(self, name)
             if value is not None and not 0.0 < value < math.inf:
-                raise ParameterError(f"--{name}: got {value:g}; must be finite and > 0 [{unit}]")
+                raise ParameterError(f"got {value:g}; must be finite and > 0 [{unit}]", option=_option(name))
         for name in ("position", "step", "effort"):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
-                raise ParameterError(f"--{name}: got {value:g}; must be finite")
+                raise ParameterError(f"got {value:g}; must be finite", option=_option(name))
         if self.step == 0.0:
-            raise ParameterError("--step: got 0; must not be 0 [rad or m]")
+            raise ParameterError("got 0; must not be 0 [rad or m]", option=_option("step"))
         if not 0.0 <= self.duty <= 1.0:
-            raise ParameterError(f"--duty: got {self.duty:g}; must be ≥ 0 and ≤ 1")
+            raise ParameterError(f"got {self.duty:g}; must be ≥ 0 and ≤ 1", option=_option("duty"))
         if self.dt > LONGEST_DT:
-            raise ParameterError(f"--dt: got {self.dt:g}; must be ≤ {LONGEST_DT:g} [s]")
+            raise ParameterError(f"got {self.dt:g}; must be ≤ {LONGEST_DT:g} [s]", option=_option("dt"))
+
+
+def _option(name: str) -> Option:
+    return Option(name, f"--{name}")
 
 
 class Trial:

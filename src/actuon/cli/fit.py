@@ -130,12 +130,14 @@ def fit(
     = command'.
     """
     from actuon.fit import SearchOptions, fit_logs
+    from actuon.fit.fitting import check_extras
     from actuon.fit.fleet_fitting import robot_folders
 
     from .fit_author import check_robot, write_robot
     from .fit_tables import FitProgress, print_fit
 
     _check_outputs(None if network is not None else output, report, force)
+    check_extras()
     actuon.quiet()
     chosen: bool | list[str] = [name.strip() for name in models.split(",")] if models else select
     if on is not None and resume is not None:

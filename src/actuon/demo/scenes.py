@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from actuon.charts import pyplot, save_figure
-from actuon.errors import MissingExtraError, RobotFileError
+from actuon.errors import Fix, MissingExtraError, Option, RobotFileError
 from actuon.files import check_folder, replacing
 
 from .film import FRAMES_PER_SECOND, Film
 from .run import Run
 
 VIDEO_FORMATS = (".mp4", ".gif")
+_VIDEO = Option("video", "--video")
 _SIZE = (448, 336)
 """Width and height of a robot in a picture and in a video, by 16 as encoders like it."""
 _MOMENTS = 4
@@ -75,11 +76,13 @@ def save_video(runs: list[Run], path: Path, tick: Callable[[float], None] | None
 def check_video(path: Path, engine: str) -> None:
     """Refuse, before anything is simulated, a video that could not be written at the end."""
     if path.suffix not in VIDEO_FORMATS:
-        raise RobotFileError(f"--video: '{path}' has the format '{path.suffix}'; must be {' or '.join(VIDEO_FORMATS)}")
+        formats = " or ".join(VIDEO_FORMATS)
+        raise RobotFileError(f"'{path}' has the format '{path.suffix}'; must be {formats}", option=_VIDEO)
     if path.is_dir():
-        raise RobotFileError(f"--video: '{path}' is a directory; must be a file")
+        raise RobotFileError(f"'{path}' is a directory; must be a file", option=_VIDEO)
     if engine != "mujoco":
-        raise RobotFileError(f"--video: MuJoCo draws what it has moved; the engine is {engine}. Use --engine mujoco")
+        fix = Fix("engine='mujoco'", "--engine mujoco")
+        raise RobotFileError(f"MuJoCo draws what it has moved; the engine is {engine}. Use ", fix=fix, option=_VIDEO)
     check_folder(path.parent)
     _pillow()
     if path.suffix == ".mp4":

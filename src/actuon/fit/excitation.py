@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError, require
+from ..errors import Option, ParameterError, require
 from ..files import replacing
 from ..logs import JointLog, Log
 from ..typing import PathLike
@@ -67,11 +67,12 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ParameterError(f"--limit position: got {self.low:g}:{self.high:g}; must be LOW:HIGH, with LOW < HIGH")
+            option = Option("low, high", "--limit position")
+            raise ParameterError(f"got {self.low:g}:{self.high:g}; must be LOW:HIGH, with LOW < HIGH", option=option)
         for name in ("speed", "effort"):
             value = getattr(self, name)
             if value is not None and not 0.0 < value < math.inf:
-                raise ParameterError(f"--limit {name}: got {value:g}; must be finite and > 0")
+                raise ParameterError(f"got {value:g}; must be finite and > 0", option=Option(name, f"--limit {name}"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +163,10 @@ class ExcitationOptions:
 
     def __post_init__(self) -> None:
         if not 2.0 <= self.seconds <= 600.0:
-            raise ParameterError(f"--seconds: got {self.seconds:g}; must be from 2 to 600")
+            option = Option("seconds", "--seconds")
+            raise ParameterError(f"got {self.seconds:g}; must be from 2 to 600", option=option)
         if not 10.0 <= self.rate <= 2000.0:
-            raise ParameterError(f"--rate: got {self.rate:g}; must be from 10 to 2000 [1/s]")
+            raise ParameterError(f"rate: got {self.rate:g}; must be from 10 to 2000 [1/s]")
 
 
 Progress = Callable[[int, float], None]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ..errors import require
 from ..logs import Finding, Log
 from ..typing import PathLike
 from .model import LOG, Model, Parameter, changed
@@ -57,6 +58,7 @@ def fit_logs(
         resume: File to go on from, and to keep what is found in.
         workers: What runs the searches, such as `workers.RayWorkers`. Default: this process.
     """
+    check_extras()
     plant = plant if plant is not None else KnownLoadPlant(logs, load)
     told = progress or (lambda title: None)
     candidates = candidates_of(plant, model, select=select, fix=fix, free=free)
@@ -72,6 +74,16 @@ def fit_logs(
     if not compared:
         return dataclasses.replace(result, interrupted=True)
     return result.with_held_out(compared[best].by_run, tuple(compared))
+
+
+def check_extras() -> None:
+    """Refuse to fit without the libraries that it takes. Call it before logs and robots are read.
+
+    Raises:
+        MissingExtraError: One is not installed; says what to install.
+    """
+    for module in ("cmaes", "scipy.optimize"):
+        require(module, "fit", "fitting")
 
 
 def candidates_of(
@@ -105,7 +117,7 @@ def _step_checked(plant: Plant, result: FitResult) -> FitResult:
         return result
     said = (
         f"the error is {1e3 * error:.1f} mrad instead of {1e3 * result.error:.1f} at half the time step of "
-        f"{plant.dt:g} s: fit with a shorter one (--dt)"
+        f"{plant.dt:g} s: fit with a shorter one (dt)"
     )
     return dataclasses.replace(result, cautions=(*result.cautions, said))
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..actuator.config import ActuatorConfig
 from ..declare.config import Config
 from ..declare.parameters import param
-from ..errors import ParameterError, listed
+from ..errors import Fix, ParameterError, listed
 from ..robot_files.fleet import LINEAR as LINEAR, LOG as LOG
 from ..robot_files.paths import Place, place_in
 
@@ -324,7 +324,8 @@ def _freed(model: Model, path: str, ends: tuple[float, float] | None) -> Paramet
         return known
     if ends is None:
         if not value:
-            raise ParameterError(f"{path}: has no value to begin from; give a range, --free {path}=LOW:HIGH")
+            fix = Fix(f"free={{'{path}': (low, high)}}", f"--free {path}=LOW:HIGH")
+            raise ParameterError(f"{path}: has no value to begin from; give a range, ", fix=fix)
         ends = (0.01 * value, 100.0 * value) if value > 0.0 else (100.0 * value, -100.0 * value)
         least = declared.minimum if declared.minimum is not None else declared.above
         low = ends[0] if least is None else max(ends[0], least)

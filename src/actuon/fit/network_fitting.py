@@ -25,7 +25,7 @@ from ..typing import PathLike
 from .apply import Applied, apply_models
 from .log_names import log_names
 from .model import Model, setting_of
-from .network_training import Trained, TrainingJob, TrainingRun, check_kind, run_training
+from .network_training import NETWORK, Trained, TrainingJob, TrainingRun, check_kind, run_training
 from .plants.known_load import Load
 from .plants.plant import Plant, Scales
 from .presets import Bench
@@ -82,7 +82,7 @@ class NetworkResult:
             if best.held_out < network.held_out:
                 yield (
                     f"{best.name} is better on held-out runs, {1e3 * best.held_out:.1f} mrad instead of "
-                    f"{1e3 * network.held_out:.1f}: fit that, actuon fit --model {best.name}"
+                    f"{1e3 * network.held_out:.1f}: fit the model {best.name}"
                 )
 
     def save(self, path: PathLike) -> Path:
@@ -145,13 +145,13 @@ def fit_network(
     """
     check_kind(kind)
     if plant.loads is None:
-        raise ParameterError("--network: needs a joint with a known load; that of a robot's joints is not known")
+        raise ParameterError("needs a joint with a known load; that of a robot's joints is not known", option=NETWORK)
     options = options or SearchOptions()
     (joint,), (scales,) = plant.joints, plant.scales()
     bench = Bench(scales, plant.runs, joint)
     if not bench.is_commanded:
         raise ParameterError(
-            "--network: needs logs with commands of the position, which the network's error is made of"
+            "needs logs with commands of the position, which the network's error is made of", option=NETWORK
         )
     setting, gain = bench.setting_of_gain, bench.gain
     runs = [

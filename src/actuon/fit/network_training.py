@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError, listed, require
+from ..errors import Option, ParameterError, listed, require
 from .network_modules import KINDS, Rolled, make_module
 from .workers import Progress
 
+NETWORK = Option("kind", "--network")
 _WINDOWS = (0.1, 0.3, 1.0)
 """Lengths of the windows [s]."""
 _EVERY = 0.25
@@ -91,7 +92,7 @@ class TrainingJob:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ParameterError(f"--network: got '{self.kind}'; {listed(self.kind, KINDS, 'networks')}")
+            raise ParameterError(f"got '{self.kind}'; {listed(self.kind, KINDS, 'networks')}", option=NETWORK)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..errors import ParameterError, RobotFileError
+from ..errors import Fix, ParameterError, RobotFileError
 from ..logs import JointLog, Log
 from ..robot_files.provenance import Provenance
 from ..typing import PathLike
@@ -47,7 +47,7 @@ def bench_of(settings: Mapping[str, float], limits: Limits, joint: str = UNNAMED
         limits: What the joint may do.
         joint: Its name.
     """
-    load = Load.of_settings(settings, "--load")
+    load = Load.of_settings(settings)
     span = limits.high - limits.low
     speed = limits.speed or span / _QUICK
     effort = limits.effort or load.gravity + load.inertia * speed / _QUICK
@@ -71,7 +71,7 @@ def from_file(path: PathLike, bench: Bench, name: str | None = None) -> tuple[Mo
     (known,) = models_of(path, [bench.joint])
     name = name or Provenance.from_yaml(path).models.get(known.name)
     if name is None:
-        raise ParameterError(f"'{path}': does not say which model it is; name it with --model")
+        raise ParameterError(f"'{path}': does not say which model it is; name it with ", fix=Fix("name=", "--model"))
     model = preset(name, bench)
     values = []
     for parameter in model.parameters:

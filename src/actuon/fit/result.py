@@ -186,7 +186,7 @@ class FitResult:
                 if parameter.at_bound in ("low", "high"):
                     yield (
                         f"{joint.name}: {parameter.path} is at the {parameter.at_bound} end of its range, "
-                        f"{parameter.value:.4g}: widen it with --free {parameter.path}=LOW:HIGH, or fix it"
+                        f"{parameter.value:.4g}: free it in a wider range, or fix it"
                     )
 
     def entries(self) -> list[ActuatorEntry]:

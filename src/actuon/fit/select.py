@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ParameterError
+from ..errors import Fix, ParameterError
 from ..logs import Log
 from .log_names import log_names
 from .model import Model
@@ -74,7 +74,8 @@ def groups_of(runs: Sequence[Log]) -> list[Group]:
     """
     if len(runs) < 2:
         raise ParameterError(
-            f"a selection needs runs to hold out; got {len(runs)}: give more logs, or cut one into windows (--window)"
+            f"a selection needs runs to hold out; got {len(runs)}: give more logs, or cut one into windows",
+            fix=Fix("", " (--window)"),
         )
     for setting in _GROUPED_BY:
         values = [run.settings.get(setting) for run in runs]

@@ -134,7 +134,7 @@ def _judge(runs: Sequence[Log], name: str, error: float) -> Verdict:
     simple = min(as_command, followed)
     cause = ""
     if opposite < min(_CLEARLY * simple, _NEARLY * shifted):
-        cause = "position and command have opposite signs; state the 'sign' of one in a mapping (--columns)"
+        cause = "position and command have opposite signs; state the 'sign' of one in a mapping of columns"
     elif shifted < _CLEARLY * simple:
         lag = float(np.median([each.lag for each in found]))
         where = f"{-lag:.2g} s before" if lag < 0.0 else f"{lag:.2g} s after"

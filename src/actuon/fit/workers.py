@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from ..errors import ActuonError, ParameterError, StateError, require
+from ..errors import ActuonError, Option, ParameterError, StateError, require
 from ..version import __version__
 
 Progress = Callable[[int, np.ndarray], None]
@@ -49,6 +49,9 @@ class Workers(Protocol):
         """
 
 
+_ON = Option("address", "--on")
+
+
 class LocalWorkers:
     """Runs tasks in this process, one after the other."""
 
@@ -70,7 +73,7 @@ class RayWorkers:
 
     def __init__(self, address: str = _PREFIX):
         if address != _PREFIX and not (address.startswith(f"{_PREFIX}://") and len(address) > len(_PREFIX) + 3):
-            raise ParameterError(f"--on: got '{address}'; must be ray, or ray://HOST:PORT")
+            raise ParameterError(f"got '{address}'; must be ray, or ray://HOST:PORT", option=_ON)
         self._ray = require("ray", "ray", "running fits on a Ray cluster")
         self._address = None if address == _PREFIX else address
         self._has_joined = False
@@ -82,8 +85,9 @@ class RayWorkers:
                 self._ray.init(self._address, log_to_driver=False, logging_level="error", include_dashboard=False)
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise StateError(
-                    f"--on: cannot reach Ray at '{self._address or 'this machine'}': {error}; check that it runs, and "
-                    "that RAY_AUTH_MODE is set as it is there"
+                    f"cannot reach Ray at '{self._address or 'this machine'}': {error}; check that it runs, and that "
+                    "RAY_AUTH_MODE is set as it is there",
+                    option=_ON,
                 ) from error
             self._has_joined = True
         return self
@@ -162,7 +166,7 @@ def _run(
     """Run one task, on the machine that has it."""
     if version != __version__:
         raise StateError(
-            f"--on: a machine of the cluster has Actuon {__version__}, this one has {version}; must be the same"
+            f"a machine of the cluster has Actuon {__version__}, this one has {version}; must be the same", option=_ON
         )
     os.environ["ACTUON_NUM_THREADS"] = "1"
     ray = require("ray", "ray", "running fits on a Ray cluster")

@@ -17,10 +17,10 @@ from actuon.components.delay_time import InterpolatedDelayConfig, TimeDelayConfi
 from actuon.components.effects.current_loop import CurrentLoopEffectConfig
 from actuon.components.limits.max_effort import MaxEffortClampingConfig
 from actuon.declare.parameters import rounded
-from actuon.errors import RobotFileError, located
+from actuon.errors import Fix, RobotFileError, located
 from actuon.files import check_readable
 from actuon.robot_files.formats import USD_FORMATS
-from actuon.robot_source import ROBOT_FORMATS
+from actuon.robot_source import ROBOT_FORMATS, ROOT
 
 if TYPE_CHECKING:
     from pxr import Usd
@@ -184,8 +184,8 @@ class OwnDrives:
             if joint.alike != other.alike:
                 raise RobotFileError(
                     f"'{path}' holds several robots: {other.path} and {joint.path} have the same name, "
-                    f"'{joint.name}', and different drives, which an actuon.yaml cannot tell apart. Name one robot "
-                    "with --root"
+                    f"'{joint.name}', and different drives, which an actuon.yaml cannot tell apart. Name one robot ",
+                    fix=Fix("by its root prim", "with --root"),
                 )
 
     def all_notes(self) -> list[str]:
@@ -245,7 +245,7 @@ def read_own_drives(path: Path, root: str | None = None) -> OwnDrives:
     if path.suffix.lower() in USD_FORMATS:
         return _read_usd(path, root)
     if root is not None:
-        raise RobotFileError(f"--root: names a prim in a USD file; '{path}' has none")
+        raise RobotFileError(f"names a prim in a USD file; '{path}' has none", option=ROOT)
     from .mujoco_drives import read_mujoco
 
     return read_mujoco(path)
@@ -276,7 +276,7 @@ def _read_usd(path: Path, root: str | None) -> OwnDrives:
     if root is None:
         prim = default_root(stage)
     else:
-        with located("--root"):
+        with located(ROOT):
             prim = find_prim(stage, root)
     report = inspect_actuators(prim)
     names = names_in_robots(prim)

@@ -21,7 +21,7 @@ from actuon.robot_files.usd.read import export_actuators
 from actuon.robot_files.usd.report import JointReport, Part, Report, Value, inspect_actuators, part_of, with_settings
 from actuon.robot_files.usd.stage import find_prim, open_stage
 from actuon.robot_files.yaml import ActuatorEntry, load_actuators, match_joints, written_stages
-from actuon.robot_source import RobotSource
+from actuon.robot_source import ROOT, RobotSource
 
 from .own_drives import OwnDrives, OwnJoint, read_own_drives, source_of
 from .starting_yaml import grouped, why_no_entries
@@ -125,7 +125,7 @@ def open_usd(path: Path, root: str | None) -> tuple[Any, Any]:
     stage = open_stage(path)
     if root is None:
         return stage, stage
-    with located("--root", RobotFileError):
+    with located(ROOT, RobotFileError):
         return stage, find_prim(stage, root)
 
 

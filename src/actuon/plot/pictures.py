@@ -11,7 +11,7 @@ import numpy as np
 
 from actuon.attach.telemetry import UNITS
 from actuon.charts import Chart, Grid, Series, arranged, palette, pyplot, save_charts
-from actuon.errors import ActuonError, RobotFileError
+from actuon.errors import ActuonError, Option, RobotFileError
 from actuon.logs.records import Record, read_record
 
 from .inputs import Inputs, read_inputs
@@ -20,6 +20,7 @@ from .kinds import KINDS, PlotConditions, Subject
 RECORD = "record"
 """The kind of a chart of a recording over time."""
 ALL_KINDS = (*KINDS, RECORD)
+_KIND = Option("kinds", "--kind")
 _COLUMNS = 4
 _SHOWN = (
     ("position", "position_target"),
@@ -94,7 +95,7 @@ def actuator_grids(
         if panels:
             found.append((kind.title, panels))
         elif kinds:
-            raise RobotFileError(f"--kind {name}: there is nothing to draw: {why}")
+            raise RobotFileError(f"there is nothing to draw: {why}", option=_kind(name))
         else:
             reasons[name] = why
     if not found:
@@ -120,6 +121,10 @@ def _rows(panels: Sequence[tuple[str, list[Chart]]], columns: int) -> list[list[
 
 def _with_title(title: str, chart: Chart) -> Chart:
     return dataclasses.replace(chart, title=": ".join(filter(None, (title, chart.title))))
+
+
+def _kind(name: str) -> Option:
+    return Option(name, f"--kind {name}")
 
 
 def record_grid(records: Sequence[Record]) -> Grid:
@@ -194,7 +199,7 @@ def save_pictures(
     """
     for name in kinds:
         if name not in ALL_KINDS:
-            raise RobotFileError(f"--kind: got '{name}'; must be one of {', '.join(ALL_KINDS)}")
+            raise RobotFileError(f"got '{name}'; must be one of {', '.join(ALL_KINDS)}", option=_KIND)
     conditions.check()
     pyplot()
     inputs = read_inputs(given, root, allow_torch, actuators)
@@ -202,12 +207,13 @@ def save_pictures(
     if RECORD in kinds or not inputs.subjects:
         if list(kinds) not in ([], [RECORD]):
             raise RobotFileError(
-                f"--kind: got {' and '.join(kinds)}; a record over time is a picture of its own, and the others need "
-                "a robot, an actuon.yaml or a motor"
+                f"got {' and '.join(kinds)}; a record over time is a picture of its own, and the others need a robot, "
+                "an actuon.yaml or a motor",
+                option=_KIND,
             )
         shown = [*inputs.records, *records]
         if not shown:
-            raise RobotFileError("--kind record: there is no record to draw; name one, as run.npz")
+            raise RobotFileError("there is no record to draw; name one, as run.npz", option=_kind(RECORD))
         save_charts(output, record_grid(shown), panel=(5.5, 1.9))
         return f"record of {', '.join(record.title for record in shown)}"
     grids = actuator_grids(inputs, kinds, conditions, [*inputs.records, *records])

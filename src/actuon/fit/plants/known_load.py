@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import warp as wp
 
-from ...errors import LogError, ParameterError
+from ...errors import Fix, LogError, ParameterError
 from ...logs import Log
 from ...typing import DeviceLike
 from ..model import setting_of
@@ -56,7 +56,8 @@ class Load:
         if "mass" not in settings or "length" not in settings:
             raise ParameterError(
                 f"{where}: the load is not given; it needs mass [kg] and length [m] of a pendulum, or inertia [kg·m²], "
-                "in the file or by --load"
+                "in the file or by ",
+                fix=Fix("load=", "--load"),
             )
         mass, length = (setting_of(settings, name, where) for name in ("mass", "length"))
         rod = setting_of(settings, "arm_mass", where) if "arm_mass" in settings else 0.0
@@ -89,7 +90,8 @@ class KnownLoadPlant(Plant):
             if len(log.joints) != 1:
                 raise ParameterError(
                     f"{log.path}: has {len(log.joints)} joints ({', '.join(log.joint_names)}); a known load is that of "
-                    "one: give the robot with --robot, or name the columns of one joint"
+                    "one: name the columns of one joint, or ",
+                    fix=Fix("use RobotPlant", "give the robot with --robot"),
                 )
         self.runs, self.joints, self._device = tuple(logs), logs[0].joint_names, wp.get_device(device)
         self.dt = usual_step(logs, STEPS) if dt is None else float(dt)

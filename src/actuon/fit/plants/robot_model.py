@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ActuonError, LogError, MissingExtraError, RobotFileError, listed
+from ...errors import ActuonError, Fix, LogError, MissingExtraError, RobotFileError, listed
 from ...files import check_readable
 from ...logs import Finding, Log
 from ...logs.units import default, held_in
@@ -190,7 +190,8 @@ def _keep_joints(mujoco: Any, spec: Any, path: Path, where: str, names: Sequence
         if name not in known:
             raise LogError(
                 f"{where}: joint '{name}' is not one of '{path}'; {listed(name, known, 'joints')} Columns of a log "
-                "are given other names with --columns"
+                "are given other names with ",
+                fix=Fix("a mapping", "--columns"),
             )
     for drive in spec.actuators:  # whose inertia and damping stay on the joint
         joint = known.get(drive.target) if drive.trntype == mujoco.mjtTrn.mjTRN_JOINT else None
@@ -221,7 +222,8 @@ def _check_units(path: Path, model: Any, logs: Sequence[Log]) -> None:
                 raise LogError(
                     f"{log.path}: '{joint.name}' of '{path.name}' {what}, and its positions, up to {most:.3g}, are "
                     f"read as {unit or default('position')}; state 'units: {{position: …, command: …}}', {units}, in a "
-                    "mapping (--columns)"
+                    "mapping",
+                    fix=Fix("", " (--columns)"),
                 )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from ..table import Columns, Format, Settings, Table
 from .content import check_size, is_setting, plain_rows, read_content, text_column, write_content
 
 ENTRIES = "entries"
+_CUT = re.compile(r'\s*("([^"\\]|\\.)*\\?)?', re.DOTALL)
+"""Rest of a file that is cut off, from where it cannot be read: nothing, or a string without an end."""
 
 
 def read_json(path: Path) -> Table:
@@ -31,8 +34,7 @@ def read_json(path: Path) -> Table:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        is_cut = not text[error.pos :].strip() or "Unterminated" in error.msg
-        what = "is cut off" if is_cut else "is not a valid JSON file"
+        what = "is cut off" if _CUT.fullmatch(text, error.pos) else "is not a valid JSON file"
         raise LogError(f"'{path}', line {error.lineno}, column {error.colno}: {what}: {error.msg}") from error
     except RecursionError as error:
         raise LogError(f"'{path}' is not a log: lists and objects are too deep inside each other") from error
