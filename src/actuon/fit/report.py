@@ -185,17 +185,17 @@ def draw_excitation(found: Excitation, limits: Limits, path: Path) -> Path:
 
 def excitation_grid(found: Excitation, limits: Limits) -> Grid:
     """Return charts of a motion to record, and of the intervals that remain after it."""
-    signals: list[tuple[str, np.ndarray, tuple[float, float] | None]] = [
+    signals = (
         ("position [rad]", found.position, (limits.low, limits.high)),
-        ("velocity [rad/s]", found.velocity, limits.speed and (-limits.speed, limits.speed)),
-        ("effort [N·m]", found.effort, limits.effort and (-limits.effort, limits.effort)),
-    ]
+        ("velocity [rad/s]", found.velocity, () if limits.speed is None else (-limits.speed, limits.speed)),
+        ("effort [N·m]", found.effort, () if limits.effort is None else (-limits.effort, limits.effort)),
+    )
     position, velocity, effort = (
         Chart(
             "time [s]",
             label,
             [line("predicted", found.time, values, REAL, 1.0)],
-            marks=[Mark("y", end, "limit", LIMIT, dashed=True) for end in ends or ()],
+            marks=[Mark("y", end, "limit", LIMIT, dashed=True) for end in ends],
         )
         for label, values, ends in signals
     )

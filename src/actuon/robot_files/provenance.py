@@ -122,16 +122,17 @@ class Provenance:
         with located(f"'{path}'", RobotFileError):
             models, scaled = each("models", _text), each("scaled", _scaled)
             return cls(
-                models,
-                *(_of_milli(section.get(key), f"{FIT}.{key}") for key in ("error_mrad", "held_out_mrad")),
-                tuple(map(str, section.get("logs") or ())),
-                section.get("seed"),
-                each(_FOUND, found),
-                scaled,
-                each("links", _links),
-                each("encoder_offsets", _numbers) or each("zeros", _numbers),  # as earlier versions wrote them
-                each("verdict", _texts),
-                tuple(map(str, section.get("warnings") or ())),
+                models=models,
+                error=_of_milli(section.get("error_mrad"), f"{FIT}.error_mrad"),
+                held_out=_of_milli(section.get("held_out_mrad"), f"{FIT}.held_out_mrad"),
+                logs=tuple(map(str, section.get("logs") or ())),
+                seed=section.get("seed"),
+                found=each(_FOUND, found),
+                scaled=scaled,
+                links=each("links", _links),
+                encoder_offsets=each("encoder_offsets", _numbers) or each("zeros", _numbers),  # of earlier versions
+                verdict=each("verdict", _texts),
+                warnings=tuple(map(str, section.get("warnings") or ())),
             )
 
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from ...robot_files.formats import MUJOCO_FORMATS as FORMATS
+from ...robot_files.formats import MUJOCO_FORMATS
+
+FORMATS = MUJOCO_FORMATS
+"""Endings of files that MuJoCo reads."""
 
 
 @contextlib.contextmanager
