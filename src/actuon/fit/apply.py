@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays an actuator file on logs: the same simulation as in a fit, with nothing left to find."""
+"""Replays of an actuator file on logs, in the simulation of a fit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Applied:
     joints: tuple[str, ...]
     logs: tuple[str, ...]
     errors: np.ndarray
-    """Shape (R, J); inf where the simulation diverged."""
+    """Errors by run and joint, shape (R, J); inf if the simulation diverged."""
     outside: Mapping[str, float] = field(default_factory=dict)
-    """Share of samples at which a network sees what it was not trained on, by joint."""
+    """Share of samples outside of the range that a network was trained on, by joint."""
     encoder_offsets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Offsets of encoders [rad or m], by log and joint, of logs that have their own. See `judge_runs`."""
 
@@ -50,13 +50,13 @@ class Applied:
 
     @property
     def mean(self) -> float:
-        """Over joints and runs."""
+        """Mean error over joints and runs [rad]."""
         return float(self.errors.mean())
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it, in mrad: the mean, by joint, and by log. Windows of one log are taken together.
+        """Return the errors as JSON can hold them, in mrad: the mean, by joint, and by log. Windows of a log are one.
 
-        None where the simulation diverged.
+        None if the simulation diverged.
         """
         by_log = {path: [i for i, own in enumerate(self.logs) if own == path] for path in dict.fromkeys(self.logs)}
         milli = 1e3 * self.errors
@@ -102,10 +102,10 @@ def apply_models(plant: Plant, models: Sequence[Model], values: Sequence[np.ndar
 
 
 def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoints: bool = False) -> list[Model]:
-    """The actuators of a file as models without free parameters, one for each joint.
+    """Return the actuators of a file as models without free parameters, one for each joint.
 
-    Numbers that a fit has found to grow with a setting of the log do so again. One actuator fits one joint, whatever
-    the two are called.
+    Numbers that grow with a setting of the log by the section ``fit`` do so again. A file with one actuator suits a
+    plant of one joint, whatever the two are called.
     """
     entries = load_actuators(Path(path), allow_unsafe_torch_checkpoints)
     if len(entries) == 1 and len(joints) == 1:
@@ -127,13 +127,13 @@ def models_of(path: PathLike, joints: Sequence[str], allow_unsafe_torch_checkpoi
 
 
 def _only(entry: ActuatorEntry, joints: Sequence[str]) -> ActuatorEntry | None:
-    """The entry without patterns that match no joint of the logs: a file may hold more than was logged."""
+    """Return the entry without patterns that match no joint of the logs: a file may hold more than was logged."""
     kept = tuple(pattern for pattern in entry.joints if _has_match(entry, pattern, joints))
     return ActuatorEntry(entry.name, kept, entry.actuator) if kept else None
 
 
 def _has_match(entry: ActuatorEntry, pattern: str, joints: Sequence[str]) -> bool:
-    """Whether a name or regular expression of an entry means one of the joints.
+    """Return whether a name or regular expression of an entry matches one of the joints.
 
     Raises:
         RobotFileError: It is neither.

@@ -24,9 +24,9 @@ from .verdict import judge
 from .workers import Progress, ProgressFactory, Workers
 
 _STEP_MATTERS = 1.2
-"""By which factor the error may be another at half the time step."""
+"""Factor by which the error may differ at half the time step."""
 _AT_BOUND = 1e-3
-"""Share of a range from which on a value counts as being at its end."""
+"""Distance from the end of a range, as a share of it, below which a value is at that end."""
 
 
 def fit_logs(
@@ -46,7 +46,7 @@ def fit_logs(
     """Fit an actuator to logs.
 
     Args:
-        logs: The runs, by `read_logs`. Not needed where a ``plant`` is given, which has them.
+        logs: The runs, by `read_logs`. Not needed with a ``plant``, which has them.
         model: Name of a preset, or a model. Default: the one with load-dependent friction that suits the logs.
         select: Compare several models, the usual ones or these, by their errors on held-out runs, and take the best.
         plant: What the actuators move. Default: a joint with the load that the logs state.
@@ -54,7 +54,7 @@ def fit_logs(
         fix: Values of parameters that are fixed, by path.
         free: Ranges of parameters that are fitted, by path; None takes one from the declaration and its present value.
         options: How long and how wide to search, and the seed.
-        progress: Called with how far it is.
+        progress: Called with the progress of each search.
         resume: File to go on from, and to keep what is found in.
         workers: What runs the searches, such as `workers.RayWorkers`. Default: this process.
     """
@@ -108,7 +108,7 @@ def candidates_of(
 
 
 def _step_checked(plant: Plant, result: FitResult) -> FitResult:
-    """Return the result, with a warning where it is another at half the time step."""
+    """Return the result, with a warning if its error differs at half the time step."""
     if plant.loads is None:
         return result
     half = plant.replace(dt=0.5 * plant.dt)
@@ -181,7 +181,7 @@ def findings_of(plant: Plant) -> Iterator[Finding]:
 
 
 def _fitted_joint(name: str, model: Model, estimate: Estimate) -> FittedJoint:
-    """Return what was found of a joint, with what is to be said of it."""
+    """Return the fitted model of a joint."""
     parameters = tuple(
         FittedParameter(p.path, float(v), float(a), float(b), _at_bound(p, float(v)), p.above)
         for p, v, a, b in zip(model.parameters, estimate.values, estimate.low, estimate.high, strict=True)

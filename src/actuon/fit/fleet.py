@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fits have found, side by side: see `Fleet`."""
+"""Results of fits as a `Fleet`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fleet_of(results: Mapping[str, FitResult], files: Sequence[str]) -> Fleet:
-    """What several fits have found, side by side.
+    """Return the results of several fits as a fleet.
 
     Args:
         results: By the name of the robot; all with the same joints, and the same model at each.
@@ -32,7 +32,7 @@ def fleet_of(results: Mapping[str, FitResult], files: Sequence[str]) -> Fleet:
 
 
 def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
-    """What fits have found of one joint."""
+    """Return the results of fits for one joint."""
     own = [next(joint for joint in result.joints if joint.name == name) for result in results]
     first = own[0].model
     searched: dict[str, list[tuple[Parameter, float]]] = {}
@@ -66,7 +66,7 @@ def joint_of(name: str, results: Sequence[FitResult]) -> FleetJoint:
 
 
 def _values(joint: FittedJoint, parameters: Sequence[FleetParameter], first: Model) -> np.ndarray:
-    """What was found, or was known, of a robot, at the settings of the first by which some numbers grow."""
+    """Return fitted and known values of a robot, at the settings of the first robot."""
     found = dict(zip(joint.model.paths, joint.values, strict=True))
     factors = _factors(joint, first)
     values = []
@@ -78,12 +78,12 @@ def _values(joint: FittedJoint, parameters: Sequence[FleetParameter], first: Mod
 
 
 def _factors(joint: FittedJoint, first: Model) -> dict[str, float]:
-    """By what numbers of a robot that grow with a setting are multiplied at the settings of the first, by path."""
+    """Return factors of numbers that grow with a setting, from a robot's settings to those of the first, by path."""
     return joint.model.factors(first.settings) if joint.model.times else {}
 
 
 def _covariance(joint: FittedJoint, parameters: Sequence[FleetParameter]) -> np.ndarray:
-    """Of a robot's values on their scales; 0 for those that were known."""
+    """Return the covariance of a robot's values on their scales; 0 for known values."""
     widths = np.array([p.width for p in joint.model.parameters])
     found = joint.covariance * np.outer(widths, widths)
     at = [joint.model.paths.index(p.path) if p.path in joint.model.paths else -1 for p in parameters]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fits the same model to every robot of a fleet: each robot is a job."""
+"""Fits of the same model to every robot of a fleet, one job for each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .workers import LocalWorkers, Progress, ProgressFactory, Workers
 
 @dataclass(frozen=True)
 class RobotJob:
-    """The fit of one robot, with all that it needs.
+    """Fit of one robot, with its inputs.
 
     Args:
         plant: What the actuators move, with the robot's runs.
@@ -42,12 +42,12 @@ def run_robot(job: RobotJob, progress: Progress | None = None) -> FitResult:
 
 @dataclass(frozen=True)
 class FleetResult:
-    """What the fits of all robots have found."""
+    """Results of the fits of all robots."""
 
     robots: dict[str, FitResult]
-    """By the name of the robot."""
+    """Results by the name of the robot."""
     compared: tuple[Compared, ...] = ()
-    """Models that were compared on the runs of all robots, where one was selected."""
+    """Models that were compared on the runs of all robots, if one was selected."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class FleetResult:
         return tuple(f"{name}: {warning}" for name, result in self.robots.items() for warning in result.warnings)
 
     def save(self, path: PathLike) -> Fleet:
-        """Write the ``fleet.yaml``, and an ``actuon.yaml`` for each robot into a folder beside it.
+        """Write the ``fleet.yaml``, and an ``actuon.yaml`` for each robot into a folder next to it.
 
         For ``fleet.yaml`` the folder is ``fleet_robots``.
         """
@@ -71,7 +71,7 @@ class FleetResult:
 
 
 def robots_folder(path: PathLike) -> Path:
-    """Where the actuators of the robots of a ``fleet.yaml`` are."""
+    """Return the folder with the actuators of the robots of a ``fleet.yaml``."""
     path = Path(path)
     return path.with_name(f"{path.stem}_robots")
 
@@ -131,7 +131,7 @@ def _run(
 
 
 def _pooled(robots: Sequence[Sequence[Compared]]) -> list[Compared]:
-    """Models that were compared on each robot, as if on one with the runs of all."""
+    """Return models that were compared on each robot, as if on one robot with the runs of all."""
     pooled = []
     for own in zip(*robots, strict=False):
         by_run = np.concatenate([one.by_run for one in own])
@@ -141,9 +141,9 @@ def _pooled(robots: Sequence[Sequence[Compared]]) -> list[Compared]:
 
 
 def robot_folders(folder: PathLike) -> dict[str, Path]:
-    """The folders of a fleet's robots, by their names: those inside of a folder that holds no logs itself.
+    """Return the folders of a fleet's robots by name: those inside of a folder that holds no logs itself.
 
-    Empty where it is not the folder of a fleet.
+    Empty if it is not the folder of a fleet.
     """
     folder = Path(folder)
     if not folder.is_dir():

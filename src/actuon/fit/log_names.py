@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 
 def log_names(paths: Iterable[str]) -> dict[str, str]:
-    """Name each log by its file, with as many of its folders as tell it from the others.
+    """Return a name for each log: its file, with as many of its folders as tell it from the others.
 
     Args:
         paths: Of the logs, in any number each.

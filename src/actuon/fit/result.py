@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`FitResult`: what a fit has found, as actuators, as numbers and in words."""
+"""`FitResult`: the result of a fit, as actuators, as numbers and in words."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _FAR = 0.99
 
 @dataclass(frozen=True)
 class FittedParameter:
-    """One number that was looked for."""
+    """A fitted parameter, with its confidence interval."""
 
     path: str
     value: float
     low: float
-    """Lower end of its confidence interval."""
+    """Lower end of the confidence interval."""
     high: float
     at_bound: str = ""
-    """Whether it is at an end of its range, ``"low"`` or ``"high"``; ``"none"`` where it is too low to matter."""
+    """End of the range that the value is at, ``"low"`` or ``"high"``; ``"none"`` if it is too low to matter."""
     above: str = ""
-    """Path of the one that it is more than: the file holds the sum."""
+    """Path of the parameter that this one is added to; the file holds the sum."""
 
     @property
     def note(self) -> str:
-        """What is to be said about it, in a word or two."""
+        """Remark on the value, in a word or two."""
         notes = [f"more than {self.above}"] if self.above else []
         notes += [{"low": "at the low end", "high": "at the high end", "none": "no effect"}.get(self.at_bound, "")]
         return ", ".join(note for note in notes if note)
@@ -58,37 +58,37 @@ class FittedParameter:
 
 @dataclass(frozen=True)
 class RunError:
-    """How far a model is off in one run."""
+    """Error of a model in one run."""
 
     path: str
     joint: str
     error: float
     """Mean absolute error of the position [rad], of a model that was fitted to this run among others."""
     held_out: float | None = None
-    """The same of one that was fitted without it; None where there was none."""
+    """Error of a model that was fitted without this run; None if there is none."""
 
 
 @dataclass(frozen=True)
 class FittedJoint:
-    """What was found of one joint."""
+    """Fitted model of one joint."""
 
     name: str
     model: Model
     values: np.ndarray
     parameters: tuple[FittedParameter, ...]
     undetermined: tuple[str, ...] = ()
-    """What the logs do not tell, in sentences."""
+    """Sentences on parameters that the logs do not determine."""
     covariance: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
-    """Of the values, as shares of their ranges, shape (P, P)."""
+    """Covariance of the values, as shares of their ranges, shape (P, P)."""
 
     @property
     def actuator(self) -> ActuatorConfig:
-        """The chain with what was found, at the model's own settings."""
+        """Actuator with the fitted values, at the settings of the model."""
         return self.model.config(self.values)
 
     @property
     def links(self) -> dict[str, float]:
-        """What was found, or known, of the link that it moves, by path."""
+        """Fitted and known numbers of the link that the joint moves, by path."""
         return self.model.links_at(self.values)
 
 
@@ -117,11 +117,11 @@ class Step:
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a fit has found."""
+    """Result of a fit."""
 
     joints: tuple[FittedJoint, ...]
     runs: tuple[RunError, ...]
-    """Of each run all joints, in the order of the plant's runs and joints."""
+    """Errors by run and joint, in the order of the plant's runs and joints."""
     converged: bool
     interrupted: bool
     generations: int
@@ -129,19 +129,19 @@ class FitResult:
     seed: int
     seconds: float
     findings: tuple[Finding, ...] = ()
-    """What was noticed in the logs."""
+    """Findings in the logs."""
     verdicts: tuple[Verdict, ...] = ()
-    """How good the fit of each joint is."""
+    """Verdict on each joint."""
     compared: tuple[Compared, ...] = ()
-    """Models that were compared, where one was selected."""
+    """Models that were compared, if one was selected."""
     path: tuple[Step, ...] = ()
-    """Terms that were added to the model one after the other, where it was built up."""
+    """Terms in the order in which they were added, if the model was built up."""
     cautions: tuple[str, ...] = ()
-    """What is to be known beside that, for `warnings`."""
+    """Further sentences for `warnings`."""
     per_log: Varying = dataclasses.field(default_factory=dict)
-    """Numbers that are one for each log, by log, joint and path."""
+    """Values of parameters that each log has its own of, by log, joint and path."""
     per_unit: Varying = dataclasses.field(default_factory=dict)
-    """Numbers that are one for each unit of a fleet, by unit, joint and path."""
+    """Values of parameters that each unit of a fleet has its own of, by unit, joint and path."""
 
     @property
     def encoder_offsets(self) -> dict[str, dict[str, float]]:
@@ -159,18 +159,18 @@ class FitResult:
 
     @property
     def held_out(self) -> float | None:
-        """The same on runs that were held out; None where none were."""
+        """Mean absolute error of the position in runs that were held out [rad]; None if none were."""
         found = [run.held_out for run in self.runs if run.held_out is not None]
         return float(np.mean(found)) if found else None
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known before the result is used."""
+        """What to know before using the result."""
         return tuple(self._warnings())
 
     @property
     def is_useless(self) -> bool:
-        """Whether the fit of some joint is of no use. `warnings` then begins with the reason."""
+        """Whether the fit of some joint is bad. `warnings` then begins with the reason."""
         return any(verdict.is_useless for verdict in self.verdicts)
 
     def _warnings(self) -> Iterator[str]:
@@ -190,11 +190,11 @@ class FitResult:
                     )
 
     def entries(self) -> list[ActuatorEntry]:
-        """The actuators as a robot's YAML holds them, one for each joint."""
+        """Return the actuators as entries of a robot's YAML, one for each joint."""
         return [ActuatorEntry(joint.name, (joint.name,), joint.actuator) for joint in self.joints]
 
     def save(self, path: PathLike) -> None:
-        """Write the actuators as ``actuon.yaml``, with where they come from in its section ``fit``."""
+        """Write the actuators as ``actuon.yaml``, with their `Provenance` in its section ``fit``."""
         save_actuators(Path(path), self.entries(), fit=self._provenance().to_yaml())
 
     def _provenance(self) -> Provenance:
@@ -213,7 +213,7 @@ class FitResult:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """All numbers, as JSON can hold them; errors in mrad."""
+        """Return all numbers, as JSON can hold them; errors in mrad."""
         return {
             "mae_mrad": {"train": self.error * MILLI, "held_out": _milli(self.held_out)},
             "verdict": {verdict.joint: verdict.as_dict() for verdict in self.verdicts},
@@ -237,7 +237,7 @@ class FitResult:
         }
 
     def trials(self, plant: Plant) -> Trials:
-        """Return what was found as one candidate in the runs of a plant, those it was fitted to or others."""
+        """Return the result as one candidate in the runs of a plant, those that it was fitted to or others."""
         found = []
         for joint in self.joints:
             parameters = (*joint.model.parameters, *plant.log_parameters)

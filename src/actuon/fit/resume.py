@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`SearchLog`: the file from which a search goes on.
 
-A search is a function of its inputs and of the errors it was told: so what is kept is these errors, and nothing that
-runs code when read. Inputs are kept by name, so that a file is taken for no other search.
+A search is a function of its inputs and of the errors of its candidates, so the file holds these errors, and nothing
+that runs code when read. Inputs are stored by name, so that the file of another search is refused.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 _SIMULATED = ("position", "command", "velocity", "effort_command", "enabled")
 _MOST = 3
-"""Differences that a message names."""
+"""Largest number of differences that a message names."""
 _LONG = 40
-"""Characters from which on a value is not shown."""
+"""Number of characters above which a value is not shown."""
 _ENDING = ("generations", "patience", "tolerance")
-"""Options that say when a search ends, and nothing else."""
+"""Options that only decide when a search ends."""
 _EFFORT_MODE = "effort_mode"
 _SAVE_EVERY = 25
-"""Generations after which what is known is written to the file."""
+"""Number of generations after which the file is written."""
 
 
 class SearchLog:
-    """The errors that a search was told, generation by generation, kept in a file.
+    """Errors of the candidates of a search by generation, stored in a file.
 
     Args:
-        path: Of the file, read where it is there; None to keep nothing.
-        inputs: Gives the inputs of the search, by name.
+        path: The file, which is read if it exists; None to store nothing.
+        inputs: Returns the inputs of the search, by name.
     """
 
     def __init__(self, path: PathLike | None, inputs: Callable[[], dict[str, str]]):
@@ -80,17 +80,17 @@ class SearchLog:
         return list(errors)
 
     def at(self, generation: int) -> np.ndarray | None:
-        """Return the errors of a generation, shape (C, J), where they are known."""
+        """Return the errors of a generation, shape (C, J); None if they are not known."""
         return self._errors[generation] if generation < len(self._errors) else None
 
     def add(self, errors: np.ndarray) -> None:
-        """Keep the errors of the next generation, shape (C, J)."""
+        """Store the errors of the next generation, shape (C, J)."""
         self._errors.append(errors)
         if self._path is not None and len(self._errors) - self._saved >= _SAVE_EVERY:
             self.save()
 
     def save(self) -> None:
-        """Write what is not in the file yet."""
+        """Write the errors that are not in the file yet."""
         if self._path is not None and len(self._errors) > self._saved:
             with replacing(self._path) as partial, partial.open("wb") as stream:
                 np.savez_compressed(stream, of=json.dumps(self._of), errors=np.array(self._errors))
@@ -134,7 +134,7 @@ def _inputs_of_file(path: Path, said: Any) -> Any:
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Say in which inputs two searches differ; empty where they are the same."""
+    """Return the inputs in which two searches differ, in words; empty if they are equal."""
     names = [name for name in dict.fromkeys([*here, *there]) if there.get(name) != here.get(name)]
     told = [_difference(name, there.get(name, "none"), here.get(name, "none")) for name in names[:_MOST]]
     more = len(names) - len(told)
@@ -167,7 +167,7 @@ def _of_log(log: Log) -> list[Any]:
 
 
 def _of_model(model: Model) -> dict[str, Any]:
-    """Of a model: its chain, what is free, and the numbers that are not."""
+    """Return the inputs of a model: its chain, its free parameters, and the other numbers."""
     chain = model.actuator
     found: dict[str, Any] = {
         "model": model.name,
@@ -194,7 +194,7 @@ def _of_model(model: Model) -> dict[str, Any]:
 
 
 def _of_part(part: Part) -> dict[str, Any]:
-    """Numbers of a stage, and what is in its file, by name."""
+    """Return the numbers of a stage, and the hash of its file, by name."""
     if not isinstance(part, Config):
         return {"values": repr(part)} if isinstance(part, Component) else {}
     found = {name: getattr(part, name) for name in part.declared()}

@@ -15,14 +15,14 @@ from ..logs.units import default, held_in
 
 Level = Literal["good", "poor", "bad"]
 _NOISE = 5.0
-"""How many times the noise of a log an error may be without a question."""
+"""Largest error of a good fit, as a multiple of the noise of the logs."""
 _USUAL_LAG, _LONGEST_LAG = 0.25, 2.0
-"""By how much positions come after commands where nothing is wrong, and the most that is looked for [s]."""
+"""Usual delay of positions after commands, and the longest that is searched [s]."""
 _LAGS = 81
 _SAMPLES = 2000
-"""Samples of a run that predictors are compared with."""
+"""Largest number of samples of a run that predictors are compared with."""
 _ORDERS = (3, 4, 5, 6)
-"""Of the differences that noise is estimated from."""
+"""Orders of the differences that noise is estimated from."""
 _CLEARLY = 0.5
 """Share of the error of one predictor below which another one explains the log better."""
 _WELL = 0.25
@@ -40,26 +40,26 @@ _AS_IT_IS, _OPPOSITE, _SHIFTED, _STILL = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """How good the fit of one joint is. Errors are mean absolute errors of the position [rad or m]."""
+    """Verdict on the fit of one joint. Errors are mean absolute errors of the position [rad or m]."""
 
     joint: str
     error: float
-    """Of the fit."""
+    """Error of the fit."""
     noise: float
-    """Of the positions that were measured: the steps of the encoder, and what changes from sample to sample."""
+    """Noise of the measured positions: steps of the encoder, and changes at random from sample to sample."""
     as_command: float | None
-    """Of "position = command"; None where no positions were commanded."""
+    """Error of "position = command"; None if no positions were commanded."""
     simplest: float
-    """Of the best predictor that knows nothing of the motor."""
+    """Error of the best predictor that knows nothing of the motor."""
     simplest_name: str
     cause: str = ""
-    """Why the logs cannot be fitted, where that can be seen: signs and clocks."""
+    """Reason why the logs cannot be fitted, if they show one: signs and clocks."""
     unit: str = "rad"
     """Unit of the position: rad, or m for a joint that slides by its log."""
 
     @property
     def level(self) -> Level:
-        """How good the fit is.
+        """Quality of the fit.
 
         ``"bad"`` if the error is far above the noise and no better than a predictor that knows nothing; ``"poor"`` if
         it is above a quarter of the largest useful error, or signs or clocks are wrong; else ``"good"``.
@@ -93,7 +93,7 @@ class Verdict:
         return f"{1e3 * value:.3g} m{self.unit}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON can hold it. Errors are in mrad, or in mm where the unit is m."""
+        """Return the verdict as JSON can hold it. Errors are in mrad, or in mm if the unit is m."""
         return {
             "level": self.level,
             "text": self.sentence(),
@@ -112,9 +112,9 @@ def judge(runs: Sequence[Log], joints: Sequence[str], errors: np.ndarray) -> tup
     """Compare the errors of a fit with the noise of its runs and with simple predictors.
 
     Args:
-        runs: What was fitted to.
+        runs: Runs of the fit.
         joints: Names of the joints.
-        errors: Of the fit, by run and joint [rad or m], shape (R, J).
+        errors: Errors of the fit by run and joint [rad or m], shape (R, J).
     """
     return tuple(_judge(runs, name, float(errors[:, j].mean())) for j, name in enumerate(joints))
 
@@ -156,16 +156,16 @@ class _Predictors:
     """Errors of simple predictors in one run."""
 
     still: float
-    """Of one that does not move."""
+    """Error of "no motion"."""
     as_command: float | None = None
     followed: float = np.inf
-    """Of the command a little later, with an offset."""
+    """Error of the command a little later, with an offset."""
     opposite: float = np.inf
-    """Of that with the other sign."""
+    """Error of that with the opposite sign."""
     shifted: float = np.inf
-    """Of the command much later, or earlier."""
+    """Error of the command much later, or earlier."""
     lag: float = 0.0
-    """By how much, then [s]."""
+    """Delay of that [s]."""
 
     @classmethod
     def of(cls, time: np.ndarray, joint: JointLog) -> _Predictors:
@@ -187,7 +187,7 @@ class _Predictors:
 
 
 def _errors(time: np.ndarray, joint: JointLog, rows: np.ndarray, lag: float) -> tuple[float, float]:
-    """Errors of the command after a lag [s], with an offset, and of its opposite."""
+    """Return the errors of the command after a delay [s], with an offset, and of its opposite."""
     assert joint.command is not None
     inside = rows[(time[rows] - lag >= time[0]) & (time[rows] - lag <= time[-1])]
     command, position = np.interp(time[inside] - lag, time, joint.command), joint.position[inside]
@@ -220,5 +220,5 @@ def _rounded(times: float) -> str:
 
 
 def useless(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Verdicts on fits that are of no use, in sentences."""
+    """Return the sentences of bad verdicts."""
     return (verdict.sentence() for verdict in verdicts if verdict.is_useless)

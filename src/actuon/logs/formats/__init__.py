@@ -26,7 +26,7 @@ def endings_in_words() -> str:
 
 
 def format_of(path: Path) -> Format | None:
-    """Return the format of a file by its ending; None where none has it."""
+    """Return the format of a file by its ending; None if no format has it."""
     name = path.name.lower()
     return next((each for each in FORMATS if name.endswith(each.endings)), None)
 

@@ -18,7 +18,7 @@ from ...files import where_not_utf8
 from ..table import Columns
 
 SETTINGS = "settings"
-"""Name of what holds settings, as text in JSON, where a format has no other place for them."""
+"""Name of the column or array with settings, as JSON, in formats without another place for them."""
 LARGEST = 1 << 30
 """Bytes of a file, decompressed; of its numbers, 8 each."""
 _LONGEST = 100
@@ -26,7 +26,7 @@ _LONGEST = 100
 
 
 def read_content(path: Path) -> str:
-    """Return the text of a file in UTF-8, with or without a byte order mark, decompressed where it ends in ``.gz``.
+    """Return the text of a file in UTF-8, with or without a byte order mark, decompressed if it ends in ``.gz``.
 
     Raises:
         LogError: It cannot be read, is cut off, too large, or not UTF-8.
@@ -51,7 +51,7 @@ def read_content(path: Path) -> str:
 
 
 def write_content(path: Path, text: str) -> None:
-    """Write text in UTF-8, compressed where the file ends in ``.gz``."""
+    """Write text in UTF-8, compressed if the file ends in ``.gz``."""
     data = text.encode()
     path.write_bytes(gzip.compress(data, compresslevel=6, mtime=0) if path.suffix.lower() == ".gz" else data)
 

@@ -71,7 +71,7 @@ def write_csv(path: Path, columns: Columns, settings: Settings) -> None:
 
 
 def _settings(text: str) -> tuple[dict[str, float | str], int, int]:
-    """What the comments before the header say, where the header starts, and its line."""
+    """Return the settings in comments before the header, the start of the header, and its line."""
     settings: dict[str, float | str] = {}
     start, line = 0, 1
     while start < len(text):
@@ -106,7 +106,7 @@ def _is_number(text: str) -> bool:
 
 
 def _quickly(body: str, delimiter: str, count: int) -> np.ndarray | None:
-    """All cells, shape (T, C), where they are all numbers and no line is empty; None otherwise."""
+    """Return all cells, shape (T, C), if all are numbers and no line is empty; else None."""
     if "\n\n" in body or "\r\n\r\n" in body or body.startswith(("\n", "\r")):
         return None
     try:
