@@ -38,7 +38,7 @@ class Applied:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before using the errors."""
+        """Warnings to read before using the errors."""
         lost = [path for path, own in zip(self.logs, self.errors, strict=True) if not np.isfinite(own).all()]
         diverged = [f"{path}: the simulation diverges with these actuators" for path in dict.fromkeys(lost)]
         outside = [

@@ -51,7 +51,7 @@ class FleetResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before using the results."""
+        """Warnings to read before using the results."""
         return tuple(f"{name}: {warning}" for name, result in self.robots.items() for warning in result.warnings)
 
     def save(self, path: PathLike) -> Fleet:

@@ -165,7 +165,7 @@ class FitResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before using the result."""
+        """Warnings to read before using the result."""
         return tuple(self._warnings())
 
     @property

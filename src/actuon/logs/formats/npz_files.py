@@ -22,7 +22,7 @@ NAMES = ("dof_names", "joint_names", "names", "joints")
 """Arrays that hold the names of joints, in the order of columns of other arrays."""
 DOF_UNITS = "dof_units"
 OF_RECORDS = ("paths", DOF_UNITS)
-"""Arrays of records that are not series: positions of robots, and units of their DOFs."""
+"""Arrays of records that are not series: paths of robots, and units of their DOFs."""
 
 
 def read_npz(path: Path) -> Table:
