@@ -23,7 +23,7 @@ from ..sim import Articulation, Event
 from ..sim.engine import SlopesRefusedError
 from ..sim.events import refuse_copies, subscribe_weakly
 from ..sim.ids import ids_to_reset
-from ..sim.motor import MotorProgram
+from ..sim.motor import MotorKernels, MotorProgram
 from ..stability.limits import shares_of
 from ..typing import ArrayLike, IdsLike, PathLike
 from .batteries import battery_pool
@@ -242,6 +242,8 @@ class Attachment:
         self._settled = -1
         self._program: MotorProgram | None = None
         self._program_key: object = None
+        self._kernels: MotorKernels | None = None
+        self._kernels_key: object = None
         self._closed = False
 
     def _make_implicit(self, build: Callable[[np.ndarray], Parts], implicit: np.ndarray, auto: np.ndarray) -> None:
@@ -308,11 +310,20 @@ class Attachment:
 
     def compute(self, dt: float) -> None:
         """Compute the efforts of a step of ``dt`` [s]. See `Motor`."""
+        self._computer(dt)()
+
+    def _computer(self, dt: float) -> Callable[[], None]:
+        """Return what does so, without referring to the attachment."""
         arrays, chains = self.articulation.simulation.arrays, self._chains
-        wp.copy(self._velocity, arrays.joint_qd)
-        chains.run(arrays, chains.arrays, dt)
-        chains.advance()
-        self._settle()
+        velocity, settle = self._velocity, self._settle
+
+        def compute() -> None:
+            wp.copy(velocity, arrays.joint_qd)
+            chains.run(arrays, chains.arrays, dt)
+            chains.advance()
+            settle()
+
+        return compute
 
     def capture_key(self, dt: float) -> object:
         """Return what `compute` depends on besides the values of arrays. See `Motor`."""
@@ -329,13 +340,35 @@ class Attachment:
         """Check the efforts, and hand them to the engine. See `Motor`."""
         self._chains.batteries.share(self._chains.states)
         if self._chains.device.is_cpu:  # on a GPU, a look at each step would wait for it
-            self._check_finite()
+            self.check()
             if self._trips is not None:
                 self._trips.look(self.articulation.simulation.time)
         for after in self._after:
             after()
         for show in self._shown:
             show(dt)
+
+    def kernels(self, dt: float) -> MotorKernels | None:
+        """Return steps of ``dt`` [s] as kernels. See `Motor`."""
+        self._renew()
+        key = self._chains.batteries.shared, self.capture_key(dt)
+        if self._kernels_key != key:
+            self._kernels, self._kernels_key = self._make_kernels(dt), key
+        return self._kernels
+
+    def _make_kernels(self, dt: float) -> MotorKernels | None:
+        chains, handed_over = self._chains, [hand_over.kernels() for hand_over in self._hand_overs]
+        pushes = [push for each in handed_over if each is not None for push in each]
+        if None in handed_over or not (chains.batteries.is_alone and self.is_graphable):
+            return None
+        trips = self._trips.for_program() if self._trips is not None and chains.device.is_cpu else None
+
+        def push() -> None:
+            chains.batteries.share(chains.states)
+            for each in pushes:
+                each()
+
+        return MotorKernels(self._computer(dt), push, self._efforts.applied, trips)
 
     def program(self, dt: float) -> MotorProgram | None:
         """Return what an engine's compiled code steps, at steps of ``dt`` [s]. See `Motor`."""
@@ -399,7 +432,7 @@ class Attachment:
         bounds = self._limits.bounds
         return None if bounds is None else (bounds[0].numpy(), bounds[1].numpy())
 
-    def _check_finite(self) -> None:
+    def check(self) -> None:
         """Hand no effort to the engine that is NaN or infinite, as a target or parameter of NaN makes it."""
         efforts = self._efforts.applied.numpy().ravel()
         # A sum of squares is one call in place of two.

@@ -61,6 +61,16 @@ class BatteryPool:
             self.share()
 
     @property
+    def shared(self) -> SharedBattery | None:
+        """What shares the loads."""
+        return self._battery
+
+    @property
+    def has_one(self) -> bool:
+        """Whether one attachment has all motors."""
+        return len(self._members) == 1
+
+    @property
     def is_compiled(self) -> bool:
         """Whether compiled code can step all motors, robot by robot."""
         return all(
@@ -122,6 +132,16 @@ class RobotBatteries:
     def is_compiled(self) -> bool:
         """Whether compiled code can step all motors on the batteries."""
         return not self.has_any or self._pool.is_compiled
+
+    @property
+    def shared(self) -> SharedBattery | None:
+        """What shares the loads of all motors on the batteries."""
+        return self._pool.shared if self.has_any else None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other attachment has motors on the batteries, so that each step shares their loads."""
+        return not self.has_any or self._pool.has_one
 
     def were_shared(self) -> None:
         """Note that compiled code stepped the motors and shared the loads."""

@@ -71,6 +71,10 @@ class HandOver:
     def after(self) -> None:
         """Hand over results of actuators, after they were stepped from Python."""
 
+    def kernels(self) -> Sequence[Callable[[], None]] | None:
+        """Return what `before` and `after` launch; None if they do more than that."""
+        return ()
+
     def has_run(self, dt: float) -> None:
         """Show results of steps of ``dt`` [s], taken from Python or in compiled code."""
 
@@ -342,6 +346,9 @@ class SolvedFriction(HandOver):
         for write in self._writers:
             write()
 
+    def kernels(self) -> Sequence[Callable[[], None]] | None:
+        return () if self._read is None and not self._writers else None
+
     def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
         properties = {name: (values.numpy(), own) for name, (values, own) in self._handed_over.items()}
         loads = None if self._read is None else self._chains.inputs[JOINT_LOAD].numpy()
@@ -371,6 +378,9 @@ class ExplicitEfforts(HandOver):
 
     def after(self) -> None:
         self._write()
+
+    def kernels(self) -> Sequence[Callable[[], None]]:
+        return [self._write]
 
     def add_to(self, program: MotorProgram, dt: float, cells: Sequence[np.ndarray]) -> MotorProgram:
         return dataclasses.replace(program, pushed=self._columns)
@@ -453,6 +463,9 @@ class TangentEfforts(HandOver):
 
     def after(self) -> None:
         self._held.write()
+
+    def kernels(self) -> None:
+        return None
 
     def has_run(self, dt: float) -> None:
         self._forgotten[:] = False

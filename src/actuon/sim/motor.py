@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import warp as wp
 
 from ..kernel.launch import CCall
 
@@ -110,6 +111,20 @@ class MotorProgram:
     """Objects that own the memory at the addresses."""
 
 
+@dataclass(frozen=True, eq=False)
+class MotorKernels:
+    """A step of actuators as kernels alone, which a graph can hold: ``compute``, then ``push``."""
+
+    compute: Callable[[], None]
+    """Computes efforts from positions, velocities and targets."""
+    push: Callable[[], None]
+    """Hands them to the engine."""
+    checked: wp.array
+    """Efforts that must be finite to be handed over [N·m or N], shape (n, D)."""
+    trips: Trips | None
+    """Motors that were switched off, to be filled in at each step."""
+
+
 class Motor(Protocol):
     """Actuators on robots, which a simulation steps before each step of physics."""
 
@@ -142,8 +157,18 @@ class Motor(Protocol):
     def is_graphable(self) -> bool:
         """Whether `compute` can be captured in a graph, and nothing is lost by it."""
 
+    def kernels(self, dt: float) -> MotorKernels | None:
+        """Return steps of ``dt`` [s] as kernels: the same object as long as a graph of them serves.
+
+        Takes over what was changed since the last step. None if a step needs more than kernels, or loses by being
+        captured.
+        """
+
+    def check(self) -> None:
+        """Raise an error if an effort is not finite."""
+
     def has_run(self, time: float) -> None:
-        """Show what a program did in a run that began at ``time`` [s]."""
+        """Show what a program, or kernels, did in a run that began at ``time`` [s]."""
 
     def not_finite(self, robot: int, column: int) -> str:
         """Say which effort is not finite."""

@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..divergence import StateWatch
-from ..motor import Motor
+from ..motor import Motor, MotorKernels
 from ..robots import Robot
 from ..step_map import StepMaps
 from .bodies import NewtonBodies
+from .loop import StepLoop
 from .placing import place_robots
 from .properties import NewtonDrives, NewtonProperties
 from .reading import RobotFile
@@ -47,6 +48,7 @@ class NewtonEngine:
         self.watch: StateWatch | None = None
         if self.device.is_cpu and self.robots:
             self.watch = StateWatch(self.robots, num_envs, self.state.arrays)
+        self._loop = StepLoop(self.state.arrays, self.watch)
 
     def check_options(self) -> None:
         """Do nothing: Newton's options do not change."""
@@ -61,17 +63,53 @@ class NewtonEngine:
         return {"engine": f"Newton {newton.__version__}, {type(solver).__name__}", "time step": f"{self.dt} s"}
 
     def step(self, steps: int, motors: Sequence[Motor]) -> int:
-        """Step motors and physics, at least once and at most so often."""
+        """Step motors and physics, at least once and at most so often.
+
+        Motors that are kernels alone are in one graph with the solver, and Python only starts it. Where MuJoCo itself
+        steps, which no kernel can call, there is a graph between two of its steps. Other motors, or implicit efforts,
+        are stepped from Python, one step at a time.
+        """
         stepped = [motor for motor in motors if motor.is_stepped]
+        kernels = [motor.kernels(self.dt) for motor in stepped]
         self._physics.notice_changes()
+        graphable = [each for each in kernels if each is not None]
+        if len(graphable) < len(kernels) or self.state.lines.are_held:
+            return self._step_from_python(steps, stepped)
+        return self._step_by_kernels(steps, stepped, graphable)
+
+    def _step_by_kernels(self, steps: int, motors: Sequence[Motor], kernels: Sequence[MotorKernels]) -> int:
+        done = 0
+        while done < steps:
+            begin, wanted = self.time, steps - done
+            self._loop.begin(wanted)
+            replayed = self._physics.step(self.state.state, self.state.control, self.dt, self._loop, kernels)
+            wanted = wanted if replayed else 1
+            taken, is_sound = self._loop.taken(wanted)
+            done += taken
+            for _ in range(taken):  # as if one by one
+                self.time += self.dt
+            if taken:
+                self.state.are_loads_old = True
+                if self.watch is not None:
+                    self.watch.extend(taken if is_sound else taken - 1, self.time)
+            for motor in motors:
+                motor.has_run(begin)
+            if not is_sound:
+                return done
+            if taken < wanted:
+                for motor in motors:
+                    motor.check()
+        return done
+
+    def _step_from_python(self, steps: int, motors: Sequence[Motor]) -> int:
         for done in range(1, steps + 1):
-            for motor in stepped:
+            for motor in motors:
                 self._step_motor(motor)
             self._take_step()
             self.time += self.dt
             if not self.is_sound():
                 return done
-            if stepped and self.watch is not None:
+            if motors and self.watch is not None:
                 self.watch.check(self.time, self.dt, sound=True)
         return steps
 

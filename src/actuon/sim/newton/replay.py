@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +18,28 @@ import warp as wp
 
 from ...errors import SimulationError
 from ...kernel.launch import recording_tape
+from ...kernel.types import Flavour, Floats, module_options
 from ...threads import is_only_thread
+from ..motor import MotorKernels
+from .loop import StepLoop, as_warp
+
+wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
+
+Doubles: Any = wp.array(dtype=wp.float64)
 
 _log = logging.getLogger(__name__)
+
+
+@wp.kernel
+def _widen(values: Floats, into: Doubles) -> None:
+    i = wp.tid()
+    into[i] = wp.float64(values[i])
+
+
+@wp.kernel
+def _narrow(values: Doubles, into: Floats) -> None:
+    i = wp.tid()
+    into[i] = wp.float32(values[i])
 
 
 class Replay:
@@ -53,29 +72,31 @@ class Replay:
             record: Captures it, and returns what replays it. Default: ``work`` in one graph.
 
         Returns:
-            Whether Python code ran that may have changed objects.
+            Whether it was replayed.
         """
         if key is None or self._graphs is False or self._device.is_capturing or recording_tape() is not None:
             work()
-            return True
+            return False
         if key != self._key:
             self._key, self._replay = key, None
             work()
-            return True
-        if self._replay is not None:
-            self._replay()
             return False
-        if not (self._graphs or (self._device.is_cpu and is_only_thread())):
+        if self._replay is None and not self._capture(work, record):
             work()
-            return True
+            return False
+        self._replay()
+        return True
+
+    def _capture(self, work: Callable[[], None], record: Callable[[], Callable[[], None]] | None) -> bool:
+        """Capture it. Returns whether that could be done."""
+        if not (self._graphs or (self._device.is_cpu and is_only_thread())):
+            return False
         try:
             self._replay = (record or functools.partial(captured, self._device, work))()
         except Exception as error:  # of Warp, Newton or MuJoCo, in whichever way they refuse
             _log.info("steps are run from Python, since they cannot be captured: %s", error)
             self._graphs = False
-            work()
-            return True
-        self._replay()
+            return False
         return True
 
 
@@ -114,6 +135,7 @@ def _values(objects: Iterable[object]) -> list[object]:
 class NativeStep:
     """A step of ``SolverMuJoCo`` with ``use_mujoco_cpu``: Newton's way there and back as graphs, ``mj_step`` between.
 
+    No kernel can call ``mj_step``, so that a step is never one graph: in a loop, what comes between two calls of it is.
     The solver's own methods convert, called with arrays in place of MuJoCo's. They are not public: `record` compares a
     step with one of the solver, to the last bit, and refuses where they differ.
 
@@ -128,20 +150,20 @@ class NativeStep:
         self._solver, self._state, self._control, self._dt = solver, state, control, dt
         mujoco, _ = solver.import_mujoco()
         self._mujoco, self._model, self._data = mujoco, solver.mj_model, solver.mj_data
+        self._device = solver.model.device
         sizes = {"ctrl": wp.float32, "qfrc_applied": wp.float32, "xfrc_applied": wp.spatial_vector}
         sizes |= {"qpos": wp.float32, "qvel": wp.float32}
         arrays = {
-            name: wp.zeros((1, len(getattr(self._data, name))), dtype=dtype, device=solver.model.device)
+            name: wp.zeros((1, len(getattr(self._data, name))), dtype=dtype, device=self._device)
             for name, dtype in sizes.items()
         }
         self._arrays = SimpleNamespace(nworld=1, **arrays)
-        pairs = {name: (getattr(self._data, name), array.numpy()[0]) for name, array in arrays.items()}
-        self._inputs, self._outputs = list(pairs.values()), [pairs["qpos"], pairs["qvel"]]
+        flat = {name: array.view(wp.float32).flatten() for name, array in arrays.items()}
         if self._model.nmocap:  # fixed bases, for which the solver keeps arrays of its own
-            self._inputs += [
-                (getattr(self._data, name), getattr(solver.mjw_data, name).numpy()[0])
-                for name in ("mocap_pos", "mocap_quat")
-            ]
+            mocap = {name: getattr(solver.mjw_data, name) for name in ("mocap_pos", "mocap_quat")}
+            flat |= {name: array.view(wp.float32).flatten() for name, array in mocap.items()}
+        pairs = {name: (as_warp(getattr(self._data, name).ravel()), array) for name, array in flat.items()}
+        self._inputs, self._outputs = list(pairs.values()), [pairs["qpos"], pairs["qvel"]]
 
     def record(self) -> Callable[[], None]:
         """Capture the step. Returns what takes it.
@@ -149,11 +171,15 @@ class NativeStep:
         Raises:
             SimulationError: The solver does something else.
         """
-        device = self._solver.model.device
-        self._push = captured(device, self._write_mujoco)
-        self._pull = captured(device, self.read_mujoco)
+        push, pull = (captured(self._device, work) for work in (self._write_mujoco, self.read_mujoco))
+
+        def step() -> None:
+            push()
+            self._integrate()
+            pull()
+
         before = self._contents()
-        self._step()
+        step()
         replayed = self._contents()
         self._restore(before)
         self._solver.step(self._state, self._state, self._control, None, self._dt)
@@ -161,7 +187,29 @@ class NativeStep:
         self._restore(before)
         if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(replayed, own, strict=True)):
             raise SimulationError("a captured step differs from that of the solver")
-        return self._step
+        return step
+
+    def record_loop(self, loop: StepLoop, kernels: Sequence[MotorKernels]) -> Callable[[], None]:
+        """Capture steps with motors. Returns what takes all that are left."""
+        self.record()
+
+        def begin() -> None:
+            loop.begin_step(kernels, self._write_mujoco)
+
+        def turn() -> None:
+            self.read_mujoco()
+            loop.end_step()
+            loop.go_on(begin)
+
+        first, between = captured(self._device, begin), captured(self._device, turn)
+
+        def take_all() -> None:
+            first()
+            while loop.has_more:
+                self._integrate()
+                between()
+
+        return take_all
 
     def _write_mujoco(self) -> None:
         arrays, solver = self._arrays, self._solver
@@ -169,21 +217,22 @@ class NativeStep:
             array.zero_()
         solver._apply_mjc_control(solver.model, self._state, self._control, arrays)
         solver._update_mjc_data(arrays, solver.model, self._state)
+        for held, given in self._inputs:
+            if held.size:
+                wp.launch(_widen, held.size, [given], [held], device=self._device)
 
     def read_mujoco(self) -> None:
+        """Take the state over from MuJoCo."""
+        for held, shown in self._outputs:
+            if held.size:
+                wp.launch(_narrow, held.size, [held], [shown], device=self._device)
         solver = self._solver
         solver._update_newton_state(solver.model, self._state, self._arrays, state_prev=self._state)
 
-    def _step(self) -> None:
-        self._push()
-        for held, given in self._inputs:
-            held[...] = given
+    def _integrate(self) -> None:
         self._solver._update_kinematic_weld_references()
         self._model.opt.timestep = self._dt
         self._mujoco.mj_step(self._model, self._data)
-        for held, shown in self._outputs:
-            shown[...] = held
-        self._pull()
 
     def _contents(self) -> list[np.ndarray]:
         """Return everything that a step reads and writes, copied."""

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import warp as wp
 
 from ...errors import SimulationError
+from ..motor import MotorKernels
 from ..mujoco.friction import SOFTNESS, external_loads, warp_load_reader
 from ..mujoco.rows import PROPERTIES
 from ..robots import Robot
 from ..step_map import StepMaps
+from .loop import StepLoop
 from .replay import Attributes, NativeStep, Replay, captured
 from .rows import FEATHERSTONE, MUJOCO, SEMI_IMPLICIT, XPBD, used_by
 from .step_map import ArticulationStepMaps, mujoco_step_maps
@@ -57,16 +59,52 @@ class Physics:
             self._pipeline.collide(state, self._contacts)
         return self._contacts
 
-    def step(self, state: Any, control: Any, dt: float) -> None:
-        """Advance ``state`` by ``dt`` [s], in place: from Python, or as a graph that was captured before."""
+    def step(
+        self,
+        state: Any,
+        control: Any,
+        dt: float,
+        loop: StepLoop | None = None,
+        kernels: Sequence[MotorKernels] = (),
+    ) -> bool:
+        """Advance ``state`` by ``dt`` [s], in place: from Python, or as a graph that was captured before.
+
+        Args:
+            state: The state.
+            control: Targets and efforts.
+            dt: Time step [s].
+            loop: Steps to take with motors. From Python, one of them is taken. Default: a step without motors.
+            kernels: The motors.
+
+        Returns:
+            Whether a graph was replayed: then all steps of the loop were taken.
+        """
         replay = self._replays.get(id(control))
         if replay is None:
             replay = self._replays[id(control)] = Replay(self.model.device, self.graphs)
-        key = dt if self._is_graphable() else None
-        has_run = replay.run(key, lambda: self._step_once(state, control, dt), lambda: self._record(state, control, dt))
-        if has_run:
-            self._stepped = state, control
-            self._attributes.keep(self._read_in_steps(*self._stepped))
+
+        def solve() -> None:
+            self._step_once(state, control, dt)
+
+        def work() -> None:
+            if loop is None:
+                solve()
+            else:
+                loop.take_one(kernels, solve)
+            self._keep(state, control)
+
+        def record() -> Callable[[], None]:
+            made = self._record(state, control, dt, loop, kernels)
+            self._keep(state, control)
+            return made
+
+        key = (dt, loop, *kernels) if self._is_graphable() else None
+        return replay.run(key, work, record)
+
+    def _keep(self, state: Any, control: Any) -> None:
+        """Remember what was stepped from Python, which may have changed objects."""
+        self._stepped = state, control
+        self._attributes.keep(self._read_in_steps(*self._stepped))
 
     def notice_changes(self) -> None:
         """Let no graph be replayed that was captured before arrays or options were replaced."""
@@ -77,9 +115,15 @@ class Physics:
     def _step_once(self, state: Any, control: Any, dt: float) -> None:
         self.solver.step(state, state, control, self.collide(state), dt)
 
-    def _record(self, state: Any, control: Any, dt: float) -> Callable[[], None]:
-        """Capture a step. Returns what takes it."""
-        return captured(self.model.device, lambda: self._step_once(state, control, dt))
+    def _record(
+        self, state: Any, control: Any, dt: float, loop: StepLoop | None, kernels: Sequence[MotorKernels]
+    ) -> Callable[[], None]:
+        """Capture what `step` does. Returns what does it."""
+
+        def solve() -> None:
+            self._step_once(state, control, dt)
+
+        return captured(self.model.device, solve if loop is None else lambda: loop.take_all(kernels, solve))
 
     def _is_graphable(self) -> bool:
         """Return whether all steps are alike for the host. Solvers of users may do anything in theirs."""
@@ -248,10 +292,13 @@ class MujocoPhysics(Physics):
         of_warp = [] if self.solver.use_mujoco_cpu else [self.solver.mjw_model.opt]
         return [*super()._read_in_steps(*given), *of_warp]
 
-    def _record(self, state: Any, control: Any, dt: float) -> Callable[[], None]:
+    def _record(
+        self, state: Any, control: Any, dt: float, loop: StepLoop | None, kernels: Sequence[MotorKernels]
+    ) -> Callable[[], None]:
         if not self.solver.use_mujoco_cpu:
-            return super()._record(state, control, dt)
-        return NativeStep(self.solver, state, control, dt).record()
+            return super()._record(state, control, dt, loop, kernels)
+        native = NativeStep(self.solver, state, control, dt)
+        return native.record() if loop is None else native.record_loop(loop, kernels)
 
     @property
     def _worlds(self) -> int:

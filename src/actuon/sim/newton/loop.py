@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of motors and a solver one after the other, by kernels alone, so that one graph holds all of them.
+
+Kernels count the steps, and end the loop when an effort or the state is not finite. That is looked at on the CPU only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from ...kernel.launch import Launch
+from ...kernel.types import Flavour, Floats, Ints, module_options
+from ..divergence import HUGE, StateWatch
+from ..motor import MotorKernels, Trips
+
+wp.set_module_options(module_options(Flavour.SCALAR) | {"enable_backward": False})
+
+Table: Any = wp.array2d(dtype=wp.float32)
+Counts: Any = wp.array2d(dtype=wp.int64)
+
+_HUGE = wp.constant(float(HUGE))
+_LEFT = wp.constant(0)
+"""Steps that are left to take; 0 from a step on that failed."""
+_TAKEN = wp.constant(1)
+_IS_SOUND = wp.constant(2)
+_ROW = wp.constant(3)
+"""Row of the ring of `StateWatch` that was written last."""
+
+
+@wp.kernel
+def _check(efforts: Table, counters: Ints) -> None:
+    i, j = wp.tid()
+    if not wp.isfinite(efforts[i, j]):
+        counters[_LEFT] = 0
+
+
+@wp.kernel
+def _look_for_trips(
+    tripped: Table, temperature: Table, counters: Ints, said: Counts, step: Counts, step_temperature: Table
+) -> None:
+    """Fill in `Trips`."""
+    i, j = wp.tid()
+    if tripped[i, j] > 0.0:
+        if said[i, j] == wp.int64(0):
+            step[i, j] = wp.int64(counters[_TAKEN])
+            if temperature:
+                step_temperature[i, j] = temperature[i, j]
+        said[i, j] = wp.int64(1)
+    else:
+        said[i, j] = wp.int64(0)
+
+
+@wp.kernel
+def _count(rows: int, counters: Ints) -> None:
+    counters[_LEFT] = counters[_LEFT] - 1
+    counters[_TAKEN] = counters[_TAKEN] + 1
+    counters[_ROW] = (counters[_ROW] + 1) % rows
+
+
+@wp.kernel
+def _watch(
+    position: Floats, velocity: Floats, effort: Floats, counters: Ints, velocities: Table, efforts: Table
+) -> None:
+    """Remember velocities and efforts, and end the loop if the state has diverged."""
+    i = wp.tid()
+    is_bad = int(0)
+    if i < position.shape[0]:  # noqa: SIM102 - both sides of a condition are read in kernels
+        if not wp.abs(position[i]) <= _HUGE:
+            is_bad = 1
+    if i < velocity.shape[0]:
+        row = counters[_ROW]
+        velocities[row, i] = velocity[i]
+        efforts[row, i] = effort[i]
+        if not wp.abs(velocity[i]) <= _HUGE:
+            is_bad = 1
+    if is_bad == 1:
+        counters[_LEFT] = 0
+        counters[_IS_SOUND] = 0
+
+
+class StepLoop:
+    """Kernels around the steps of a solver.
+
+    Args:
+        arrays: ``joint_q``, ``joint_qd`` and ``joint_f`` of all robots, flat.
+        watch: Remembers the last steps. None: nothing is looked at, as on a GPU.
+    """
+
+    def __init__(self, arrays: SimpleNamespace, watch: StateWatch | None):
+        self._watch, self._device = watch, arrays.joint_q.device
+        counters = wp.zeros(4, dtype=wp.int32, device=self._device)
+        self._counters, self._left = counters, counters[:1]
+        self._rows, self._look = 1, None
+        if watch is not None:
+            self._rows, *ring = watch.ring
+            read = arrays.joint_q, arrays.joint_qd, arrays.joint_f, counters
+            dim = max(len(arrays.joint_q), len(arrays.joint_qd))
+            self._look = Launch(_watch, dim, self._device, [*read, *map(as_warp, ring)])
+            self._shown = counters.numpy()
+        self._count = Launch(_count, 1, self._device, [self._rows, counters])
+
+    def begin(self, steps: int) -> None:
+        """Be ready to take so many steps."""
+        if self._watch is not None:
+            self._shown[:] = steps, 0, 1, (self._watch.length - 1) % self._rows
+        if self._watch is None or self._device.is_capturing:  # a graph of somebody else, which sets nothing by itself
+            self._left.fill_(steps)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a step is to be taken, on a CPU."""
+        return bool(self._shown[0])
+
+    def taken(self, steps: int) -> tuple[int, bool]:
+        """Return how many steps were taken of those that should have been, and whether the state is sound."""
+        if self._watch is None:
+            return steps, True
+        return int(self._shown[1]), bool(self._shown[2])
+
+    def take_one(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> None:
+        """Take a step, of which ``solve`` is the part of the solver."""
+
+        def rest() -> None:
+            solve()
+            self.end_step()
+
+        self.begin_step(kernels, rest)
+
+    def take_all(self, kernels: Sequence[MotorKernels], solve: Callable[[], None]) -> None:
+        """Take all steps that are left. To be captured: from Python, each step would wait for the device."""
+        wp.capture_while(self._left, lambda: self.take_one(kernels, solve))
+
+    def begin_step(self, kernels: Sequence[MotorKernels], rest: Callable[[], None]) -> None:
+        """Step motors, and take the ``rest`` of the step if all efforts are finite."""
+        for motor in kernels:
+            motor.compute()
+
+        def hand_over() -> None:
+            for motor in kernels:
+                self._note_trips(motor.trips)
+                motor.push()
+            rest()
+
+        if self._watch is None or not kernels:
+            hand_over()
+            return
+        for motor in kernels:
+            wp.launch(_check, motor.checked.shape, [motor.checked, self._counters], device=self._device)
+        wp.capture_if(self._left, hand_over)
+
+    def end_step(self) -> None:
+        """Count the step, and look at the state."""
+        self._count.launch()
+        if self._look is not None:
+            self._look.launch()
+
+    def go_on(self, following: Callable[[], None]) -> None:
+        """Do what is ``following`` if a step is left."""
+        wp.capture_if(self._left, following)
+
+    def _note_trips(self, trips: Trips | None) -> None:
+        if trips is None:
+            return
+        temperature = None if trips.temperature is None else as_warp(trips.temperature)
+        changed = [as_warp(array) for array in (trips.said, trips.step, trips.step_temperature)]
+        inputs = [as_warp(trips.tripped), temperature, self._counters, *changed]
+        wp.launch(_look_for_trips, trips.tripped.shape, inputs, device=self._device)
+
+
+def as_warp(array: np.ndarray) -> wp.array:
+    """Return the memory of an array as Warp's."""
+    return wp.array(array, device="cpu", copy=False)
