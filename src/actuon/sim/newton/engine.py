@@ -55,7 +55,7 @@ class NewtonEngine:
 
     def is_sound(self) -> bool:
         """Return whether no position or velocity is NaN, infinite or huge, as far as that is looked at."""
-        return self.watch is None or self.watch.is_sound()
+        return self._loop.is_sound()
 
     def description(self) -> dict[str, str]:
         """Return what must be the same for a file of a simulation to fit, texts by label."""

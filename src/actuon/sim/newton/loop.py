@@ -66,16 +66,17 @@ def _count(rows: int, counters: Ints) -> None:
 def _watch(
     position: Floats, velocity: Floats, effort: Floats, counters: Ints, velocities: Table, efforts: Table
 ) -> None:
-    """Remember velocities and efforts, and end the loop if the state has diverged."""
+    """End the loop if the state has diverged, and remember velocities and efforts if there is a ring for them."""
     i = wp.tid()
     is_bad = int(0)
     if i < position.shape[0]:  # noqa: SIM102 - both sides of a condition are read in kernels
         if not wp.abs(position[i]) <= _HUGE:
             is_bad = 1
     if i < velocity.shape[0]:
-        row = counters[_ROW]
-        velocities[row, i] = velocity[i]
-        efforts[row, i] = effort[i]
+        if velocities:
+            row = counters[_ROW]
+            velocities[row, i] = velocity[i]
+            efforts[row, i] = effort[i]
         if not wp.abs(velocity[i]) <= _HUGE:
             is_bad = 1
     if is_bad == 1:
@@ -95,14 +96,23 @@ class StepLoop:
         self._watch, self._device = watch, arrays.joint_q.device
         counters = wp.zeros(4, dtype=wp.int32, device=self._device)
         self._counters, self._left = counters, counters[:1]
-        self._rows, self._look = 1, None
+        self._rows, self._remember = 1, None
         if watch is not None:
             self._rows, *ring = watch.ring
             read = arrays.joint_q, arrays.joint_qd, arrays.joint_f, counters
             dim = max(len(arrays.joint_q), len(arrays.joint_qd))
-            self._look = Launch(_watch, dim, self._device, [*read, *map(as_warp, ring)])
+            self._remember = Launch(_watch, dim, self._device, [*read, *map(as_warp, ring)])
+            self._look = Launch(_watch, dim, self._device, [*read, None, None])
             self._shown = counters.numpy()
         self._count = Launch(_count, 1, self._device, [self._rows, counters])
+
+    def is_sound(self) -> bool:
+        """Return whether no position or velocity is NaN, infinite or huge, as far as that is looked at."""
+        if self._watch is None:
+            return True
+        self._shown[2] = 1
+        self._look.launch()
+        return bool(self._shown[2])
 
     def begin(self, steps: int) -> None:
         """Be ready to take so many steps."""
@@ -156,8 +166,8 @@ class StepLoop:
     def end_step(self) -> None:
         """Count the step, and look at the state."""
         self._count.launch()
-        if self._look is not None:
-            self._look.launch()
+        if self._remember is not None:
+            self._remember.launch()
 
     def go_on(self, following: Callable[[], None]) -> None:
         """Do what is ``following`` if a step is left."""

@@ -150,7 +150,7 @@ class NativeStep:
         self._solver, self._state, self._control, self._dt = solver, state, control, dt
         mujoco, _ = solver.import_mujoco()
         self._mujoco, self._model, self._data = mujoco, solver.mj_model, solver.mj_data
-        self._device = solver.model.device
+        self._options, self._device = self._model.opt, solver.model.device
         sizes = {"ctrl": wp.float32, "qfrc_applied": wp.float32, "xfrc_applied": wp.spatial_vector}
         sizes |= {"qpos": wp.float32, "qvel": wp.float32}
         arrays = {
@@ -231,7 +231,7 @@ class NativeStep:
 
     def _integrate(self) -> None:
         self._solver._update_kinematic_weld_references()
-        self._model.opt.timestep = self._dt
+        self._options.timestep = self._dt
         self._mujoco.mj_step(self._model, self._data)
 
     def _contents(self) -> list[np.ndarray]:
